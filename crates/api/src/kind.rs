@@ -1,0 +1,401 @@
+//! The two traits that describe an API resource.
+//!
+//! `Resource` is written by hand for each built-in kind, on its typed struct. `Kind` is what the
+//! server sees: the same with the type erased. `Typed<T>` turns the first into the second; a custom
+//! resource implements `Kind` itself, from its OpenAPI schema. All of it is pure.
+
+use std::any::Any;
+use std::marker::PhantomData;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use apimachinery::schema::SchemaRef;
+use apimachinery::table::Column;
+use apimachinery::{FieldErrors, NameRule, Names, Scope};
+
+use crate::object::ApiObject;
+
+/// What DELETE does with dependents when the request does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletePolicy {
+    Background,
+    Orphan,
+}
+
+/// Everything about a kind that is a plain fact. Facts come from the API tables; see
+/// `docs/how-to/add-a-kind.md`.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub short_names: &'static [&'static str],
+    pub categories: &'static [&'static str],
+    pub scope: Scope,
+    /// Sorted, as discovery shows them. Kinds that are not stored have only `create`.
+    pub verbs: &'static [&'static str],
+    pub subresources: &'static [Subresource],
+    /// The stored key: `/registry/<prefix>/<namespace>/<name>`; empty when not stored.
+    pub registry_prefix: &'static str,
+    pub storage_version_hash: &'static str,
+    /// The definition that describes it in OpenAPI: `io.k8s.api.apps.v1.Deployment`.
+    pub definition: &'static str,
+    pub name_rule: NameRule,
+    /// PUT of an absent object creates it.
+    pub creates_on_update: bool,
+    /// PUT without a resourceVersion is allowed.
+    pub updates_unconditionally: bool,
+    /// metadata.generation starts at 1 and follows the spec.
+    pub has_generation: bool,
+    pub default_delete: DeletePolicy,
+    /// DELETE answers with the deleted object and not with a Status.
+    pub returns_deleted: bool,
+}
+
+pub const VERBS_ALL: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+impl Facts {
+    /// A namespaced kind with every verb and no subresource: most kinds start from this.
+    pub const DEFAULT: Self = Self {
+        group: "",
+        version: "v1",
+        kind: "",
+        plural: "",
+        singular: "",
+        short_names: &[],
+        categories: &[],
+        scope: Scope::Namespaced,
+        verbs: VERBS_ALL,
+        subresources: &[],
+        registry_prefix: "",
+        storage_version_hash: "",
+        definition: "",
+        name_rule: NameRule::DnsSubdomain,
+        creates_on_update: false,
+        updates_unconditionally: true,
+        has_generation: false,
+        default_delete: DeletePolicy::Background,
+        returns_deleted: false,
+    };
+}
+
+/// A path below an object: `status`, `scale`, `binding`, ...
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    pub name: &'static str,
+    /// Sorted.
+    pub verbs: &'static [&'static str],
+    /// group, version, kind of what is read and written there.
+    pub kind: (&'static str, &'static str, &'static str),
+}
+
+/// Where a write came in: the object itself, or one of its subresources that share its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Main,
+    Status,
+    /// Another subresource of the same kind, such as `finalize` or `ephemeralcontainers`.
+    Other(&'static str),
+}
+
+/// The rules of one built-in kind. Everything here is pure: no I/O, no clock, no look-ups.
+pub trait Resource: Clone + Send + Sync + 'static {
+    const FACTS: Facts;
+
+    /// JSON, without `apiVersion` and `kind` checked: see `codec!`.
+    fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
+    fn encode(&self) -> Vec<u8>;
+    fn metadata(&self) -> &ObjectMeta;
+    fn metadata_mut(&mut self) -> &mut ObjectMeta;
+
+    fn apply_defaults(&mut self) {}
+    /// Wipes what a client may not set and fills what the server sets, such as the first status.
+    fn prepare_create(&mut self) {}
+    /// Restores what this part of the object may not change, such as the status on a main write.
+    fn prepare_update(&mut self, _stored: &Self, _part: Part) {}
+    /// Whether `metadata.generation` grows: normally when the spec differs.
+    fn is_new_generation(&self, _stored: &Self) -> bool {
+        false
+    }
+    /// Everything but metadata, which is checked for all kinds alike.
+    fn validate(&self, errors: &mut FieldErrors);
+    /// In addition to `validate`, on updates of this part.
+    fn validate_update(&self, _stored: &Self, _part: Part, _errors: &mut FieldErrors) {}
+    /// Texts for `Warning` headers on writes.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Columns of `get`, the first being the name. Empty means Name and Created At.
+    fn columns() -> &'static [Column] {
+        &[]
+    }
+    /// One cell per column; `now` is for ages.
+    fn row(&self, _now: Timestamp) -> Vec<Value> {
+        Vec::new()
+    }
+    /// Conditions of the table row, such as Completed.
+    fn row_conditions(&self) -> Vec<Value> {
+        Vec::new()
+    }
+    /// Selectable fields besides metadata.name and metadata.namespace. The same names in the same
+    /// order for every object of the kind.
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+    /// The names that `fields` gives, plus accepted aliases as `(alias, name)`.
+    fn field_names() -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+    /// Seconds of grace on DELETE, when the kind has any (pods); `requested` is the client's wish.
+    fn grace_seconds(&self, _requested: Option<i64>) -> Option<i64> {
+        None
+    }
+    /// autoscaling/v1 Scale of this object, for kinds with the `scale` subresource.
+    fn scale(&self) -> Option<Scale> {
+        None
+    }
+    fn set_replicas(&mut self, _replicas: i32) {}
+}
+
+/// What the `scale` subresource shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scale {
+    pub spec_replicas: i32,
+    pub status_replicas: i32,
+    /// A label selector in text form.
+    pub selector: String,
+}
+
+/// One served kind with its Rust type erased. All methods take objects that this kind decoded.
+pub trait Kind: Send + Sync {
+    fn names(&self) -> &Names;
+    fn scope(&self) -> Scope;
+    fn verbs(&self) -> Vec<&'static str>;
+    fn subresources(&self) -> Vec<Subresource>;
+    /// `/registry/<prefix>/`; empty when objects of the kind are not stored.
+    fn registry_prefix(&self) -> String;
+    fn storage_version_hash(&self) -> String;
+    fn schema(&self) -> SchemaRef;
+    fn name_rule(&self) -> NameRule;
+    fn creates_on_update(&self) -> bool;
+    fn updates_unconditionally(&self) -> bool;
+    fn has_generation(&self) -> bool;
+    fn default_delete(&self) -> DeletePolicy;
+    fn returns_deleted(&self) -> bool;
+    /// Custom resources: merge patch instead of strategic merge, JSON storage, pruning.
+    fn is_custom(&self) -> bool {
+        false
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error>;
+    fn apply_defaults(&self, object: &mut dyn ApiObject);
+    fn prepare_create(&self, object: &mut dyn ApiObject);
+    fn prepare_update(&self, object: &mut dyn ApiObject, stored: &dyn ApiObject, part: Part);
+    fn is_new_generation(&self, object: &dyn ApiObject, stored: &dyn ApiObject) -> bool;
+    fn validate(&self, object: &dyn ApiObject, errors: &mut FieldErrors);
+    fn validate_update(
+        &self,
+        object: &dyn ApiObject,
+        stored: &dyn ApiObject,
+        part: Part,
+        errors: &mut FieldErrors,
+    );
+    fn warnings(&self, object: &dyn ApiObject) -> Vec<String>;
+    fn columns(&self) -> Vec<Column>;
+    fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value>;
+    fn row_conditions(&self, object: &dyn ApiObject) -> Vec<Value>;
+    fn fields(&self, object: &dyn ApiObject) -> Vec<(&'static str, String)>;
+    fn field_names(&self) -> Vec<(&'static str, &'static str)>;
+    fn grace_seconds(&self, object: &dyn ApiObject, requested: Option<i64>) -> Option<i64>;
+    fn scale(&self, object: &dyn ApiObject) -> Option<Scale>;
+    fn set_replicas(&self, object: &mut dyn ApiObject, replicas: i32);
+}
+
+/// A built-in kind: `Resource` with its type erased.
+pub struct Typed<T> {
+    names: Names,
+    schema: fn(&'static str) -> SchemaRef,
+    _kind: PhantomData<fn() -> T>,
+}
+
+impl<T: Resource> Typed<T> {
+    /// `schema` finds the schema of a definition by name.
+    pub fn new(schema: fn(&'static str) -> SchemaRef) -> Self {
+        let facts = T::FACTS;
+        let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+        let names = Names {
+            group: facts.group.to_owned(),
+            version: facts.version.to_owned(),
+            kind: facts.kind.to_owned(),
+            list_kind: format!("{}List", facts.kind),
+            plural: facts.plural.to_owned(),
+            singular: facts.singular.to_owned(),
+            short_names: owned(facts.short_names),
+            categories: owned(facts.categories),
+        };
+        Self { names, schema, _kind: PhantomData }
+    }
+}
+
+impl<T: Resource> ApiObject for T {
+    fn meta(&self) -> &ObjectMeta {
+        self.metadata()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.metadata_mut()
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        Resource::encode(self)
+    }
+
+    fn clone_box(&self) -> Box<dyn ApiObject> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+fn of<T: Resource>(object: &dyn ApiObject) -> &T {
+    object.downcast_ref().expect("a kind is only given objects that it decoded")
+}
+
+fn of_mut<T: Resource>(object: &mut dyn ApiObject) -> &mut T {
+    object.downcast_mut().expect("a kind is only given objects that it decoded")
+}
+
+impl<T: Resource> Kind for Typed<T> {
+    fn names(&self) -> &Names {
+        &self.names
+    }
+
+    fn scope(&self) -> Scope {
+        T::FACTS.scope
+    }
+
+    fn verbs(&self) -> Vec<&'static str> {
+        T::FACTS.verbs.to_vec()
+    }
+
+    fn subresources(&self) -> Vec<Subresource> {
+        T::FACTS.subresources.to_vec()
+    }
+
+    fn registry_prefix(&self) -> String {
+        T::FACTS.registry_prefix.to_owned()
+    }
+
+    fn storage_version_hash(&self) -> String {
+        T::FACTS.storage_version_hash.to_owned()
+    }
+
+    fn schema(&self) -> SchemaRef {
+        (self.schema)(T::FACTS.definition)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        T::FACTS.name_rule
+    }
+
+    fn creates_on_update(&self) -> bool {
+        T::FACTS.creates_on_update
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        T::FACTS.updates_unconditionally
+    }
+
+    fn has_generation(&self) -> bool {
+        T::FACTS.has_generation
+    }
+
+    fn default_delete(&self) -> DeletePolicy {
+        T::FACTS.default_delete
+    }
+
+    fn returns_deleted(&self) -> bool {
+        T::FACTS.returns_deleted
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error> {
+        Ok(Box::new(T::decode(bytes)?))
+    }
+
+    fn apply_defaults(&self, object: &mut dyn ApiObject) {
+        of_mut::<T>(object).apply_defaults();
+    }
+
+    fn prepare_create(&self, object: &mut dyn ApiObject) {
+        of_mut::<T>(object).prepare_create();
+    }
+
+    fn prepare_update(&self, object: &mut dyn ApiObject, stored: &dyn ApiObject, part: Part) {
+        of_mut::<T>(object).prepare_update(of(stored), part);
+    }
+
+    fn is_new_generation(&self, object: &dyn ApiObject, stored: &dyn ApiObject) -> bool {
+        of::<T>(object).is_new_generation(of(stored))
+    }
+
+    fn validate(&self, object: &dyn ApiObject, errors: &mut FieldErrors) {
+        of::<T>(object).validate(errors);
+    }
+
+    fn validate_update(
+        &self,
+        object: &dyn ApiObject,
+        stored: &dyn ApiObject,
+        part: Part,
+        errors: &mut FieldErrors,
+    ) {
+        of::<T>(object).validate_update(of(stored), part, errors);
+    }
+
+    fn warnings(&self, object: &dyn ApiObject) -> Vec<String> {
+        of::<T>(object).warnings()
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        T::columns().to_vec()
+    }
+
+    fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value> {
+        of::<T>(object).row(now)
+    }
+
+    fn row_conditions(&self, object: &dyn ApiObject) -> Vec<Value> {
+        of::<T>(object).row_conditions()
+    }
+
+    fn fields(&self, object: &dyn ApiObject) -> Vec<(&'static str, String)> {
+        of::<T>(object).fields()
+    }
+
+    fn field_names(&self) -> Vec<(&'static str, &'static str)> {
+        T::field_names().to_vec()
+    }
+
+    fn grace_seconds(&self, object: &dyn ApiObject, requested: Option<i64>) -> Option<i64> {
+        of::<T>(object).grace_seconds(requested)
+    }
+
+    fn scale(&self, object: &dyn ApiObject) -> Option<Scale> {
+        of::<T>(object).scale()
+    }
+
+    fn set_replicas(&self, object: &mut dyn ApiObject, replicas: i32) {
+        of_mut::<T>(object).set_replicas(replicas);
+    }
+}

@@ -1,0 +1,176 @@
+//! Objects as the server holds them.
+//!
+//! `ApiObject` is an object that is being worked on: a typed struct, or a `Dynamic` one for custom
+//! resources. `Stored` is an object at rest: its bytes at one revision, with what lists and watches
+//! filter by already read out of it, and the typed form shared by everybody in the process who asks.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bytes::Bytes;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::{Map, Value};
+
+use apimachinery::ObjectKey;
+
+/// One API object, with its type erased. Implemented by `Typed<T>`'s `T` and by `Dynamic`.
+pub trait ApiObject: Any + Send + Sync {
+    fn meta(&self) -> &ObjectMeta;
+    fn meta_mut(&mut self) -> &mut ObjectMeta;
+    /// The JSON form with `apiVersion` and `kind`.
+    fn encode(&self) -> Vec<u8>;
+    fn clone_box(&self) -> Box<dyn ApiObject>;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+
+    /// The JSON tree. Goes through the bytes, so that each kind has one encoder compiled, not two.
+    fn to_value(&self) -> Value {
+        serde_json::from_slice(&self.encode()).unwrap_or_default()
+    }
+}
+
+impl dyn ApiObject {
+    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
+        self.as_any().downcast_ref()
+    }
+
+    pub fn downcast_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.as_any_mut().downcast_mut()
+    }
+
+    pub fn key(&self) -> ObjectKey {
+        key_of(self.meta())
+    }
+}
+
+pub fn key_of(meta: &ObjectMeta) -> ObjectKey {
+    ObjectKey::new(
+        meta.namespace.clone().unwrap_or_default(),
+        meta.name.clone().unwrap_or_default(),
+    )
+}
+
+/// An object without a Rust type: custom resources, and objects read for their metadata alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dynamic {
+    pub api_version: String,
+    pub kind: String,
+    pub metadata: ObjectMeta,
+    /// Everything but apiVersion, kind and metadata.
+    pub rest: Map<String, Value>,
+}
+
+impl Dynamic {
+    pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        Self::from_value(serde_json::from_slice(bytes)?)
+    }
+
+    pub fn from_value(value: Value) -> Result<Self, serde_json::Error> {
+        let mut rest: Map<String, Value> = serde_json::from_value(value)?;
+        let mut take = |field: &str| match rest.remove(field) {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        };
+        let (api_version, kind) = (take("apiVersion"), take("kind"));
+        let metadata = match rest.remove("metadata") {
+            None | Some(Value::Null) => ObjectMeta::default(),
+            Some(metadata) => serde_json::from_value(metadata)?,
+        };
+        Ok(Self { api_version, kind, metadata, rest })
+    }
+
+    pub fn into_value(self) -> Value {
+        let mut object = self.rest;
+        object.insert("apiVersion".to_owned(), Value::String(self.api_version));
+        object.insert("kind".to_owned(), Value::String(self.kind));
+        object
+            .insert("metadata".to_owned(), serde_json::to_value(self.metadata).unwrap_or_default());
+        Value::Object(object)
+    }
+}
+
+impl ApiObject for Dynamic {
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        self.clone().into_value().to_string().into_bytes()
+    }
+
+    fn clone_box(&self) -> Box<dyn ApiObject> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn to_value(&self) -> Value {
+        self.clone().into_value()
+    }
+}
+
+/// What lists, watches, the garbage collector and informers need of every object, read once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meta {
+    pub key: ObjectKey,
+    pub uid: String,
+    pub resource_version: u64,
+    pub labels: BTreeMap<String, String>,
+    pub owner_references: Vec<OwnerReference>,
+    pub finalizers: Vec<String>,
+    pub is_deleting: bool,
+    /// The selectable fields of the kind, besides metadata.name and metadata.namespace.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// An object at rest. The bytes are the JSON form, with the resourceVersion inside; LIST and WATCH
+/// hand them out as they are.
+pub struct Stored {
+    pub meta: Meta,
+    pub bytes: Bytes,
+    /// The typed form while somebody holds it: components in one process share one `Arc`.
+    typed: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+}
+
+impl Stored {
+    pub fn new(meta: Meta, bytes: Bytes) -> Self {
+        Self { meta, bytes, typed: Mutex::new(None) }
+    }
+
+    /// The typed form, decoded by whoever asks first and shared while anybody keeps it.
+    pub fn typed<T, E>(&self, decode: impl FnOnce(&[u8]) -> Result<T, E>) -> Result<Arc<T>, E>
+    where
+        T: Any + Send + Sync,
+    {
+        let mut typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) =
+            typed.as_ref().and_then(Weak::upgrade).and_then(|it| it.downcast::<T>().ok())
+        {
+            return Ok(shared);
+        }
+        let shared = Arc::new(decode(&self.bytes)?);
+        let erased: Arc<dyn Any + Send + Sync> = shared.clone();
+        *typed = Some(Arc::downgrade(&erased));
+        Ok(shared)
+    }
+}
+
+impl std::fmt::Debug for Stored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stored")
+            .field("meta", &self.meta)
+            .field("bytes", &self.bytes.len())
+            .finish()
+    }
+}

@@ -1,0 +1,23 @@
+//! Eviction.
+
+use apimachinery::FieldErrors;
+
+use crate::kind::{Facts, Resource};
+
+pub use k8s_openapi::api::policy::v1::Eviction;
+
+impl Resource for Eviction {
+    const FACTS: Facts = Facts {
+        group: "policy",
+        kind: "Eviction",
+        plural: "evictions",
+        singular: "eviction",
+        verbs: &[],
+        definition: "io.k8s.api.policy.v1.Eviction",
+        ..Facts::DEFAULT
+    };
+
+    codec!();
+
+    fn validate(&self, _errors: &mut FieldErrors) {}
+}

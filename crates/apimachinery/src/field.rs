@@ -1,0 +1,204 @@
+//! Field paths and the list of everything that is wrong with an object.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// `spec.containers[0].name`, `metadata.labels[app]`. Cheap to extend, rendered only when needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path(String);
+
+impl Path {
+    pub fn root() -> Self {
+        Self(String::new())
+    }
+
+    pub fn new(field: &str) -> Self {
+        Self(field.to_owned())
+    }
+
+    #[must_use]
+    pub fn child(&self, field: &str) -> Self {
+        if self.0.is_empty() { Self(field.to_owned()) } else { Self(format!("{}.{field}", self.0)) }
+    }
+
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Path {
+    /// The root path is written as upstream writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "<nil>" } else { &self.0 })
+    }
+}
+
+/// Why a field was refused; the names are those of `Status.details.causes[].reason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Required,
+    Invalid,
+    NotSupported,
+    Forbidden,
+    Duplicate,
+    TooLong,
+    TooMany,
+    TooFew,
+    NotFound,
+    TypeInvalid,
+    Internal,
+}
+
+impl Cause {
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TooFew => "FieldValueTooFew",
+            Self::NotFound => "FieldValueNotFound",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Internal => "InternalError",
+        }
+    }
+}
+
+/// One problem: where, why, and the text after `field: `.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    pub path: Path,
+    pub cause: Cause,
+    /// Without the path: `Invalid value: -1: must be greater than or equal to 0`.
+    pub message: String,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+/// Collects every problem of an object, so that the user sees all of them at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldErrors(Vec<FieldError>);
+
+impl FieldErrors {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn push(&mut self, path: &Path, cause: Cause, message: String) {
+        self.0.push(FieldError { path: path.clone(), cause, message });
+    }
+
+    /// `detail` may be empty.
+    pub fn required(&mut self, path: &Path, detail: &str) {
+        let message = if detail.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {detail}")
+        };
+        self.push(path, Cause::Required, message);
+    }
+
+    pub fn invalid(&mut self, path: &Path, value: impl Into<Value>, detail: &str) {
+        let value = render(&value.into());
+        let message = if detail.is_empty() {
+            format!("Invalid value: {value}")
+        } else {
+            format!("Invalid value: {value}: {detail}")
+        };
+        self.push(path, Cause::Invalid, message);
+    }
+
+    pub fn not_supported(&mut self, path: &Path, value: impl Into<Value>, supported: &[&str]) {
+        let mut names: Vec<String> = supported.iter().map(|it| format!("{it:?}")).collect();
+        names.sort();
+        let message = format!(
+            "Unsupported value: {}: supported values: {}",
+            render(&value.into()),
+            names.join(", ")
+        );
+        self.push(path, Cause::NotSupported, message);
+    }
+
+    pub fn forbidden(&mut self, path: &Path, detail: &str) {
+        self.push(path, Cause::Forbidden, format!("Forbidden: {detail}"));
+    }
+
+    pub fn duplicate(&mut self, path: &Path, value: impl Into<Value>) {
+        self.push(path, Cause::Duplicate, format!("Duplicate value: {}", render(&value.into())));
+    }
+
+    pub fn not_found(&mut self, path: &Path, value: impl Into<Value>) {
+        self.push(path, Cause::NotFound, format!("Not found: {}", render(&value.into())));
+    }
+
+    pub fn too_long(&mut self, path: &Path, max_bytes: usize) {
+        self.push(
+            path,
+            Cause::TooLong,
+            format!("Too long: may not be more than {max_bytes} bytes"),
+        );
+    }
+
+    pub fn too_many(&mut self, path: &Path, actual: usize, max: usize) {
+        self.push(
+            path,
+            Cause::TooMany,
+            format!("Too many: {actual}: must have at most {max} items"),
+        );
+    }
+
+    pub fn internal(&mut self, path: &Path, detail: &str) {
+        self.push(path, Cause::Internal, format!("Internal error: {detail}"));
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
+        self.0.iter()
+    }
+}
+
+/// Strings quoted, everything else as JSON: as upstream prints a bad value.
+fn render(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        other => other.to_string(),
+    }
+}
+
+/// `[a, b]`, or `a` alone.
+impl fmt::Display for FieldErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [only] => only.fmt(f),
+            all => {
+                let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", texts.join(", "))
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Typed requests to the API over a transport: in process or HTTPS.
+//!
+//! A transport carries one identity. In process it calls the server's pipeline directly (same
+//! authentication, authorization and admission), without sockets or encoding.
+
+mod api;
+mod request;
+mod transport;
+
+pub use api::{Api, Client, DynamicApi};
+pub use request::{
+    DeleteOptions, ListOptions, PatchKind, Payload, Preconditions, Propagation, Request, Verb,
+    WriteOptions,
+};
+pub use transport::{Discovered, List, Reply, Transport, WatchEvent, WatchEventKind, WatchStream};

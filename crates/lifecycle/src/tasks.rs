@@ -1,0 +1,215 @@
+//! The tree of running tasks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use stdx::Backoff;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Told to a task when it should end.
+pub type Shutdown = CancellationToken;
+
+/// The tasks of one component. Children stop with their parent.
+#[derive(Clone)]
+pub struct Tasks {
+    prefix: String,
+    shutdown: CancellationToken,
+    running: Arc<Running>,
+}
+
+/// Every live task of the tree, by a number that is never used again.
+struct Running {
+    names: Mutex<Names>,
+    count: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct Names {
+    next: u64,
+    live: BTreeMap<u64, String>,
+}
+
+/// The tasks that did not stop in time.
+#[derive(Debug)]
+pub struct Late {
+    pub after: Duration,
+    pub names: Vec<String>,
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tasks still running after {:?}: {:?}", self.after, self.names)
+    }
+}
+
+impl std::error::Error for Late {}
+
+impl Running {
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(self: &Arc<Self>, name: String) -> Entry {
+        let mut names = self.names();
+        let id = names.next;
+        names.next += 1;
+        names.live.insert(id, name);
+        self.count.send_replace(names.live.len());
+        Entry { running: self.clone(), id }
+    }
+}
+
+/// Keeps a task's name in the list until its future is dropped, however it ends.
+struct Entry {
+    running: Arc<Running>,
+    id: u64,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut names = self.running.names();
+        names.live.remove(&self.id);
+        self.running.count.send_replace(names.live.len());
+    }
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tasks {
+    pub fn new() -> Self {
+        Self {
+            prefix: String::new(),
+            shutdown: CancellationToken::new(),
+            running: Arc::new(Running { names: Mutex::default(), count: watch::Sender::new(0) }),
+        }
+    }
+
+    /// A subtree whose tasks are named `parent/child/...`; it can be cancelled by itself.
+    pub fn child(&self, name: &str) -> Self {
+        Self {
+            prefix: self.name_of(name),
+            shutdown: self.shutdown.child_token(),
+            running: self.running.clone(),
+        }
+    }
+
+    pub fn shutdown_signal(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+
+    /// Starts a task that runs once. A panic ends the task alone, and is logged with its name.
+    #[expect(clippy::disallowed_methods, reason = "the one place where tasks are started")]
+    pub fn spawn<F>(&self, name: &str, start: impl FnOnce(Shutdown) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let name = self.name_of(name);
+        let entry = self.running.enter(name.clone());
+        let task = AssertUnwindSafe(start(self.shutdown.clone())).catch_unwind();
+        tokio::spawn(async move {
+            let _entry = entry;
+            if let Err(panic) = task.await {
+                tracing::error!(task = %name, panic = panic_text(&*panic), "task panicked");
+            }
+        });
+    }
+
+    /// Starts a task that is started again, after a growing delay, when it panics.
+    pub fn spawn_restarting<F>(
+        &self,
+        name: &str,
+        mut start: impl FnMut(Shutdown) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let full_name = self.name_of(name);
+        self.spawn(name, |shutdown| async move {
+            let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(30));
+            while let Err(panic) = AssertUnwindSafe(start(shutdown.clone())).catch_unwind().await {
+                let delay = backoff.step();
+                tracing::error!(task = %full_name, panic = panic_text(&*panic), ?delay, "task panicked; starting it again");
+                tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => return,
+                    () = tokio::time::sleep(delay) => {}
+                }
+            }
+        });
+    }
+
+    /// Asks every task of this subtree to end, without waiting.
+    pub fn cancel(&self) {
+        self.shutdown.cancel();
+    }
+
+    /// Cancels and waits for all tasks of the whole tree; names those that outlive `deadline`.
+    pub async fn shutdown(&self, deadline: Duration) -> Result<(), Late> {
+        self.cancel();
+        let mut count = self.running.count.subscribe();
+        let drained = count.wait_for(|it| *it == 0);
+        match tokio::time::timeout(deadline, drained).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Late { after: deadline, names: self.names() }),
+        }
+    }
+
+    /// The names of the tasks that run now.
+    pub fn names(&self) -> Vec<String> {
+        self.running.names().live.values().cloned().collect()
+    }
+
+    fn name_of(&self, name: &str) -> String {
+        if self.prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", self.prefix) }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no message)")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Tasks;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_shutdown_names_the_tasks_that_did_not_stop() {
+        let tasks = Tasks::new();
+        tasks.spawn("polite", |shutdown| async move { shutdown.cancelled().await });
+        tasks.child("kubelet").spawn("deaf", |_| std::future::pending());
+        let late = tasks.shutdown(Duration::from_secs(30)).await.unwrap_err();
+        assert_eq!(late.to_string(), r#"tasks still running after 30s: ["kubelet/deaf"]"#);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panicking_component_is_started_again() {
+        let tasks = Tasks::new();
+        let (tx, mut rx) = tokio::sync::mpsc::channel(8);
+        let mut runs = 0;
+        tasks.spawn_restarting("flaky", move |_| {
+            runs += 1;
+            let (tx, run) = (tx.clone(), runs);
+            async move {
+                assert!(run > 2, "run {run} fails");
+                let _ = tx.send(run).await;
+            }
+        });
+        assert_eq!(rx.recv().await, Some(3));
+        tasks.shutdown(Duration::from_secs(1)).await.unwrap();
+    }
+}
