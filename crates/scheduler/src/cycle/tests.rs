@@ -1,0 +1,164 @@
+//! Pod and nodes in, the chosen node or the reasons out.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde_json::{Value, json};
+use stdx::Random;
+
+use super::choose;
+use crate::node::NodeState;
+use crate::pod::PodRequirements;
+
+fn pod(spec: Value) -> PodRequirements {
+    let mut object = json!({ "metadata": { "name": "web", "namespace": "default" }, "spec": { "containers": [{ "name": "main" }] } });
+    merge(&mut object["spec"], spec);
+    PodRequirements::of(&serde_json::from_value::<Pod>(object).unwrap())
+}
+
+fn node(name: &str, rest: Value) -> NodeState {
+    let mut object = json!({
+        "metadata": { "name": name },
+        "spec": {},
+        "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "110" } },
+    });
+    merge(&mut object, rest);
+    let mut state = NodeState { name: name.to_owned(), ..NodeState::default() };
+    state.observe(&serde_json::from_value::<Node>(object).unwrap());
+    state
+}
+
+fn merge(target: &mut Value, patch: Value) {
+    match (target, patch) {
+        (Value::Object(target), Value::Object(patch)) => {
+            for (key, value) in patch {
+                merge(target.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (target, patch) => *target = patch,
+    }
+}
+
+fn check(pod: &PodRequirements, nodes: &[NodeState], expected: &str) {
+    let nodes: Vec<&NodeState> = nodes.iter().collect();
+    let actual = match choose(pod, &nodes, &Random::from_seed(1)) {
+        Ok(index) => nodes[index].name.clone(),
+        Err(diagnosis) => diagnosis.to_string(),
+    };
+    assert_eq!(actual, expected);
+}
+
+fn requests(cpu: &str) -> Value {
+    json!({ "containers": [{ "name": "main", "resources": { "requests": { "cpu": cpu } } }] })
+}
+
+#[test]
+fn a_pod_that_fits_nowhere_says_why_per_reason_and_count() {
+    let nodes = [
+        node("a", json!({})),
+        node("b", json!({})),
+        node("c", json!({ "spec": { "unschedulable": true } })),
+        node(
+            "d",
+            json!({ "spec": { "taints": [{ "key": "gpu", "value": "yes", "effect": "NoSchedule" }] } }),
+        ),
+    ];
+    check(
+        &pod(requests("100")),
+        &nodes,
+        "0/4 nodes are available: 1 node(s) had untolerated taint {gpu: yes}, 1 node(s) were unschedulable, 2 Insufficient cpu.",
+    );
+}
+
+#[test]
+fn without_nodes_that_is_the_reason() {
+    check(&pod(json!({})), &[], "no nodes available to schedule pods");
+}
+
+#[test]
+fn the_emptier_node_wins() {
+    let mut full = node("full", json!({}));
+    full.take(&pod(requests("3")));
+    check(&pod(requests("500m")), &[full, node("empty", json!({}))], "empty");
+}
+
+#[test]
+fn selectors_and_affinity_are_hard_preferences_are_not() {
+    let nodes = [
+        node("plain", json!({})),
+        node("ssd", json!({ "metadata": { "labels": { "disk": "ssd", "size": "7" } } })),
+    ];
+    check(&pod(json!({ "nodeSelector": { "disk": "ssd" } })), &nodes, "ssd");
+    let required = |operator: &str, values: Value| {
+        pod(
+            json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
+            { "matchExpressions": [{ "key": "size", "operator": operator, "values": values }] }
+        ] } } } }),
+        )
+    };
+    check(&required("Gt", json!(["5"])), &nodes, "ssd");
+    check(&required("DoesNotExist", json!([])), &nodes, "plain");
+    check(
+        &required("Lt", json!(["5"])),
+        &nodes,
+        "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+    );
+    let preferred = pod(
+        json!({ "affinity": { "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [
+        { "weight": 10, "preference": { "matchExpressions": [{ "key": "disk", "operator": "In", "values": ["ssd"] }] } }
+    ] } } }),
+    );
+    check(&preferred, &nodes, "ssd");
+    check(&preferred, &nodes[..1], "plain");
+}
+
+#[test]
+fn tolerations_let_a_pod_onto_tainted_nodes() {
+    let nodes =
+        [node("gpu", json!({ "spec": { "taints": [{ "key": "gpu", "effect": "NoExecute" }] } }))];
+    check(&pod(json!({ "tolerations": [{ "key": "gpu", "operator": "Exists" }] })), &nodes, "gpu");
+    check(
+        &pod(json!({})),
+        &nodes,
+        "0/1 nodes are available: 1 node(s) had untolerated taint {gpu: }.",
+    );
+}
+
+#[test]
+fn host_ports_are_taken_once_per_address() {
+    let port = |address: &str| {
+        pod(
+            json!({ "containers": [{ "name": "main", "ports": [{ "containerPort": 80, "hostPort": 80, "hostIP": address }] }] }),
+        )
+    };
+    let mut taken = node("a", json!({}));
+    taken.take(&port("10.0.0.1"));
+    check(&port("10.0.0.2"), &[taken.clone()], "a");
+    check(
+        &port(""),
+        &[taken],
+        "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.",
+    );
+}
+
+#[test]
+fn rules_without_a_plugin_refuse_the_pod() {
+    let anti = json!({ "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+        { "topologyKey": "kubernetes.io/hostname" }
+    ] } } });
+    check(
+        &pod(anti),
+        &[node("a", json!({}))],
+        "0/1 nodes are available: 1 node(s) could not be judged: required pod anti-affinity is not supported yet.",
+    );
+}
+
+#[test]
+fn init_containers_and_sidecars_count_at_their_peak() {
+    let spec = json!({
+        "containers": [{ "name": "main", "resources": { "requests": { "cpu": "1" } } }],
+        "initContainers": [
+            { "name": "side", "restartPolicy": "Always", "resources": { "requests": { "cpu": "500m" } } },
+            { "name": "init", "resources": { "requests": { "cpu": "2" } } },
+        ],
+    });
+    assert_eq!(pod(spec).requests.milli_cpu, 2500);
+}

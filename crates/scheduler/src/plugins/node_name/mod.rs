@@ -1,0 +1,24 @@
+//! A pod that names its node goes there or nowhere.
+
+use super::{Plugin, Reasons};
+use crate::node::NodeState;
+use crate::pod::PodRequirements;
+
+pub struct NodeName;
+
+impl Plugin for NodeName {
+    fn name(&self) -> &'static str {
+        "NodeName"
+    }
+
+    fn applies(&self, pod: &PodRequirements) -> bool {
+        !pod.node_name.is_empty()
+    }
+
+    fn filter(&self, pod: &PodRequirements, node: &NodeState) -> Result<(), Reasons> {
+        if pod.node_name == node.name {
+            return Ok(());
+        }
+        Err(Reasons::one("node(s) didn't match the requested node name"))
+    }
+}

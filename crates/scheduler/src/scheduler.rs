@@ -1,0 +1,298 @@
+//! The loop: take the next pod, decide, assume, hand over to a binder. Woken by informer events and by the queue's next
+//! deadline; nothing polls.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use apimachinery::ObjectKey;
+use client::Client;
+use informer::{EventHandler, Factory, Indexer};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use lifecycle::{Shutdown, Tasks};
+use reconcile::EventRecorder;
+use stdx::World;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use crate::binding::Writer;
+use crate::cycle;
+use crate::diagnosis::Diagnosis;
+use crate::pod::PodRequirements;
+use crate::queue::Queue;
+use crate::snapshot::Snapshot;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Pods with another `spec.schedulerName` are left alone.
+    pub scheduler_name: String,
+    /// Bindings under way at once.
+    pub binders: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { scheduler_name: "default-scheduler".to_owned(), binders: 16 }
+    }
+}
+
+/// The queue and the snapshot change together, under one short lock.
+#[derive(Default)]
+struct State {
+    queue: Queue,
+    snapshot: Snapshot,
+}
+
+struct Shared {
+    config: Config,
+    state: Mutex<State>,
+    /// Something may be active now, or a deadline moved.
+    wake: Notify,
+    pods: Indexer<Pod>,
+    writer: Writer,
+}
+
+/// A decision that is still to be written.
+enum Decision {
+    Bind { pod: PodRequirements, node: String },
+    Refuse { key: ObjectKey, diagnosis: Diagnosis },
+}
+
+/// Starts scheduling; returns at once. Informers are shared through `factory`.
+pub fn start(
+    config: Config,
+    tasks: &Tasks,
+    world: &World,
+    factory: &Arc<Factory>,
+    client: &Client,
+) {
+    let events = EventRecorder::new(tasks, client.clone(), world.clone(), "default-scheduler");
+    let pods = factory.informer::<Pod>();
+    let nodes = factory.informer::<Node>();
+    let shared = Arc::new(Shared {
+        state: Mutex::default(),
+        wake: Notify::new(),
+        pods: pods.indexer(),
+        writer: Writer { client: client.clone(), events, world: world.clone() },
+        config,
+    });
+    // Nodes first, so that the first pods find them.
+    nodes.add_event_handler(Arc::new(NodeEvents(shared.clone())));
+    pods.add_event_handler(Arc::new(PodEvents(shared.clone())));
+    let (decisions, waiting) = mpsc::channel(1024);
+    let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
+    for index in 0..shared.config.binders {
+        let (shared, waiting) = (shared.clone(), waiting.clone());
+        tasks.spawn(&format!("binder-{index}"), |shutdown| {
+            write_decisions(shared, waiting, shutdown)
+        });
+    }
+    tasks.spawn_restarting("scheduling", move |shutdown| {
+        run(shared.clone(), decisions.clone(), shutdown)
+    });
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_ours(&self, pod: &Pod) -> bool {
+        let name = pod
+            .spec
+            .as_ref()
+            .and_then(|it| it.scheduler_name.as_deref())
+            .unwrap_or("default-scheduler");
+        name == self.config.scheduler_name
+    }
+}
+
+async fn run(shared: Arc<Shared>, decisions: mpsc::Sender<Decision>, shutdown: Shutdown) {
+    loop {
+        while let Some(decision) = decide(&shared) {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                sent = decisions.send(decision) => if sent.is_err() { return },
+            }
+            // A long queue must not keep other tasks of this thread from running.
+            tokio::task::yield_now().await;
+        }
+        let deadline = shared.state().queue.advance(Instant::now());
+        if shared.state().queue.has_active() {
+            continue;
+        }
+        let sleep = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            () = shared.wake.notified() => {}
+            () = sleep => {}
+        }
+    }
+}
+
+/// One scheduling cycle, without any waiting.
+fn decide(shared: &Shared) -> Option<Decision> {
+    let mut state = shared.state();
+    let State { queue, snapshot } = &mut *state;
+    queue.advance(Instant::now());
+    let pod = queue.take()?;
+    let nodes = snapshot.nodes();
+    match cycle::choose(&pod, &nodes, &shared.writer.world.random) {
+        Ok(index) => {
+            let node = nodes[index].name.clone();
+            snapshot.assume(pod.clone(), node.clone());
+            Some(Decision::Bind { pod, node })
+        }
+        Err(diagnosis) => {
+            queue.put_back_unschedulable(&pod.key, Instant::now());
+            Some(Decision::Refuse { key: pod.key, diagnosis })
+        }
+    }
+}
+
+async fn write_decisions(
+    shared: Arc<Shared>,
+    waiting: Arc<tokio::sync::Mutex<mpsc::Receiver<Decision>>>,
+    shutdown: Shutdown,
+) {
+    loop {
+        let next = async { waiting.lock().await.recv().await };
+        let decision = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            decision = next => decision,
+        };
+        match decision {
+            None => return,
+            Some(Decision::Bind { pod, node }) => bind(&shared, &pod, &node).await,
+            Some(Decision::Refuse { key, diagnosis }) => refuse(&shared, &key, &diagnosis).await,
+        }
+    }
+}
+
+async fn bind(shared: &Shared, pod: &PodRequirements, node: &str) {
+    match shared.writer.bind(&pod.key, &pod.uid, node).await {
+        Ok(()) => {
+            if let Some(seen) = shared.pods.get(&pod.key) {
+                shared.writer.record_scheduled(&seen, &pod.key, node);
+            }
+        }
+        Err(err) => {
+            let mut state = shared.state();
+            state.snapshot.forget_assumed(&pod.key);
+            if err.is_not_found() {
+                state.queue.forget(&pod.key);
+            } else {
+                tracing::warn!(pod = %pod.key, node, error = %err, "binding refused");
+                state.queue.put_back_failed(&pod.key, Instant::now());
+            }
+            drop(state);
+            shared.wake.notify_one();
+        }
+    }
+}
+
+async fn refuse(shared: &Shared, key: &ObjectKey, diagnosis: &Diagnosis) {
+    let Some(pod) = shared.pods.get(key) else { return };
+    if let Err(err) = shared.writer.report_unschedulable(&pod, diagnosis).await
+        && !err.is_not_found()
+    {
+        tracing::warn!(pod = %key, error = %err, "could not say why the pod is unschedulable");
+    }
+}
+
+struct PodEvents(Arc<Shared>);
+
+impl PodEvents {
+    fn observe(&self, old: Option<&Pod>, pod: &Pod) {
+        let mut state = self.0.state();
+        let requirements = PodRequirements::of(pod);
+        let now = Instant::now();
+        if !requirements.node_name.is_empty() {
+            let held = state.snapshot.holds(&requirements.key);
+            state.queue.forget(&requirements.key);
+            state.snapshot.observe_bound(pod);
+            if held && !state.snapshot.holds(&requirements.key) {
+                // It finished: its room is free.
+                state.queue.cluster_changed(now);
+            }
+        } else if self.0.is_ours(pod) && pod.metadata.deletion_timestamp.is_none() {
+            if old.is_none_or(|it| changes_scheduling(it, pod)) {
+                state.queue.observe(requirements, now);
+            }
+        } else {
+            state.queue.forget(&requirements.key);
+        }
+        drop(state);
+        self.0.wake.notify_one();
+    }
+}
+
+/// Our own condition writes come back as updates; they are no reason to try again.
+fn changes_scheduling(old: &Pod, new: &Pod) -> bool {
+    old.spec != new.spec
+        || old.metadata.uid != new.metadata.uid
+        || old.metadata.labels != new.metadata.labels
+}
+
+impl EventHandler<Pod> for PodEvents {
+    fn on_add(&self, pod: &Arc<Pod>, _is_initial: bool) {
+        self.observe(None, pod);
+    }
+
+    fn on_update(&self, old: &Arc<Pod>, new: &Arc<Pod>) {
+        self.observe(Some(old), new);
+    }
+
+    fn on_delete(&self, last: &Arc<Pod>) {
+        let key = PodRequirements::of(last).key;
+        let mut state = self.0.state();
+        state.queue.forget(&key);
+        state.snapshot.forget_pod(&key);
+        state.queue.cluster_changed(Instant::now());
+        drop(state);
+        self.0.wake.notify_one();
+    }
+}
+
+struct NodeEvents(Arc<Shared>);
+
+impl NodeEvents {
+    fn observe(&self, old: Option<&Node>, node: &Node) {
+        let mut state = self.0.state();
+        state.snapshot.observe_node(node);
+        // Heartbeats change neither what a node offers nor what it repels.
+        if old.is_none_or(|it| may_help(it, node)) {
+            state.queue.cluster_changed(Instant::now());
+            drop(state);
+            self.0.wake.notify_one();
+        }
+    }
+}
+
+fn may_help(old: &Node, new: &Node) -> bool {
+    let allocatable = |node: &Node| node.status.as_ref().and_then(|it| it.allocatable.clone());
+    old.spec != new.spec
+        || old.metadata.labels != new.metadata.labels
+        || allocatable(old) != allocatable(new)
+}
+
+impl EventHandler<Node> for NodeEvents {
+    fn on_add(&self, node: &Arc<Node>, _is_initial: bool) {
+        self.observe(None, node);
+    }
+
+    fn on_update(&self, old: &Arc<Node>, new: &Arc<Node>) {
+        self.observe(Some(old), new);
+    }
+
+    fn on_delete(&self, last: &Arc<Node>) {
+        let name = last.metadata.name.clone().unwrap_or_default();
+        self.0.state().snapshot.forget_node(&name);
+    }
+}

@@ -1,0 +1,146 @@
+//! The fleet: who its members are, which of them live, and how it is started.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use apimachinery::ObjectKey;
+use client::Client;
+use informer::Factory;
+use k8s_openapi::api::core::v1::Pod;
+use lifecycle::Tasks;
+use reconcile::WorkQueue;
+use stdx::World;
+
+use crate::addresses::Addresses;
+use crate::pods::Pods;
+use crate::{leases, node};
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub nodes: usize,
+    /// Where pod addresses come from.
+    pub pod_network: Ipv4Addr,
+    pub pod_prefix_length: u8,
+    /// What the nodes show as their kubelet's version.
+    pub version: String,
+}
+
+/// One node of the fleet.
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub(crate) index: usize,
+    pub(crate) name: String,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) client: Client,
+}
+
+/// All nodes, and which of them are dead.
+pub(crate) struct Members {
+    all: Vec<Member>,
+    dead: Mutex<BTreeSet<String>>,
+    pub(crate) world: World,
+    pub(crate) version: String,
+}
+
+impl Members {
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    fn dead(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, name: &str) -> Option<&Member> {
+        let index: usize = name.strip_prefix("sim-")?.parse().ok()?;
+        self.all.get(index).filter(|it| it.name == name)
+    }
+
+    pub(crate) fn alive(&self, name: &str) -> Option<Member> {
+        let member = self.find(name)?;
+        (!self.dead().contains(name)).then(|| member.clone())
+    }
+}
+
+/// A handle to the running fleet. Cheap to clone.
+#[derive(Clone)]
+pub struct Fleet {
+    members: Arc<Members>,
+    queue: WorkQueue,
+    pods: informer::Indexer<Pod>,
+    tasks: Tasks,
+}
+
+impl Fleet {
+    /// Starts the nodes; returns at once. `client_for` gives the client of a node by its name.
+    pub fn start(
+        config: Config,
+        tasks: &Tasks,
+        world: &World,
+        factory: &Arc<Factory>,
+        client_for: impl Fn(&str) -> Client,
+    ) -> Self {
+        let member = |index| {
+            let name = node::name(index);
+            Member { index, address: node::address(index), client: client_for(&name), name }
+        };
+        let members = Arc::new(Members {
+            all: (0..config.nodes).map(member).collect(),
+            dead: Mutex::default(),
+            world: world.clone(),
+            version: config.version,
+        });
+        let queue = WorkQueue::new("simulated-pods");
+        let informer = factory.informer::<Pod>();
+        reconcile::enqueue(&informer, &queue, |pod: &Pod| match &pod.spec {
+            Some(spec) if spec.node_name.as_deref().is_some_and(|it| it.starts_with("sim-")) => {
+                vec![key_of(pod)]
+            }
+            _ => Vec::new(),
+        });
+        let addresses = Mutex::new(Addresses::new(config.pod_network, config.pod_prefix_length));
+        let pods = Arc::new(Pods { members: members.clone(), pods: informer.indexer(), addresses });
+        reconcile::run(tasks, queue.clone(), 32, pods);
+        let renewing = members.clone();
+        tasks.spawn_restarting("leases", move |shutdown| leases::run(renewing.clone(), shutdown));
+        Self { members, queue, pods: informer.indexer(), tasks: tasks.clone() }
+    }
+
+    /// The node falls silent: no lease, no status, no pod moves on.
+    pub fn kill(&self, name: &str) {
+        if self.members.find(name).is_some() {
+            self.members.dead().insert(name.to_owned());
+        }
+    }
+
+    /// The node comes back and says so; its pods are looked at again.
+    pub fn revive(&self, name: &str) {
+        self.members.dead().remove(name);
+        let Some(member) = self.members.alive(name) else { return };
+        let members = self.members.clone();
+        self.tasks.spawn("revive", |shutdown| async move {
+            let posted = leases::post_status(&members, &member);
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                outcome = posted => if let Err(err) = outcome {
+                    tracing::warn!(node = %member.name, error = %err, "status not posted");
+                },
+            }
+        });
+        for pod in self.pods.list() {
+            if pod.spec.as_ref().and_then(|it| it.node_name.as_deref()) == Some(name) {
+                self.queue.add(key_of(&pod));
+            }
+        }
+    }
+}
+
+fn key_of(pod: &Pod) -> ObjectKey {
+    let meta = &pod.metadata;
+    ObjectKey::new(
+        meta.namespace.clone().unwrap_or_default(),
+        meta.name.clone().unwrap_or_default(),
+    )
+}

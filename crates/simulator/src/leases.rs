@@ -1,0 +1,110 @@
+//! Registration and lease renewal for the whole fleet: one task sleeps until the next node is due.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::ApiError;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use lifecycle::Shutdown;
+use tokio::time::Instant;
+
+use crate::fleet::{Member, Members};
+use crate::node::{self, LEASE_NAMESPACE};
+
+const RENEW: Duration = Duration::from_secs(10);
+/// Renewals under way at once.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// Renews every living node's lease when it is due; a node without a Node object registers first.
+pub(crate) async fn run(members: Arc<Members>, shutdown: Shutdown) {
+    let mut due: BTreeSet<(Instant, usize)> = BTreeSet::new();
+    let start = Instant::now();
+    let n_members = members.len() as u32;
+    // Everybody registers at once; renewals are then spread over the period.
+    due.extend((0..members.len()).map(|index| (start, index)));
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        let now = Instant::now();
+        while under_way.len() < IN_FLIGHT_MAX && due.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((at, index)) = due.pop_first() {
+                under_way.push(renew(members.clone(), index, at, at == start));
+            }
+        }
+        let wake = due.first().map(|(at, _)| *at).filter(|_| under_way.len() < IN_FLIGHT_MAX);
+        let sleep = async {
+            match wake {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            Some((index, at)) = under_way.next(), if !under_way.is_empty() => {
+                let offset = if at == start { RENEW * (index as u32) / n_members.max(1) } else { Duration::ZERO };
+                due.insert((at + RENEW + offset, index));
+            }
+            () = sleep => {}
+        }
+    }
+}
+
+async fn renew(
+    members: Arc<Members>,
+    index: usize,
+    at: Instant,
+    is_first: bool,
+) -> (usize, Instant) {
+    if let Some(member) = members.alive(&node::name(index))
+        && let Err(err) = renew_once(&members, &member, is_first).await
+    {
+        tracing::warn!(node = %member.name, error = %err, "lease not renewed");
+    }
+    (index, at)
+}
+
+/// The first time the node registers, whether or not an earlier process left a lease: its status may be stale.
+async fn renew_once(members: &Members, member: &Member, is_first: bool) -> Result<(), ApiError> {
+    let registered = if is_first { Some(register(members, member).await?) } else { None };
+    let leases = member.client.api::<Lease>();
+    let now = members.world.clock.now();
+    match leases.get(LEASE_NAMESPACE, &member.name).await {
+        Ok(lease) => {
+            let mut lease = Arc::unwrap_or_clone(lease);
+            lease.spec.get_or_insert_default().renew_time = Some(MicroTime(now));
+            leases.update(lease).await.map(|_| ())
+        }
+        Err(err) if err.is_not_found() => {
+            let registered = match registered {
+                Some(node) => node,
+                None => register(members, member).await?,
+            };
+            leases.create(node::lease(&registered, now)).await.map(|_| ())
+        }
+        Err(err) => Err(err),
+    }
+}
+
+/// Creates the Node, or brings the status of an existing one up to date, as a kubelet does when it starts.
+async fn register(members: &Members, member: &Member) -> Result<Arc<Node>, ApiError> {
+    let nodes = member.client.api::<Node>();
+    let now = members.world.clock.now();
+    match nodes.create(node::registration(member.index, &members.version, now)).await {
+        Err(err) if err.is_already_exists() => post_status(members, member).await,
+        outcome => outcome,
+    }
+}
+
+/// Says again how the node is: after it came back from the dead, its conditions are stale.
+pub(crate) async fn post_status(members: &Members, member: &Member) -> Result<Arc<Node>, ApiError> {
+    let nodes = member.client.api::<Node>();
+    let existing = nodes.get("", &member.name).await?;
+    let mut existing = Arc::unwrap_or_clone(existing);
+    existing.status = Some(node::status(member.index, &members.version, members.world.clock.now()));
+    nodes.update_status(existing).await
+}

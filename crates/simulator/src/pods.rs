@@ -1,0 +1,214 @@
+//! Pods on simulated nodes: pending becomes running at once; a deleted pod is gone when its containers have stopped.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use apimachinery::{ApiError, ObjectKey};
+use bytes::Bytes;
+use client::{DeleteOptions, PatchKind, Preconditions};
+use informer::Indexer;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Container, Pod};
+use reconcile::{Next, Reconciler};
+use serde_json::{Value, json};
+
+use crate::addresses::Addresses;
+use crate::fleet::Members;
+
+/// How long simulated containers take to stop after the signal.
+const STOP: SignedDuration = SignedDuration::from_secs(1);
+
+/// What a node does next for one of its pods.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Step {
+    Nothing,
+    /// Containers start.
+    Run,
+    /// Containers are still stopping.
+    Wait(Duration),
+    /// Containers have stopped: the object goes.
+    Remove,
+}
+
+/// Pure: the pod as the API shows it, and the time.
+pub(crate) fn plan(pod: &Pod, now: Timestamp) -> Step {
+    if let Some(deadline) = &pod.metadata.deletion_timestamp {
+        let grace =
+            SignedDuration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0));
+        // The deadline is the moment of the request plus its grace.
+        let stopped = deadline.0 - grace + STOP.min(grace);
+        return match Duration::try_from(stopped.duration_since(now)) {
+            Ok(left) if !left.is_zero() => Step::Wait(left),
+            _ => Step::Remove,
+        };
+    }
+    match pod.status.as_ref().and_then(|it| it.phase.as_deref()) {
+        None | Some("" | "Pending") => Step::Run,
+        Some(_) => Step::Nothing,
+    }
+}
+
+/// The status of a pod whose containers all run, as a strategic merge patch.
+pub(crate) fn running(pod: &Pod, address: Ipv4Addr, host: Ipv4Addr, now: Timestamp) -> Value {
+    let time = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+    let condition = |kind: &str| {
+        json!({ "type": kind, "status": "True", "lastTransitionTime": time,
+                "observedGeneration": pod.metadata.generation })
+    };
+    let spec = pod.spec.as_ref();
+    let host_network = spec.and_then(|it| it.host_network).unwrap_or(false);
+    let address = if host_network { host } else { address };
+    let statuses =
+        |containers: &[Container], state: &dyn Fn(&Container) -> (Value, bool)| -> Vec<Value> {
+            containers.iter().map(|it| container_status(it, state(it))).collect()
+        };
+    let is_sidecar = |it: &Container| it.restart_policy.as_deref() == Some("Always");
+    let runs = (json!({ "running": { "startedAt": time } }), true);
+    let done = json!({ "terminated": { "exitCode": 0, "reason": "Completed", "startedAt": time, "finishedAt": time } });
+    let mut status = json!({
+        "phase": "Running",
+        "hostIP": host.to_string(),
+        "hostIPs": [{ "ip": host.to_string() }],
+        "podIP": address.to_string(),
+        "podIPs": [{ "ip": address.to_string() }],
+        "startTime": time,
+        "observedGeneration": pod.metadata.generation,
+        "conditions": [
+            condition("PodReadyToStartContainers"), condition("Initialized"),
+            condition("Ready"), condition("ContainersReady"),
+        ],
+        "containerStatuses": statuses(spec.map(|it| it.containers.as_slice()).unwrap_or_default(), &|_| runs.clone()),
+    });
+    if let Some(containers) =
+        spec.and_then(|it| it.init_containers.as_deref()).filter(|it| !it.is_empty())
+    {
+        let state =
+            |it: &Container| if is_sidecar(it) { runs.clone() } else { (done.clone(), true) };
+        status["initContainerStatuses"] = Value::Array(statuses(containers, &state));
+    }
+    json!({ "metadata": { "uid": pod.metadata.uid }, "status": status })
+}
+
+fn container_status(container: &Container, (state, is_ready): (Value, bool)) -> Value {
+    let image = container.image.clone().unwrap_or_default();
+    json!({
+        "name": container.name,
+        "image": image,
+        "imageID": format!("simulated://{image}"),
+        "containerID": format!("simulated://{}", container.name),
+        "ready": is_ready,
+        "started": state.get("running").is_some(),
+        "restartCount": 0,
+        "state": state,
+    })
+}
+
+/// Runs every pod of every living node. One reconciler for the whole fleet.
+pub(crate) struct Pods {
+    pub(crate) members: Arc<Members>,
+    pub(crate) pods: Indexer<Pod>,
+    pub(crate) addresses: Mutex<Addresses>,
+}
+
+impl Reconciler for Pods {
+    type Error = ApiError;
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ApiError> {
+        let Some(pod) = self.pods.get(key) else {
+            self.addresses().release(key);
+            return Ok(Next::Settled);
+        };
+        let node = pod.spec.as_ref().and_then(|it| it.node_name.as_deref()).unwrap_or("");
+        let Some(member) = self.members.alive(node) else { return Ok(Next::Settled) };
+        self.remember(key, &pod);
+        let now = self.members.world.clock.now();
+        match plan(&pod, now) {
+            Step::Nothing => Ok(Next::Settled),
+            Step::Wait(left) => Ok(Next::After(left)),
+            Step::Run => {
+                let Some(address) = self.addresses().assign(key) else {
+                    tracing::warn!(pod = %key, "no free pod address in the simulated range");
+                    return Ok(Next::After(Duration::from_secs(10)));
+                };
+                let body = Bytes::from(running(&pod, address, member.address, now).to_string());
+                let api = member.client.api::<Pod>();
+                settle(
+                    api.patch_status(&key.namespace, &key.name, PatchKind::Strategic, body)
+                        .await
+                        .map(|_| ()),
+                )
+            }
+            Step::Remove => {
+                let options = DeleteOptions {
+                    grace_period_seconds: Some(0),
+                    preconditions: Preconditions {
+                        uid: pod.metadata.uid.clone(),
+                        resource_version: None,
+                    },
+                    ..DeleteOptions::default()
+                };
+                settle(member.client.api::<Pod>().delete(&key.namespace, &key.name, options).await)
+            }
+        }
+    }
+}
+
+/// A pod that vanished or was replaced meanwhile needs nothing more.
+fn settle(outcome: Result<(), ApiError>) -> Result<Next, ApiError> {
+    match outcome {
+        Err(err) if !(err.is_not_found() || err.is_conflict()) => Err(err),
+        _ => Ok(Next::Settled),
+    }
+}
+
+impl Pods {
+    fn addresses(&self) -> std::sync::MutexGuard<'_, Addresses> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, key: &ObjectKey, pod: &Pod) {
+        let address =
+            pod.status.as_ref().and_then(|it| it.pod_ip.as_deref()).and_then(|it| it.parse().ok());
+        if let Some(address) = address {
+            self.addresses().observe(key, address);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::{Value, json};
+
+    use super::{Step, plan};
+
+    fn check(pod: Value, now: &str, expected: &Step) {
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        assert_eq!(&plan(&pod, now.parse::<Timestamp>().unwrap()), expected);
+    }
+
+    #[test]
+    fn a_pending_pod_runs_and_a_running_one_is_left_alone() {
+        check(json!({ "status": { "phase": "Pending" } }), "2026-01-01T00:00:00Z", &Step::Run);
+        check(json!({ "status": { "phase": "Running" } }), "2026-01-01T00:00:00Z", &Step::Nothing);
+    }
+
+    #[test]
+    fn a_deleted_pod_goes_when_its_containers_have_stopped_and_never_after_its_grace() {
+        let deleted = |grace: i64, deadline: &str| {
+            json!({ "metadata": { "deletionTimestamp": deadline, "deletionGracePeriodSeconds": grace },
+                    "status": { "phase": "Running" } })
+        };
+        check(
+            deleted(30, "2026-01-01T00:00:30Z"),
+            "2026-01-01T00:00:00Z",
+            &Step::Wait(Duration::from_secs(1)),
+        );
+        check(deleted(30, "2026-01-01T00:00:30Z"), "2026-01-01T00:00:01Z", &Step::Remove);
+        check(deleted(0, "2026-01-01T00:00:00Z"), "2026-01-01T00:00:00Z", &Step::Remove);
+    }
+}

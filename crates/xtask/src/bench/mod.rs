@@ -1,0 +1,3 @@
+//! Benchmarks of the release binary, printed for `docs/benchmarks.md`.
+
+pub(crate) mod up;

@@ -1,0 +1,211 @@
+//! `cargo xtask bench up`: how fast a cluster is ready, what it costs when idle, and how it takes 10,000 pods.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process::{output, run};
+use crate::say;
+
+/// Clock ticks per second of /proc/PID/stat: fixed by the kernel's user-space ABI.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+pub(crate) fn measure(root: &Path) -> Result<()> {
+    run(Command::new("cargo").args(["build", "--release", "--bin", "xebec"]).current_dir(root))?;
+    let binary = root.join("target/release/xebec");
+    report("release binary", fs::metadata(&binary)?.len() as f64 / 1_048_576.0, "MiB", 30.0);
+    let mut starts = (0..7).map(|_| start_time(&binary)).collect::<Result<Vec<_>>>()?;
+    starts.sort_by(f64::total_cmp);
+    report("exec to /readyz, median of 7, empty directory", starts[3], "ms", 150.0);
+    idle(&binary)?;
+    scale(&binary, 1_000, 10_000)
+}
+
+fn report(what: &str, value: f64, unit: &str, budget: f64) {
+    let verdict = if value <= budget { "within" } else { "OVER" };
+    say(&format!("{what}: {value:.1} {unit} ({verdict} the budget of {budget} {unit})"));
+}
+
+/// A running `xebec up` in a directory of its own; stopped and removed when dropped.
+struct Cluster {
+    child: Child,
+    directory: tempfile::TempDir,
+    ready_after: Duration,
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Cluster {
+    fn start(binary: &Path, simulate: usize) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let started = now();
+        let mut child = Command::new(binary)
+            .args([
+                "up",
+                "--node",
+                "none",
+                "--simulate",
+                &simulate.to_string(),
+                "--https-port",
+                &port.to_string(),
+            ])
+            .arg("--data-dir")
+            .arg(directory.path().join("data"))
+            .env("KUBECONFIG", directory.path().join("user-kubeconfig"))
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(directory.path().join("log"))?)
+            .spawn()
+            .context("starting xebec up")?;
+        let stdout = child.stdout.take().context("standard output is piped")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let ready_after = loop {
+            let Some(line) = lines.next() else { bail!("xebec up ended before it was ready") };
+            if line?.contains("API server ready") {
+                break started.elapsed();
+            }
+        };
+        // Keep reading, so that the child never blocks on a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        let cluster = Self { child, directory, ready_after };
+        let answer = cluster.get("/readyz")?;
+        if answer.trim() != "ok" {
+            bail!("/readyz answered {answer:?} although the server said it was ready");
+        }
+        Ok(cluster)
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("data/kubeconfig")
+    }
+
+    fn get(&self, path: &str) -> Result<String> {
+        output(
+            Command::new("kubectl")
+                .arg("--kubeconfig")
+                .arg(self.kubeconfig())
+                .args(["get", "--raw", path]),
+        )
+    }
+
+    fn status(&self, field: &str) -> Result<f64> {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line =
+            text.lines().find(|it| it.starts_with(field)).context("field of /proc/PID/status")?;
+        let kib: f64 = line.split_whitespace().nth(1).unwrap_or("0").parse()?;
+        Ok(kib / 1024.0)
+    }
+
+    fn cpu_seconds(&self) -> Result<f64> {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+        let ticks: f64 = fields.get(11).context("utime")?.parse::<f64>()?
+            + fields.get(12).context("stime")?.parse::<f64>()?;
+        Ok(ticks / TICKS_PER_SECOND)
+    }
+
+    fn written_bytes(&self) -> Result<f64> {
+        let text = fs::read_to_string(format!("/proc/{}/io", self.child.id()))?;
+        let line = text.lines().find(|it| it.starts_with("write_bytes")).context("write_bytes")?;
+        Ok(line.split_whitespace().nth(1).unwrap_or("0").parse()?)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn start_time(binary: &Path) -> Result<f64> {
+    Ok(Cluster::start(binary, 0)?.ready_after.as_secs_f64() * 1000.0)
+}
+
+fn idle(binary: &Path) -> Result<()> {
+    let cluster = Cluster::start(binary, 0)?;
+    std::thread::sleep(Duration::from_secs(10));
+    let (cpu, written) = (cluster.cpu_seconds()?, cluster.written_bytes()?);
+    std::thread::sleep(Duration::from_secs(60));
+    report("idle RSS", cluster.status("VmRSS")?, "MiB", 40.0);
+    report("idle CPU over 60 s", (cluster.cpu_seconds()? - cpu) / 60.0 * 100.0, "% of a core", 0.2);
+    say(&format!("idle writes over 60 s: {} bytes", cluster.written_bytes()? - written));
+    Ok(())
+}
+
+fn scale(binary: &Path, nodes: usize, pods: usize) -> Result<()> {
+    const DEPLOYMENTS: usize = 20;
+    let cluster = Cluster::start(binary, nodes)?;
+    let kubectl = || {
+        let mut command = Command::new("kubectl");
+        command.arg("--kubeconfig").arg(cluster.kubeconfig());
+        command
+    };
+    wait(Duration::from_secs(120), || {
+        let ready = output(kubectl().args(["get", "nodes", "--no-headers"]))?;
+        Ok(ready.lines().filter(|it| it.contains(" Ready ")).count() == nodes)
+    })?;
+    let manifest = cluster.directory.path().join("deployments.json");
+    fs::write(&manifest, deployments(DEPLOYMENTS, pods / DEPLOYMENTS).to_string())?;
+    let (started, cpu) = (now(), cluster.cpu_seconds()?);
+    run(kubectl().args(["create", "-f"]).arg(&manifest).stdout(Stdio::null()))?;
+    wait(Duration::from_secs(300), || {
+        let ready = output(kubectl().args([
+            "get",
+            "deployments",
+            "-o",
+            "jsonpath={.items[*].status.readyReplicas}",
+        ]))?;
+        Ok(ready.split_whitespace().filter_map(|it| it.parse::<usize>().ok()).sum::<usize>()
+            == pods)
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    report(&format!("{pods} pods on {nodes} nodes Running"), seconds, "s", 20.0);
+    report("peak RSS", cluster.status("VmHWM")?, "MiB", 400.0);
+    let cpu = cluster.cpu_seconds()? - cpu;
+    say(&format!("CPU per pod, whole control plane: {:.2} ms", cpu * 1000.0 / pods as f64));
+    Ok(())
+}
+
+fn wait(limit: Duration, mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
+    let started = now();
+    while started.elapsed() < limit {
+        if is_done()? {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    bail!("not done after {limit:?}")
+}
+
+fn deployments(count: usize, replicas: usize) -> serde_json::Value {
+    let items: Vec<serde_json::Value> = (0..count)
+        .map(|it| {
+            let labels = serde_json::json!({ "app": format!("load-{it}") });
+            serde_json::json!({
+                "apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": { "name": format!("load-{it}"), "namespace": "default" },
+                "spec": {
+                    "replicas": replicas,
+                    "selector": { "matchLabels": labels },
+                    "template": {
+                        "metadata": { "labels": labels },
+                        "spec": { "containers": [{
+                            "name": "main", "image": "xebec.local/toolbox",
+                            "resources": { "requests": { "cpu": "10m", "memory": "16Mi" } },
+                        }] },
+                    },
+                },
+            })
+        })
+        .collect();
+    serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": items })
+}

@@ -1,0 +1,23 @@
+//! `cargo xtask test`: everything that must pass before a change lands, in the order that fails fastest.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::process;
+use crate::{root, test_deps, tidy};
+
+pub(crate) fn run_cargo(words: &[&str]) -> Result<()> {
+    process::run(Command::new("cargo").args(words).current_dir(root()))
+}
+
+pub(crate) fn run() -> Result<()> {
+    let tools = test_deps::install(&root())?;
+    run_cargo(&["fmt", "--all", "--check"])?;
+    tidy::run(&root())?;
+    run_cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    let mut tests = Command::new("cargo");
+    tests.args(["test", "--workspace", "--no-fail-fast"]).current_dir(root());
+    tools.export(&mut tests);
+    process::run(&mut tests)
+}
