@@ -217,6 +217,15 @@ impl Commit {
     }
 }
 
+/// Revisions have no gaps: what was read from the history must begin where it was asked to.
+pub(crate) fn check_start(from: Revision, commits: &[Arc<Commit>]) -> Result<(), Error> {
+    if commits.first().is_some_and(|it| it.revision == from) {
+        return Ok(());
+    }
+    let missing = std::io::Error::other(format!("revision {} is missing", from.0));
+    Err(Error::Io { doing: "reading history", source: Arc::new(missing) })
+}
+
 /// One watcher's end: its id in the hub, where its place is kept.
 struct Place {
     hub: Arc<Hub>,
@@ -250,14 +259,23 @@ impl Place {
 
     /// Moves on past commits that were read from the engine's history, unless a compaction came between:
     /// then they may be incomplete.
-    fn accept(&self, from: Revision, commits: &[Arc<Commit>]) -> Result<(), Error> {
+    fn accept(
+        &self,
+        from: Revision,
+        read: Result<Vec<Arc<Commit>>, Error>,
+    ) -> Result<Vec<Arc<Commit>>, Error> {
         let mut inner = self.hub.inner();
+        if inner.is_closed {
+            return Err(Error::Closed);
+        }
         if from <= inner.oldest {
             let requested = Revision(from.0 - 1);
             return Err(Error::Compacted { requested, oldest: inner.oldest });
         }
-        inner.advance(self.id, commits);
-        Ok(())
+        let commits = read?;
+        check_start(from, &commits)?;
+        inner.advance(self.id, &commits);
+        Ok(commits)
     }
 
     fn batch(&self, commits: &[Arc<Commit>]) -> Option<Batch> {
@@ -280,9 +298,8 @@ impl Place {
                 }
                 (Some((_, Span::Ring(commits))), _) => commits,
                 (Some((from, Span::Behind { through })), Some(history)) => {
-                    let commits = history.clone().commits(from, through).await?;
-                    self.accept(from, &commits)?;
-                    commits
+                    let read = history.clone().commits(from, through).await;
+                    self.accept(from, read)?
                 }
                 (Some((_, Span::Behind { .. })), None) => {
                     unreachable!("an engine without history keeps everything in the ring")
