@@ -1,5 +1,7 @@
 //! Every engine keeps the contract.
 
+#![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
+
 use std::sync::Arc;
 
 use kvstore::embedded::{Embedded, Options};

@@ -1,6 +1,8 @@
 //! Random histories: the embedded engine, closed and opened in between, always equals the memory engine,
 //! and replaying a watch's events over an old state gives the newer states.
 
+#![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
