@@ -105,7 +105,8 @@ impl Hub {
     }
 
     pub(crate) fn close(&self) {
-        let mut inner = self.inner();
+        // Also called while unwinding, where a second panic would end the process.
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.is_closed = true;
         inner.watchers.values().for_each(|it| it.wake.notify_one());
     }
