@@ -1,1 +1,63 @@
-fn main() {}
+//! The binary `xebec`: configuration, wiring, signals. The only crate that sees sibling components.
+
+mod api_server;
+mod commands;
+mod control_plane;
+mod data_dir;
+mod detach;
+mod kubeconfig_file;
+mod logging;
+mod pki_files;
+mod progress;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Gives memory back after bursts; glibc's allocator keeps most of it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Wrong usage, as sysexits(3) has it.
+const EXIT_USAGE: u8 = 64;
+
+/// A whole Kubernetes in one binary.
+#[derive(Parser)]
+#[command(name = "xebec", version = concat!(env!("CARGO_PKG_VERSION"), " (Kubernetes ", "v1.36", ")"))]
+enum Command {
+    /// Run a cluster on this machine
+    Up(commands::up::Flags),
+    /// Stop a cluster that runs detached
+    Down(commands::down::Flags),
+    /// Run the API server alone
+    Apiserver(commands::apiserver::Flags),
+    /// Run the controllers alone, against any API server
+    ControllerManager(commands::controller_manager::Flags),
+    /// Run the scheduler alone, against any API server
+    Scheduler(commands::scheduler::Flags),
+}
+
+fn main() -> ExitCode {
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(err) => {
+            let _ = err.print();
+            return ExitCode::from(if err.use_stderr() { EXIT_USAGE } else { 0 });
+        }
+    };
+    let outcome = match command {
+        Command::Up(flags) => commands::up::run(flags),
+        Command::Down(flags) => commands::down::run(&flags),
+        Command::Apiserver(flags) => commands::apiserver::run(flags),
+        Command::ControllerManager(flags) => commands::controller_manager::run(flags),
+        Command::Scheduler(flags) => commands::scheduler::run(flags),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            progress::say_error(&format!("error: {err:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -5,18 +5,18 @@ use std::fmt;
 
 /// How many nodes each reason ruled out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Diagnosis {
-    pub n_nodes: usize,
+pub(crate) struct Diagnosis {
+    n_nodes: usize,
     reasons: BTreeMap<String, usize>,
 }
 
 impl Diagnosis {
-    pub fn new(n_nodes: usize) -> Self {
+    pub(crate) fn new(n_nodes: usize) -> Self {
         Self { n_nodes, reasons: BTreeMap::new() }
     }
 
     /// One node may be ruled out for several reasons; each counts it once.
-    pub fn add(&mut self, reason: &str) {
+    pub(crate) fn add(&mut self, reason: &str) {
         match self.reasons.get_mut(reason) {
             Some(count) => *count += 1,
             None => {

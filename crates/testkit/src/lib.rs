@@ -1,1 +1,12 @@
-//! Placeholder.
+//! The whole control plane in one thread, in memory, under paused time, from one seed.
+//!
+//! The same code as in production, wired the same way; only the world (clock, chance), the disk (`kvstore::memory`) and the
+//! transport (in process, optionally faulty) are given. The same seed gives the same history.
+
+mod cluster;
+mod faults;
+mod history;
+
+pub use cluster::{Cluster, Options};
+pub use faults::Faults;
+pub use history::History;

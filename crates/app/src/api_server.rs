@@ -1,0 +1,100 @@
+//! The API server with everything it stands on: data directory, store, certificates, listener. `up` and `apiserver` share it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use apiserver::{Config, Parts, Server, ServiceCidr};
+use kvstore::embedded::{Embedded, Options};
+use lifecycle::{Readiness, Tasks};
+use stdx::World;
+use tokio::net::TcpListener;
+
+use crate::commands::network::Cidr;
+use crate::data_dir::DataDir;
+use crate::kubeconfig_file::{self, Cluster};
+use crate::pki_files::Pki;
+
+pub(crate) struct Settings<'a> {
+    pub(crate) data_dir: &'a Path,
+    pub(crate) bind: SocketAddr,
+    pub(crate) service_cidr: Cidr,
+}
+
+/// A serving API server. The store is closed and the directory's lock released when this is dropped, after the tasks have
+/// stopped.
+pub(crate) struct ApiServer {
+    pub(crate) server: Arc<Server>,
+    pub(crate) pki: Pki,
+    pub(crate) address: SocketAddr,
+    pub(crate) cluster: Cluster,
+    store: Arc<Embedded>,
+    pub(crate) data: DataDir,
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.store.close();
+    }
+}
+
+impl ApiServer {
+    /// Returns when `/readyz` says ok.
+    pub(crate) async fn start(settings: &Settings<'_>, world: &World, tasks: &Tasks) -> Result<Self> {
+        let data = DataDir::open(settings.data_dir)?;
+        let listener = TcpListener::bind(settings.bind)
+            .await
+            .with_context(|| format!("cannot listen on {}: choose another port with --https-port", settings.bind))?;
+        let address = listener.local_addr().context("reading the listening address")?;
+        let pki = Pki::load_or_create(&data.pki(), world, SERVER_NAMES, &server_addresses(settings))?;
+        let store = Embedded::open(&data.store(), Options::default())
+            .with_context(|| format!("opening the store in {}", data.store().display()))?;
+        let readiness = Readiness::default();
+        let parts = Parts {
+            store: store.clone(),
+            world: world.clone(),
+            tasks: tasks.child("apiserver"),
+            readiness: readiness.clone(),
+            service_account_keys: vec![pki.service_account_key.clone()],
+        };
+        let config = Config {
+            service_cidr: ServiceCidr { base: settings.service_cidr.address, prefix: settings.service_cidr.prefix_length },
+            advertise: reachable(address),
+            ..Config::default()
+        };
+        let server = Server::start(config, parts).await.context("starting the API server")?;
+        let tls = authn::pki::server_config(&pki.server, pki.authority.certificate_pem())?;
+        server.serve(listener, Arc::new(tls));
+        readiness.wait().await;
+        let cluster = Cluster {
+            server: format!("https://{}", reachable(address)),
+            ca_pem: pki.authority.certificate_pem().to_owned(),
+        };
+        kubeconfig_file::write(&data.kubeconfig(), &cluster, &pki.admin)?;
+        Ok(Self { server, pki, address, cluster, store, data })
+    }
+}
+
+/// What the server's certificate is valid for, beside its addresses.
+const SERVER_NAMES: &[&str] = &[
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+
+fn server_addresses(settings: &Settings<'_>) -> Vec<IpAddr> {
+    let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(settings.service_cidr.first_address())];
+    let bind = settings.bind.ip();
+    if !bind.is_unspecified() && !bind.is_loopback() {
+        addresses.push(bind);
+    }
+    addresses
+}
+
+/// The address to put into a kubeconfig for clients on this machine.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()) } else { address }
+}

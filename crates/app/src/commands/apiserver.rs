@@ -1,0 +1,53 @@
+//! `xebec apiserver`: the API server alone. Writes kubeconfigs for the other components into its data directory.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use stdx::World;
+
+use super::network::{Cidr, parse_cidr};
+use crate::api_server::{ApiServer, Settings};
+use crate::progress::say;
+use crate::{data_dir, kubeconfig_file, logging, serve};
+
+#[derive(clap::Args)]
+pub(crate) struct Flags {
+    /// Where objects, certificates and kubeconfigs are kept
+    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path())]
+    data_dir: PathBuf,
+    /// Address to serve on
+    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
+    bind_address: IpAddr,
+    /// Port to serve HTTPS on
+    #[arg(long, value_name = "N", default_value_t = 6443)]
+    secure_port: u16,
+    /// Addresses of Services
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = parse_cidr)]
+    service_cluster_ip_range: Cidr,
+    /// Log level: 0 warnings, 2 information, 4 debug
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
+    verbosity: u8,
+}
+
+/// Components that get a kubeconfig: the file's name and the user.
+const COMPONENTS: &[(&str, &str)] =
+    &[("controller-manager", "system:kube-controller-manager"), ("scheduler", "system:kube-scheduler")];
+
+pub(crate) fn run(flags: Flags) -> Result<()> {
+    logging::start(flags.verbosity);
+    serve::run(|tasks| async move {
+        let settings = Settings {
+            data_dir: &flags.data_dir,
+            bind: SocketAddr::new(flags.bind_address, flags.secure_port),
+            service_cidr: flags.service_cluster_ip_range,
+        };
+        let api = ApiServer::start(&settings, &World::system(), &tasks).await?;
+        for (file, user) in COMPONENTS {
+            let identity = api.pki.component(file, user)?;
+            kubeconfig_file::write(&api.data.component_kubeconfig(file), &api.cluster, &identity)?;
+        }
+        say(&format!("API server ready on https://{}", api.address));
+        Ok(api)
+    })
+}

@@ -1,0 +1,9 @@
+//! One file per command: its flags and what it does.
+
+pub(crate) mod apiserver;
+pub(crate) mod controller_manager;
+pub(crate) mod down;
+pub(crate) mod network;
+pub(crate) mod remote;
+pub(crate) mod scheduler;
+pub(crate) mod up;

@@ -1,0 +1,37 @@
+//! What components that run alone share: a client from a kubeconfig, and leadership.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use client::Client;
+use client::https::Https;
+use lifecycle::Tasks;
+use stdx::World;
+
+use crate::kubeconfig_file;
+
+pub(crate) fn connect(kubeconfig: &Path, name: &str, tasks: &Tasks, world: &World) -> Result<Client> {
+    let config = kubeconfig_file::load(kubeconfig, &format!("{name}/v1.36 (xebec)"))?;
+    Ok(Client::new(Arc::new(Https::new(tasks, world, &config)?), name))
+}
+
+/// Runs `lead` at once, or when this process becomes the leader.
+pub(crate) async fn lead<F>(
+    tasks: &Tasks,
+    client: Client,
+    world: World,
+    name: &'static str,
+    is_elected: bool,
+    lead: impl FnOnce(Tasks) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    if is_elected {
+        let identity = format!("{}_{}", std::process::id(), world.random.uuid());
+        reconcile::with_leadership(tasks, client, world, name, identity, lead);
+    } else {
+        lead(tasks.clone()).await;
+    }
+}

@@ -1,0 +1,123 @@
+//! `xebec up`: a cluster on this machine, from one command to a kubeconfig context.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use lifecycle::Tasks;
+use stdx::World;
+
+use super::network::{Cidr, parse_cidr};
+use crate::api_server::{ApiServer, Settings};
+use crate::control_plane::{self, PodNetwork};
+use crate::progress::{Progress, say};
+use crate::{data_dir, detach, kubeconfig_file, logging, serve};
+
+#[derive(clap::Args)]
+pub(crate) struct Flags {
+    /// Where the cluster keeps everything
+    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path())]
+    data_dir: PathBuf,
+    /// Port of the API server; 0 picks a free one
+    #[arg(long, value_name = "N", default_value_t = 6443)]
+    https_port: u16,
+    /// Address the API server listens on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    bind_address: IpAddr,
+    /// Addresses of Services
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = parse_cidr)]
+    service_cidr: Cidr,
+    /// Addresses of pods
+    #[arg(long, value_name = "CIDR", default_value = "10.244.0.0/16", value_parser = parse_cidr)]
+    pod_cidr: Cidr,
+    /// The node on this machine; only `none` is possible yet
+    #[arg(long, value_name = "KIND", default_value = "none", value_parser = ["none"])]
+    node: String,
+    /// Simulated nodes beside it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    simulate: usize,
+    /// Go to the background once the cluster is ready
+    #[arg(long)]
+    detach: bool,
+    /// Log level: 0 warnings, 2 information, 4 debug
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
+    verbosity: u8,
+    /// Set on the process in the background
+    #[arg(long, hide = true)]
+    detached_child: bool,
+}
+
+/// More would not fit into the pod and node address ranges.
+const SIMULATE_MAX: usize = 100_000;
+
+pub(crate) fn run(flags: Flags) -> Result<()> {
+    if flags.simulate > SIMULATE_MAX {
+        bail!("--simulate: at most {SIMULATE_MAX} nodes");
+    }
+    if flags.detach && !flags.detached_child {
+        return detach::start(&flags.data_dir);
+    }
+    if flags.detached_child {
+        detach::leave_terminal();
+    }
+    logging::start(flags.verbosity);
+    serve::run(|tasks| async move { start(&flags, &tasks).await })
+}
+
+async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
+    let world = World::system();
+    let progress = Progress::start();
+    progress.waiting("starting the API server");
+    let settings = Settings {
+        data_dir: &flags.data_dir,
+        bind: SocketAddr::new(flags.bind_address, flags.https_port),
+        service_cidr: flags.service_cidr,
+    };
+    let api = ApiServer::start(&settings, &world, tasks).await?;
+    progress.done(&format!("API server ready on https://{}", api.address));
+    let merged = kubeconfig_file::merge_into_users(&api.cluster, &api.pki.admin)?;
+
+    progress.waiting("starting controllers and scheduler");
+    let factory = control_plane::start_controllers(&api.server, tasks, &world, &api.cluster.ca_pem);
+    control_plane::start_scheduler(&api.server, tasks, &world);
+    factory.wait_for_sync().await;
+    progress.done("controllers and scheduler running");
+    if flags.simulate > 0 {
+        progress.waiting("registering simulated nodes");
+        let network = PodNetwork { address: flags.pod_cidr.address, prefix_length: flags.pod_cidr.prefix_length };
+        control_plane::start_fleet(&api.server, tasks, &world, &factory, flags.simulate, network);
+        control_plane::wait_for_nodes(&factory, flags.simulate).await;
+        progress.done(&format!("{} simulated nodes ready", flags.simulate));
+    }
+    progress.finish();
+    say_what_next(flags, &api.data.kubeconfig(), merged.as_deref());
+    if flags.detached_child {
+        detach::ready()?;
+    }
+    Ok(api)
+}
+
+fn say_what_next(flags: &Flags, kubeconfig: &Path, merged: Option<&Path>) {
+    let context = match merged {
+        Some(path) => format!("Context \"xebec\" is in {}.", path.display()),
+        None => format!("export KUBECONFIG={}", kubeconfig.display()),
+    };
+    say("");
+    say(&format!("Your cluster is ready. {context} Try:"));
+    say("");
+    if flags.simulate > 0 {
+        say("  kubectl get nodes");
+        say("  kubectl create deployment web --image=xebec.local/toolbox --replicas=3");
+        say("  kubectl get pods -o wide");
+    } else {
+        say("  kubectl get namespaces");
+        say("  kubectl api-resources");
+        say("  (there are no nodes: start with --simulate 3 to see pods run)");
+    }
+    say("");
+    if flags.detached_child {
+        say(&format!("Stop it with: xebec down --data-dir {}", flags.data_dir.display()));
+    } else {
+        say("Stop it with Ctrl-C.");
+    }
+}

@@ -1,0 +1,174 @@
+//! The data directory of one cluster: whose it is, who runs on it, where its files are.
+//!
+//! Promise: nothing is written before the directory is known to be ours (or empty) and nobody else runs on it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::Pid;
+
+/// The layout of the directory. A newer one is refused, an older one would be migrated.
+const FORMAT: &str = "1";
+const MARKER: &str = "xebec-format";
+const LOCK: &str = "lock";
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("cannot use the data directory {}", .path.display())]
+    Open { path: PathBuf, #[source] source: io::Error },
+    #[error("{} is not empty and not a xebec data directory: choose another with --data-dir", .0.display())]
+    Foreign(PathBuf),
+    #[error("{} has format {found:?}, this xebec reads {FORMAT}: use a newer xebec", .path.display())]
+    Newer { path: PathBuf, found: String },
+    #[error("a cluster already runs on {} (process {pid}): stop it with `xebec down`", .path.display())]
+    Running { path: PathBuf, pid: String },
+    #[error("no xebec data directory at {}", .0.display())]
+    Absent(PathBuf),
+}
+
+/// An opened directory, locked for this process.
+pub(crate) struct DataDir {
+    path: PathBuf,
+    /// Held for the life of the process; the kernel lets go when it ends, however it ends.
+    _lock: File,
+}
+
+/// `/var/lib/xebec` for root, the user's data directory otherwise.
+pub(crate) fn default_path() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from("/var/lib/xebec");
+    }
+    let home = || std::env::var_os("HOME").map(|it| PathBuf::from(it).join(".local/share"));
+    let base = std::env::var_os("XDG_DATA_HOME").filter(|it| !it.is_empty()).map(PathBuf::from).or_else(home);
+    base.unwrap_or_else(|| PathBuf::from(".")).join("xebec")
+}
+
+impl DataDir {
+    /// Makes the directory if needed and locks it.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        check_marker(path)?;
+        let mut lock = lock_file(path).map_err(failed)?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(Error::Running { path: path.to_owned(), pid: read_pid(&mut lock) });
+        }
+        write_private(&path.join(MARKER), FORMAT.as_bytes()).map_err(failed)?;
+        lock.set_len(0).and_then(|()| write!(&lock, "{}", std::process::id())).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    pub(crate) fn pki(&self) -> PathBuf {
+        self.path.join("pki")
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.path.join("kubeconfig")
+    }
+
+    /// The kubeconfig of a component that runs alone.
+    pub(crate) fn component_kubeconfig(&self, component: &str) -> PathBuf {
+        self.path.join(format!("{component}.kubeconfig"))
+    }
+}
+
+pub(crate) fn log_file(path: &Path) -> PathBuf {
+    path.join("xebec.log")
+}
+
+/// The process that runs on the directory, if one does.
+pub(crate) fn running(path: &Path) -> Result<Option<Pid>, Error> {
+    let failed = |source| Error::Open { path: path.to_owned(), source };
+    if !path.join(MARKER).exists() {
+        return Err(Error::Absent(path.to_owned()));
+    }
+    let mut lock = lock_file(path).map_err(failed)?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        return Ok(None);
+    }
+    Ok(read_pid(&mut lock).parse().ok().and_then(Pid::from_raw))
+}
+
+fn lock_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))
+}
+
+fn read_pid(lock: &mut File) -> String {
+    let mut pid = String::new();
+    let _ = lock.read_to_string(&mut pid);
+    if pid.is_empty() { "unknown".to_owned() } else { pid }
+}
+
+/// An empty directory becomes ours; one with other things in it does not. A detached start has already made the log.
+fn check_marker(path: &Path) -> Result<(), Error> {
+    let failed = |source| Error::Open { path: path.to_owned(), source };
+    match fs::read_to_string(path.join(MARKER)) {
+        Ok(found) if found.trim() == FORMAT => Ok(()),
+        Ok(found) => Err(Error::Newer { path: path.to_owned(), found: found.trim().to_owned() }),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => {
+            let is_ours = |name: &std::ffi::OsStr| name == LOCK || name == "xebec.log";
+            for entry in fs::read_dir(path).map_err(failed)? {
+                if !is_ours(&entry.map_err(failed)?.file_name()) {
+                    return Err(Error::Foreign(path.to_owned()));
+                }
+            }
+            Ok(())
+        }
+        Err(source) => Err(failed(source)),
+    }
+}
+
+/// Writes whole or not at all: into a file beside it, then renamed over.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|it| it == content) {
+        return Ok(());
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DataDir, running};
+
+    #[test]
+    fn a_directory_with_other_things_in_it_is_refused_and_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("thesis.txt"), "years of work").unwrap();
+        let err = DataDir::open(directory.path()).err().unwrap().to_string();
+        assert!(err.contains("not a xebec data directory"), "{err}");
+        let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(names, ["thesis.txt"]);
+    }
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("xebec-format"), "99").unwrap();
+        let err = DataDir::open(directory.path()).err().unwrap().to_string();
+        assert!(err.contains("use a newer xebec"), "{err}");
+    }
+
+    #[test]
+    fn a_second_opening_is_refused_with_the_process_that_holds_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let held = DataDir::open(directory.path()).unwrap();
+        let err = DataDir::open(directory.path()).err().unwrap().to_string();
+        assert!(err.contains(&format!("process {}", std::process::id())), "{err}");
+        assert!(running(directory.path()).unwrap().is_some());
+        drop(held);
+        assert!(running(directory.path()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,49 @@
+//! The life of a serving process: runtime, signals, drain. Late tasks are named.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use lifecycle::Tasks;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long components may take to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Runs `start` to get everything going, waits for a signal, then drains. `start`'s result is dropped last.
+pub(crate) fn run<T, F>(start: impl FnOnce(Tasks) -> F) -> Result<()>
+where
+    F: Future<Output = Result<T>>,
+{
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.clamp(1, 8))
+        .enable_all()
+        .build()
+        .context("starting the tokio runtime")?;
+    runtime.block_on(async {
+        let tasks = Tasks::new();
+        // Listening starts before anything else, so that an early Ctrl-C drains too.
+        let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+        let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+        let stopped = async {
+            tokio::select! {
+                biased;
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        tokio::pin!(stopped);
+        let kept = tokio::select! {
+            biased;
+            () = &mut stopped => None,
+            started = start(tasks.clone()) => Some(started?),
+        };
+        if kept.is_some() {
+            stopped.await;
+        }
+        tasks.shutdown(DRAIN).await.context("stopping")?;
+        drop(kept);
+        Ok(())
+    })
+}

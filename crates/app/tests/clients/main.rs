@@ -1,0 +1,7 @@
+//! Third-party clients, unchanged: the `kube` crate and the Python client create, watch, patch and delete.
+
+#[path = "../kubectl/cluster.rs"]
+#[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
+mod cluster;
+mod kube_crate;
+mod python;

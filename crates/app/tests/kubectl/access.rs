@@ -1,0 +1,66 @@
+//! Who may do what: users without rights, service accounts with tokens, and strangers.
+
+use std::process::Command;
+
+use crate::cluster::Cluster;
+
+#[test]
+fn a_user_without_rights_is_refused_with_upstreams_message() {
+    let Some(cluster) = Cluster::start(0) else { return };
+    assert_eq!(cluster.ok(&["auth", "can-i", "create", "deployments"]), "yes\n");
+    let refused = cluster.refused(&["get", "deployments", "--as=jane"]);
+    let expected = r#"deployments.apps is forbidden: User "jane" cannot list resource "deployments" in API group "apps" in the namespace "default""#;
+    assert!(refused.contains(expected), "{refused}");
+    assert_eq!(cluster.run(&["auth", "can-i", "list", "pods", "--as=jane"]).stdout, "no\n");
+    cluster.ok(&["create", "rolebinding", "jane-views", "--clusterrole=view", "--user=jane"]);
+    cluster.ok(&["get", "deployments", "--as=jane"]);
+    assert_eq!(cluster.ok(&["auth", "can-i", "list", "pods", "--as=jane"]), "yes\n");
+    assert!(cluster.refused(&["get", "secrets", "--as=jane"]).contains("forbidden"));
+    let rules = cluster.ok(&["auth", "can-i", "--list", "--as=jane"]);
+    assert!(rules.contains("deployments.apps"), "{rules}");
+    assert!(cluster.ok(&["auth", "whoami"]).contains("system:masters"));
+}
+
+#[test]
+fn a_service_account_token_is_an_identity() {
+    let Some(cluster) = Cluster::start(0) else { return };
+    cluster.ok(&["create", "serviceaccount", "robot"]);
+    cluster.ok(&["create", "role", "reader", "--verb=get,list", "--resource=configmaps"]);
+    cluster.ok(&["create", "rolebinding", "robot-reads", "--role=reader", "--serviceaccount=default:robot"]);
+    let token = cluster.ok(&["create", "token", "robot"]).trim().to_owned();
+    let get = |token: &str, path: &str| {
+        let output = Command::new("curl")
+            .args(["-sS", "--max-time", "20", "-w", "\n%{http_code}", "-H", &format!("Authorization: Bearer {token}"), "--cacert"])
+            .arg(cluster.path("data/pki/ca.crt"))
+            .arg(format!("{}{path}", cluster.server()))
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(get(&token, "/api/v1/namespaces/default/configmaps").ends_with("\n200"));
+    let refused = get(&token, "/api/v1/namespaces/default/secrets");
+    assert!(refused.contains("system:serviceaccount:default:robot") && refused.ends_with("\n403"), "{refused}");
+    assert!(get("not-a-token", "/api/v1/namespaces").ends_with("\n401"));
+    cluster.ok(&["delete", "serviceaccount", "robot"]);
+    assert!(get(&token, "/api/v1/namespaces/default/configmaps").ends_with("\n401"), "a token dies with its account");
+}
+
+#[test]
+fn anonymous_sees_health_and_version_only() {
+    let Some(cluster) = Cluster::start(0) else { return };
+    let get = |path: &str| {
+        let output = Command::new("curl")
+            .args(["-sS", "--max-time", "20", "-o", "/dev/null", "-w", "%{http_code}", "--cacert"])
+            .arg(cluster.path("data/pki/ca.crt"))
+            .arg(format!("{}{path}", cluster.server()))
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for path in ["/healthz", "/livez", "/readyz", "/version"] {
+        assert_eq!(get(path), "200", "{path}");
+    }
+    for path in ["/api/v1/namespaces", "/api", "/openapi/v3", "/apis/apps/v1/deployments"] {
+        assert_eq!(get(path), "403", "{path}");
+    }
+}

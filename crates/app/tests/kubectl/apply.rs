@@ -1,0 +1,97 @@
+//! apply (both sides), diff, the patches, label, annotate, wait, explain, api-resources.
+
+use crate::cluster::{Cluster, header};
+
+const DEPLOYMENT: &str = r"
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: web, labels: { app: web } }
+spec:
+  replicas: 2
+  selector: { matchLabels: { app: web } }
+  template:
+    metadata: { labels: { app: web } }
+    spec:
+      containers:
+      - { name: main, image: 'xebec.local/toolbox:1', ports: [{ containerPort: 8080 }] }
+";
+
+#[test]
+fn client_side_apply_diff_and_prune_fields() {
+    let Some(cluster) = Cluster::start(2) else { return };
+    let file = cluster.file("web.yaml", DEPLOYMENT);
+    assert_eq!(cluster.ok(&["apply", "-f", &file]), "deployment.apps/web created\n");
+    assert_eq!(cluster.ok(&["apply", "-f", &file]), "deployment.apps/web unchanged\n");
+    let changed = cluster.file("web2.yaml", &DEPLOYMENT.replace("toolbox:1", "toolbox:2").replace("replicas: 2", "replicas: 3"));
+    let diff = cluster.run(&["diff", "-f", &changed]);
+    assert!(diff.stdout.contains("-        image: xebec.local/toolbox:1") || diff.stdout.contains("toolbox:2"), "{}{}", diff.stdout, diff.stderr);
+    assert_eq!(cluster.ok(&["apply", "-f", &changed]), "deployment.apps/web configured\n");
+    let deployment = cluster.json(&["get", "deploy", "web"]);
+    assert_eq!(deployment["spec"]["replicas"], 3);
+    // The label is gone from the manifest, so apply removes it; the port stays.
+    let without = cluster.file("web3.yaml", &DEPLOYMENT.replace(", labels: { app: web } }\nspec", " }\nspec"));
+    cluster.ok(&["apply", "-f", &without]);
+    let deployment = cluster.json(&["get", "deploy", "web"]);
+    assert!(deployment["metadata"]["labels"].is_null(), "{deployment}");
+    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"], 8080);
+}
+
+#[test]
+fn server_side_apply_tracks_owners_and_reports_conflicts() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let file = cluster.file("web.yaml", DEPLOYMENT);
+    assert_eq!(cluster.ok(&["apply", "--server-side", "-f", &file]), "deployment.apps/web serverside-applied\n");
+    cluster.ok(&["apply", "--server-side", "-f", &file]);
+    let managed = cluster.json(&["get", "deploy", "web", "--show-managed-fields"]);
+    let managers = managed["metadata"]["managedFields"].to_string();
+    assert!(managers.contains(r#""manager":"kubectl""#) && managers.contains(r#""operation":"Apply""#), "{managers}");
+    let other = cluster.file("web2.yaml", &DEPLOYMENT.replace("replicas: 2", "replicas: 4"));
+    let refused = cluster.refused(&["apply", "--server-side", "--field-manager=other", "-f", &other]);
+    assert!(refused.contains("conflict") && refused.contains(".spec.replicas"), "{refused}");
+    cluster.ok(&["apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", &other]);
+    assert_eq!(cluster.json(&["get", "deploy", "web"])["spec"]["replicas"], 4);
+    let diff = cluster.run(&["diff", "--server-side", "--force-conflicts", "-f", &file]);
+    assert!(diff.stdout.contains("replicas: 2"), "{}{}", diff.stdout, diff.stderr);
+}
+
+#[test]
+fn every_type_of_patch() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    cluster.ok(&["apply", "-f", &cluster.file("web.yaml", DEPLOYMENT)]);
+    let strategic = r#"{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"xebec.local/toolbox:1"}]}}}}"#;
+    cluster.ok(&["patch", "deploy", "web", "-p", strategic]);
+    let containers = |path: &str| cluster.ok(&["get", "deploy", "web", "-o", path]);
+    assert_eq!(containers("jsonpath={.spec.template.spec.containers[*].name}"), "side main");
+    cluster.ok(&["patch", "deploy", "web", "--type=merge", "-p", r#"{"spec":{"replicas":1}}"#]);
+    let json = r#"[{"op":"replace","path":"/spec/replicas","value":2},{"op":"test","path":"/spec/replicas","value":2}]"#;
+    cluster.ok(&["patch", "deploy", "web", "--type=json", "-p", json]);
+    assert_eq!(containers("jsonpath={.spec.replicas}"), "2");
+    let bad = cluster.refused(&["patch", "deploy", "web", "--type=merge", "-p", r#"{"spec":{"replicas":-1}}"#]);
+    assert!(bad.contains(r#"The Deployment "web" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0"#), "{bad}");
+    let bad = cluster.refused(&["patch", "deploy", "web", "--type=merge", "-p", r#"{"spec":{"replicas":"many"}}"#]);
+    assert!(bad.contains("spec.replicas"), "{bad}");
+}
+
+#[test]
+fn label_annotate_wait_explain_and_api_resources() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    cluster.ok(&["run", "one", "--image=xebec.local/toolbox", "--labels=a=b"]);
+    cluster.ok(&["wait", "--for=condition=Ready", "pod/one", "--timeout=30s"]);
+    cluster.ok(&["label", "pod", "one", "tier=front"]);
+    assert!(cluster.refused(&["label", "pod", "one", "tier=back"]).contains("already has a value"));
+    cluster.ok(&["annotate", "pod", "one", "note=hello"]);
+    assert_eq!(cluster.json(&["get", "pod", "one"])["metadata"]["annotations"]["note"], "hello");
+    assert!(cluster.ok(&["get", "pods", "-l", "tier in (front),a!=c", "-o", "name"]).contains("pod/one"));
+    let explained = cluster.ok(&["explain", "deployment.spec.strategy"]);
+    for line in ["GROUP:      apps", "KIND:       Deployment", "rollingUpdate\t<RollingUpdateDeployment>", "type\t<string>"] {
+        assert!(explained.contains(line), "{explained}");
+    }
+    let resources = cluster.ok(&["api-resources"]);
+    assert_eq!(header(&resources), "NAME SHORTNAMES APIVERSION NAMESPACED KIND");
+    for name in ["deployments", "endpointslices", "customresourcedefinitions", "selfsubjectaccessreviews"] {
+        assert!(resources.contains(name), "no {name} in\n{resources}");
+    }
+    assert!(cluster.ok(&["version"]).contains("Server Version: v1.36"));
+    let typo = cluster.file("typo.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\ndta: { a: b }\n");
+    assert!(cluster.refused(&["create", "-f", &typo]).contains(r#"unknown field "dta""#));
+}

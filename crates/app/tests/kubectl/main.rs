@@ -1,0 +1,10 @@
+//! What a user sees: the real `xebec` binary, driven by a real kubectl and by curl. Each test runs a cluster of its own,
+//! in directories of its own, on a port of its own.
+
+mod access;
+mod apply;
+mod cluster;
+mod fruit;
+mod rollout;
+mod scheduling;
+mod workloads;

@@ -1,0 +1,7 @@
+//! `xebec up` and `down` as a user meets them: background, restart, clear refusals, a kubeconfig that keeps what it had.
+
+#[path = "../kubectl/cluster.rs"]
+#[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
+mod cluster;
+mod components;
+mod lifecycle;

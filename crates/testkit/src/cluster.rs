@@ -1,0 +1,132 @@
+//! A cluster for a test: server, controllers, scheduler and simulated nodes.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use apimachinery::User;
+use apiserver::{Config, Parts, Server};
+use authn::pki::ServiceAccountKey;
+use client::Client;
+use informer::Factory;
+use kvstore::memory::Memory;
+use lifecycle::{Late, Readiness, Tasks};
+use simulator::Fleet;
+use stdx::World;
+
+use crate::faults::Faults;
+use crate::history::History;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub seed: u64,
+    pub nodes: usize,
+}
+
+/// Must be started inside a current-thread tokio runtime with paused time.
+pub struct Cluster {
+    pub server: Arc<Server>,
+    pub fleet: Fleet,
+    /// Faults of everybody but `admin`.
+    pub faults: Faults,
+    pub world: World,
+    /// A client that may do everything and never fails by simulation.
+    pub admin: Client,
+    store: Arc<Memory>,
+    tasks: Tasks,
+}
+
+impl Cluster {
+    pub async fn start(options: Options) -> Result<Self> {
+        let world = World::simulated(options.seed);
+        let tasks = Tasks::new();
+        let store = Arc::new(Memory::new());
+        let readiness = Readiness::default();
+        let parts = Parts {
+            store: store.clone(),
+            world: world.clone(),
+            tasks: tasks.child("apiserver"),
+            readiness: readiness.clone(),
+            service_account_keys: vec![Arc::new(ServiceAccountKey::create().context("making a key")?)],
+        };
+        let server = Server::start(Config::default(), parts).await.context("starting the server")?;
+        readiness.wait().await;
+        let faults = Faults::new(world.random.clone());
+        let factory = start_controllers(&server, &tasks, &world, &faults);
+        start_scheduler(&server, &tasks, &world, &faults);
+        let fleet = start_fleet(&server, &tasks, &world, &factory, options.nodes, &faults);
+        factory.wait_for_sync().await;
+        let admin = server.client(User::new("admin", &["system:masters"]), "admin");
+        Ok(Self { server, fleet, faults, world, admin, store, tasks })
+    }
+
+    pub async fn history(&self) -> Result<History> {
+        Ok(History::of(self.store.as_ref()).await?)
+    }
+
+    /// Waits until `is_right` is true, looking once per simulated second.
+    pub async fn until(&self, limit: Duration, mut is_right: impl AsyncFnMut(&Client) -> bool) -> bool {
+        for _ in 0..limit.as_secs() {
+            if is_right(&self.admin).await {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        false
+    }
+
+    pub async fn stop(self) -> Result<(), Late> {
+        self.tasks.shutdown(Duration::from_secs(30)).await
+    }
+}
+
+fn start_controllers(server: &Arc<Server>, tasks: &Tasks, world: &World, faults: &Faults) -> Arc<Factory> {
+    let tasks = tasks.child("controller-manager");
+    let manager = server.client(User::new("system:kube-controller-manager", &[]), "kube-controller-manager");
+    let factory = Factory::new(faults.wrap(&manager), world.clone(), &tasks);
+    let (server, faults) = (server.clone(), faults.clone());
+    let client_for = move |name: &str| {
+        let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
+        let user = User::new(format!("system:serviceaccount:kube-system:{name}"), &groups);
+        faults.wrap(&server.client(user, "kube-controller-manager"))
+    };
+    controllers::start_all(&controllers::Context {
+        tasks,
+        world: world.clone(),
+        factory: factory.clone(),
+        client_for: Arc::new(client_for),
+        root_ca: "simulated".to_owned(),
+        config: controllers::Config::default(),
+    });
+    factory.start();
+    factory
+}
+
+fn start_scheduler(server: &Arc<Server>, tasks: &Tasks, world: &World, faults: &Faults) {
+    let tasks = tasks.child("scheduler");
+    let client = faults.wrap(&server.client(User::new("system:kube-scheduler", &[]), "kube-scheduler"));
+    let factory = Factory::new(client.clone(), world.clone(), &tasks);
+    scheduler::start(scheduler::Config::default(), &tasks, world, &factory, &client);
+    factory.start();
+}
+
+fn start_fleet(
+    server: &Arc<Server>,
+    tasks: &Tasks,
+    world: &World,
+    factory: &Arc<Factory>,
+    nodes: usize,
+    faults: &Faults,
+) -> Fleet {
+    let config = simulator::Config {
+        nodes,
+        pod_network: Ipv4Addr::new(10, 244, 0, 0),
+        pod_prefix_length: 16,
+        version: "v1.36.4+xebec".to_owned(),
+    };
+    let client_for = |name: &str| {
+        faults.wrap(&server.client(User::new(format!("system:node:{name}"), &["system:nodes"]), "kubelet"))
+    };
+    Fleet::start(config, &tasks.child("simulator"), world, factory, client_for)
+}
