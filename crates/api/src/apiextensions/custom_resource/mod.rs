@@ -252,14 +252,17 @@ impl Kind for CustomKind {
         true
     }
 
-    /// Drops what the schema does not know, and reads other versions of the group as this one. What is dropped is
-    /// reported by `schema().check_fields`, on the bytes.
+    /// Drops what the schema does not know, fills in a missing apiVersion and kind, and reads other versions of the
+    /// group as this one. What is dropped is reported by `schema().check_fields`, on the bytes.
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error> {
         let mut object = Dynamic::decode(bytes)?;
         with_tree(&mut object.rest, |it| self.own.prune(it));
         let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
-        if group == self.names.group {
+        if object.api_version.is_empty() || group == self.names.group {
             object.api_version = self.names.api_version();
+        }
+        if object.kind.is_empty() {
+            object.kind.clone_from(&self.names.kind);
         }
         Ok(Box::new(object))
     }

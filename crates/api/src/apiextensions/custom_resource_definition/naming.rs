@@ -114,14 +114,14 @@ fn accept(
         names.singular.clone_from(&wanted.singular);
     }
     let held: BTreeSet<String> = names.short_names.iter().flatten().cloned().collect();
-    let is_each_free = wanted
+    // Every short name is looked at, so that all conflicts are reported.
+    let n_refused = wanted
         .short_names
         .iter()
         .flatten()
-        .filter(|it| !held.contains(*it))
-        .map(|it| check(it, "", &taken.resources, "ShortNamesConflict"))
-        .fold(true, |all, is_free| all && is_free);
-    if is_each_free {
+        .filter(|it| !held.contains(*it) && !check(it, "", &taken.resources, "ShortNamesConflict"))
+        .count();
+    if n_refused == 0 {
         names.short_names.clone_from(&wanted.short_names);
     }
     if check(&wanted.kind, &names.kind, &taken.kinds, "KindConflict") {

@@ -168,16 +168,6 @@ fn columns_scale_and_selectable_fields_need_good_paths() {
 }
 
 #[test]
-fn rules_that_are_not_evaluated_give_a_warning() {
-    let crd = definition(|it| {
-        let spec =
-            &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-        spec["x-kubernetes-validations"] = json!([{ "rule": "true" }]);
-    });
-    assert_eq!(crd.warnings().len(), 1);
-}
-
-#[test]
 fn an_established_definition_keeps_scope_kind_and_stored_versions() {
     let mut stored = definition(|_| {});
     stored.prepare_create();

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceColumnDefinition, CustomResourceSubresourceScale, JSONSchemaProps,
-    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceColumnDefinition, CustomResourceSubresourceScale,
 };
 use serde_json::Value;
 
@@ -296,32 +295,4 @@ fn is_selectable(schema: &SchemaRef, fields: &[&str]) -> bool {
     let found =
         fields.iter().try_fold(schema.clone(), |it, name| it.properties.get(*name).cloned());
     found.is_some_and(|it| matches!(it.kind, Type::String | Type::Boolean | Type::Integer))
-}
-
-/// What is accepted but has no effect.
-pub(super) fn warnings(crd: &CustomResourceDefinition) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for (index, version) in crd.spec.versions.iter().enumerate() {
-        let schema = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
-        if schema.is_some_and(has_rules) {
-            warnings.push(format!(
-                "spec.versions[{index}].schema.openAPIV3Schema: rules in x-kubernetes-validations are not evaluated yet"
-            ));
-        }
-    }
-    warnings
-}
-
-fn has_rules(schema: &JSONSchemaProps) -> bool {
-    let properties = schema.properties.iter().flat_map(|it| it.values());
-    let items = match &schema.items {
-        Some(JSONSchemaPropsOrArray::Schema(it)) => Some(it.as_ref()),
-        _ => None,
-    };
-    let values = match &schema.additional_properties {
-        Some(JSONSchemaPropsOrBool::Schema(it)) => Some(it.as_ref()),
-        _ => None,
-    };
-    schema.x_kubernetes_validations.as_ref().is_some_and(|it| !it.is_empty())
-        || properties.chain(items).chain(values).any(has_rules)
 }
