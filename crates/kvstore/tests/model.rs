@@ -54,7 +54,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         10 => txn().prop_map(Op::Txn),
         3 => prop::collection::vec(txn(), 2..5).prop_map(Op::Burst),
-        2 => (0u64..=100).prop_map(Op::Compact),
+        1 => (0u64..=100).prop_map(Op::Compact),
+        1 => Just(Op::Compact(100)),
         2 => Just(Op::Reopen),
     ]
 }
