@@ -1,0 +1,72 @@
+//! Status conditions of the kinds that have their own condition type: one way to find, set and
+//! remove them.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{DeploymentCondition, ReplicaSetCondition};
+use k8s_openapi::api::core::v1::{NamespaceCondition, ReplicationControllerCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+pub(crate) trait Condition {
+    fn kind(&self) -> &str;
+    fn status(&self) -> &str;
+    fn reason(&self) -> &str;
+    fn transition(&mut self) -> &mut Option<Time>;
+}
+
+macro_rules! condition {
+    ($($kind:ty),*) => {$(
+        impl Condition for $kind {
+            fn kind(&self) -> &str {
+                &self.type_
+            }
+
+            fn status(&self) -> &str {
+                &self.status
+            }
+
+            fn reason(&self) -> &str {
+                self.reason.as_deref().unwrap_or_default()
+            }
+
+            fn transition(&mut self) -> &mut Option<Time> {
+                &mut self.last_transition_time
+            }
+        }
+    )*};
+}
+
+condition!(
+    DeploymentCondition,
+    NamespaceCondition,
+    ReplicaSetCondition,
+    ReplicationControllerCondition
+);
+
+/// Whole seconds, as the wire form has them: a finer time would look changed when it comes back.
+pub(crate) fn time(now: Timestamp) -> Time {
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+pub(crate) fn find<'a, C: Condition>(conditions: &'a [C], kind: &str) -> Option<&'a C> {
+    conditions.iter().find(|it| it.kind() == kind)
+}
+
+pub(crate) fn remove<C: Condition>(conditions: &mut Vec<C>, kind: &str) {
+    conditions.retain(|it| it.kind() != kind);
+}
+
+/// Replaces the condition of the same type. Status and reason unchanged: the stored one is kept, so
+/// that nothing is written. Status unchanged: its transition time is kept.
+pub(crate) fn set<C: Condition>(conditions: &mut Vec<C>, mut condition: C) {
+    let Some(stored) = conditions.iter_mut().find(|it| it.kind() == condition.kind()) else {
+        conditions.push(condition);
+        return;
+    };
+    if stored.status() == condition.status() && stored.reason() == condition.reason() {
+        return;
+    }
+    if stored.status() == condition.status() {
+        *condition.transition() = stored.transition().clone();
+    }
+    *stored = condition;
+}

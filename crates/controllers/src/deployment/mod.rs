@@ -1,0 +1,391 @@
+//! Deployments: ReplicaSets per template, moved from one to the next by a strategy.
+//!
+//! Names of ReplicaSets follow from the template and every write carries a resourceVersion, so a cache
+//! that is behind makes a write fail and never happen twice.
+
+mod plan;
+mod proportional;
+mod revisions;
+mod rolling;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use api::Resource as _;
+use api::apps::deployment::Deployment;
+use api::apps::replica_set::ReplicaSet;
+use api::core::pod::Pod;
+use api::object::key_of;
+use apimachinery::selector::{self, Labels};
+use apimachinery::{ApiError, ObjectKey};
+use client::{Api, DeleteOptions, PatchKind, Preconditions, Propagation};
+use informer::Indexer;
+use k8s_openapi::api::apps::v1::DeploymentStatus;
+use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
+use stdx::SharedClock;
+
+use self::plan::{Action, Observed, Scale};
+use crate::handlers::on_change;
+use crate::owners::{BY_CONTROLLER, ORPHANS};
+use crate::{Context, Descriptor, owners, pods};
+
+pub(crate) const DESCRIPTOR: Descriptor =
+    Descriptor { name: "deployment-controller", identity: "deployment-controller", start };
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("read the selector of deployment {deployment}")]
+    Selector {
+        deployment: ObjectKey,
+        #[source]
+        source: selector::Error,
+    },
+    #[error("check that deployment {deployment} still exists before adopting")]
+    CheckDeployment {
+        deployment: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("claim replica set {replica_set}")]
+    Claim {
+        replica_set: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("create replica set {replica_set}")]
+    Create {
+        replica_set: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("replica set {replica_set} exists with another template")]
+    Collision { replica_set: ObjectKey },
+    #[error("update replica set {replica_set}")]
+    Update {
+        replica_set: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("delete replica set {replica_set}")]
+    Delete {
+        replica_set: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("update deployment {deployment}")]
+    UpdateDeployment {
+        deployment: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+}
+
+struct Deployments {
+    deployments: Indexer<Deployment>,
+    replica_sets: Indexer<ReplicaSet>,
+    pods: Indexer<Pod>,
+    deployments_api: Api<Deployment>,
+    replica_sets_api: Api<ReplicaSet>,
+    events: EventRecorder,
+    clock: SharedClock,
+}
+
+fn start(context: &Context, descriptor: &Descriptor) {
+    let client = context.client(descriptor);
+    let queue = WorkQueue::new(descriptor.name);
+    let deployments = context.factory.informer::<Deployment>();
+    let replica_sets = context.factory.informer::<ReplicaSet>();
+    let pods = context.factory.informer::<Pod>();
+    replica_sets.add_index(BY_CONTROLLER, owners::index_by_controller::<ReplicaSet>);
+    replica_sets.add_index(ORPHANS, owners::index_orphans::<ReplicaSet>);
+    pods.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
+    let reconciler = Deployments {
+        deployments: deployments.indexer(),
+        replica_sets: replica_sets.indexer(),
+        pods: pods.indexer(),
+        deployments_api: client.api(),
+        replica_sets_api: client.api(),
+        events: context.events(descriptor, &client),
+        clock: context.world.clock.clone(),
+    };
+    let to_queue = queue.clone();
+    on_change(&deployments, move |it| to_queue.add(key_of(&it.metadata)));
+    let (to_queue, known) = (queue.clone(), deployments.indexer());
+    on_change(&replica_sets, move |it| {
+        deployments_of(&known, it).into_iter().for_each(|key| to_queue.add(key));
+    });
+    let (to_queue, known) = (queue.clone(), replica_sets.indexer());
+    crate::handlers::on_transition(&pods, move |before, after| {
+        // Only the last pod of a Recreate rollout is waited for.
+        if let (Some(pod), None) = (before, after) {
+            deployment_of_pod(&known, pod).into_iter().for_each(|key| to_queue.add(key));
+        }
+    });
+    let workers = context.config.concurrent_deployment_syncs;
+    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+}
+
+fn deployments_of(known: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<ObjectKey> {
+    let namespace = owners::namespace(&replica_set.metadata);
+    if let Some(owner) = owners::controller_of(&replica_set.metadata) {
+        let is_ours = owner.kind == Deployment::FACTS.kind;
+        return is_ours
+            .then(|| ObjectKey::new(namespace, owner.name.clone()))
+            .into_iter()
+            .collect();
+    }
+    let labels = replica_set.metadata.labels.clone().unwrap_or_default();
+    known
+        .list_namespace(namespace)
+        .iter()
+        .filter(|it| selector_of(it).is_ok_and(|selector| selector.matches(&labels)))
+        .map(|it| key_of(&it.metadata))
+        .collect()
+}
+
+fn deployment_of_pod(known: &Indexer<ReplicaSet>, pod: &Pod) -> Option<ObjectKey> {
+    let namespace = owners::namespace(&pod.metadata);
+    let owner = owners::controller_of(&pod.metadata).filter(|it| it.kind == "ReplicaSet")?;
+    let replica_set = known.get(&ObjectKey::new(namespace, owner.name.clone()))?;
+    let owner = owners::controller_of(&replica_set.metadata)?;
+    Some(ObjectKey::new(namespace, owner.name.clone()))
+}
+
+fn selector_of(deployment: &Deployment) -> Result<Labels, selector::Error> {
+    Labels::from_selector(deployment.spec.as_ref().map(|it| &it.selector))
+}
+
+impl Reconciler for Deployments {
+    type Error = Error;
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+        let Some(deployment) = self.deployments.get(key) else {
+            return Ok(Next::Settled);
+        };
+        let owned = self.claim(key, &deployment).await?;
+        let mut observed = Observed::new(deployment, owned, self.clock.now());
+        observed.has_old_pods = observed.old.iter().any(|it| self.has_pods(it));
+        let plan = plan::plan(&observed);
+        for action in plan.actions {
+            self.apply(key, &observed.deployment, action).await?;
+        }
+        Ok(plan.next.map_or(Next::Settled, Next::After))
+    }
+}
+
+impl Deployments {
+    fn has_pods(&self, replica_set: &ReplicaSet) -> bool {
+        let pods = self.pods.by_index(BY_CONTROLLER, owners::uid(&replica_set.metadata));
+        pods.iter().any(|it| !pods::is_terminal(it))
+    }
+
+    /// The ReplicaSets of the Deployment, after taking those that match and letting go those that do
+    /// not any more.
+    async fn claim(
+        &self,
+        key: &ObjectKey,
+        deployment: &Arc<Deployment>,
+    ) -> Result<Vec<Arc<ReplicaSet>>, Error> {
+        let selector = selector_of(deployment)
+            .map_err(|source| Error::Selector { deployment: key.clone(), source })?;
+        let uid = owners::uid(&deployment.metadata);
+        let is_deleting = owners::is_deleting(&deployment.metadata);
+        let matches =
+            |it: &ReplicaSet| selector.matches(it.metadata.labels.as_ref().unwrap_or(&NONE));
+        let mut owned = Vec::new();
+        for replica_set in self.replica_sets.by_index(BY_CONTROLLER, uid) {
+            if is_deleting || matches(&replica_set) {
+                owned.push(replica_set);
+            } else {
+                let body = owners::release_patch(uid, owners::uid(&replica_set.metadata));
+                self.patch(&replica_set, body).await?;
+            }
+        }
+        let orphans = self.replica_sets.by_index(ORPHANS, &key.namespace).into_iter();
+        let wanted: Vec<Arc<ReplicaSet>> = orphans
+            .filter(|it| matches(it) && !owners::is_deleting(&it.metadata) && !is_deleting)
+            .collect();
+        if wanted.is_empty() || !self.is_still_there(key, deployment).await? {
+            return Ok(owned);
+        }
+        let reference = owners::controller_reference(&**deployment);
+        for replica_set in wanted {
+            let body = owners::adoption_patch(&reference, owners::uid(&replica_set.metadata));
+            if let Some(adopted) = self.patch(&replica_set, body).await? {
+                owned.push(adopted);
+            }
+        }
+        Ok(owned)
+    }
+
+    async fn is_still_there(&self, key: &ObjectKey, cached: &Deployment) -> Result<bool, Error> {
+        match self.deployments_api.get(&key.namespace, &key.name).await {
+            Ok(live) => {
+                Ok(live.metadata.uid == cached.metadata.uid && !owners::is_deleting(&live.metadata))
+            }
+            Err(err) if err.is_not_found() => Ok(false),
+            Err(source) => Err(Error::CheckDeployment { deployment: key.clone(), source }),
+        }
+    }
+
+    async fn patch(
+        &self,
+        replica_set: &ReplicaSet,
+        body: bytes::Bytes,
+    ) -> Result<Option<Arc<ReplicaSet>>, Error> {
+        let key = key_of(&replica_set.metadata);
+        let patched = self
+            .replica_sets_api
+            .patch(&key.namespace, &key.name, PatchKind::Strategic, body)
+            .await;
+        match patched {
+            Ok(patched) => Ok(Some(patched)),
+            Err(err) if err.is_not_found() => Ok(None),
+            Err(source) => Err(Error::Claim { replica_set: key, source }),
+        }
+    }
+
+    async fn apply(
+        &self,
+        key: &ObjectKey,
+        deployment: &Deployment,
+        action: Action,
+    ) -> Result<(), Error> {
+        match action {
+            Action::Create(replica_set) => self.create(key, deployment, *replica_set).await,
+            Action::Update(replica_set) => self.update(*replica_set).await,
+            Action::Scale(scale) => self.scale(deployment, scale).await,
+            Action::Delete(replica_set) => self.delete(&replica_set).await,
+            Action::SetRevision(revision) => self.set_revision(key, deployment, revision).await,
+            Action::SetStatus(status) => self.set_status(key, deployment, *status).await,
+        }
+    }
+
+    async fn create(
+        &self,
+        key: &ObjectKey,
+        deployment: &Deployment,
+        replica_set: ReplicaSet,
+    ) -> Result<(), Error> {
+        let name = key_of(&replica_set.metadata);
+        let size = plan::replicas(&replica_set);
+        match self.replica_sets_api.create(replica_set).await {
+            Ok(_) => {
+                if size > 0 {
+                    self.report_scaling(deployment, &name.name, 0, size);
+                }
+                Ok(())
+            }
+            Err(err) if err.is_already_exists() => self.settle_name(key, deployment, name).await,
+            Err(source) => {
+                let message = format!("Failed to create new replica set {:?}: {source}", name.name);
+                let reason = "ReplicaSetCreateError";
+                self.events.event(deployment, EventType::Warning, reason, message);
+                Err(Error::Create { replica_set: name, source })
+            }
+        }
+    }
+
+    /// The name is taken: by our own earlier write that the cache does not show yet, or by another
+    /// template with the same hash, which the next attempt steps around.
+    async fn settle_name(
+        &self,
+        key: &ObjectKey,
+        deployment: &Deployment,
+        name: ObjectKey,
+    ) -> Result<(), Error> {
+        let live = match self.replica_sets_api.get(&name.namespace, &name.name).await {
+            Ok(live) => live,
+            Err(source) => return Err(Error::Create { replica_set: name, source }),
+        };
+        let owner = owners::controller_of(&live.metadata).map(|it| it.uid.as_str());
+        let is_ours = owner == deployment.metadata.uid.as_deref();
+        let template = deployment.spec.as_ref().map(|it| &it.template);
+        if is_ours && template.is_some_and(|it| revisions::is_of_template(&live, it)) {
+            return Ok(());
+        }
+        let mut status = deployment.status.clone().unwrap_or_default();
+        status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
+        self.set_status(key, deployment, status).await?;
+        Err(Error::Collision { replica_set: name })
+    }
+
+    async fn update(&self, replica_set: ReplicaSet) -> Result<(), Error> {
+        let key = key_of(&replica_set.metadata);
+        match self.replica_sets_api.update(replica_set).await {
+            Ok(_) => Ok(()),
+            Err(source) => Err(Error::Update { replica_set: key, source }),
+        }
+    }
+
+    async fn scale(&self, deployment: &Deployment, scale: Scale) -> Result<(), Error> {
+        let before = plan::replicas(&scale.replica_set);
+        let mut replica_set = ReplicaSet::clone(&scale.replica_set);
+        let name = owners::name(&replica_set.metadata).to_owned();
+        replica_set.spec.get_or_insert_default().replicas = Some(scale.replicas);
+        let annotations = replica_set.metadata.annotations.get_or_insert_default();
+        annotations.extend(plan::size_annotations(deployment));
+        self.update(replica_set).await?;
+        if before != scale.replicas {
+            self.report_scaling(deployment, &name, before, scale.replicas);
+        }
+        Ok(())
+    }
+
+    fn report_scaling(&self, deployment: &Deployment, name: &str, from: i32, to: i32) {
+        let way = if to > from { "up" } else { "down" };
+        let message = format!("Scaled {way} replica set {name} from {from} to {to}");
+        self.events.event(deployment, EventType::Normal, "ScalingReplicaSet", message);
+    }
+
+    async fn delete(&self, replica_set: &ReplicaSet) -> Result<(), Error> {
+        let key = key_of(&replica_set.metadata);
+        let options = DeleteOptions {
+            propagation: Some(Propagation::Background),
+            preconditions: Preconditions {
+                uid: replica_set.metadata.uid.clone(),
+                resource_version: replica_set.metadata.resource_version.clone(),
+            },
+            ..DeleteOptions::default()
+        };
+        match self.replica_sets_api.delete(&key.namespace, &key.name, options).await {
+            Ok(()) => Ok(()),
+            Err(err) if err.is_not_found() => Ok(()),
+            Err(source) => Err(Error::Delete { replica_set: key, source }),
+        }
+    }
+
+    async fn set_revision(
+        &self,
+        key: &ObjectKey,
+        deployment: &Deployment,
+        revision: String,
+    ) -> Result<(), Error> {
+        let mut deployment = deployment.clone();
+        let annotations = deployment.metadata.annotations.get_or_insert_default();
+        annotations.insert(revisions::REVISION.to_owned(), revision);
+        match self.deployments_api.update(deployment).await {
+            Ok(_) => Ok(()),
+            Err(err) if err.is_not_found() => Ok(()),
+            Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
+        }
+    }
+
+    async fn set_status(
+        &self,
+        key: &ObjectKey,
+        deployment: &Deployment,
+        status: DeploymentStatus,
+    ) -> Result<(), Error> {
+        let deployment = Deployment { status: Some(status), ..deployment.clone() };
+        match self.deployments_api.update_status(deployment).await {
+            Ok(_) => Ok(()),
+            Err(err) if err.is_not_found() => Ok(()),
+            Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
+        }
+    }
+}
+
+static NONE: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();

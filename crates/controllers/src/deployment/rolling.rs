@@ -1,0 +1,105 @@
+//! RollingUpdate: new pods come up and old ones go down within `maxSurge` and `maxUnavailable`. Pure.
+
+use std::sync::Arc;
+
+use api::apps::deployment::Deployment;
+use api::apps::replica_set::ReplicaSet;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::plan::{Scale, available, replicas, wanted};
+use super::revisions::age_key;
+
+/// How many pods more, and how many fewer, than wanted there may be during an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub surge: i32,
+    pub unavailable: i32,
+}
+
+enum Round {
+    Up,
+    Down,
+}
+
+/// Surge rounds up and unavailability down, and never are both zero: an update could not move.
+pub(crate) fn bounds(deployment: &Deployment) -> Bounds {
+    let total = wanted(deployment);
+    let strategy = deployment.spec.as_ref().and_then(|it| it.strategy.as_ref());
+    if strategy.and_then(|it| it.type_.as_deref()) == Some("Recreate") {
+        return Bounds { surge: 0, unavailable: 0 };
+    }
+    let rolling = strategy.and_then(|it| it.rolling_update.as_ref());
+    let quarter = IntOrString::String("25%".to_owned());
+    let surge = rolling.and_then(|it| it.max_surge.as_ref()).unwrap_or(&quarter);
+    let unavailable = rolling.and_then(|it| it.max_unavailable.as_ref()).unwrap_or(&quarter);
+    let surge = resolve(surge, total, Round::Up);
+    let unavailable = resolve(unavailable, total, Round::Down);
+    if surge == 0 && unavailable == 0 {
+        return Bounds { surge, unavailable: 1.min(total) };
+    }
+    Bounds { surge, unavailable: unavailable.min(total) }
+}
+
+fn resolve(value: &IntOrString, total: i32, round: Round) -> i32 {
+    match value {
+        IntOrString::Int(number) => (*number).max(0),
+        IntOrString::String(text) => {
+            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
+            let exact = percent.max(0) * i64::from(total);
+            let rounded = match round {
+                Round::Up => (exact + 99) / 100,
+                Round::Down => exact / 100,
+            };
+            i32::try_from(rounded).unwrap_or(i32::MAX)
+        }
+    }
+}
+
+/// The size of the current ReplicaSet: as large as the surge allows, never above the wanted size.
+pub(crate) fn size_of_new(deployment: &Deployment, current: i32, all: i32) -> i32 {
+    let total = wanted(deployment);
+    if current > total {
+        return total;
+    }
+    let room = (total + bounds(deployment).surge - all).max(0);
+    current + room.min(total - current)
+}
+
+/// First old pods that serve nobody, then healthy ones as far as enough remain available.
+///
+/// Worked example, 3 wanted, at most 0 unavailable, 1 surge: `new 1/1, old 3/3` has 4 available, so
+/// one old pod may go; `new 1/0, old 3/3` has 3, so none may.
+pub(crate) fn scale_down_old(
+    deployment: &Deployment,
+    new: &ReplicaSet,
+    old: &[Arc<ReplicaSet>],
+) -> Vec<Scale> {
+    let minimum = wanted(deployment) - bounds(deployment).unavailable;
+    let all = replicas(new) + old.iter().map(|it| replicas(it)).sum::<i32>();
+    let new_unavailable = (replicas(new) - available(new)).max(0);
+    let mut may_go = all - minimum - new_unavailable;
+    let mut oldest_first: Vec<&Arc<ReplicaSet>> =
+        old.iter().filter(|it| replicas(it) > 0).collect();
+    oldest_first.sort_by_key(|it| age_key(it));
+    let mut sizes: Vec<i32> = oldest_first.iter().map(|it| replicas(it)).collect();
+
+    for (size, replica_set) in sizes.iter_mut().zip(&oldest_first) {
+        let unhealthy = *size - available(replica_set);
+        let gone = unhealthy.min(may_go).max(0);
+        *size -= gone;
+        may_go -= gone;
+    }
+    let available_now = available(new) + oldest_first.iter().map(|it| available(it)).sum::<i32>();
+    let mut spare = (available_now - minimum).min(may_go);
+    for size in &mut sizes {
+        let gone = (*size).min(spare).max(0);
+        *size -= gone;
+        spare -= gone;
+    }
+    oldest_first
+        .iter()
+        .zip(sizes)
+        .filter(|(it, size)| replicas(it) != *size)
+        .map(|(it, size)| Scale { replica_set: Arc::clone(it), replicas: size })
+        .collect()
+}

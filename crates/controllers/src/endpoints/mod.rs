@@ -1,0 +1,128 @@
+//! One Endpoints object per Service with a selector.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use api::core::endpoints::Endpoints;
+use api::core::pod::Pod;
+use api::core::service::Service;
+use api::object::key_of;
+use apimachinery::{ApiError, ObjectKey};
+use client::{Api, DeleteOptions, Preconditions};
+use informer::Indexer;
+use reconcile::{Next, Reconciler, WorkQueue};
+
+use self::plan::{Action, Observed};
+use crate::handlers::{on_change, on_transition};
+use crate::{Context, Descriptor, backends};
+
+pub(crate) const DESCRIPTOR: Descriptor =
+    Descriptor { name: "endpoints-controller", identity: "endpoint-controller", start };
+
+#[derive(Debug, thiserror::Error)]
+#[error("write endpoints {service}")]
+pub(crate) struct Error {
+    service: ObjectKey,
+    #[source]
+    source: ApiError,
+}
+
+struct EndpointsController {
+    services: Indexer<Service>,
+    pods: Indexer<Pod>,
+    endpoints: Indexer<Endpoints>,
+    api: Api<Endpoints>,
+}
+
+fn start(context: &Context, descriptor: &Descriptor) {
+    let client = context.client(descriptor);
+    let queue = WorkQueue::new(descriptor.name);
+    let services = context.factory.informer::<Service>();
+    let pods = context.factory.informer::<Pod>();
+    let endpoints = context.factory.informer::<Endpoints>();
+    let reconciler = EndpointsController {
+        services: services.indexer(),
+        pods: pods.indexer(),
+        endpoints: endpoints.indexer(),
+        api: client.api(),
+    };
+    let to_queue = queue.clone();
+    on_change(&services, move |it| to_queue.add(key_of(&it.metadata)));
+    follow_pods(&pods, &services.indexer(), queue.clone());
+    let (to_queue, known) = (queue.clone(), services.indexer());
+    on_change(&endpoints, move |it| {
+        // Endpoints that stand alone are somebody else's.
+        let key = key_of(&it.metadata);
+        if known.get(&key).is_some() {
+            to_queue.add(key);
+        }
+    });
+    let workers = context.config.concurrent_endpoint_syncs;
+    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+}
+
+/// Wakes the Services that select a pod when something that endpoints show has changed.
+pub(crate) fn follow_pods(
+    pods: &informer::SharedInformer<Pod>,
+    services: &Indexer<Service>,
+    queue: WorkQueue,
+) {
+    let services = services.clone();
+    on_transition(pods, move |before, after| {
+        if let (Some(before), Some(after)) = (before, after)
+            && !backends::is_relevant(before, after)
+        {
+            return;
+        }
+        for pod in [before, after].into_iter().flatten() {
+            backends::services_of(&services, pod).into_iter().for_each(|it| queue.add(it));
+        }
+    });
+}
+
+impl Reconciler for EndpointsController {
+    type Error = Error;
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+        let written = match self.services.get(key) {
+            None => self.delete(key).await,
+            Some(service) => match backends::selector(&service) {
+                None => Ok(()),
+                Some(selector) => {
+                    let pods = backends::selected(&self.pods, &key.namespace, &selector);
+                    let endpoints = self.endpoints.get(key);
+                    self.apply(plan::plan(&Observed { service, pods, endpoints })).await
+                }
+            },
+        };
+        match written {
+            Ok(()) => Ok(Next::Settled),
+            Err(err) if crate::service_account::is_namespace_gone(&err) => Ok(Next::Settled),
+            Err(source) => Err(Error { service: key.clone(), source }),
+        }
+    }
+}
+
+impl EndpointsController {
+    async fn apply(&self, action: Option<Action>) -> Result<(), ApiError> {
+        match action {
+            None => Ok(()),
+            Some(Action::Create(endpoints)) => self.api.create(*endpoints).await.map(|_| ()),
+            Some(Action::Update(endpoints)) => self.api.update(*endpoints).await.map(|_| ()),
+        }
+    }
+
+    /// The Service is gone; its Endpoints have no owner reference that would take them along.
+    async fn delete(&self, key: &ObjectKey) -> Result<(), ApiError> {
+        let Some(endpoints) = self.endpoints.get(key) else {
+            return Ok(());
+        };
+        let preconditions =
+            Preconditions { uid: endpoints.metadata.uid.clone(), resource_version: None };
+        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+        self.api.delete(&key.namespace, &key.name, options).await
+    }
+}

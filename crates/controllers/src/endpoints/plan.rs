@@ -1,0 +1,147 @@
+//! The Endpoints of a Service, from the pods that it selects. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::core::endpoints::Endpoints;
+use api::core::pod::Pod;
+use api::core::service::Service;
+use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::backends::{self, HEADLESS_LABEL};
+use crate::{owners, pods};
+
+const CAPACITY: usize = 1000;
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+const MANAGED_BY: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoint-controller");
+
+pub(crate) struct Observed {
+    pub service: Arc<Service>,
+    /// The pods that the Service selects.
+    pub pods: Vec<Arc<Pod>>,
+    pub endpoints: Option<Arc<Endpoints>>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Action {
+    Create(Box<Endpoints>),
+    Update(Box<Endpoints>),
+}
+
+pub(crate) fn plan(observed: &Observed) -> Option<Action> {
+    let (subsets, is_cut) = subsets(&observed.service, &observed.pods);
+    let mut wanted = match &observed.endpoints {
+        Some(stored) => Endpoints::clone(stored),
+        None => Endpoints {
+            metadata: ObjectMeta {
+                name: observed.service.metadata.name.clone(),
+                namespace: observed.service.metadata.namespace.clone(),
+                ..ObjectMeta::default()
+            },
+            subsets: None,
+        },
+    };
+    wanted.subsets = (!subsets.is_empty()).then_some(subsets);
+    wanted.metadata.labels = Some(labels(&observed.service));
+    let mut annotations = wanted.metadata.annotations.take().unwrap_or_default();
+    if is_cut {
+        annotations.insert(OVER_CAPACITY.to_owned(), "truncated".to_owned());
+    } else {
+        annotations.remove(OVER_CAPACITY);
+    }
+    wanted.metadata.annotations = (!annotations.is_empty()).then_some(annotations);
+    match &observed.endpoints {
+        None => Some(Action::Create(Box::new(wanted))),
+        Some(stored) if is_same(stored, &wanted) => None,
+        Some(_) => Some(Action::Update(Box::new(wanted))),
+    }
+}
+
+fn is_same(stored: &Endpoints, wanted: &Endpoints) -> bool {
+    let parts = |it: &Endpoints| {
+        let annotations = it.metadata.annotations.clone().unwrap_or_default();
+        let labels = it.metadata.labels.clone().unwrap_or_default();
+        (it.subsets.clone().unwrap_or_default(), labels, annotations)
+    };
+    parts(stored) == parts(wanted)
+}
+
+fn labels(service: &Service) -> BTreeMap<String, String> {
+    let mut labels = service.metadata.labels.clone().unwrap_or_default();
+    labels.remove(HEADLESS_LABEL);
+    if backends::is_headless(service) {
+        labels.insert(HEADLESS_LABEL.to_owned(), String::new());
+    }
+    labels.insert(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned());
+    labels
+}
+
+type PortKey = (String, i32, String, Option<String>);
+
+/// Addresses with the same ports share a subset. At most `CAPACITY` addresses, ready ones first.
+fn subsets(service: &Service, pods: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bool) {
+    let includes_unready = backends::publishes_not_ready(service);
+    let family = service
+        .spec
+        .as_ref()
+        .and_then(|it| it.ip_families.as_ref()?.first().cloned())
+        .unwrap_or_else(|| "IPv4".to_owned());
+    let mut entries = Vec::new();
+    for pod in pods {
+        let is_gone =
+            pods::is_terminal(pod) || (owners::is_deleting(&pod.metadata) && !includes_unready);
+        let Some(ip) = backends::address(pod, &family).filter(|_| !is_gone) else {
+            continue;
+        };
+        let ports: BTreeSet<PortKey> =
+            backends::ports(service).iter().filter_map(|it| port_key(pod, it)).collect();
+        if ports.is_empty()
+            && !(backends::is_headless(service) && backends::ports(service).is_empty())
+        {
+            continue;
+        }
+        let address = EndpointAddress {
+            ip: ip.to_owned(),
+            hostname: backends::hostname(pod, service),
+            node_name: pods::node_name(pod).map(str::to_owned),
+            target_ref: Some(backends::target(pod)),
+        };
+        entries.push((includes_unready || pods::is_ready(pod), ports, address));
+    }
+    entries.sort_by(|one, two| two.0.cmp(&one.0).then_with(|| one.2.ip.cmp(&two.2.ip)));
+    let is_cut = entries.len() > CAPACITY;
+    entries.truncate(CAPACITY);
+    (grouped(entries), is_cut)
+}
+
+fn port_key(pod: &Pod, port: &k8s_openapi::api::core::v1::ServicePort) -> Option<PortKey> {
+    let number = backends::port_in(pod, port)?;
+    let protocol = backends::protocol(port.protocol.as_deref()).to_owned();
+    Some((port.name.clone().unwrap_or_default(), number, protocol, port.app_protocol.clone()))
+}
+
+fn grouped(entries: Vec<(bool, BTreeSet<PortKey>, EndpointAddress)>) -> Vec<EndpointSubset> {
+    let mut groups: BTreeMap<BTreeSet<PortKey>, EndpointSubset> = BTreeMap::new();
+    for (is_ready, ports, address) in entries {
+        let subset = groups.entry(ports).or_default();
+        let list = if is_ready { &mut subset.addresses } else { &mut subset.not_ready_addresses };
+        list.get_or_insert_default().push(address);
+    }
+    groups
+        .into_iter()
+        .map(|(ports, subset)| EndpointSubset {
+            ports: (!ports.is_empty()).then(|| ports.into_iter().map(port).collect()),
+            ..subset
+        })
+        .collect()
+}
+
+fn port((name, port, protocol, app_protocol): PortKey) -> EndpointPort {
+    EndpointPort {
+        name: Some(name).filter(|it| !it.is_empty()),
+        port,
+        protocol: Some(protocol),
+        app_protocol,
+    }
+}

@@ -1,0 +1,237 @@
+//! Empties namespaces that are being deleted (pods first, then the rest, by discovery) and lets them go.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::core::namespace::Namespace;
+use api::core::pod::Pod;
+use api::object::key_of;
+use apimachinery::{ApiError, GroupVersionResource, ObjectKey, Scope};
+use client::{Api, Client, DeleteOptions, Discovered, ListOptions, Propagation};
+use informer::Indexer;
+use reconcile::{Next, Reconciler, WorkQueue};
+use stdx::SharedClock;
+
+use self::plan::Found;
+use crate::handlers::{on_change, on_transition};
+use crate::{Context, Descriptor, owners};
+
+pub(crate) const DESCRIPTOR: Descriptor =
+    Descriptor { name: "namespace-controller", identity: "namespace-controller", start };
+
+const FINALIZER: &str = "kubernetes";
+/// How long to leave what remains alone. Deleted pods wake us earlier.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Objects without a grace period are mostly gone by the second look.
+const LOOK_AGAIN_SOON: Duration = Duration::from_millis(500);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("update the status of namespace {namespace}")]
+    UpdateStatus {
+        namespace: String,
+        #[source]
+        source: ApiError,
+    },
+    #[error("finalize namespace {namespace}")]
+    Finalize {
+        namespace: String,
+        #[source]
+        source: ApiError,
+    },
+    #[error("namespace {namespace} still has content that cannot be deleted: {failures}")]
+    Content { namespace: String, failures: String },
+}
+
+struct Namespaces {
+    namespaces: Indexer<Namespace>,
+    client: Client,
+    api: Api<Namespace>,
+    clock: SharedClock,
+}
+
+fn start(context: &Context, descriptor: &Descriptor) {
+    let client = context.client(descriptor);
+    let queue = WorkQueue::new(descriptor.name);
+    let namespaces = context.factory.informer::<Namespace>();
+    let pods = context.factory.informer::<Pod>();
+    let reconciler = Namespaces {
+        namespaces: namespaces.indexer(),
+        api: client.api(),
+        client,
+        clock: context.world.clock.clone(),
+    };
+    let to_queue = queue.clone();
+    on_change(&namespaces, move |it| {
+        if owners::is_deleting(&it.metadata) {
+            to_queue.add(key_of(&it.metadata));
+        }
+    });
+    let (to_queue, known) = (queue.clone(), namespaces.indexer());
+    on_transition(&pods, move |before, after| {
+        if let (Some(pod), None) = (before, after) {
+            let key = ObjectKey::cluster(owners::namespace(&pod.metadata));
+            if known.get(&key).is_some_and(|it| owners::is_deleting(&it.metadata)) {
+                to_queue.add(key);
+            }
+        }
+    });
+    let workers = context.config.concurrent_namespace_syncs;
+    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+}
+
+impl Reconciler for Namespaces {
+    type Error = Error;
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+        let Some(cached) = self.namespaces.get(key) else {
+            return Ok(Next::Settled);
+        };
+        if !owners::is_deleting(&cached.metadata) || !has_finalizer(&cached) {
+            return Ok(Next::Settled);
+        }
+        let found = self.empty(&key.name).await;
+        let namespace = self.set_conditions(&cached, &found).await?;
+        if found.is_empty() {
+            return match namespace {
+                Some(namespace) => self.finalize(&namespace).await.map(|()| Next::Settled),
+                None => Ok(Next::Settled),
+            };
+        }
+        if found.discovery_failure.is_some() || !found.content_failures.is_empty() {
+            let failures = found.discovery_failure.into_iter().chain(found.content_failures);
+            let failures = failures.collect::<Vec<_>>().join("; ");
+            return Err(Error::Content { namespace: key.name.clone(), failures });
+        }
+        // Pods have a grace period and wake us when they go; the rest is usually gone at once.
+        let waits_for_pods = found.remaining.contains_key("pods.");
+        Ok(Next::After(if waits_for_pods { LOOK_AGAIN } else { LOOK_AGAIN_SOON }))
+    }
+}
+
+fn has_finalizer(namespace: &Namespace) -> bool {
+    let finalizers = namespace.spec.as_ref().and_then(|it| it.finalizers.as_ref());
+    finalizers.into_iter().flatten().any(|it| it == FINALIZER)
+}
+
+fn is_deletable(resource: &Discovered) -> bool {
+    let can = |verb: &str| resource.verbs.iter().any(|it| it == verb);
+    resource.scope == Scope::Namespaced && can("list") && can("delete")
+}
+
+impl Namespaces {
+    /// Pods first and alone: what they depend on (secrets, claims, policies) outlives them.
+    async fn empty(&self, namespace: &str) -> Found {
+        let mut found = Found::default();
+        let mut resources = match self.client.discover().await {
+            Ok(resources) => resources,
+            Err(err) => {
+                found.discovery_failure = Some(err.to_string());
+                return found;
+            }
+        };
+        resources.retain(is_deletable);
+        resources.sort_by(|one, two| one.resource.cmp(&two.resource));
+        let is_pods = |it: &Discovered| it.resource == GroupVersionResource::new("", "v1", "pods");
+        let (pods, rest): (Vec<_>, Vec<_>) = resources.into_iter().partition(is_pods);
+        for resource in &pods {
+            self.empty_of(namespace, resource, &mut found).await;
+        }
+        if !found.is_empty() {
+            return found;
+        }
+        for resource in &rest {
+            self.empty_of(namespace, resource, &mut found).await;
+        }
+        found
+    }
+
+    async fn empty_of(&self, namespace: &str, resource: &Discovered, found: &mut Found) {
+        if let Err(err) = self.try_empty(namespace, resource, found).await
+            && !err.is_not_found()
+        {
+            let name = resource.resource.group_resource();
+            found.content_failures.push(format!("{name}: {err}"));
+        }
+    }
+
+    async fn try_empty(
+        &self,
+        namespace: &str,
+        resource: &Discovered,
+        found: &mut Found,
+    ) -> Result<(), ApiError> {
+        let api = self.client.dynamic(resource.resource.clone());
+        let before = api.list(namespace, ListOptions::default()).await?;
+        if before.items.is_empty() {
+            return Ok(());
+        }
+        let options = DeleteOptions {
+            propagation: Some(Propagation::Background),
+            ..DeleteOptions::default()
+        };
+        if resource.verbs.iter().any(|it| it == "deletecollection") {
+            api.delete_collection(namespace, ListOptions::default(), options).await?;
+        } else {
+            for item in &before.items {
+                let deleted = api.delete(namespace, &item.meta.key.name, options.clone()).await;
+                deleted.or_else(|err| if err.is_not_found() { Ok(()) } else { Err(err) })?;
+            }
+        }
+        let after = api.list(namespace, ListOptions::default()).await?;
+        if !after.items.is_empty() {
+            let gvr = &resource.resource;
+            found.remaining.insert(format!("{}.{}", gvr.resource, gvr.group), after.items.len());
+        }
+        for finalizer in after.items.iter().flat_map(|it| &it.meta.finalizers) {
+            *found.finalizers.entry(finalizer.clone()).or_insert(0) += 1;
+        }
+        Ok(())
+    }
+
+    /// The namespace as it is after the write; absent when it is gone.
+    async fn set_conditions(
+        &self,
+        cached: &Arc<Namespace>,
+        found: &Found,
+    ) -> Result<Option<Arc<Namespace>>, Error> {
+        let stored =
+            cached.status.as_ref().and_then(|it| it.conditions.clone()).unwrap_or_default();
+        // A namespace that empties at once needs no story.
+        if found.is_empty() && stored.is_empty() {
+            return Ok(Some(cached.clone()));
+        }
+        let wanted = plan::conditions(&stored, found, self.clock.now());
+        if wanted == stored {
+            return Ok(Some(cached.clone()));
+        }
+        let mut namespace = Namespace::clone(cached);
+        namespace.status.get_or_insert_default().conditions = Some(wanted);
+        match self.api.update_status(namespace).await {
+            Ok(written) => Ok(Some(written)),
+            Err(err) if err.is_not_found() => Ok(None),
+            Err(source) => {
+                let namespace = owners::name(&cached.metadata).to_owned();
+                Err(Error::UpdateStatus { namespace, source })
+            }
+        }
+    }
+
+    async fn finalize(&self, namespace: &Namespace) -> Result<(), Error> {
+        let mut finalized = namespace.clone();
+        let finalizers = finalized.spec.get_or_insert_default().finalizers.get_or_insert_default();
+        finalizers.retain(|it| it != FINALIZER);
+        match self.api.update_subresource(finalized, "finalize").await {
+            Ok(_) => Ok(()),
+            Err(err) if err.is_not_found() => Ok(()),
+            Err(source) => {
+                let namespace = owners::name(&namespace.metadata).to_owned();
+                Err(Error::Finalize { namespace, source })
+            }
+        }
+    }
+}

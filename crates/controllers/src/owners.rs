@@ -1,0 +1,87 @@
+//! Who controls an object: owner references, and indexes by them.
+
+use api::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+/// Index: the uid of the controller that an object belongs to.
+pub(crate) const BY_CONTROLLER: &str = "controller-uid";
+/// Index: the namespace of an object that belongs to no controller.
+pub(crate) const ORPHANS: &str = "orphans-by-namespace";
+
+pub(crate) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().flatten().find(|it| it.controller == Some(true))
+}
+
+/// The reference that makes `owner` the controller of a dependent.
+pub(crate) fn controller_reference<T: Resource>(owner: &T) -> OwnerReference {
+    let facts = T::FACTS;
+    let api_version = if facts.group.is_empty() {
+        facts.version.to_owned()
+    } else {
+        format!("{}/{}", facts.group, facts.version)
+    };
+    OwnerReference {
+        api_version,
+        kind: facts.kind.to_owned(),
+        name: owner.metadata().name.clone().unwrap_or_default(),
+        uid: uid(owner.metadata()).to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+pub(crate) fn uid(meta: &ObjectMeta) -> &str {
+    meta.uid.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn name(meta: &ObjectMeta) -> &str {
+    meta.name.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn namespace(meta: &ObjectMeta) -> &str {
+    meta.namespace.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn is_deleting(meta: &ObjectMeta) -> bool {
+    meta.deletion_timestamp.is_some()
+}
+
+pub(crate) fn index_by_controller<T: Resource>(object: &T) -> Vec<String> {
+    controller_of(object.metadata()).map(|it| it.uid.clone()).into_iter().collect()
+}
+
+pub(crate) fn index_orphans<T: Resource>(object: &T) -> Vec<String> {
+    match controller_of(object.metadata()) {
+        Some(_) => Vec::new(),
+        None => vec![namespace(object.metadata()).to_owned()],
+    }
+}
+
+/// A strategic merge patch that makes `reference` an owner of the object with `dependent_uid`.
+pub(crate) fn adoption_patch(reference: &OwnerReference, dependent_uid: &str) -> bytes::Bytes {
+    let patch = serde_json::json!({
+        "metadata": {
+            "uid": dependent_uid,
+            "ownerReferences": [{
+                "apiVersion": reference.api_version,
+                "kind": reference.kind,
+                "name": reference.name,
+                "uid": reference.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
+    });
+    patch.to_string().into()
+}
+
+/// A strategic merge patch that takes the owner `owner_uid` away from an object.
+pub(crate) fn release_patch(owner_uid: &str, dependent_uid: &str) -> bytes::Bytes {
+    let patch = serde_json::json!({
+        "metadata": {
+            "uid": dependent_uid,
+            "ownerReferences": [{"$patch": "delete", "uid": owner_uid}],
+        },
+    });
+    patch.to_string().into()
+}

@@ -1,0 +1,49 @@
+//! Which pods nobody will ever clean up. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::core::pod::Pod;
+use jiff::Timestamp;
+
+use crate::{owners, pods};
+
+/// How long a node must be missing before its pods are given up.
+pub(crate) const QUARANTINE: Duration = Duration::from_secs(40);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Keep,
+    /// Deleted before it was bound: no kubelet will confirm it.
+    DeleteUnscheduled,
+    /// Its node is missing, but not for long enough.
+    Wait(Duration),
+    /// Its node is gone, as far as the cache knows.
+    DeleteOrphan,
+}
+
+pub(crate) fn plan(pod: &Pod, has_node: bool, missing_since: Timestamp, now: Timestamp) -> Verdict {
+    let is_bound = pods::node_name(pod).is_some();
+    if !is_bound {
+        return match owners::is_deleting(&pod.metadata) {
+            true => Verdict::DeleteUnscheduled,
+            false => Verdict::Keep,
+        };
+    }
+    if has_node {
+        return Verdict::Keep;
+    }
+    let left = pods::remaining(missing_since, QUARANTINE, now);
+    if left.is_zero() { Verdict::DeleteOrphan } else { Verdict::Wait(left) }
+}
+
+/// The finished pods above the threshold, the oldest first.
+pub(crate) fn excess(mut finished: Vec<Arc<Pod>>, threshold: usize) -> Vec<Arc<Pod>> {
+    let excess = finished.len().saturating_sub(threshold);
+    finished.sort_by_key(|it| {
+        let created = it.metadata.creation_timestamp.as_ref().map(|it| it.0);
+        (created, it.metadata.namespace.clone(), it.metadata.name.clone())
+    });
+    finished.truncate(excess);
+    finished
+}

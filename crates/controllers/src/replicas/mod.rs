@@ -1,0 +1,413 @@
+//! What ReplicaSet and ReplicationController share: keeping a number of equal pods.
+//!
+//! The cache may be behind our own writes, so a reconcile creates and deletes only when it shows all
+//! that earlier ones did (`Expectations`).
+
+mod plan;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::Resource;
+use api::core::pod::Pod;
+use api::object::key_of;
+use apimachinery::selector::{self, Labels};
+use apimachinery::{ApiError, ObjectKey};
+use client::{Api, Client, DeleteOptions, PatchKind, Preconditions};
+use futures_util::future::join_all;
+use informer::{Indexer, SharedInformer};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use reconcile::{EventRecorder, EventType, Expectations, Next, Reconciler, WorkQueue};
+use stdx::SharedClock;
+
+use self::plan::{Observed, Plan};
+pub(crate) use self::status::{Failure, Status};
+use crate::handlers::{on_change, on_transition};
+use crate::owners::{BY_CONTROLLER, ORPHANS};
+use crate::{Context, Descriptor, owners, pods};
+
+/// A kind that keeps a number of equal pods.
+pub(crate) trait ReplicaOwner: Resource {
+    /// Whether the status counts pods that are being deleted.
+    const COUNTS_TERMINATING: bool;
+
+    fn selector(&self) -> Result<Labels, selector::Error>;
+    fn replicas(&self) -> i32;
+    fn min_ready_seconds(&self) -> i32;
+    fn template(&self) -> Option<&PodTemplateSpec>;
+    fn status(&self) -> Status;
+    fn with_status(&self, status: Status, now: jiff::Timestamp) -> Self;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("read the selector of {owner}")]
+    Selector {
+        owner: ObjectKey,
+        #[source]
+        source: selector::Error,
+    },
+    #[error("check that {owner} still exists before adopting pods")]
+    CheckOwner {
+        owner: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("adopt pod {pod}")]
+    Adopt {
+        pod: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("release pod {pod}")]
+    Release {
+        pod: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("create a pod of {owner}")]
+    CreatePod {
+        owner: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("delete pod {pod}")]
+    DeletePod {
+        pod: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+    #[error("update the status of {owner}")]
+    UpdateStatus {
+        owner: ObjectKey,
+        #[source]
+        source: ApiError,
+    },
+}
+
+pub(crate) struct Replicas<T: ReplicaOwner> {
+    owners: Indexer<T>,
+    pods: Indexer<Pod>,
+    owners_api: Api<T>,
+    pods_api: Api<Pod>,
+    expectations: Arc<Expectations>,
+    events: EventRecorder,
+    clock: SharedClock,
+}
+
+pub(crate) fn start<T: ReplicaOwner>(context: &Context, descriptor: &Descriptor, workers: usize) {
+    let client: Client = context.client(descriptor);
+    let queue = WorkQueue::new(descriptor.name);
+    let owner_informer = context.factory.informer::<T>();
+    let pod_informer = context.factory.informer::<Pod>();
+    owner_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<T>);
+    pod_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
+    pod_informer.add_index(ORPHANS, owners::index_orphans::<Pod>);
+    let expectations = Arc::new(Expectations::new(context.world.clock.clone()));
+    let reconciler = Replicas {
+        owners: owner_informer.indexer(),
+        pods: pod_informer.indexer(),
+        owners_api: client.api::<T>(),
+        pods_api: client.api::<Pod>(),
+        expectations: expectations.clone(),
+        events: context.events(descriptor, &client),
+        clock: context.world.clock.clone(),
+    };
+    let owners_queue = queue.clone();
+    on_change(&owner_informer, move |owner| owners_queue.add(key_of(owner.metadata())));
+    follow_pods(&pod_informer, &owner_informer.indexer(), expectations, queue.clone());
+    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+}
+
+/// Pod events settle expectations and wake the owner; a pod without an owner wakes all that may
+/// adopt it.
+fn follow_pods<T: ReplicaOwner>(
+    informer: &SharedInformer<Pod>,
+    owners: &Indexer<T>,
+    expectations: Arc<Expectations>,
+    queue: WorkQueue,
+) {
+    let owners = owners.clone();
+    on_transition(informer, move |before, after| {
+        let owner_of = |pod: &Pod| owner_key::<T>(&owners, &pod.metadata);
+        match (before, after) {
+            (None, Some(pod)) if !owners::is_deleting(&pod.metadata) => {
+                if let Some(owner) = owner_of(pod) {
+                    expectations.creation_observed(&owner);
+                }
+            }
+            (_, Some(pod)) if !owners::is_deleting(&pod.metadata) => {}
+            (Some(pod), None) | (_, Some(pod)) => {
+                if let Some(owner) = owner_of(pod) {
+                    expectations.deletion_observed(&owner, &key_of(&pod.metadata));
+                }
+            }
+            (None, None) => {}
+        }
+        for pod in [before, after].into_iter().flatten() {
+            match owners::controller_of(&pod.metadata) {
+                Some(_) => owner_of(pod).into_iter().for_each(|it| queue.add(it)),
+                None => may_adopt(&owners, pod).into_iter().for_each(|it| queue.add(it)),
+            }
+        }
+    });
+}
+
+fn owner_key<T: ReplicaOwner>(owners: &Indexer<T>, meta: &ObjectMeta) -> Option<ObjectKey> {
+    let reference = owners::controller_of(meta)?;
+    if reference.kind != T::FACTS.kind {
+        return None;
+    }
+    let key = ObjectKey::new(owners::namespace(meta), reference.name.clone());
+    let owner = owners.get(&key)?;
+    (owners::uid(owner.metadata()) == reference.uid).then_some(key)
+}
+
+fn may_adopt<T: ReplicaOwner>(owners: &Indexer<T>, pod: &Pod) -> Vec<ObjectKey> {
+    let Some(labels) = pod.metadata.labels.as_ref().filter(|it| !it.is_empty()) else {
+        return Vec::new();
+    };
+    owners
+        .list_namespace(owners::namespace(&pod.metadata))
+        .iter()
+        .filter(|it| it.selector().is_ok_and(|selector| selector.matches(labels)))
+        .map(|it| key_of(it.metadata()))
+        .collect()
+}
+
+impl<T: ReplicaOwner> Reconciler for Replicas<T> {
+    type Error = Error;
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+        let Some(owner) = self.owners.get(key) else {
+            self.expectations.forget(key);
+            return Ok(Next::Settled);
+        };
+        let plan = plan::plan(&self.observe(key, &owner)?);
+        self.claim(key, &*owner, &plan).await?;
+        let failed = match self.create(key, &*owner, plan.create).await {
+            Ok(()) => self.delete(key, &*owner, &plan.delete).await,
+            failed => failed,
+        };
+        let failure = failed.as_ref().err().and_then(failure);
+        let next = self.update_status(key, &*owner, &plan, failure).await?;
+        failed.map(|()| next)
+    }
+}
+
+impl<T: ReplicaOwner> Replicas<T> {
+    fn observe(&self, key: &ObjectKey, owner: &T) -> Result<Observed, Error> {
+        let uid = owners::uid(owner.metadata());
+        let selector =
+            owner.selector().map_err(|source| Error::Selector { owner: key.clone(), source })?;
+        let mut candidates = self.pods.by_index(BY_CONTROLLER, uid);
+        candidates.extend(self.pods.by_index(ORPHANS, &key.namespace));
+        Ok(Observed {
+            owner_uid: uid.to_owned(),
+            is_deleting: owners::is_deleting(owner.metadata()),
+            replicas: owner.replicas(),
+            selector,
+            candidates,
+            related_per_node: self.related_per_node(owner),
+            is_cache_current: self.expectations.is_satisfied(key),
+        })
+    }
+
+    fn related_per_node(&self, owner: &T) -> BTreeMap<String, usize> {
+        let family = match owners::controller_of(owner.metadata()) {
+            Some(controller) => self.owners.by_index(BY_CONTROLLER, &controller.uid),
+            None => Vec::new(),
+        };
+        let mut uids: BTreeSet<&str> = family.iter().map(|it| owners::uid(it.metadata())).collect();
+        uids.insert(owners::uid(owner.metadata()));
+        let mut per_node = BTreeMap::new();
+        for pod in uids.into_iter().flat_map(|it| self.pods.by_index(BY_CONTROLLER, it)) {
+            if let Some(node) = pods::node_name(&pod).filter(|_| pods::is_active(&pod)) {
+                *per_node.entry(node.to_owned()).or_insert(0) += 1;
+            }
+        }
+        per_node
+    }
+
+    async fn claim(&self, key: &ObjectKey, owner: &T, plan: &Plan) -> Result<(), Error> {
+        if !plan.adopt.is_empty() && !self.is_still_there(key, owner).await? {
+            return Ok(());
+        }
+        let reference = owners::controller_reference(owner);
+        for pod in &plan.adopt {
+            let body = owners::adoption_patch(&reference, owners::uid(&pod.metadata));
+            self.patch(pod, body).await.map_err(|(pod, source)| Error::Adopt { pod, source })?;
+        }
+        for pod in &plan.release {
+            let body = owners::release_patch(&reference.uid, owners::uid(&pod.metadata));
+            self.patch(pod, body).await.map_err(|(pod, source)| Error::Release { pod, source })?;
+        }
+        Ok(())
+    }
+
+    /// The cache may show an owner that is gone, or was made again under the same name: its pods
+    /// must not be given to it.
+    async fn is_still_there(&self, key: &ObjectKey, owner: &T) -> Result<bool, Error> {
+        match self.owners_api.get(&key.namespace, &key.name).await {
+            Ok(live) => Ok(live.metadata().uid == owner.metadata().uid
+                && !owners::is_deleting(live.metadata())),
+            Err(err) if err.is_not_found() => Ok(false),
+            Err(source) => Err(Error::CheckOwner { owner: key.clone(), source }),
+        }
+    }
+
+    async fn patch(&self, pod: &Pod, body: bytes::Bytes) -> Result<(), (ObjectKey, ApiError)> {
+        let key = key_of(&pod.metadata);
+        let patched =
+            self.pods_api.patch(&key.namespace, &key.name, PatchKind::Strategic, body).await;
+        match patched {
+            Ok(_) => Ok(()),
+            Err(err) if err.is_not_found() => Ok(()),
+            Err(err) => Err((key, err)),
+        }
+    }
+
+    /// Creates in batches of 1, 2, 4, ...: a mistake that refuses every pod is found out by one
+    /// request and not by hundreds.
+    async fn create(&self, key: &ObjectKey, owner: &T, count: usize) -> Result<(), Error> {
+        let Some(template) = owner.template().filter(|_| count > 0) else {
+            return Ok(());
+        };
+        self.expectations.expect_creations(key, count);
+        let (mut left, mut batch) = (count, 1);
+        while left > 0 {
+            let size = batch.min(left);
+            let pods = (0..size).map(|_| self.create_one(key, owner, template));
+            left -= size;
+            if let Some(failed) = join_all(pods).await.into_iter().find_map(Result::err) {
+                // Nobody will create the rest: they must not be waited for.
+                (0..left).for_each(|_| self.expectations.creation_observed(key));
+                return if is_namespace_ending(&failed) {
+                    Ok(())
+                } else {
+                    Err(Error::CreatePod { owner: key.clone(), source: failed })
+                };
+            }
+            batch *= 2;
+        }
+        Ok(())
+    }
+
+    async fn create_one(
+        &self,
+        key: &ObjectKey,
+        owner: &T,
+        template: &PodTemplateSpec,
+    ) -> Result<(), ApiError> {
+        let pod = pod_from(owner, template);
+        match self.pods_api.create(pod).await {
+            Ok(pod) => {
+                let message = format!("Created pod: {}", owners::name(&pod.metadata));
+                self.events.event(owner, EventType::Normal, "SuccessfulCreate", message);
+                Ok(())
+            }
+            Err(err) => {
+                self.expectations.creation_observed(key);
+                if !is_namespace_ending(&err) {
+                    let message = format!("Error creating: {err}");
+                    self.events.event(owner, EventType::Warning, "FailedCreate", message);
+                }
+                Err(err)
+            }
+        }
+    }
+
+    async fn delete(&self, key: &ObjectKey, owner: &T, pods: &[Arc<Pod>]) -> Result<(), Error> {
+        if pods.is_empty() {
+            return Ok(());
+        }
+        let keys = pods.iter().map(|it| key_of(&it.metadata)).collect();
+        self.expectations.expect_deletions(key, keys);
+        let deletions = pods.iter().map(|it| self.delete_one(key, owner, it));
+        join_all(deletions).await.into_iter().find(Result::is_err).unwrap_or(Ok(()))
+    }
+
+    async fn delete_one(&self, key: &ObjectKey, owner: &T, pod: &Pod) -> Result<(), Error> {
+        let pod_key = key_of(&pod.metadata);
+        let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+        match self.pods_api.delete(&pod_key.namespace, &pod_key.name, options).await {
+            Ok(()) => {
+                let message = format!("Deleted pod: {}", pod_key.name);
+                self.events.event(owner, EventType::Normal, "SuccessfulDelete", message);
+                Ok(())
+            }
+            Err(err) => {
+                self.expectations.deletion_observed(key, &pod_key);
+                // A conflict means another pod of that name: ours is gone.
+                if err.is_not_found() || err.is_conflict() {
+                    return Ok(());
+                }
+                let message = format!("Error deleting: {err}");
+                self.events.event(owner, EventType::Warning, "FailedDelete", message);
+                Err(Error::DeletePod { pod: pod_key, source: err })
+            }
+        }
+    }
+
+    async fn update_status(
+        &self,
+        key: &ObjectKey,
+        owner: &T,
+        plan: &Plan,
+        failure: Option<Failure>,
+    ) -> Result<Next, Error> {
+        let now = self.clock.now();
+        let counted = status::count(plan, owner.template(), owner.min_ready_seconds(), now);
+        let observed_generation = owner.metadata().generation.unwrap_or(0);
+        let mut status = Status { observed_generation, failure, ..counted.status };
+        if !T::COUNTS_TERMINATING {
+            status.terminating = 0;
+        }
+        if status != owner.status() {
+            match self.owners_api.update_status(owner.with_status(status, now)).await {
+                Ok(_) => {}
+                Err(err) if err.is_not_found() => return Ok(Next::Settled),
+                Err(source) => return Err(Error::UpdateStatus { owner: key.clone(), source }),
+            }
+        }
+        Ok(counted.next_available.map_or(Next::Settled, Next::After))
+    }
+}
+
+fn failure(error: &Error) -> Option<Failure> {
+    let (reason, source) = match error {
+        Error::CreatePod { source, .. } => ("FailedCreate", source),
+        Error::DeletePod { source, .. } => ("FailedDelete", source),
+        _ => return None,
+    };
+    Some(Failure { reason: reason.to_owned(), message: source.to_string() })
+}
+
+/// The namespace is being deleted: creating there is over, and no failure of ours.
+fn is_namespace_ending(err: &ApiError) -> bool {
+    let causes = err.details().and_then(|it| it.causes.as_ref());
+    causes.into_iter().flatten().any(|it| it.reason.as_deref() == Some("NamespaceTerminating"))
+}
+
+fn pod_from<T: ReplicaOwner>(owner: &T, template: &PodTemplateSpec) -> Pod {
+    let meta = template.metadata.clone().unwrap_or_default();
+    Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", owners::name(owner.metadata()))),
+            namespace: owner.metadata().namespace.clone(),
+            labels: meta.labels,
+            annotations: meta.annotations,
+            finalizers: meta.finalizers,
+            owner_references: Some(vec![owners::controller_reference(owner)]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec.clone(),
+        status: None,
+    }
+}

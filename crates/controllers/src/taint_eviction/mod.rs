@@ -1,0 +1,152 @@
+//! Evicts pods from nodes with NoExecute taints that they do not tolerate, or tolerate only for a while.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::core::node::Node;
+use api::core::pod::Pod;
+use api::object::key_of;
+use apimachinery::{ApiError, ObjectKey};
+use client::{Api, DeleteOptions, PatchKind, Preconditions};
+use informer::Indexer;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
+use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
+use stdx::SharedClock;
+
+use self::plan::Verdict;
+use crate::handlers::on_transition;
+use crate::pods::BY_NODE;
+use crate::{Context, Descriptor, owners, pods};
+
+pub(crate) const DESCRIPTOR: Descriptor =
+    Descriptor { name: "taint-eviction-controller", identity: "node-controller", start };
+
+#[derive(Debug, thiserror::Error)]
+#[error("evict pod {pod}")]
+pub(crate) struct Error {
+    pod: ObjectKey,
+    #[source]
+    source: ApiError,
+}
+
+struct TaintEviction {
+    nodes: Indexer<Node>,
+    pods: Indexer<Pod>,
+    api: Api<Pod>,
+    events: EventRecorder,
+    clock: SharedClock,
+    /// Since when each pod with a deadline has it: later changes of the taints do not give more time.
+    since: Mutex<BTreeMap<ObjectKey, Timestamp>>,
+}
+
+fn start(context: &Context, descriptor: &Descriptor) {
+    let client = context.client(descriptor);
+    let queue = WorkQueue::new(descriptor.name);
+    let nodes = context.factory.informer::<Node>();
+    let pods = context.factory.informer::<Pod>();
+    pods.add_index(BY_NODE, pods::index_by_node);
+    let reconciler = TaintEviction {
+        nodes: nodes.indexer(),
+        pods: pods.indexer(),
+        api: client.api(),
+        events: context.events(descriptor, &client),
+        clock: context.world.clock.clone(),
+        since: Mutex::default(),
+    };
+    let (to_queue, bound) = (queue.clone(), pods.indexer());
+    on_transition(&nodes, move |before, after| {
+        let taints = |it: Option<&Arc<Node>>| it.map(|it| no_execute(it)).unwrap_or_default();
+        if let Some(node) = after.filter(|_| taints(before) != taints(after)) {
+            for pod in bound.by_index(BY_NODE, owners::name(&node.metadata)) {
+                to_queue.add(key_of(&pod.metadata));
+            }
+        }
+    });
+    let to_queue = queue.clone();
+    on_transition(&pods, move |before, after| {
+        let node = |it: Option<&Arc<Pod>>| it.and_then(|it| pods::node_name(it).map(str::to_owned));
+        let tolerations =
+            |it: Option<&Arc<Pod>>| it.and_then(|it| it.spec.as_ref()?.tolerations.clone());
+        let is_same = node(before) == node(after) && tolerations(before) == tolerations(after);
+        if let Some(pod) = after.or(before).filter(|_| !is_same) {
+            to_queue.add(key_of(&pod.metadata));
+        }
+    });
+    reconcile::run(&context.tasks.child(descriptor.name), queue, 8, Arc::new(reconciler));
+}
+
+fn no_execute(node: &Node) -> Vec<Taint> {
+    let taints = node.spec.as_ref().and_then(|it| it.taints.clone()).unwrap_or_default();
+    taints.into_iter().filter(|it| it.effect == "NoExecute").collect()
+}
+
+impl Reconciler for TaintEviction {
+    type Error = Error;
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+        let pod = self.pods.get(key).filter(|it| !owners::is_deleting(&it.metadata));
+        let Some(pod) = pod else {
+            self.since().remove(key);
+            return Ok(Next::Settled);
+        };
+        let node = pods::node_name(&pod).and_then(|it| self.nodes.get(&ObjectKey::cluster(it)));
+        let taints = node.map(|it| no_execute(&it)).unwrap_or_default();
+        let tolerations = pod.spec.as_ref().and_then(|it| it.tolerations.as_deref());
+        match plan::plan(&taints, tolerations.unwrap_or_default()) {
+            Verdict::Stay => {
+                self.stay(key, &pod);
+                Ok(Next::Settled)
+            }
+            Verdict::LeaveAfter(period) => {
+                let now = self.clock.now();
+                let since = *self.since().entry(key.clone()).or_insert(now);
+                let left = pods::remaining(since, period, now);
+                if !left.is_zero() {
+                    return Ok(Next::After(left));
+                }
+                self.evict(key, &pod).await?;
+                self.since().remove(key);
+                Ok(Next::Settled)
+            }
+        }
+    }
+}
+
+impl TaintEviction {
+    fn since(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Timestamp>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stay(&self, key: &ObjectKey, pod: &Pod) {
+        if self.since().remove(key).is_some() {
+            let message = format!("Cancelling deletion of Pod {key}");
+            self.events.event(pod, EventType::Normal, "TaintManagerEviction", message);
+        }
+    }
+
+    async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Result<(), Error> {
+        let message = format!("Marking for deletion Pod {key}");
+        self.events.event(pod, EventType::Normal, "TaintManagerEviction", message);
+        let (reason, message) =
+            ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
+        let body = pods::disruption_patch(pod, reason, message, self.clock.now());
+        let kind = PatchKind::Strategic;
+        let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+        let evicted = match self.api.patch_status(&key.namespace, &key.name, kind, body).await {
+            Ok(_) => self.api.delete(&key.namespace, &key.name, options).await,
+            Err(err) => Err(err),
+        };
+        match evicted {
+            Ok(()) => Ok(()),
+            // Gone, or another pod of that name.
+            Err(err) if err.is_not_found() || err.is_conflict() => Ok(()),
+            Err(source) => Err(Error { pod: key.clone(), source }),
+        }
+    }
+}
