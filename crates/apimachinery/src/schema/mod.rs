@@ -1,12 +1,16 @@
 //! One schema model for built-in kinds and custom resources. It drives strict decoding, pruning,
 //! defaulting and validation of custom resources, strategic merge, server-side apply and OpenAPI.
 
+mod definitions;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
 use crate::field::{FieldErrors, Path};
+
+pub use definitions::Definitions;
 
 pub type SchemaRef = Arc<Schema>;
 
