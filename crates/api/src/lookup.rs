@@ -17,11 +17,11 @@ pub trait Lookup: Send + Sync {
 impl dyn Lookup {
     pub fn get<T: Resource>(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let resource = GroupResource::new(T::FACTS.group, T::FACTS.plural);
-        self.find(&resource, key).and_then(|it| it.typed(T::decode).ok())
+        self.find(&resource, key).and_then(|it| it.shared().ok())
     }
 
     pub fn all<T: Resource>(&self, namespace: Option<&str>) -> Vec<Arc<T>> {
         let resource = GroupResource::new(T::FACTS.group, T::FACTS.plural);
-        self.list(&resource, namespace).iter().filter_map(|it| it.typed(T::decode).ok()).collect()
+        self.list(&resource, namespace).iter().filter_map(|it| it.shared().ok()).collect()
     }
 }

@@ -14,6 +14,8 @@ use serde_json::{Map, Value};
 
 use apimachinery::ObjectKey;
 
+use crate::kind::Resource;
+
 /// One API object, with its type erased. Implemented by `Typed<T>`'s `T` and by `Dynamic`.
 pub trait ApiObject: Any + Send + Sync {
     fn meta(&self) -> &ObjectMeta;
@@ -134,6 +136,24 @@ pub struct Meta {
     pub fields: Vec<(&'static str, String)>,
 }
 
+/// Reads out of an object's metadata what `Meta` keeps. A resourceVersion that is not a number counts as 0.
+pub fn meta_of(meta: &ObjectMeta, fields: Vec<(&'static str, String)>) -> Meta {
+    Meta {
+        key: key_of(meta),
+        uid: meta.uid.clone().unwrap_or_default(),
+        resource_version: meta
+            .resource_version
+            .as_deref()
+            .and_then(|it| it.parse().ok())
+            .unwrap_or_default(),
+        labels: meta.labels.clone().unwrap_or_default(),
+        owner_references: meta.owner_references.clone().unwrap_or_default(),
+        finalizers: meta.finalizers.clone().unwrap_or_default(),
+        is_deleting: meta.deletion_timestamp.is_some(),
+        fields,
+    }
+}
+
 /// An object at rest. The bytes are the JSON form, with the resourceVersion inside; LIST and WATCH
 /// hand them out as they are.
 pub struct Stored {
@@ -146,6 +166,16 @@ pub struct Stored {
 impl Stored {
     pub fn new(meta: Meta, bytes: Bytes) -> Self {
         Self { meta, bytes, typed: Mutex::new(None) }
+    }
+
+    /// The typed form that components share: without managedFields, which nobody but the server reads and
+    /// which can be half of an object. An update sent without them keeps those that are stored.
+    pub fn shared<T: Resource>(&self) -> Result<Arc<T>, serde_json::Error> {
+        self.typed(|bytes| {
+            let mut object = T::decode(bytes)?;
+            object.metadata_mut().managed_fields = None;
+            Ok(object)
+        })
     }
 
     /// The typed form, decoded by whoever asks first and shared while anybody keeps it.

@@ -7,8 +7,8 @@ use api::{Dynamic, Resource, Stored};
 use apimachinery::{ApiError, GroupVersionResource};
 use bytes::Bytes;
 
-use crate::request::{DeleteOptions, ListOptions, PatchKind, WriteOptions};
-use crate::transport::{Discovered, List, Transport, WatchStream};
+use crate::request::{DeleteOptions, ListOptions, PatchKind, Payload, Request, Verb, WriteOptions};
+use crate::transport::{Discovered, List, Reply, Transport, WatchStream};
 
 /// One identity's way to the API. Cheap to clone.
 #[derive(Clone)]
@@ -57,31 +57,126 @@ impl Client {
     }
 }
 
-#[expect(unused_variables, reason = "contract only")]
+impl Client {
+    fn request(&self, verb: Verb, resource: GroupVersionResource, namespace: &str) -> Request {
+        Request {
+            verb,
+            resource,
+            namespace: non_empty(namespace),
+            name: None,
+            subresource: None,
+            write: WriteOptions::default(),
+            list: ListOptions::default(),
+            payload: Payload::Empty,
+        }
+    }
+
+    /// The client's field manager, unless the call names its own.
+    fn signed(&self, mut options: WriteOptions) -> WriteOptions {
+        options.field_manager.get_or_insert_with(|| self.field_manager.to_string());
+        options
+    }
+
+    async fn call_object(&self, request: Request) -> Result<Arc<Stored>, ApiError> {
+        match self.transport.call(request).await? {
+            Reply::Object(object) => Ok(object),
+            Reply::List(_) | Reply::Done => {
+                Err(ApiError::internal("the server answered without the object"))
+            }
+        }
+    }
+
+    async fn call_list(&self, request: Request) -> Result<List, ApiError> {
+        match self.transport.call(request).await? {
+            Reply::List(list) => Ok(list),
+            Reply::Object(_) | Reply::Done => {
+                Err(ApiError::internal("the server answered a list request without a list"))
+            }
+        }
+    }
+}
+
+fn non_empty(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Whether nothing is left of the object, or it is still there until its finalizers are done, is not told: callers
+/// look at their cache.
+async fn call_done(client: &Client, request: Request) -> Result<(), ApiError> {
+    client.transport.call(request).await.map(|_| ())
+}
+
+fn decoded<T: Resource>(stored: &Stored) -> Result<Arc<T>, ApiError> {
+    stored.shared().map_err(|err| {
+        ApiError::internal(format_args!("decoding {} {}: {err}", T::FACTS.kind, stored.meta.key))
+    })
+}
+
 impl<T: Resource> Api<T> {
+    fn request(&self, verb: Verb, namespace: &str) -> Request {
+        let facts = T::FACTS;
+        let resource = GroupVersionResource::new(facts.group, facts.version, facts.plural);
+        self.client.request(verb, resource, namespace)
+    }
+
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Arc<T>, ApiError> {
-        todo!()
+        let mut request = self.request(Verb::Get, namespace);
+        request.name = Some(name.to_owned());
+        decoded(&*self.client.call_object(request).await?)
     }
+
     pub async fn list(&self, namespace: &str, options: ListOptions) -> Result<List, ApiError> {
-        todo!()
+        let mut request = self.request(Verb::List, namespace);
+        request.list = options;
+        self.client.call_list(request).await
     }
+
     pub async fn watch(
         &self,
         namespace: &str,
         options: ListOptions,
     ) -> Result<WatchStream, ApiError> {
-        todo!()
+        let mut request = self.request(Verb::Watch, namespace);
+        request.list = options;
+        self.client.transport.watch(request).await
     }
+
     /// The namespace is taken from the object.
     pub async fn create(&self, object: T) -> Result<Arc<T>, ApiError> {
-        todo!()
+        let namespace = object.metadata().namespace.clone().unwrap_or_default();
+        let mut request = self.request(Verb::Create, &namespace);
+        request.write = self.client.signed(WriteOptions::default());
+        request.payload = Payload::Object(Box::new(object));
+        decoded(&*self.client.call_object(request).await?)
     }
+
     pub async fn update(&self, object: T) -> Result<Arc<T>, ApiError> {
-        todo!()
+        self.put(object, None).await
     }
+
     pub async fn update_status(&self, object: T) -> Result<Arc<T>, ApiError> {
-        todo!()
+        self.put(object, Some("status")).await
     }
+
+    /// PUT to any subresource that has the object's own kind, such as `finalize`.
+    pub async fn update_subresource(
+        &self,
+        object: T,
+        subresource: &str,
+    ) -> Result<Arc<T>, ApiError> {
+        self.put(object, Some(subresource)).await
+    }
+
+    async fn put(&self, object: T, subresource: Option<&str>) -> Result<Arc<T>, ApiError> {
+        let namespace = object.metadata().namespace.clone().unwrap_or_default();
+        let mut request = self.request(Verb::Update, &namespace);
+        request.name = object.metadata().name.clone();
+        request.subresource = subresource.map(str::to_owned);
+        request.write = self.client.signed(WriteOptions::default());
+        request.payload = Payload::Object(Box::new(object));
+        decoded(&*self.client.call_object(request).await?)
+    }
+
     pub async fn patch(
         &self,
         namespace: &str,
@@ -89,8 +184,10 @@ impl<T: Resource> Api<T> {
         kind: PatchKind,
         body: Bytes,
     ) -> Result<Arc<T>, ApiError> {
-        todo!()
+        let request = self.patch_request(namespace, name, Payload::Patch(kind, body));
+        decoded(&*self.client.call_object(request).await?)
     }
+
     pub async fn patch_status(
         &self,
         namespace: &str,
@@ -98,25 +195,44 @@ impl<T: Resource> Api<T> {
         kind: PatchKind,
         body: Bytes,
     ) -> Result<Arc<T>, ApiError> {
-        todo!()
+        let mut request = self.patch_request(namespace, name, Payload::Patch(kind, body));
+        request.subresource = Some("status".to_owned());
+        decoded(&*self.client.call_object(request).await?)
     }
+
+    fn patch_request(&self, namespace: &str, name: &str, payload: Payload) -> Request {
+        let mut request = self.request(Verb::Patch, namespace);
+        request.name = Some(name.to_owned());
+        request.write = self.client.signed(WriteOptions::default());
+        request.payload = payload;
+        request
+    }
+
     pub async fn delete(
         &self,
         namespace: &str,
         name: &str,
         options: DeleteOptions,
     ) -> Result<(), ApiError> {
-        todo!()
+        let mut request = self.request(Verb::Delete, namespace);
+        request.name = Some(name.to_owned());
+        request.payload = Payload::Delete(options);
+        call_done(&self.client, request).await
     }
+
     pub async fn delete_collection(
         &self,
         namespace: &str,
         selection: ListOptions,
         options: DeleteOptions,
     ) -> Result<(), ApiError> {
-        todo!()
+        let mut request = self.request(Verb::DeleteCollection, namespace);
+        request.list = selection;
+        request.payload = Payload::Delete(options);
+        call_done(&self.client, request).await
     }
-    /// POST to a subresource whose body is another kind, such as `binding` or `eviction` (JSON bytes given).
+
+    /// POST to a subresource whose body is another kind, such as `binding` or `eviction`.
     pub async fn create_subresource<S: Resource>(
         &self,
         namespace: &str,
@@ -124,28 +240,55 @@ impl<T: Resource> Api<T> {
         subresource: &str,
         body: S,
     ) -> Result<(), ApiError> {
-        todo!()
+        let mut request = self.request(Verb::Create, namespace);
+        request.name = Some(name.to_owned());
+        request.subresource = Some(subresource.to_owned());
+        request.write = self.client.signed(WriteOptions::default());
+        request.payload = Payload::Object(Box::new(body));
+        call_done(&self.client, request).await
     }
 }
 
-#[expect(unused_variables, reason = "contract only")]
 impl DynamicApi {
+    pub fn resource(&self) -> &GroupVersionResource {
+        &self.resource
+    }
+
+    fn request(&self, verb: Verb, namespace: &str) -> Request {
+        self.client.request(verb, self.resource.clone(), namespace)
+    }
+
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Arc<Stored>, ApiError> {
-        todo!()
+        let mut request = self.request(Verb::Get, namespace);
+        request.name = Some(name.to_owned());
+        self.client.call_object(request).await
     }
+
     pub async fn list(&self, namespace: &str, options: ListOptions) -> Result<List, ApiError> {
-        todo!()
+        let mut request = self.request(Verb::List, namespace);
+        request.list = options;
+        self.client.call_list(request).await
     }
+
     pub async fn watch(
         &self,
         namespace: &str,
         options: ListOptions,
     ) -> Result<WatchStream, ApiError> {
-        todo!()
+        let mut request = self.request(Verb::Watch, namespace);
+        request.list = options;
+        self.client.transport.watch(request).await
     }
+
+    /// The namespace is taken from the object.
     pub async fn create(&self, object: Dynamic) -> Result<Arc<Stored>, ApiError> {
-        todo!()
+        let namespace = object.metadata.namespace.clone().unwrap_or_default();
+        let mut request = self.request(Verb::Create, &namespace);
+        request.write = self.client.signed(WriteOptions::default());
+        request.payload = Payload::Object(Box::new(object));
+        self.client.call_object(request).await
     }
+
     pub async fn patch(
         &self,
         namespace: &str,
@@ -154,22 +297,34 @@ impl DynamicApi {
         body: Bytes,
         options: WriteOptions,
     ) -> Result<Arc<Stored>, ApiError> {
-        todo!()
+        let mut request = self.request(Verb::Patch, namespace);
+        request.name = Some(name.to_owned());
+        request.write = self.client.signed(options);
+        request.payload = Payload::Patch(kind, body);
+        self.client.call_object(request).await
     }
+
     pub async fn delete(
         &self,
         namespace: &str,
         name: &str,
         options: DeleteOptions,
     ) -> Result<(), ApiError> {
-        todo!()
+        let mut request = self.request(Verb::Delete, namespace);
+        request.name = Some(name.to_owned());
+        request.payload = Payload::Delete(options);
+        call_done(&self.client, request).await
     }
+
     pub async fn delete_collection(
         &self,
         namespace: &str,
         selection: ListOptions,
         options: DeleteOptions,
     ) -> Result<(), ApiError> {
-        todo!()
+        let mut request = self.request(Verb::DeleteCollection, namespace);
+        request.list = selection;
+        request.payload = Payload::Delete(options);
+        call_done(&self.client, request).await
     }
 }

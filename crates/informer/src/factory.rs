@@ -1,0 +1,249 @@
+//! Makes each kind's informer once and starts it.
+
+use std::any::{Any, TypeId};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::{Meta, Resource, Stored};
+use apimachinery::{GroupVersionResource, ObjectKey};
+use client::Client;
+use lifecycle::Tasks;
+use stdx::World;
+
+use crate::indexer::{IndexFn, Indexer};
+use crate::reflector::Reflector;
+use crate::shared::{EventHandler, Shared, Sink};
+
+/// One kind, watched once per factory, shared by everybody.
+///
+/// Promises:
+/// - What the cache and the handlers see of one object never goes back in time.
+/// - The cache has a change before any handler hears of it.
+/// - Every handler gets `on_add` first, `on_delete` last, and updates in between, for each object.
+/// - A handler that is added late starts with an `on_add` for everything that is there.
+/// - An object that vanished while the watch was broken is delivered as a deletion with its last known state.
+///
+/// Does not promise:
+/// - that the cache is as new as the server, or as new as another kind's cache;
+/// - that every version of an object is seen: a broken watch skips to the newest one;
+/// - any order between objects.
+///
+/// Objects have no managedFields. They are shared: clone before you change one.
+pub struct SharedInformer<T> {
+    shared: Arc<Shared<T>>,
+    tasks: Tasks,
+}
+
+/// A metadata-only informer over any resource, for the garbage collector and the namespace controller. Its contract is
+/// that of `SharedInformer`.
+pub struct MetadataInformer {
+    shared: Arc<Shared<Meta>>,
+    tasks: Tasks,
+}
+
+/// Makes each kind's informer once. Informers made before `start` are started by it; later ones start at once.
+pub struct Factory {
+    client: Client,
+    world: World,
+    tasks: Tasks,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    has_started: bool,
+    /// In order of creation, which is the order of starting.
+    informers: Vec<Made>,
+}
+
+struct Made {
+    id: Id,
+    informer: Arc<dyn Any + Send + Sync>,
+    sink: Arc<dyn Sink>,
+    resource: GroupVersionResource,
+    tasks: Tasks,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Id {
+    Kind(TypeId),
+    Metadata(GroupVersionResource),
+}
+
+impl Factory {
+    pub fn new(client: Client, world: World, tasks: &Tasks) -> Arc<Self> {
+        let tasks = tasks.child("informer");
+        Arc::new(Self { client, world, tasks, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn informer<T: Resource>(&self) -> Arc<SharedInformer<T>> {
+        let facts = T::FACTS;
+        let resource = GroupVersionResource::new(facts.group, facts.version, facts.plural);
+        self.find_or_make(Id::Kind(TypeId::of::<T>()), resource, |tasks| {
+            let shared = Arc::new(Shared::new(|stored: &Arc<Stored>| stored.shared::<T>()));
+            (Arc::new(SharedInformer { shared: shared.clone(), tasks }), shared)
+        })
+    }
+
+    pub fn metadata(&self, resource: &GroupVersionResource) -> Arc<MetadataInformer> {
+        self.find_or_make(Id::Metadata(resource.clone()), resource.clone(), |tasks| {
+            let shared =
+                Arc::new(Shared::new(|stored: &Arc<Stored>| Ok(Arc::new(stored.meta.clone()))));
+            (Arc::new(MetadataInformer { shared: shared.clone(), tasks }), shared)
+        })
+    }
+
+    fn find_or_make<I: Any + Send + Sync>(
+        &self,
+        id: Id,
+        resource: GroupVersionResource,
+        make: impl FnOnce(Tasks) -> (Arc<I>, Arc<dyn Sink>),
+    ) -> Arc<I> {
+        let mut state = self.state();
+        let found = state.informers.iter().find(|it| it.id == id);
+        if let Some(made) = found.and_then(|it| it.informer.clone().downcast().ok()) {
+            return made;
+        }
+        let name = match id {
+            Id::Kind(_) => resource.group_resource().to_string(),
+            Id::Metadata(_) => format!("metadata/{}", resource.group_resource()),
+        };
+        let tasks = self.tasks.child(&name);
+        let (informer, sink) = make(tasks.clone());
+        let made = Made { id, informer: informer.clone(), sink, resource, tasks };
+        if state.has_started {
+            self.spawn(&made);
+        }
+        state.informers.push(made);
+        informer
+    }
+
+    /// Stops and forgets the metadata informer of a resource that is no longer served.
+    pub fn forget_metadata(&self, resource: &GroupVersionResource) {
+        self.state().informers.retain(|it| {
+            let is_kept = it.id != Id::Metadata(resource.clone());
+            if !is_kept {
+                it.tasks.cancel();
+            }
+            is_kept
+        });
+    }
+
+    pub fn start(&self) {
+        let mut state = self.state();
+        if !std::mem::replace(&mut state.has_started, true) {
+            state.informers.iter().for_each(|it| self.spawn(it));
+        }
+    }
+
+    fn spawn(&self, made: &Made) {
+        let (client, random) = (self.client.clone(), self.world.random.clone());
+        let (resource, sink) = (made.resource.clone(), made.sink.clone());
+        // A handler that panics ends this task; the new one lists again and delivers what differs.
+        made.tasks.spawn_restarting("reflector", move |shutdown| {
+            let api = client.dynamic(resource.clone());
+            Reflector::new(api, random.clone(), sink.clone()).run(shutdown)
+        });
+    }
+
+    /// Returns when every informer made so far has its first list delivered to all handlers.
+    pub async fn wait_for_sync(&self) {
+        let waits: Vec<_> = self.state().informers.iter().map(|it| it.sink.synced()).collect();
+        for mut synced in waits {
+            // An informer that is forgotten meanwhile has nothing to wait for.
+            let _ = synced.wait_for(|it| *it).await;
+        }
+    }
+}
+
+/// Every `period` each object again to this handler, from the first list on.
+fn spawn_resync<T: Send + Sync + 'static>(
+    tasks: &Tasks,
+    shared: &Arc<Shared<T>>,
+    handler: Arc<dyn EventHandler<T>>,
+    period: Duration,
+) {
+    let shared = shared.clone();
+    tasks.spawn("resync", move |shutdown| async move {
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(period) => shared.resync(&handler),
+            }
+        }
+    });
+}
+
+impl<T: Resource> SharedInformer<T> {
+    pub fn indexer(&self) -> Indexer<T> {
+        self.shared.indexer.clone()
+    }
+
+    /// Adding the same name twice keeps the first; existing objects are indexed.
+    pub fn add_index(&self, name: &'static str, index: IndexFn<T>) {
+        self.shared.indexer.add_index(name, index);
+    }
+
+    /// The handler first gets an `on_add` for everything that is already there.
+    pub fn add_event_handler(&self, handler: Arc<dyn EventHandler<T>>) {
+        self.shared.add_handler(handler);
+    }
+
+    /// As `add_event_handler`, and every `period` each object again as an update of itself.
+    pub fn add_event_handler_with_resync(
+        &self,
+        handler: Arc<dyn EventHandler<T>>,
+        period: Duration,
+    ) {
+        self.shared.add_handler(handler.clone());
+        spawn_resync(&self.tasks, &self.shared, handler, period);
+    }
+
+    /// Whether the first list is delivered to all handlers that were there at the time.
+    pub fn has_synced(&self) -> bool {
+        self.shared.has_synced()
+    }
+
+    pub async fn wait_for_sync(&self) {
+        let _ = self.shared.synced().wait_for(|it| *it).await;
+    }
+}
+
+impl MetadataInformer {
+    pub fn add_event_handler(&self, handler: Arc<dyn EventHandler<Meta>>) {
+        self.shared.add_handler(handler);
+    }
+
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Meta>> {
+        self.shared.indexer.get(key)
+    }
+
+    /// Sorted by key.
+    pub fn list(&self) -> Vec<Arc<Meta>> {
+        self.shared.indexer.list()
+    }
+
+    pub fn list_namespace(&self, namespace: &str) -> Vec<Arc<Meta>> {
+        self.shared.indexer.list_namespace(namespace)
+    }
+
+    pub fn has_synced(&self) -> bool {
+        self.shared.has_synced()
+    }
+
+    /// Returns when the first list is delivered, or when the informer is forgotten.
+    pub async fn wait_for_sync(&self) {
+        let shutdown = self.tasks.shutdown_signal();
+        let mut synced = self.shared.synced();
+        tokio::select! {
+            biased;
+            _ = synced.wait_for(|it| *it) => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The work queue: which keys need work, which are worked on, and which wait for their time.
+//!
+//! Promises: a key is given to one worker at a time; a key added while it is worked on is given out again
+//! afterwards; many additions before work starts are one piece of work. Does not promise that every addition is
+//! seen, only that work starts after the last one.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+const DELAY_FIRST: Duration = Duration::from_millis(5);
+const DELAY_MAX: Duration = Duration::from_secs(1000);
+
+/// Keys waiting for work: each at most once, never two workers on one key. Cheap to clone.
+#[derive(Clone)]
+pub struct WorkQueue {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    name: &'static str,
+    state: Mutex<State>,
+    /// One permit per change that a waiting worker should look at. Whoever takes a key passes the permit on when
+    /// there is more to wait for, so that a delay is never left without a worker that sleeps until it.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// The order of work. Every key here is in `dirty` and not in `processing`.
+    queue: VecDeque<ObjectKey>,
+    /// Needs work that has not started.
+    dirty: BTreeSet<ObjectKey>,
+    /// A worker has it. A key in `dirty` too goes back to `queue` when the worker is done.
+    processing: BTreeSet<ObjectKey>,
+    /// By due time, then by order of addition. Every key here is in `due` with the same time.
+    delayed: BTreeMap<(Instant, u64), ObjectKey>,
+    due: BTreeMap<ObjectKey, (Instant, u64)>,
+    /// Makes equal due times different; never used again.
+    next_delay: u64,
+    /// Failures in a row.
+    failures: BTreeMap<ObjectKey, u32>,
+}
+
+impl State {
+    /// Whether a worker should be woken.
+    fn add(&mut self, key: ObjectKey) -> bool {
+        if !self.dirty.insert(key.clone()) || self.processing.contains(&key) {
+            return false;
+        }
+        self.queue.push_back(key);
+        true
+    }
+
+    fn delay(&mut self, key: ObjectKey, due: Instant) {
+        if let Some(earlier) = self.due.get(&key) {
+            if earlier.0 <= due {
+                return;
+            }
+            self.delayed.remove(earlier);
+        }
+        let slot = (due, self.next_delay);
+        self.next_delay += 1;
+        self.delayed.insert(slot, key.clone());
+        self.due.insert(key, slot);
+    }
+
+    fn release_due(&mut self, now: Instant) {
+        while let Some(entry) = self.delayed.first_entry() {
+            if entry.key().0 > now {
+                return;
+            }
+            let key = entry.remove();
+            self.due.remove(&key);
+            self.add(key);
+        }
+    }
+
+    fn take(&mut self) -> Option<ObjectKey> {
+        let key = self.queue.pop_front()?;
+        self.dirty.remove(&key);
+        self.processing.insert(key.clone());
+        Some(key)
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.delayed.first_key_value().map(|((due, _), _)| *due)
+    }
+}
+
+impl WorkQueue {
+    /// Per-key backoff 5 ms to 1000 s, as client-go's default rate limiter.
+    pub fn new(name: &'static str) -> Self {
+        let shared = Shared { name, state: Mutex::default(), changed: Notify::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.shared.name
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, key: ObjectKey) {
+        if self.state().add(key) {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// A key that already waits keeps the earlier of both times.
+    pub fn add_after(&self, key: ObjectKey, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(key);
+        }
+        self.state().delay(key, Instant::now() + delay);
+        self.shared.changed.notify_one();
+    }
+
+    /// Adds the key after the delay that its failures so far ask for, and counts one more failure.
+    pub fn add_rate_limited(&self, key: ObjectKey) {
+        let delay = {
+            let mut state = self.state();
+            let failures = state.failures.entry(key.clone()).or_default();
+            let delay = backoff(*failures);
+            *failures = failures.saturating_add(1);
+            delay
+        };
+        self.add_after(key, delay);
+    }
+
+    /// Ends the row of failures: the next one starts with the shortest delay again.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.state().failures.remove(key);
+    }
+
+    pub fn failures(&self, key: &ObjectKey) -> u32 {
+        self.state().failures.get(key).copied().unwrap_or_default()
+    }
+
+    /// Keys that can be worked on now.
+    pub fn len(&self) -> usize {
+        self.state().queue.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Waits for a key. The caller must call `done` with it, whatever happens. Dropping the future loses nothing.
+    pub async fn take(&self) -> ObjectKey {
+        loop {
+            let changed = self.shared.changed.notified();
+            let next_due = {
+                let mut state = self.state();
+                state.release_due(Instant::now());
+                if let Some(key) = state.take() {
+                    if !state.queue.is_empty() || !state.delayed.is_empty() {
+                        self.shared.changed.notify_one();
+                    }
+                    return key;
+                }
+                state.next_due()
+            };
+            match next_due {
+                None => changed.await,
+                Some(due) => tokio::select! {
+                    biased;
+                    () = changed => {}
+                    () = tokio::time::sleep_until(due) => {}
+                },
+            }
+        }
+    }
+
+    pub fn done(&self, key: &ObjectKey) {
+        let mut state = self.state();
+        state.processing.remove(key);
+        if state.dirty.contains(key) {
+            state.queue.push_back(key.clone());
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+fn backoff(failures: u32) -> Duration {
+    // 5 ms * 2^18 is already above the maximum.
+    DELAY_FIRST.saturating_mul(1 << failures.min(18)).min(DELAY_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use apimachinery::ObjectKey;
+    use futures_util::FutureExt as _;
+    use tokio::time::Instant;
+
+    use super::{WorkQueue, backoff};
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("default", name)
+    }
+
+    fn take_now(queue: &WorkQueue) -> Option<String> {
+        queue.take().now_or_never().map(|it| it.name)
+    }
+
+    #[test]
+    fn a_key_added_often_is_worked_on_once() {
+        let queue = WorkQueue::new("test");
+        queue.add(key("a"));
+        queue.add(key("b"));
+        queue.add(key("a"));
+        assert_eq!(queue.len(), 2);
+        assert_eq!(take_now(&queue).as_deref(), Some("a"));
+        assert_eq!(take_now(&queue).as_deref(), Some("b"));
+        assert_eq!(take_now(&queue), None);
+    }
+
+    #[test]
+    fn a_key_added_during_its_work_waits_until_that_is_done() {
+        let queue = WorkQueue::new("test");
+        queue.add(key("a"));
+        assert_eq!(take_now(&queue).as_deref(), Some("a"));
+        queue.add(key("a"));
+        assert_eq!(take_now(&queue), None);
+        queue.done(&key("a"));
+        assert_eq!(take_now(&queue).as_deref(), Some("a"));
+        queue.done(&key("a"));
+        assert_eq!(take_now(&queue), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earlier_of_two_delays_counts() {
+        let queue = WorkQueue::new("test");
+        let start = Instant::now();
+        queue.add_after(key("a"), Duration::from_secs(9));
+        queue.add_after(key("a"), Duration::from_secs(3));
+        queue.add_after(key("a"), Duration::from_secs(6));
+        assert_eq!(queue.take().await, key("a"));
+        assert_eq!(start.elapsed().as_secs(), 3);
+        queue.done(&key("a"));
+        let again = tokio::time::timeout(Duration::from_secs(60), queue.take()).await;
+        assert!(again.is_err(), "the later delays were dropped");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shorter_delay_wakes_a_worker_that_sleeps_for_a_longer_one() {
+        let queue = WorkQueue::new("test");
+        let start = Instant::now();
+        queue.add_after(key("late"), Duration::from_secs(100));
+        let (first, ()) = tokio::join!(queue.take(), async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            queue.add_after(key("soon"), Duration::from_secs(1));
+        });
+        assert_eq!((first, start.elapsed().as_secs()), (key("soon"), 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_worker_takes_over_the_delays_of_a_busy_one() {
+        let queue = WorkQueue::new("test");
+        queue.add_after(key("late"), Duration::from_secs(5));
+        queue.add(key("now"));
+        let (first, second) = tokio::join!(queue.take(), queue.take());
+        assert_eq!((first, second), (key("now"), key("late")));
+    }
+
+    #[test]
+    fn delays_double_from_5_ms_up_to_1000_s() {
+        let check = |failures, expected| assert_eq!(backoff(failures).as_millis(), expected);
+        check(0, 5);
+        check(1, 10);
+        check(10, 5120);
+        check(17, 655_360);
+        check(18, 1_000_000);
+        check(u32::MAX, 1_000_000);
+    }
+
+    #[test]
+    fn forgetting_ends_the_row_of_failures() {
+        let queue = WorkQueue::new("test");
+        queue.state().failures.insert(key("a"), 3);
+        assert_eq!(queue.failures(&key("a")), 3);
+        queue.forget(&key("a"));
+        assert_eq!(queue.failures(&key("a")), 0);
+    }
+}

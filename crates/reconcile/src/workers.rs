@@ -1,0 +1,182 @@
+//! The loop around a reconciler: take a key, reconcile, decide when to look again.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::Resource;
+use apimachinery::{ApiError, ObjectKey};
+use futures_util::FutureExt as _;
+use informer::{EventHandler, SharedInformer};
+use lifecycle::{Shutdown, Tasks};
+
+use crate::queue::WorkQueue;
+
+/// What a reconcile asks for when it went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    Settled,
+    /// Look again after this long even if nothing changes.
+    After(Duration),
+}
+
+pub trait Reconciler: Send + Sync + 'static {
+    type Error: std::error::Error + Send + 'static;
+    fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = Result<Next, Self::Error>> + Send;
+}
+
+/// Starts `workers` tasks that take keys from the queue until shutdown. A reconcile that is under way then is
+/// dropped, as a crash would: every reconciler starts from any state.
+pub fn run<R: Reconciler>(tasks: &Tasks, queue: WorkQueue, workers: usize, reconciler: Arc<R>) {
+    for number in 0..workers {
+        let (queue, reconciler) = (queue.clone(), reconciler.clone());
+        tasks.spawn(&format!("{}/{number}", queue.name()), move |shutdown| {
+            work(queue, reconciler, shutdown)
+        });
+    }
+}
+
+async fn work<R: Reconciler>(queue: WorkQueue, reconciler: Arc<R>, shutdown: Shutdown) {
+    loop {
+        let key = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            key = queue.take() => key,
+        };
+        let reconcile = AssertUnwindSafe(reconciler.reconcile(&key)).catch_unwind();
+        let outcome = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            outcome = reconcile => outcome,
+        };
+        conclude(&queue, &key, outcome);
+        queue.done(&key);
+    }
+}
+
+fn conclude<E: std::error::Error + 'static>(
+    queue: &WorkQueue,
+    key: &ObjectKey,
+    outcome: std::thread::Result<Result<Next, E>>,
+) {
+    let (controller, attempt) = (queue.name(), queue.failures(key) + 1);
+    match outcome {
+        Ok(Ok(next)) => {
+            queue.forget(key);
+            if let Next::After(delay) = next {
+                queue.add_after(key.clone(), delay);
+            }
+            return;
+        }
+        Ok(Err(err)) if is_conflict(&err) => {
+            let error = stdx::error_chain(&err);
+            tracing::debug!(controller, %key, attempt, error, "somebody else wrote first");
+        }
+        Ok(Err(err)) => {
+            let error = stdx::error_chain(&err);
+            tracing::warn!(controller, %key, attempt, error, "reconcile failed");
+        }
+        Err(_panic) => tracing::error!(controller, %key, attempt, "reconcile panicked"),
+    }
+    queue.add_rate_limited(key.clone());
+}
+
+/// Ordinary with optimistic locks: the cache was behind.
+fn is_conflict<E: std::error::Error + 'static>(err: &E) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(err);
+    while let Some(it) = cause {
+        if it.downcast_ref::<ApiError>().is_some_and(ApiError::is_conflict) {
+            return true;
+        }
+        cause = it.source();
+    }
+    false
+}
+
+/// Puts keys made from each object of a kind into a queue, on add, update and delete. An update gives the keys of
+/// the object before and after.
+pub fn enqueue<T: Resource>(
+    informer: &SharedInformer<T>,
+    queue: &WorkQueue,
+    keys: impl Fn(&T) -> Vec<ObjectKey> + Send + Sync + 'static,
+) {
+    informer.add_event_handler(Arc::new(Enqueue { queue: queue.clone(), keys }));
+}
+
+struct Enqueue<F> {
+    queue: WorkQueue,
+    keys: F,
+}
+
+impl<T, F: Fn(&T) -> Vec<ObjectKey> + Send + Sync> EventHandler<T> for Enqueue<F> {
+    fn on_add(&self, object: &Arc<T>, _is_initial: bool) {
+        (self.keys)(object).into_iter().for_each(|it| self.queue.add(it));
+    }
+
+    fn on_update(&self, old: &Arc<T>, new: &Arc<T>) {
+        (self.keys)(old).into_iter().for_each(|it| self.queue.add(it));
+        (self.keys)(new).into_iter().for_each(|it| self.queue.add(it));
+    }
+
+    fn on_delete(&self, last: &Arc<T>) {
+        (self.keys)(last).into_iter().for_each(|it| self.queue.add(it));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use apimachinery::{ApiError, GroupResource, ObjectKey};
+    use lifecycle::Tasks;
+    use tokio::sync::mpsc;
+    use tokio::time::Instant;
+
+    use super::{Next, Reconciler, run};
+    use crate::WorkQueue;
+
+    /// Panics, then conflicts, then asks to be called again, then settles.
+    struct Moody {
+        calls: AtomicUsize,
+        seen: mpsc::Sender<ObjectKey>,
+    }
+
+    impl Reconciler for Moody {
+        type Error = ApiError;
+
+        async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ApiError> {
+            let _ = self.seen.send(key.clone()).await;
+            match self.calls.fetch_add(1, Ordering::Relaxed) {
+                0 => panic!("the first call panics"),
+                1 => Err(ApiError::modified(&GroupResource::new("", "pods"), &key.name)),
+                2 => Ok(Next::After(Duration::from_secs(7))),
+                _ => Ok(Next::Settled),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn panics_and_conflicts_are_retried_and_success_forgets_them() {
+        let (tasks, queue) = (Tasks::new(), WorkQueue::new("moody"));
+        let (seen, mut calls) = mpsc::channel(8);
+        let moody = Moody { calls: AtomicUsize::new(0), seen };
+        run(&tasks, queue.clone(), 2, Arc::new(moody));
+        let key = ObjectKey::new("default", "web");
+        let start = Instant::now();
+        queue.add(key.clone());
+        let mut times = Vec::new();
+        for _ in 0..4 {
+            assert_eq!(calls.recv().await.as_ref(), Some(&key));
+            times.push(start.elapsed().as_millis());
+        }
+        // tokio's timers have a granularity of 1 ms.
+        assert!((5..=6).contains(&times[1]), "{times:?}");
+        assert!((15..=17).contains(&times[2]), "{times:?}");
+        assert!((7015..=7018).contains(&times[3]), "{times:?}");
+        assert_eq!(queue.failures(&key), 0);
+        tasks.shutdown(Duration::from_secs(1)).await.unwrap();
+    }
+}
