@@ -5,6 +5,7 @@
 //! resource implements `Kind` itself, from its OpenAPI schema. All of it is pure.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 use apimachinery::schema::SchemaRef;
 use apimachinery::table::Column;
-use apimachinery::{FieldErrors, NameRule, Names, Scope};
+use apimachinery::{FieldErrors, GroupVersionKind, NameRule, Names, Scope};
 
 use crate::object::ApiObject;
 
@@ -90,8 +91,19 @@ pub struct Subresource {
     pub name: &'static str,
     /// Sorted.
     pub verbs: &'static [&'static str],
-    /// group, version, kind of what is read and written there.
+    /// group, version, kind of what is read and written there. All empty: the kind it belongs to, as
+    /// for the subresources of custom resources.
     pub kind: (&'static str, &'static str, &'static str),
+}
+
+impl Subresource {
+    /// What is read and written here, below an object of the kind `names`.
+    pub fn kind_below(&self, names: &Names) -> GroupVersionKind {
+        match self.kind {
+            ("", "", "") => names.gvk(),
+            (group, version, kind) => GroupVersionKind::new(group, version, kind),
+        }
+    }
 }
 
 /// Where a write came in: the object itself, or one of its subresources that share its type.
@@ -180,7 +192,17 @@ pub trait Kind: Send + Sync {
     /// `/registry/<prefix>/`; empty when objects of the kind are not stored.
     fn registry_prefix(&self) -> String;
     fn storage_version_hash(&self) -> String;
+    /// The version that objects are stored in.
+    fn storage_version(&self) -> &str {
+        &self.names().version
+    }
     fn schema(&self) -> SchemaRef;
+    /// The name of the schema in OpenAPI documents.
+    fn definition(&self) -> String;
+    /// The schema as its author wrote it; `None` for built-in kinds, which `definition` names.
+    fn written_schema(&self) -> Option<Value> {
+        None
+    }
     fn name_rule(&self) -> NameRule;
     fn creates_on_update(&self) -> bool;
     fn updates_unconditionally(&self) -> bool;
@@ -209,8 +231,8 @@ pub trait Kind: Send + Sync {
     fn columns(&self) -> Vec<Column>;
     fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value>;
     fn row_conditions(&self, object: &dyn ApiObject) -> Vec<Value>;
-    fn fields(&self, object: &dyn ApiObject) -> Vec<(&'static str, String)>;
-    fn field_names(&self) -> Vec<(&'static str, &'static str)>;
+    fn fields(&self, object: &dyn ApiObject) -> Vec<(Cow<'static, str>, String)>;
+    fn field_names(&self) -> Vec<(Cow<'static, str>, Cow<'static, str>)>;
     fn grace_seconds(&self, object: &dyn ApiObject, requested: Option<i64>) -> Option<i64>;
     fn scale(&self, object: &dyn ApiObject) -> Option<Scale>;
     fn set_replicas(&self, object: &mut dyn ApiObject, replicas: i32);
@@ -305,6 +327,10 @@ impl<T: Resource> Kind for Typed<T> {
         (self.schema)(T::FACTS.definition)
     }
 
+    fn definition(&self) -> String {
+        T::FACTS.definition.to_owned()
+    }
+
     fn name_rule(&self) -> NameRule {
         T::FACTS.name_rule
     }
@@ -379,12 +405,14 @@ impl<T: Resource> Kind for Typed<T> {
         of::<T>(object).row_conditions()
     }
 
-    fn fields(&self, object: &dyn ApiObject) -> Vec<(&'static str, String)> {
-        of::<T>(object).fields()
+    fn fields(&self, object: &dyn ApiObject) -> Vec<(Cow<'static, str>, String)> {
+        let fields = of::<T>(object).fields();
+        fields.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect()
     }
 
-    fn field_names(&self) -> Vec<(&'static str, &'static str)> {
-        T::field_names().to_vec()
+    fn field_names(&self) -> Vec<(Cow<'static, str>, Cow<'static, str>)> {
+        let names = T::field_names().iter();
+        names.map(|(alias, name)| (Cow::Borrowed(*alias), Cow::Borrowed(*name))).collect()
     }
 
     fn grace_seconds(&self, object: &dyn ApiObject, requested: Option<i64>) -> Option<i64> {

@@ -17,16 +17,18 @@ pub mod autoscaling;
 pub mod coordination;
 pub mod core;
 pub mod discovery;
+pub mod discovery_documents;
+pub mod openapi;
 pub mod policy;
 pub mod rbac;
+mod schemas;
 
 use std::sync::Arc;
-
-use apimachinery::schema::SchemaRef;
 
 pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;
 pub use object::{ApiObject, Dynamic, Meta, Stored};
+pub use schemas::schema;
 
 /// Every built-in kind, group by group.
 pub fn kinds() -> Vec<Arc<dyn Kind>> {
@@ -43,10 +45,4 @@ pub fn kinds() -> Vec<Arc<dyn Kind>> {
         rbac::kinds(),
     ]
     .concat()
-}
-
-/// The schema of a definition by its OpenAPI name.
-pub fn schema(definition: &'static str) -> SchemaRef {
-    let _ = definition;
-    todo!("api")
 }

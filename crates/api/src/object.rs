@@ -5,6 +5,7 @@
 //! filter by already read out of it, and the typed form shared by everybody in the process who asks.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -133,7 +134,7 @@ pub struct Meta {
     pub finalizers: Vec<String>,
     pub is_deleting: bool,
     /// The selectable fields of the kind, besides metadata.name and metadata.namespace.
-    pub fields: Vec<(&'static str, String)>,
+    pub fields: Vec<(Cow<'static, str>, String)>,
 }
 
 /// Reads out of an object's metadata what `Meta` keeps. A resourceVersion that is not a number counts as 0.

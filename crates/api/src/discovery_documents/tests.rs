@@ -1,0 +1,90 @@
+//! Discovery of the built-in kinds.
+
+use serde_json::Value;
+
+use super::*;
+
+fn parse(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+#[test]
+fn versions_go_from_stable_to_alpha() {
+    let mut versions = ["v1alpha1", "foo", "v1", "v1beta2", "v10", "v2", "v1beta1", "bar"];
+    versions.sort_by(|a, b| version_order(a, b));
+    assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "bar", "foo"]);
+}
+
+#[test]
+fn groups_come_by_priority() {
+    let kinds = crate::kinds();
+    let list = parse(&group_list(&kinds));
+    let names: Vec<&str> =
+        list["groups"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "apps",
+            "authentication.k8s.io",
+            "authorization.k8s.io",
+            "rbac.authorization.k8s.io",
+            "apiextensions.k8s.io",
+            "coordination.k8s.io",
+            "discovery.k8s.io"
+        ]
+    );
+    assert_eq!(group_versions(&kinds)[0].to_string(), "v1");
+}
+
+#[test]
+fn a_group_names_its_preferred_version() {
+    let group = parse(&group(&crate::kinds(), "apps").unwrap());
+    assert_eq!(group["kind"], "APIGroup");
+    assert_eq!(group["preferredVersion"]["groupVersion"], "apps/v1");
+    assert!(super::group(&crate::kinds(), "nothing.example.org").is_none());
+}
+
+#[test]
+fn a_subresource_of_another_kind_names_its_group() {
+    let list = parse(&resource_list(&crate::kinds(), &GroupVersion::new("apps", "v1")).unwrap());
+    let find = |name: &str| {
+        list["resources"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone()
+    };
+    let deployments = find("deployments");
+    assert_eq!(deployments["shortNames"][0], "deploy");
+    assert_eq!(deployments["storageVersionHash"], "8aSe+NMegvE=");
+    assert_eq!(deployments["namespaced"], true);
+    assert_eq!(find("deployments/scale")["group"], "autoscaling");
+    assert!(find("deployments/status").get("group").is_none());
+}
+
+#[test]
+fn the_aggregated_form_of_the_core_group_has_no_name() {
+    let list = parse(&aggregated_core(&crate::kinds()));
+    assert_eq!(list["apiVersion"], "apidiscovery.k8s.io/v2");
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert!(list["items"][0]["metadata"].get("name").is_none());
+    let version = &list["items"][0]["versions"][0];
+    assert_eq!(version["freshness"], "Current");
+    let pods = version["resources"].as_array().unwrap().iter().find(|it| it["resource"] == "pods");
+    let eviction = pods.unwrap()["subresources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["subresource"] == "eviction")
+        .unwrap();
+    assert_eq!(eviction["responseKind"]["group"], "policy");
+    assert_eq!(eviction["responseKind"]["kind"], "Eviction");
+}
+
+#[test]
+fn the_aggregated_form_shows_scope_and_verbs() {
+    let list = parse(&aggregated_groups(&crate::kinds()));
+    let apps = &list["items"][0];
+    assert_eq!(apps["metadata"]["name"], "apps");
+    let deployment = &apps["versions"][0]["resources"][0];
+    assert_eq!(deployment["resource"], "deployments");
+    assert_eq!(deployment["scope"], "Namespaced");
+    assert_eq!(deployment["responseKind"]["kind"], "Deployment");
+    assert_eq!(deployment["verbs"][0], "create");
+}

@@ -1,0 +1,221 @@
+//! Which operations there are on which path, in a form that both versions of OpenAPI are rendered from.
+
+use apimachinery::{GroupVersionKind, Scope};
+
+use super::{META, built_in_definition, list_definition};
+use crate::kind::{Kind, Subresource};
+
+/// A query parameter: name, JSON type, what it does.
+pub(super) type Parameter = (&'static str, &'static str, &'static str);
+
+const DRY_RUN: Parameter = ("dryRun", "string", "`All`: check everything, store nothing.");
+const FIELD_MANAGER: Parameter =
+    ("fieldManager", "string", "The name under which written fields are owned.");
+const FIELD_VALIDATION: Parameter = (
+    "fieldValidation",
+    "string",
+    "What to do with unknown and duplicate fields: `Ignore`, `Warn` or `Strict`.",
+);
+const FORCE: Parameter =
+    ("force", "boolean", "Apply only: take over fields that other managers own.");
+
+const WRITE: &[Parameter] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
+const PATCH: &[Parameter] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, FORCE];
+const DELETE: &[Parameter] = &[
+    DRY_RUN,
+    ("gracePeriodSeconds", "integer", "Seconds until the object is gone; 0 means at once."),
+    ("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
+    (
+        "propagationPolicy",
+        "string",
+        "What becomes of dependents: `Orphan`, `Background` or `Foreground`.",
+    ),
+];
+const LIST: &[Parameter] = &[
+    ("allowWatchBookmarks", "boolean", "Watch only: send bookmarks."),
+    ("continue", "string", "The token of the next page, from the page before."),
+    ("fieldSelector", "string", "Only objects whose fields match."),
+    ("labelSelector", "string", "Only objects whose labels match."),
+    ("limit", "integer", "At most this many objects on a page."),
+    ("resourceVersion", "string", "The revision to read at, or to watch from."),
+    ("resourceVersionMatch", "string", "How resourceVersion is meant: `Exact` or `NotOlderThan`."),
+    ("sendInitialEvents", "boolean", "Watch only: begin with the objects that exist."),
+    ("timeoutSeconds", "integer", "When the call ends at the latest."),
+    ("watch", "boolean", "Send changes as they happen instead of a list."),
+];
+
+/// One method on one path.
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    /// `x-kubernetes-action`.
+    pub(super) action: &'static str,
+    /// Unique in a document: `listAppsV1NamespacedDeployment`.
+    pub(super) id: String,
+    pub(super) kind: GroupVersionKind,
+    /// Definitions of the body and of the answer.
+    pub(super) body: Option<String>,
+    pub(super) answer: String,
+    pub(super) parameters: Vec<Parameter>,
+    /// Strategic merge patch is for built-in kinds.
+    pub(super) is_custom: bool,
+}
+
+pub(super) struct Path {
+    /// `/apis/apps/v1/namespaces/{namespace}/deployments/{name}`
+    pub(super) path: String,
+    pub(super) operations: Vec<Operation>,
+}
+
+/// Every path of a kind.
+pub(super) fn paths(kind: &dyn Kind) -> Vec<Path> {
+    let names = kind.names();
+    let root = if names.group.is_empty() {
+        format!("/api/{}", names.version)
+    } else {
+        format!("/apis/{}/{}", names.group, names.version)
+    };
+    let is_namespaced = kind.scope() == Scope::Namespaced;
+    let collection = if is_namespaced {
+        format!("{root}/namespaces/{{namespace}}/{}", names.plural)
+    } else {
+        format!("{root}/{}", names.plural)
+    };
+    let item = format!("{collection}/{{name}}");
+    let verbs = kind.verbs();
+    let of = |path: &str, methods: &[(&str, &'static str, &'static str)], scope: &str| Path {
+        path: path.to_owned(),
+        operations: methods
+            .iter()
+            .filter(|(verb, _, _)| verbs.contains(verb))
+            .map(|(_, method, action)| main_operation(kind, method, action, scope))
+            .collect(),
+    };
+    let scope = if is_namespaced { "Namespaced" } else { "" };
+    let mut paths = vec![
+        of(
+            &collection,
+            &[
+                ("list", "get", "list"),
+                ("create", "post", "post"),
+                ("deletecollection", "delete", "deletecollection"),
+            ],
+            scope,
+        ),
+        of(
+            &item,
+            &[
+                ("get", "get", "get"),
+                ("update", "put", "put"),
+                ("patch", "patch", "patch"),
+                ("delete", "delete", "delete"),
+            ],
+            scope,
+        ),
+    ];
+    if is_namespaced {
+        let everywhere = format!("{root}/{}", names.plural);
+        paths.push(of(&everywhere, &[("list", "get", "list")], "ForAllNamespaces"));
+    }
+    paths.extend(kind.subresources().iter().map(|it| subresource(kind, it, &item)));
+    paths.retain(|it| !it.operations.is_empty());
+    paths
+}
+
+fn main_operation(
+    kind: &dyn Kind,
+    method: &'static str,
+    action: &'static str,
+    scope: &str,
+) -> Operation {
+    let (names, definition) = (kind.names(), kind.definition());
+    let parameters = match action {
+        "list" => LIST.to_vec(),
+        "deletecollection" => [DELETE, LIST].concat(),
+        "delete" => DELETE.to_vec(),
+        "patch" => PATCH.to_vec(),
+        "post" | "put" => WRITE.to_vec(),
+        _ => Vec::new(),
+    };
+    let body = match action {
+        "post" | "put" => Some(definition.clone()),
+        "patch" => Some(format!("{META}.Patch")),
+        "delete" | "deletecollection" => Some(format!("{META}.DeleteOptions")),
+        _ => None,
+    };
+    let answer = match action {
+        "list" => list_definition(&definition),
+        "delete" | "deletecollection" if !kind.returns_deleted() => format!("{META}.Status"),
+        _ => definition,
+    };
+    Operation {
+        method,
+        action,
+        id: operation_id(action, kind, &format!("{scope}{}", names.kind)),
+        kind: names.gvk(),
+        body,
+        answer,
+        parameters,
+        is_custom: kind.is_custom(),
+    }
+}
+
+fn subresource(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
+    let names = kind.names();
+    let target = subresource.kind_below(names);
+    let definition = if target == names.gvk() {
+        kind.definition()
+    } else {
+        built_in_definition(&target.group, &target.version, &target.kind)
+    };
+    let operation = |method: &'static str, action: &'static str| Operation {
+        method,
+        action,
+        id: operation_id(action, kind, &format!("{}{}", names.kind, capital(subresource.name))),
+        kind: target.clone(),
+        body: match action {
+            "get" => None,
+            "patch" => Some(format!("{META}.Patch")),
+            _ => Some(definition.clone()),
+        },
+        answer: definition.clone(),
+        parameters: match action {
+            "get" => Vec::new(),
+            "patch" => PATCH.to_vec(),
+            _ => WRITE.to_vec(),
+        },
+        is_custom: kind.is_custom(),
+    };
+    let operations = subresource
+        .verbs
+        .iter()
+        .filter_map(|verb| match *verb {
+            "create" => Some(operation("post", "post")),
+            "get" => Some(operation("get", "get")),
+            "patch" => Some(operation("patch", "patch")),
+            "update" => Some(operation("put", "put")),
+            _ => None,
+        })
+        .collect();
+    Path { path: format!("{item}/{}", subresource.name), operations }
+}
+
+/// `patchAppsV1NamespacedDeployment`
+fn operation_id(action: &str, kind: &dyn Kind, what: &str) -> String {
+    let verb = match action {
+        "get" => "read",
+        "post" => "create",
+        "put" => "replace",
+        other => other,
+    };
+    let names = kind.names();
+    let group = match names.group.as_str() {
+        "" => "Core".to_owned(),
+        group => group.split(['.', '-']).map(capital).collect(),
+    };
+    format!("{verb}{group}{}{what}", capital(&names.version))
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|it| it.to_ascii_uppercase()).into_iter().chain(letters).collect()
+}

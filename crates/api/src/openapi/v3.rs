@@ -1,0 +1,165 @@
+//! OpenAPI 3.0. Built-in schemas are copied as the text they are stored as, without building a tree.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use apimachinery::GroupVersion;
+
+use super::operations::{Operation, Parameter, paths};
+use super::{META, custom_definitions, kinds_of, reachable, reference, references_in};
+use crate::kind::Kind;
+use crate::schemas::Written;
+
+const PATCH_TYPES: &[&str] = &[
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+
+/// Where a group version is in the index and below `/openapi/v3/`: `api/v1`, `apis/apps/v1`.
+pub fn path(group_version: &GroupVersion) -> String {
+    if group_version.group.is_empty() {
+        format!("api/{}", group_version.version)
+    } else {
+        format!("apis/{group_version}")
+    }
+}
+
+/// GET /openapi/v3: each group version with the hash of its document.
+pub fn index<'a>(documents: impl IntoIterator<Item = (&'a GroupVersion, &'a str)>) -> Vec<u8> {
+    let paths: Map<String, Value> = documents
+        .into_iter()
+        .map(|(group_version, hash)| {
+            let path = path(group_version);
+            let url = format!("/openapi/v3/{path}?hash={hash}");
+            (path, json!({ "serverRelativeURL": url }))
+        })
+        .collect();
+    json!({ "paths": paths }).to_string().into_bytes()
+}
+
+/// GET /openapi/v3/<path of the group version>.
+pub fn document(group_version: &GroupVersion, kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
+    let mut rendered = Map::new();
+    for kind in kinds_of(kinds, group_version) {
+        rendered.extend(paths(kind).into_iter().map(|it| {
+            let item = path_item(&it.path, &it.operations);
+            (it.path, item)
+        }));
+    }
+    let rendered = Value::Object(rendered).to_string();
+
+    let custom: BTreeMap<String, String> = kinds_of(kinds, group_version)
+        .flat_map(custom_definitions)
+        .map(|(name, schema)| (name, schema.to_string()))
+        .collect();
+    let written = Written::inflate();
+    let built_in = written.by_name();
+    let mut wanted: Vec<String> = references_in(&rendered).collect();
+    wanted.extend(custom.values().flat_map(|it| references_in(it)));
+    // Shown although no path refers to them: clients look kinds up in the document of their group.
+    wanted.extend(kinds_of(kinds, group_version).map(Kind::definition));
+    wanted.push(format!("{META}.WatchEvent"));
+
+    let schemas = render_schemas(&built_in, &custom, wanted);
+    format!(
+        concat!(
+            r#"{{"openapi":"3.0.0","info":{{"title":"Kubernetes","version":"v1.36.0"}},"#,
+            r#""paths":{},"components":{{"schemas":{{{}}}}}}}"#
+        ),
+        rendered, schemas
+    )
+    .into_bytes()
+}
+
+fn render_schemas<'a>(
+    built_in: &BTreeMap<&'a str, &'a RawValue>,
+    custom: &BTreeMap<String, String>,
+    wanted: Vec<String>,
+) -> String {
+    let reachable = reachable(built_in, wanted);
+    let built_in = reachable.iter().map(|it| (it.as_str(), built_in[it.as_str()].get()));
+    let custom = custom.iter().map(|(name, schema)| (name.as_str(), schema.as_str()));
+    // Sorted by name, so that one set of kinds gives one document.
+    let all: BTreeMap<&str, &str> = built_in.chain(custom).collect();
+    let members: Vec<String> = all
+        .into_iter()
+        .map(|(name, schema)| format!("{}:{schema}", Value::String(name.to_owned())))
+        .collect();
+    members.join(",")
+}
+
+fn path_item(path: &str, operations: &[Operation]) -> Value {
+    let mut item: Map<String, Value> =
+        operations.iter().map(|it| (it.method.to_owned(), operation(it))).collect();
+    let mut parameters: Vec<Value> = ["name", "namespace"]
+        .into_iter()
+        .filter(|it| path.contains(&format!("{{{it}}}")))
+        .map(|it| json!({ "name": it, "in": "path", "required": true, "schema": text(it) }))
+        .collect();
+    parameters.push(parameter(&("pretty", "string", "Indent the answer.")));
+    item.insert("parameters".to_owned(), Value::Array(parameters));
+    Value::Object(item)
+}
+
+fn text(_name: &str) -> Value {
+    json!({ "type": "string", "uniqueItems": true })
+}
+
+fn parameter((name, kind, description): &Parameter) -> Value {
+    json!({
+        "name": name,
+        "in": "query",
+        "description": description,
+        "schema": { "type": kind, "uniqueItems": true },
+    })
+}
+
+fn operation(operation: &Operation) -> Value {
+    let content = |definition: &str, types: &[&str]| -> Value {
+        let schema = json!({ "schema": reference(definition) });
+        types.iter().map(|it| ((*it).to_owned(), schema.clone())).collect::<Map<_, _>>().into()
+    };
+    let mut rendered = json!({
+        "operationId": operation.id,
+        "tags": [tag(operation)],
+        "parameters": operation.parameters.iter().map(parameter).collect::<Vec<_>>(),
+        "responses": {
+            "200": {
+                "description": "OK",
+                "content": content(&operation.answer, &["application/json", "application/yaml"]),
+            },
+            "401": { "description": "Unauthorized" },
+        },
+        "x-kubernetes-action": operation.action,
+        "x-kubernetes-group-version-kind": {
+            "group": operation.kind.group,
+            "version": operation.kind.version,
+            "kind": operation.kind.kind,
+        },
+    });
+    if let Some(body) = &operation.body {
+        let types = match operation.action {
+            "patch" if operation.is_custom => &PATCH_TYPES[..3],
+            "patch" => PATCH_TYPES,
+            _ => &["*/*"],
+        };
+        let is_required = !operation.action.starts_with("delete");
+        rendered["requestBody"] =
+            json!({ "content": content(body, types), "required": is_required });
+    }
+    rendered
+}
+
+/// `apps_v1`
+pub(super) fn tag(operation: &Operation) -> String {
+    let group = match operation.kind.group.split('.').next() {
+        None | Some("") => "core",
+        Some(first) => first,
+    };
+    format!("{group}_{}", operation.kind.version)
+}
