@@ -136,6 +136,8 @@ pub trait Resource: Clone + Send + Sync + 'static {
     }
     /// Everything but metadata, which is checked for all kinds alike.
     fn validate(&self, errors: &mut FieldErrors);
+    /// In addition to `validate`, on creates.
+    fn validate_create(&self, _errors: &mut FieldErrors) {}
     /// In addition to `validate`, on updates of this part.
     fn validate_update(&self, _stored: &Self, _part: Part, _errors: &mut FieldErrors) {}
     /// Texts for `Warning` headers on writes.
@@ -220,6 +222,8 @@ pub trait Kind: Send + Sync {
     fn prepare_update(&self, object: &mut dyn ApiObject, stored: &dyn ApiObject, part: Part);
     fn is_new_generation(&self, object: &dyn ApiObject, stored: &dyn ApiObject) -> bool;
     fn validate(&self, object: &dyn ApiObject, errors: &mut FieldErrors);
+    /// In addition to `validate`, on creates.
+    fn validate_create(&self, _object: &dyn ApiObject, _errors: &mut FieldErrors) {}
     fn validate_update(
         &self,
         object: &dyn ApiObject,
@@ -377,6 +381,10 @@ impl<T: Resource> Kind for Typed<T> {
 
     fn validate(&self, object: &dyn ApiObject, errors: &mut FieldErrors) {
         of::<T>(object).validate(errors);
+    }
+
+    fn validate_create(&self, object: &dyn ApiObject, errors: &mut FieldErrors) {
+        of::<T>(object).validate_create(errors);
     }
 
     fn validate_update(

@@ -5,9 +5,14 @@
 
 #[macro_use]
 mod codec;
+mod cell;
+mod check;
 pub mod kind;
 pub mod lookup;
 pub mod object;
+mod semantic;
+#[cfg(test)]
+mod testing;
 
 pub mod apiextensions;
 pub mod apps;

@@ -6,6 +6,7 @@ use crate::kind::{Kind, Typed};
 
 pub mod deployment;
 pub mod replica_set;
+pub(crate) mod workload;
 
 pub use deployment::Deployment;
 pub use replica_set::ReplicaSet;

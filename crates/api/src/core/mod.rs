@@ -11,6 +11,7 @@ pub mod event;
 pub mod namespace;
 pub mod node;
 pub mod pod;
+pub mod pod_spec;
 pub mod replication_controller;
 pub mod secret;
 pub mod service;

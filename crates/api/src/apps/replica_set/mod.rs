@@ -1,8 +1,24 @@
-//! ReplicaSet.
+//! ReplicaSet: a number of pods of one template.
+
+mod table;
+#[cfg(test)]
+mod tests;
+mod validation;
 
 use apimachinery::FieldErrors;
 
 use crate::kind::{Facts, Resource, Subresource};
+
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ReplicaSetStatus;
+use serde_json::Value;
+
+use super::workload;
+use crate::core::pod::warnings;
+use crate::core::pod_spec;
+use crate::kind::{Part, Scale};
+use crate::semantic;
 
 pub use k8s_openapi::api::apps::v1::ReplicaSet;
 
@@ -35,5 +51,65 @@ impl Resource for ReplicaSet {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn apply_defaults(&mut self) {
+        defaults(self);
+    }
+
+    fn prepare_create(&mut self) {
+        self.status = Some(ReplicaSetStatus::default());
+    }
+
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        if part == Part::Status {
+            self.spec.clone_from(&stored.spec);
+        } else {
+            self.status.clone_from(&stored.status);
+        }
+    }
+
+    fn is_new_generation(&self, stored: &Self) -> bool {
+        !semantic::equal(&self.spec, &stored.spec)
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        validation::check(self, errors);
+    }
+
+    fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
+        validation::check_update(self, stored, part, errors);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let spec = self.spec.as_ref().and_then(|it| it.template.as_ref()?.spec.as_ref());
+        let path = apimachinery::field::Path::new("spec.template.spec");
+        spec.map(|it| warnings::of_spec(it, &path)).unwrap_or_default()
+    }
+
+    fn columns() -> &'static [Column] {
+        table::COLUMNS
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        table::row(self, now)
+    }
+
+    fn scale(&self) -> Option<Scale> {
+        let spec = self.spec.as_ref()?;
+        Some(Scale {
+            spec_replicas: spec.replicas.unwrap_or(1),
+            status_replicas: self.status.as_ref().map_or(0, |it| it.replicas),
+            selector: workload::selector_text(&spec.selector),
+        })
+    }
+
+    fn set_replicas(&mut self, replicas: i32) {
+        self.spec.get_or_insert_default().replicas = Some(replicas);
+    }
+}
+
+fn defaults(replica_set: &mut ReplicaSet) {
+    let spec = replica_set.spec.get_or_insert_default();
+    spec.replicas.get_or_insert(1);
+    let template = spec.template.get_or_insert_default();
+    pod_spec::defaults::apply(template.spec.get_or_insert_default());
 }

@@ -1,8 +1,16 @@
-//! Lease.
+//! Lease: who holds what, and until when.
 
 use apimachinery::FieldErrors;
 
 use crate::kind::{Facts, Resource};
+
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cell;
+use crate::check::{self, text};
+use apimachinery::field::Path;
 
 pub use k8s_openapi::api::coordination::v1::Lease;
 
@@ -22,5 +30,28 @@ impl Resource for Lease {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn validate(&self, errors: &mut FieldErrors) {
+        let path = Path::new("spec");
+        let Some(spec) = &self.spec else { return };
+        if let Some(seconds) = spec.lease_duration_seconds.filter(|it| *it <= 0) {
+            let path = path.child("leaseDurationSeconds");
+            errors.invalid(&path, seconds, "must be greater than 0");
+        }
+        if let Some(transitions) = spec.lease_transitions {
+            check::non_negative(transitions, &path.child("leaseTransitions"), errors);
+        }
+        if spec.preferred_holder.is_some() && text(spec.strategy.as_ref()).is_empty() {
+            let detail = "strategy must be specified when preferredHolder is specified";
+            errors.required(&path.child("strategy"), detail);
+        }
+    }
+
+    fn columns() -> &'static [Column] {
+        const { &[Column::name(), Column::new("Holder", "string"), Column::new("Age", "string")] }
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        let holder = self.spec.as_ref().and_then(|it| it.holder_identity.as_ref());
+        vec![cell::name(&self.metadata), Value::from(text(holder)), cell::age(&self.metadata, now)]
+    }
 }

@@ -1,8 +1,30 @@
-//! Pod.
+//! Pod: what is kept, computed and refused when one is written.
+
+pub mod bind;
+pub mod conditions;
+mod fields;
+mod table;
+#[cfg(test)]
+mod tests;
+mod update;
+pub(crate) mod warnings;
 
 use apimachinery::FieldErrors;
 
 use crate::kind::{Facts, Resource, Subresource};
+
+use super::pod_spec;
+use crate::check::text;
+use crate::kind::Part;
+use crate::semantic;
+use apimachinery::field::Path;
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use serde_json::Value;
+
+pub use super::pod_spec::{qos_class, requests};
+pub use bind::bind;
 
 pub use k8s_openapi::api::core::v1::Pod;
 
@@ -46,5 +68,122 @@ impl Resource for Pod {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn apply_defaults(&mut self) {
+        let spec = self.spec.get_or_insert_default();
+        pod_spec::defaults::apply(spec);
+        pod_spec::defaults::apply_to_pod(spec);
+        if let Some(status) = &mut self.status {
+            sync_addresses(status);
+        }
+    }
+
+    fn prepare_create(&mut self) {
+        let spec = self.spec.get_or_insert_default();
+        let mut status = PodStatus {
+            phase: Some("Pending".to_owned()),
+            qos_class: Some(qos_class(spec).to_owned()),
+            ..PodStatus::default()
+        };
+        if spec.scheduling_gates.as_ref().is_some_and(|it| !it.is_empty()) {
+            status.conditions = Some(vec![PodCondition {
+                type_: "PodScheduled".to_owned(),
+                status: "False".to_owned(),
+                reason: Some("SchedulingGated".to_owned()),
+                message: Some("Scheduling is blocked due to non-empty scheduling gates".to_owned()),
+                ..PodCondition::default()
+            }]);
+        }
+        self.status = Some(status);
+    }
+
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        update::restore(self, stored, part);
+    }
+
+    fn is_new_generation(&self, stored: &Self) -> bool {
+        !semantic::equal(&self.spec, &stored.spec)
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        let absent = Default::default();
+        let spec = self.spec.as_ref().unwrap_or(&absent);
+        pod_spec::validation::check_spec(spec, &Path::new("spec"), errors);
+    }
+
+    fn validate_create(&self, errors: &mut FieldErrors) {
+        let Some(spec) = &self.spec else { return };
+        let path = Path::new("spec");
+        if spec.ephemeral_containers.as_ref().is_some_and(|it| !it.is_empty()) {
+            errors.forbidden(&path.child("ephemeralContainers"), "cannot be set on create");
+        }
+        let is_gated = spec.scheduling_gates.as_ref().is_some_and(|it| !it.is_empty());
+        if is_gated && !text(spec.node_name.as_ref()).is_empty() {
+            let detail = "cannot be set until all schedulingGates have been cleared";
+            errors.forbidden(&path.child("nodeName"), detail);
+        }
+    }
+
+    fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
+        update::check(self, stored, part, errors);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.spec.as_ref().map(|it| warnings::of_spec(it, &Path::new("spec"))).unwrap_or_default()
+    }
+
+    fn columns() -> &'static [Column] {
+        table::COLUMNS
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        table::row(self, now)
+    }
+
+    fn row_conditions(&self) -> Vec<Value> {
+        table::row_conditions(self)
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        fields::values(self)
+    }
+
+    fn field_names() -> &'static [(&'static str, &'static str)] {
+        fields::NAMES
+    }
+
+    fn grace_seconds(&self, requested: Option<i64>) -> Option<i64> {
+        let spec = self.spec.as_ref();
+        let is_placed = spec.is_some_and(|it| !text(it.node_name.as_ref()).is_empty());
+        if !is_placed || is_finished(self) {
+            return Some(0);
+        }
+        let wish = requested.or(spec.and_then(|it| it.termination_grace_period_seconds));
+        Some(match wish.unwrap_or(0) {
+            negative if negative < 0 => 1,
+            seconds => seconds,
+        })
+    }
+}
+
+/// Whether all containers have stopped for good.
+pub fn is_finished(pod: &Pod) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+/// Empty when there is no status yet.
+pub fn phase(pod: &Pod) -> &str {
+    text(pod.status.as_ref().and_then(|it| it.phase.as_ref()))
+}
+
+/// `podIP` and the first of `podIPs` are the same address; `podIP` wins.
+fn sync_addresses(status: &mut PodStatus) {
+    use k8s_openapi::api::core::v1::PodIP;
+    let first = status.pod_ips.iter().flatten().next().map(|it| it.ip.clone());
+    match (status.pod_ip.clone().filter(|it| !it.is_empty()), first) {
+        (Some(ip), first) if first.as_ref() != Some(&ip) => {
+            status.pod_ips = Some(vec![PodIP { ip }])
+        }
+        (None, Some(first)) => status.pod_ip = Some(first),
+        _ => {}
+    }
 }

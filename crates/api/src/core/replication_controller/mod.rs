@@ -1,8 +1,24 @@
-//! ReplicationController.
+//! ReplicationController: what ReplicaSet was before it, and still served.
+
+mod table;
+#[cfg(test)]
+mod tests;
+mod validation;
 
 use apimachinery::FieldErrors;
 
 use crate::kind::{DeletePolicy, Facts, Resource, Subresource};
+
+use apimachinery::selector::Labels;
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ReplicationControllerStatus;
+use serde_json::Value;
+
+use super::pod::warnings;
+use super::pod_spec;
+use crate::kind::{Part, Scale};
+use crate::semantic;
 
 pub use k8s_openapi::api::core::v1::ReplicationController;
 
@@ -35,5 +51,82 @@ impl Resource for ReplicationController {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn apply_defaults(&mut self) {
+        defaults(self);
+    }
+
+    fn prepare_create(&mut self) {
+        self.status = Some(ReplicationControllerStatus::default());
+    }
+
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        if part == Part::Status {
+            self.spec.clone_from(&stored.spec);
+        } else {
+            self.status.clone_from(&stored.status);
+        }
+    }
+
+    fn is_new_generation(&self, stored: &Self) -> bool {
+        !semantic::equal(&self.spec, &stored.spec)
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        validation::check(self, errors);
+    }
+
+    fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
+        validation::check_update(self, stored, part, errors);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let spec = self.spec.as_ref().and_then(|it| it.template.as_ref()?.spec.as_ref());
+        let path = apimachinery::field::Path::new("spec.template.spec");
+        spec.map(|it| warnings::of_spec(it, &path)).unwrap_or_default()
+    }
+
+    fn columns() -> &'static [Column] {
+        table::COLUMNS
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        table::row(self, now)
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let replicas = self.status.as_ref().map_or(0, |it| it.replicas);
+        vec![("status.replicas", replicas.to_string())]
+    }
+
+    fn field_names() -> &'static [(&'static str, &'static str)] {
+        &[("status.replicas", "status.replicas")]
+    }
+
+    fn scale(&self) -> Option<Scale> {
+        let spec = self.spec.as_ref()?;
+        let selector = spec.selector.as_ref().map(|it| Labels::from_map(it).to_string());
+        Some(Scale {
+            spec_replicas: spec.replicas.unwrap_or(1),
+            status_replicas: self.status.as_ref().map_or(0, |it| it.replicas),
+            selector: selector.unwrap_or_default(),
+        })
+    }
+
+    fn set_replicas(&mut self, replicas: i32) {
+        self.spec.get_or_insert_default().replicas = Some(replicas);
+    }
+}
+
+fn defaults(controller: &mut ReplicationController) {
+    let spec = controller.spec.get_or_insert_default();
+    spec.replicas.get_or_insert(1);
+    let Some(template) = &mut spec.template else { return };
+    pod_spec::defaults::apply(template.spec.get_or_insert_default());
+    let Some(labels) = template.metadata.as_ref().and_then(|it| it.labels.clone()) else { return };
+    if spec.selector.as_ref().is_none_or(|it| it.is_empty()) {
+        spec.selector = Some(labels.clone());
+    }
+    if controller.metadata.labels.as_ref().is_none_or(|it| it.is_empty()) {
+        controller.metadata.labels = Some(labels);
+    }
 }

@@ -1,8 +1,21 @@
-//! Secret.
+//! Secret: named bytes that few may read.
+
+#[cfg(test)]
+mod tests;
+mod validation;
 
 use apimachinery::FieldErrors;
 
 use crate::kind::{Facts, Resource};
+
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cell;
+use crate::check::text;
+use crate::kind::Part;
+use k8s_openapi::ByteString;
 
 pub use k8s_openapi::api::core::v1::Secret;
 
@@ -19,5 +32,50 @@ impl Resource for Secret {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn apply_defaults(&mut self) {
+        if text(self.type_.as_ref()).is_empty() {
+            self.type_ = Some("Opaque".to_owned());
+        }
+        // `stringData` is only for writing: it wins over `data` and is never stored.
+        if let Some(texts) = self.string_data.take().filter(|it| !it.is_empty()) {
+            let bytes = texts.into_iter().map(|(key, it)| (key, ByteString(it.into_bytes())));
+            self.data.get_or_insert_default().extend(bytes);
+        }
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        validation::check(self, errors);
+    }
+
+    fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
+        validation::check_update(self, stored, errors);
+    }
+
+    fn columns() -> &'static [Column] {
+        const {
+            &[
+                Column::name(),
+                Column::new("Type", "string"),
+                Column::new("Data", "string"),
+                Column::new("Age", "string"),
+            ]
+        }
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        vec![
+            cell::name(&self.metadata),
+            Value::from(text(self.type_.as_ref())),
+            Value::from(self.data.as_ref().map_or(0, |it| it.len())),
+            cell::age(&self.metadata, now),
+        ]
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        vec![("type", text(self.type_.as_ref()).to_owned())]
+    }
+
+    fn field_names() -> &'static [(&'static str, &'static str)] {
+        &[("type", "type")]
+    }
 }

@@ -1,0 +1,97 @@
+//! What is wrong with a Deployment.
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+
+use crate::apps::workload;
+use crate::check::{self, text};
+use crate::core::pod_spec::validation::check_replicated_template;
+use crate::kind::Part;
+
+pub(super) fn check(deployment: &Deployment, errors: &mut FieldErrors) {
+    let path = Path::new("spec");
+    let absent = DeploymentSpec::default();
+    let spec = deployment.spec.as_ref().unwrap_or(&absent);
+    check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
+    let selector = workload::check_selector(&spec.selector, &path.child("selector"), errors);
+    check_replicated_template(&spec.template, &selector, &path.child("template"), errors);
+    let strategy = spec.strategy.clone().unwrap_or_default();
+    check_strategy(&strategy, &path.child("strategy"), errors);
+    let ready_seconds = spec.min_ready_seconds.unwrap_or(0);
+    check::non_negative(ready_seconds, &path.child("minReadySeconds"), errors);
+    if let Some(limit) = spec.revision_history_limit {
+        check::non_negative(limit, &path.child("revisionHistoryLimit"), errors);
+    }
+    if let Some(deadline) = spec.progress_deadline_seconds {
+        let path = path.child("progressDeadlineSeconds");
+        check::non_negative(deadline, &path, errors);
+        if deadline <= ready_seconds {
+            errors.invalid(&path, deadline, "must be greater than minReadySeconds");
+        }
+    }
+}
+
+fn check_strategy(strategy: &DeploymentStrategy, path: &Path, errors: &mut FieldErrors) {
+    let path_rolling = path.child("rollingUpdate");
+    match text(strategy.type_.as_ref()) {
+        "Recreate" => {
+            if strategy.rolling_update.is_some() {
+                let detail = "may not be specified when strategy `type` is 'Recreate'";
+                errors.forbidden(&path_rolling, detail);
+            }
+        }
+        "RollingUpdate" => {
+            let rolling = strategy.rolling_update.clone().unwrap_or_default();
+            let zero = IntOrString::Int(0);
+            let unavailable = rolling.max_unavailable.as_ref().unwrap_or(&zero);
+            let surge = rolling.max_surge.as_ref().unwrap_or(&zero);
+            let path_unavailable = path_rolling.child("maxUnavailable");
+            workload::check_count_or_percent(unavailable, &path_unavailable, errors);
+            workload::check_count_or_percent(surge, &path_rolling.child("maxSurge"), errors);
+            let shown = check::int_or_string(unavailable);
+            if workload::number(unavailable) == 0 && workload::number(surge) == 0 {
+                errors.invalid(&path_unavailable, shown, "may not be 0 when `maxSurge` is 0");
+            } else if matches!(unavailable, IntOrString::String(_))
+                && workload::number(unavailable) > 100
+            {
+                errors.invalid(&path_unavailable, shown, "must not be greater than 100%");
+            }
+        }
+        other => {
+            errors.not_supported(&path.child("type"), other, &["Recreate", "RollingUpdate"]);
+        }
+    }
+}
+
+pub(super) fn check_update(
+    deployment: &Deployment,
+    stored: &Deployment,
+    part: Part,
+    errors: &mut FieldErrors,
+) {
+    if part == Part::Status {
+        return check_status(deployment, errors);
+    }
+    if let (Some(spec), Some(old)) = (&deployment.spec, &stored.spec) {
+        workload::check_selector_unchanged(&spec.selector, &old.selector, errors);
+    }
+}
+
+fn check_status(deployment: &Deployment, errors: &mut FieldErrors) {
+    let status = deployment.status.clone().unwrap_or_default();
+    let ready = status.ready_replicas.unwrap_or(0);
+    let available = status.available_replicas.unwrap_or(0);
+    let counts = [
+        ("updatedReplicas", status.updated_replicas.unwrap_or(0)),
+        ("readyReplicas", ready),
+        ("availableReplicas", available),
+    ];
+    workload::check_status_counts(status.replicas.unwrap_or(0), &counts, errors);
+    if available > ready {
+        let path = Path::new("status.availableReplicas");
+        errors.invalid(&path, available, "cannot be greater than readyReplicas");
+    }
+}

@@ -1,0 +1,60 @@
+//! What is wrong with a ReplicaSet.
+
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec};
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+
+use crate::apps::workload;
+use crate::check;
+use crate::core::pod_spec::validation::check_replicated_template;
+use crate::kind::Part;
+
+pub(super) fn check(object: &ReplicaSet, errors: &mut FieldErrors) {
+    let path = Path::new("spec");
+    let absent = ReplicaSetSpec::default();
+    let spec = object.spec.as_ref().unwrap_or(&absent);
+    check::non_negative(
+        spec.min_ready_seconds.unwrap_or(0),
+        &path.child("minReadySeconds"),
+        errors,
+    );
+    let selector = workload::check_selector(&spec.selector, &path.child("selector"), errors);
+    check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
+    match &spec.template {
+        Some(template) => {
+            check_replicated_template(template, &selector, &path.child("template"), errors);
+        }
+        None => errors.required(&path.child("template"), ""),
+    }
+}
+
+pub(super) fn check_update(
+    object: &ReplicaSet,
+    stored: &ReplicaSet,
+    part: Part,
+    errors: &mut FieldErrors,
+) {
+    if part == Part::Status {
+        return check_status(object, errors);
+    }
+    if let (Some(spec), Some(old)) = (&object.spec, &stored.spec) {
+        workload::check_selector_unchanged(&spec.selector, &old.selector, errors);
+    }
+}
+
+fn check_status(object: &ReplicaSet, errors: &mut FieldErrors) {
+    let status = object.status.clone().unwrap_or_default();
+    let ready = status.ready_replicas.unwrap_or(0);
+    let available = status.available_replicas.unwrap_or(0);
+    let counts = [
+        ("fullyLabeledReplicas", status.fully_labeled_replicas.unwrap_or(0)),
+        ("readyReplicas", ready),
+        ("availableReplicas", available),
+    ];
+    workload::check_status_counts(status.replicas, &counts, errors);
+    if available > ready {
+        let path = Path::new("status.availableReplicas");
+        errors.invalid(&path, available, "cannot be greater than readyReplicas");
+    }
+}

@@ -1,0 +1,1 @@
+//! Manifest in, problems and defaults out.

@@ -1,0 +1,318 @@
+//! What an update of a pod may change, by the part that is written.
+
+use k8s_openapi::api::core::v1::{
+    Container, EphemeralContainer, NodeAffinity, Pod, PodSpec, ResourceRequirements, Toleration,
+};
+use serde_json::Value;
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+
+use crate::check::{self, text};
+use crate::core::pod_spec::qos_class;
+use crate::kind::Part;
+use crate::semantic;
+
+const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,\
+    `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+    `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// Puts back what this part does not write.
+pub(super) fn restore(pod: &mut Pod, stored: &Pod, part: Part) {
+    match part {
+        Part::Main => pod.status.clone_from(&stored.status),
+        Part::Status => {
+            pod.spec.clone_from(&stored.spec);
+            pod.metadata.owner_references.clone_from(&stored.metadata.owner_references);
+            let status = pod.status.get_or_insert_default();
+            if text(status.qos_class.as_ref()).is_empty() {
+                status.qos_class = stored.status.as_ref().and_then(|it| it.qos_class.clone());
+            }
+        }
+        Part::Other("ephemeralcontainers") => {
+            let wanted = pod.spec.take().and_then(|it| it.ephemeral_containers);
+            pod.spec.clone_from(&stored.spec);
+            pod.spec.get_or_insert_default().ephemeral_containers = wanted;
+            restore_metadata(pod, stored);
+        }
+        Part::Other("resize") => {
+            let wanted = pod.spec.take().unwrap_or_default();
+            pod.spec.clone_from(&stored.spec);
+            take_resources(pod.spec.get_or_insert_default(), wanted);
+            restore_metadata(pod, stored);
+        }
+        Part::Other(_) => {}
+    }
+}
+
+fn restore_metadata(pod: &mut Pod, stored: &Pod) {
+    let written = std::mem::replace(&mut pod.metadata, stored.metadata.clone());
+    pod.metadata.managed_fields = written.managed_fields;
+    pod.metadata.resource_version = written.resource_version;
+    pod.status.clone_from(&stored.status);
+}
+
+/// Containers match by name; what else differs is not part of a resize.
+fn take_resources(spec: &mut PodSpec, wanted: PodSpec) {
+    spec.resources = wanted.resources.or(spec.resources.take());
+    let written = wanted.containers.into_iter().chain(wanted.init_containers.into_iter().flatten());
+    for it in written {
+        let mut containers =
+            spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten());
+        if let Some(container) = containers.find(|own| own.name == it.name) {
+            container.resources = it.resources;
+            container.resize_policy = it.resize_policy;
+        }
+    }
+}
+
+pub(super) fn check(pod: &Pod, stored: &Pod, part: Part, errors: &mut FieldErrors) {
+    let absent = PodSpec::default();
+    let spec = pod.spec.as_ref().unwrap_or(&absent);
+    let old = stored.spec.as_ref().unwrap_or(&absent);
+    match part {
+        Part::Main => check_main(spec, old, errors),
+        Part::Status => check_status(pod, stored, errors),
+        Part::Other("ephemeralcontainers") => check_ephemeral(spec, old, errors),
+        Part::Other("resize") => check_resize(spec, old, errors),
+        Part::Other(_) => {}
+    }
+}
+
+fn check_main(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
+    let path = Path::new("spec");
+    let n_init = |it: &PodSpec| it.init_containers.as_ref().map_or(0, Vec::len);
+    let detail = "pod updates may not add or remove containers";
+    if spec.containers.len() != old.containers.len() {
+        return errors.forbidden(&path.child("containers"), detail);
+    }
+    if n_init(spec) != n_init(old) {
+        return errors.forbidden(&path.child("initContainers"), detail);
+    }
+    check_deadline(spec, old, &path.child("activeDeadlineSeconds"), errors);
+    check_tolerations(spec, old, &path.child("tolerations"), errors);
+    check_gates(spec, old, &path.child("schedulingGates"), errors);
+
+    let mut rest = spec.clone();
+    copy_images(&mut rest.containers, &old.containers);
+    copy_images(
+        rest.init_containers.as_deref_mut().unwrap_or_default(),
+        old.init_containers.as_deref().unwrap_or_default(),
+    );
+    rest.active_deadline_seconds = old.active_deadline_seconds;
+    rest.tolerations.clone_from(&old.tolerations);
+    rest.scheduling_gates.clone_from(&old.scheduling_gates);
+    if old.termination_grace_period_seconds.is_some_and(|it| it < 0)
+        && rest.termination_grace_period_seconds == Some(1)
+    {
+        rest.termination_grace_period_seconds = old.termination_grace_period_seconds;
+    }
+    if old.scheduling_gates.as_ref().is_some_and(|it| !it.is_empty()) {
+        check_gated(&mut rest, old, &path, errors);
+    }
+    if !semantic::equal(&rest, old) {
+        let fields = semantic::changed_fields(&rest, old).join(", ");
+        let detail =
+            format!("pod updates may not change fields other than {UPDATABLE}\nchanged: {fields}");
+        errors.forbidden(&path, &detail);
+    }
+}
+
+fn copy_images(containers: &mut [Container], old: &[Container]) {
+    for (container, old) in containers.iter_mut().zip(old) {
+        container.image.clone_from(&old.image);
+    }
+}
+
+/// May appear and may shrink.
+fn check_deadline(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    match (spec.active_deadline_seconds, old.active_deadline_seconds) {
+        (Some(new), Some(old)) if new > old => {
+            errors.invalid(path, new, "must be less than or equal to previous value");
+        }
+        (None, Some(_)) => {
+            let detail = "must not update from a positive integer to nil value";
+            errors.invalid(path, Value::Null, detail);
+        }
+        _ => {}
+    }
+}
+
+/// Existing ones stay, apart from their seconds; new ones may come.
+fn check_tolerations(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let timeless = |it: &Toleration| Toleration { toleration_seconds: None, ..it.clone() };
+    let kept: Vec<Toleration> = spec.tolerations.iter().flatten().map(timeless).collect();
+    let is_kept = old.tolerations.iter().flatten().all(|it| kept.contains(&timeless(it)));
+    if !is_kept {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        errors.forbidden(path, detail);
+    }
+}
+
+fn check_gates(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    for (index, gate) in spec.scheduling_gates.iter().flatten().enumerate() {
+        let is_old = old.scheduling_gates.iter().flatten().any(|it| it.name == gate.name);
+        if !is_old {
+            let detail =
+                format!("only deletion is allowed, but found new scheduling gate '{}'", gate.name);
+            errors.forbidden(&path.index(index), &detail);
+        }
+    }
+}
+
+/// While a pod waits at a gate, where it may run can still be narrowed. Puts back what was allowed.
+fn check_gated(rest: &mut PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let selector = rest.node_selector.take().unwrap_or_default();
+    let is_superset =
+        old.node_selector.iter().flatten().all(|(key, value)| selector.get(key) == Some(value));
+    if !is_superset {
+        let shown: Value =
+            selector.iter().map(|(key, it)| (key.clone(), Value::from(it.as_str()))).collect();
+        errors.invalid(
+            &path.child("nodeSelector"),
+            shown,
+            "only additions to spec.nodeSelector are allowed (no mutations or deletions)",
+        );
+    }
+    rest.node_selector.clone_from(&old.node_selector);
+
+    let affinity = rest.affinity.as_ref().and_then(|it| it.node_affinity.clone());
+    let old_affinity = old.affinity.as_ref().and_then(|it| it.node_affinity.clone());
+    if affinity != old_affinity {
+        let path = path.child("affinity").child("nodeAffinity");
+        check_narrowed(affinity.as_ref(), old_affinity.as_ref(), &path, errors);
+        if rest.affinity.is_some() || old_affinity.is_some() {
+            rest.affinity.get_or_insert_default().node_affinity = old_affinity;
+        }
+        if old.affinity.is_none() && rest.affinity == Some(Default::default()) {
+            rest.affinity = None;
+        }
+    }
+}
+
+fn check_narrowed(
+    new: Option<&NodeAffinity>,
+    old: Option<&NodeAffinity>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let required = |it: Option<&NodeAffinity>| {
+        it.and_then(|it| it.required_during_scheduling_ignored_during_execution.clone())
+    };
+    let Some(old) = required(old) else { return };
+    let path = path.child("requiredDuringSchedulingIgnoredDuringExecution");
+    let Some(new) = required(new) else {
+        let detail = "requires a non-nil value when the existing one is set";
+        return errors.invalid(&path, Value::Null, detail);
+    };
+    let is_narrowed = new.node_selector_terms.len() == old.node_selector_terms.len()
+        && new.node_selector_terms.iter().zip(&old.node_selector_terms).all(|(new, old)| {
+            let keeps_expressions = old
+                .match_expressions
+                .iter()
+                .flatten()
+                .all(|it| new.match_expressions.iter().flatten().any(|own| own == it));
+            keeps_expressions
+                && old
+                    .match_fields
+                    .iter()
+                    .flatten()
+                    .all(|it| new.match_fields.iter().flatten().any(|own| own == it))
+        });
+    if !is_narrowed {
+        errors.forbidden(
+            &path.child("nodeSelectorTerms"),
+            "only additions of requirements to existing terms are allowed",
+        );
+    }
+}
+
+fn check_status(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
+    let path = Path::new("status");
+    let class = |it: &Pod| it.status.as_ref().and_then(|it| it.qos_class.clone());
+    let (new, old) = (class(pod), class(stored));
+    if old.is_some() && new != old {
+        let value = new.unwrap_or_default();
+        check::immutable(false, value, &path.child("qosClass"), errors);
+    }
+    let policy = text(stored.spec.as_ref().and_then(|it| it.restart_policy.as_ref()));
+    if policy == "Always" {
+        return;
+    }
+    let (Some(new), Some(old)) = (&pod.status, &stored.status) else { return };
+    for (index, container) in new.container_statuses.iter().flatten().enumerate() {
+        let before = old.container_statuses.iter().flatten().find(|it| it.name == container.name);
+        let ended = before.and_then(|it| it.state.as_ref()?.terminated.as_ref());
+        let is_ended = container.state.as_ref().is_some_and(|it| it.terminated.is_some());
+        let Some(ended) = ended.filter(|_| !is_ended) else { continue };
+        if policy == "Never" || ended.exit_code == 0 {
+            errors.forbidden(
+                &path.child("containerStatuses").index(index).child("state"),
+                "may not be transitioned to non-terminated state",
+            );
+        }
+    }
+}
+
+fn check_ephemeral(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
+    let path = Path::new("spec").child("ephemeralContainers");
+    let new: &[EphemeralContainer] = spec.ephemeral_containers.as_deref().unwrap_or_default();
+    for existing in old.ephemeral_containers.iter().flatten() {
+        match new.iter().position(|it| it.name == existing.name) {
+            None => errors.forbidden(
+                &path,
+                &format!(
+                    "existing ephemeral containers \"{}\" may not be removed\n",
+                    existing.name
+                ),
+            ),
+            Some(index) if !semantic::equal(&new[index], existing) => errors.forbidden(
+                &path.index(index),
+                &format!(
+                    "existing ephemeral containers \"{}\" may not be changed\n",
+                    existing.name
+                ),
+            ),
+            Some(_) => {}
+        }
+    }
+}
+
+fn check_resize(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
+    let path = Path::new("spec");
+    if qos_class(spec) != qos_class(old) {
+        let detail = "Pod QOS Class may not change as a result of resizing";
+        errors.invalid(&path, qos_class(spec), detail);
+    }
+    for (index, (container, old)) in spec.containers.iter().zip(&old.containers).enumerate() {
+        let path = path.child("containers").index(index).child("resources");
+        let (new, old) = (container.resources.as_ref(), old.resources.as_ref());
+        for field in ["requests", "limits"] {
+            check_resized(names_of(new, field), names_of(old, field), &path.child(field), errors);
+        }
+    }
+}
+
+fn names_of(resources: Option<&ResourceRequirements>, field: &str) -> Vec<(String, String)> {
+    let quantities = match field {
+        "limits" => resources.and_then(|it| it.limits.as_ref()),
+        _ => resources.and_then(|it| it.requests.as_ref()),
+    };
+    quantities.into_iter().flatten().map(|(name, it)| (name.clone(), it.0.clone())).collect()
+}
+
+fn check_resized(
+    new: Vec<(String, String)>,
+    old: Vec<(String, String)>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if old.iter().any(|(name, _)| !new.iter().any(|(it, _)| it == name)) {
+        errors.forbidden(path, "resource limits and requests cannot be removed");
+    }
+    let is_compute = |it: &&(String, String)| ["cpu", "memory"].contains(&it.0.as_str());
+    let is_changed = |it: &&(String, String)| !old.contains(it);
+    if new.iter().filter(is_changed).any(|it| !is_compute(&it)) {
+        errors.forbidden(&Path::new("spec"), "only cpu and memory resources are mutable");
+    }
+}

@@ -1,0 +1,59 @@
+//! What is allowed in a pod spec but probably not meant.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::PodSpec;
+
+use apimachinery::field::Path;
+
+const DEPRECATED_NODE_LABELS: [(&str, &str); 5] = [
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+];
+
+pub(crate) fn of_spec(spec: &PodSpec, path: &Path) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (old, new) in DEPRECATED_NODE_LABELS {
+        if spec.node_selector.as_ref().is_some_and(|it| it.contains_key(old)) {
+            let path = path.child("nodeSelector").key(old);
+            warnings.push(format!("{path}: deprecated since v1.14; use \"{new}\" instead"));
+        }
+    }
+    for (index, alias) in spec.host_aliases.iter().flatten().enumerate() {
+        let earlier = spec.host_aliases.iter().flatten().take(index);
+        if earlier.into_iter().any(|it| it.ip == alias.ip) {
+            let path = path.child("hostAliases").index(index).child("ip");
+            warnings.push(format!("{path}: duplicate ip \"{}\"", alias.ip));
+        }
+    }
+    for (index, container) in spec.containers.iter().enumerate() {
+        let path = path.child("containers").index(index);
+        let mut names = BTreeSet::new();
+        for (index, env) in container.env.iter().flatten().enumerate() {
+            if !names.insert(&env.name) {
+                let path = path.child("env").index(index);
+                let name = &env.name;
+                warnings.push(format!(
+                    "{path}: hides previous definition of \"{name}\", which may be unexpected"
+                ));
+            }
+        }
+        let mut ports = BTreeSet::new();
+        for (index, port) in container.ports.iter().flatten().enumerate() {
+            if !ports.insert((port.container_port, &port.protocol)) {
+                let path = path.child("ports").index(index);
+                warnings.push(format!("{path}: duplicate port definition with earlier port"));
+            }
+        }
+    }
+    if spec.termination_grace_period_seconds.is_some_and(|it| it < 0) {
+        let path = path.child("terminationGracePeriodSeconds");
+        warnings.push(format!(
+            "{path}: must be >= 0; negative values are invalid and will be treated as 1"
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,479 @@
+//! Containers of all three sorts: names, images, ports, environment, mounts, probes.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EnvFromSource, EnvVar, EnvVarSource, LifecycleHandler, PodSpec,
+    Probe, VolumeMount,
+};
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+use apimachinery::validation::{is_dns_label, is_env_var_name, is_port_name};
+
+use super::super::{as_container, is_sidecar};
+use super::{resources, volumes as volume_checks};
+use crate::check::{self, text};
+
+type Names = BTreeSet<String>;
+
+pub(super) fn check_containers(
+    spec: &PodSpec,
+    volumes: &Names,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if spec.containers.is_empty() {
+        errors.required(&path.child("containers"), "");
+    }
+    let mut names = Names::new();
+    let mut host_ports = BTreeSet::new();
+    for (index, container) in spec.containers.iter().enumerate() {
+        let path = path.child("containers").index(index);
+        check_container(container, volumes, &mut names, &path, errors);
+        check_handlers(container, &path, errors);
+        check_host_ports(container, spec, &mut host_ports, &path, errors);
+    }
+    for (index, container) in spec.init_containers.iter().flatten().enumerate() {
+        let path = path.child("initContainers").index(index);
+        check_container(container, volumes, &mut names, &path, errors);
+        if is_sidecar(container) {
+            check_handlers(container, &path, errors);
+        } else {
+            refuse_handlers(
+                container,
+                "may not be set for init containers without restartPolicy=Always",
+                &path,
+                errors,
+            );
+        }
+        check_host_ports(container, spec, &mut host_ports, &path, errors);
+    }
+    check_ephemeral(spec, volumes, &mut names, path, errors);
+}
+
+pub(crate) fn check_ephemeral(
+    spec: &PodSpec,
+    volumes: &Names,
+    names: &mut Names,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let targets: Names = spec
+        .containers
+        .iter()
+        .chain(spec.init_containers.iter().flatten())
+        .map(|it| it.name.clone())
+        .collect();
+    for (index, ephemeral) in spec.ephemeral_containers.iter().flatten().enumerate() {
+        let path = path.child("ephemeralContainers").index(index);
+        let container = as_container(ephemeral);
+        check_container(&container, volumes, names, &path, errors);
+        let detail = "cannot be set for an Ephemeral Container";
+        refuse_handlers(&container, detail, &path, errors);
+        if container.ports.as_ref().is_some_and(|it| !it.is_empty()) {
+            errors.forbidden(&path.child("ports"), detail);
+        }
+        let target = text(ephemeral.target_container_name.as_ref());
+        if !target.is_empty() && !targets.contains(target) {
+            errors.not_found(&path.child("targetContainerName"), target);
+        }
+    }
+}
+
+fn check_container(
+    container: &Container,
+    volumes: &Names,
+    names: &mut Names,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let path_name = path.child("name");
+    if container.name.is_empty() {
+        errors.required(&path_name, "");
+    } else {
+        check::format(&container.name, &is_dns_label(&container.name), &path_name, errors);
+    }
+    if !container.name.is_empty() && !names.insert(container.name.clone()) {
+        errors.duplicate(&path_name, container.name.as_str());
+    }
+    let image = text(container.image.as_ref());
+    if image.is_empty() {
+        errors.required(&path.child("image"), "");
+    } else if image != image.trim() {
+        let detail = "must not have leading or trailing whitespace";
+        errors.invalid(&path.child("image"), image, detail);
+    }
+    check::one_of(
+        text(container.termination_message_policy.as_ref()),
+        &["FallbackToLogsOnError", "File"],
+        &path.child("terminationMessagePolicy"),
+        errors,
+    );
+    check_ports(container.ports.as_deref().unwrap_or_default(), &path.child("ports"), errors);
+    for (index, env) in container.env.iter().flatten().enumerate() {
+        check_env(env, &path.child("env").index(index), errors);
+    }
+    for (index, source) in container.env_from.iter().flatten().enumerate() {
+        check_env_from(source, &path.child("envFrom").index(index), errors);
+    }
+    check_mounts(
+        container.volume_mounts.as_deref().unwrap_or_default(),
+        volumes,
+        &path.child("volumeMounts"),
+        errors,
+    );
+    check::one_of(
+        text(container.image_pull_policy.as_ref()),
+        &["Always", "IfNotPresent", "Never"],
+        &path.child("imagePullPolicy"),
+        errors,
+    );
+    if let Some(resources) = &container.resources {
+        resources::check_resources(resources, &path.child("resources"), errors);
+    }
+    check::one_of_if_set(
+        text(container.restart_policy.as_ref()),
+        &["Always", "OnFailure", "Never"],
+        &path.child("restartPolicy"),
+        errors,
+    );
+    check_security_context(container, &path.child("securityContext"), errors);
+}
+
+fn check_security_context(container: &Container, path: &Path, errors: &mut FieldErrors) {
+    let Some(context) = &container.security_context else { return };
+    check::id(context.run_as_user, &path.child("runAsUser"), errors);
+    check::id(context.run_as_group, &path.child("runAsGroup"), errors);
+    check::one_of_if_set(
+        text(context.proc_mount.as_ref()),
+        &["Default", "Unmasked"],
+        &path.child("procMount"),
+        errors,
+    );
+    if context.allow_privilege_escalation == Some(false) {
+        if context.privileged == Some(true) {
+            errors.invalid(
+                path,
+                serde_json::to_value(context).unwrap_or_default(),
+                "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
+            );
+        }
+        let added = context.capabilities.iter().flat_map(|it| it.add.iter().flatten());
+        if added.into_iter().any(|it| it == "CAP_SYS_ADMIN") {
+            errors.invalid(
+                path,
+                serde_json::to_value(context).unwrap_or_default(),
+                "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
+            );
+        }
+    }
+}
+
+fn check_ports(ports: &[ContainerPort], path: &Path, errors: &mut FieldErrors) {
+    let mut names = BTreeSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(port.name.as_ref());
+        if !name.is_empty() {
+            let messages = is_port_name(name);
+            check::format(name, &messages, &path.child("name"), errors);
+            if messages.is_empty() && !names.insert(name) {
+                errors.duplicate(&path.child("name"), name);
+            }
+        }
+        if port.container_port == 0 {
+            errors.required(&path.child("containerPort"), "");
+        } else {
+            check::port_number(port.container_port, &path.child("containerPort"), errors);
+        }
+        if let Some(host_port) = port.host_port.filter(|it| *it != 0) {
+            check::port_number(host_port, &path.child("hostPort"), errors);
+        }
+        let protocol = text(port.protocol.as_ref());
+        check::one_of(protocol, &["SCTP", "TCP", "UDP"], &path.child("protocol"), errors);
+    }
+}
+
+fn check_host_ports(
+    container: &Container,
+    spec: &PodSpec,
+    taken: &mut BTreeSet<String>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    for (index, port) in container.ports.iter().flatten().enumerate() {
+        let path = path.child("ports").index(index);
+        let host_port = port.host_port.unwrap_or(0);
+        if spec.host_network == Some(true) && host_port != port.container_port {
+            errors.invalid(
+                &path.child("containerPort"),
+                port.container_port,
+                "must match `hostPort` when `hostNetwork` is true",
+            );
+        }
+        if host_port == 0 {
+            continue;
+        }
+        let (protocol, host_ip) = (text(port.protocol.as_ref()), text(port.host_ip.as_ref()));
+        let address = format!("{protocol}/{host_ip}/{host_port}");
+        if !taken.insert(address.clone()) {
+            errors.duplicate(&path.child("hostPort"), address);
+        }
+    }
+}
+
+fn check_env(env: &EnvVar, path: &Path, errors: &mut FieldErrors) {
+    if env.name.is_empty() {
+        errors.required(&path.child("name"), "");
+    } else {
+        check::format(&env.name, &is_env_var_name(&env.name), &path.child("name"), errors);
+    }
+    if let Some(source) = &env.value_from {
+        let has_value = !text(env.value.as_ref()).is_empty();
+        check_env_source(source, has_value, &path.child("valueFrom"), errors);
+    }
+}
+
+fn check_env_source(source: &EnvVarSource, has_value: bool, path: &Path, errors: &mut FieldErrors) {
+    let mut n_sources = 0;
+    if let Some(field) = &source.field_ref {
+        n_sources += 1;
+        let path = path.child("fieldRef");
+        if field.field_path.is_empty() {
+            errors.required(&path.child("fieldPath"), "");
+        } else if !is_downward_field(&field.field_path) {
+            let detail = "error converting fieldPath: field label not supported: ".to_owned();
+            let detail = detail + &field.field_path;
+            errors.invalid(&path.child("fieldPath"), field.field_path.as_str(), &detail);
+        }
+    }
+    if let Some(resource) = &source.resource_field_ref {
+        n_sources += 1;
+        if resource.resource.is_empty() {
+            errors.required(&path.child("resourceFieldRef").child("resource"), "");
+        }
+    }
+    if let Some(key) = &source.config_map_key_ref {
+        n_sources += 1;
+        let path = path.child("configMapKeyRef");
+        check_key_ref(&key.name, &key.key, &path, errors);
+    }
+    if let Some(key) = &source.secret_key_ref {
+        n_sources += 1;
+        check_key_ref(&key.name, &key.key, &path.child("secretKeyRef"), errors);
+    }
+    n_sources += usize::from(source.file_key_ref.is_some());
+    if n_sources == 0 {
+        errors.invalid(
+            path,
+            "",
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+        );
+    } else if has_value {
+        errors.invalid(path, "", "may not be specified when `value` is not empty");
+    }
+    if n_sources > 1 {
+        errors.invalid(path, "", "may not have more than one field specified at a time");
+    }
+}
+
+/// What a container can learn about its pod by environment variables.
+fn is_downward_field(field: &str) -> bool {
+    const FIELDS: [&str; 10] = [
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+        "spec.restartPolicy",
+    ];
+    FIELDS.contains(&field)
+        || field.starts_with("metadata.labels[")
+        || field.starts_with("metadata.annotations[")
+}
+
+fn check_key_ref(name: &str, key: &str, path: &Path, errors: &mut FieldErrors) {
+    if name.is_empty() {
+        errors.required(&path.child("name"), "");
+    }
+    if key.is_empty() {
+        errors.required(&path.child("key"), "");
+    } else {
+        let messages = apimachinery::validation::is_config_key(key);
+        check::format(key, &messages, &path.child("key"), errors);
+    }
+}
+
+fn check_env_from(source: &EnvFromSource, path: &Path, errors: &mut FieldErrors) {
+    let prefix = text(source.prefix.as_ref());
+    if !prefix.is_empty() {
+        check::format(prefix, &is_env_var_name(prefix), &path.child("prefix"), errors);
+    }
+    let n_sources =
+        usize::from(source.config_map_ref.is_some()) + usize::from(source.secret_ref.is_some());
+    if source.config_map_ref.as_ref().is_some_and(|it| it.name.is_empty()) {
+        errors.required(&path.child("configMapRef").child("name"), "");
+    }
+    if source.secret_ref.as_ref().is_some_and(|it| it.name.is_empty()) {
+        errors.required(&path.child("secretRef").child("name"), "");
+    }
+    if n_sources == 0 {
+        errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`");
+    } else if n_sources > 1 {
+        errors.invalid(path, "", "may not have more than one field specified at a time");
+    }
+}
+
+fn check_mounts(mounts: &[VolumeMount], volumes: &Names, path: &Path, errors: &mut FieldErrors) {
+    let mut targets = BTreeSet::new();
+    for (index, mount) in mounts.iter().enumerate() {
+        let path = path.index(index);
+        if mount.name.is_empty() {
+            errors.required(&path.child("name"), "");
+        }
+        if !volumes.contains(&mount.name) {
+            errors.not_found(&path.child("name"), mount.name.as_str());
+        }
+        if mount.mount_path.is_empty() {
+            errors.required(&path.child("mountPath"), "");
+        }
+        if !targets.insert(&mount.mount_path) {
+            errors.invalid(&path.child("mountPath"), mount.mount_path.as_str(), "must be unique");
+        }
+        let sub_path = text(mount.sub_path.as_ref());
+        let sub_path_expr = text(mount.sub_path_expr.as_ref());
+        if !sub_path.is_empty() {
+            volume_checks::check_relative(sub_path, &path.child("subPath"), errors);
+        }
+        if !sub_path_expr.is_empty() {
+            let path = path.child("subPathExpr");
+            if !sub_path.is_empty() {
+                let detail = "subPathExpr and subPath are mutually exclusive";
+                errors.invalid(&path, sub_path_expr, detail);
+            }
+            volume_checks::check_relative(sub_path_expr, &path, errors);
+        }
+        check::one_of_if_set(
+            text(mount.mount_propagation.as_ref()),
+            &["Bidirectional", "HostToContainer", "None"],
+            &path.child("mountPropagation"),
+            errors,
+        );
+    }
+}
+
+/// Lifecycle hooks and probes, where they are allowed.
+fn check_handlers(container: &Container, path: &Path, errors: &mut FieldErrors) {
+    if let Some(lifecycle) = &container.lifecycle {
+        let path = path.child("lifecycle");
+        if let Some(handler) = &lifecycle.post_start {
+            check_hook(handler, &path.child("postStart"), errors);
+        }
+        if let Some(handler) = &lifecycle.pre_stop {
+            check_hook(handler, &path.child("preStop"), errors);
+        }
+    }
+    let probes = [
+        ("livenessProbe", &container.liveness_probe),
+        ("readinessProbe", &container.readiness_probe),
+        ("startupProbe", &container.startup_probe),
+    ];
+    for (field, probe) in probes {
+        let Some(probe) = probe else { continue };
+        let path = path.child(field);
+        check_probe(probe, &path, errors);
+        let successes = probe.success_threshold.unwrap_or(1);
+        if field != "readinessProbe" && successes != 1 {
+            errors.invalid(&path.child("successThreshold"), successes, "must be 1");
+        }
+        if field == "readinessProbe" && probe.termination_grace_period_seconds.is_some() {
+            errors.invalid(
+                &path.child("terminationGracePeriodSeconds"),
+                probe.termination_grace_period_seconds,
+                "must not be set for readinessProbes",
+            );
+        }
+    }
+}
+
+fn refuse_handlers(container: &Container, detail: &str, path: &Path, errors: &mut FieldErrors) {
+    for (field, is_set) in [
+        ("lifecycle", container.lifecycle.is_some()),
+        ("livenessProbe", container.liveness_probe.is_some()),
+        ("readinessProbe", container.readiness_probe.is_some()),
+        ("startupProbe", container.startup_probe.is_some()),
+    ] {
+        if is_set {
+            errors.forbidden(&path.child(field), detail);
+        }
+    }
+}
+
+fn check_hook(handler: &LifecycleHandler, path: &Path, errors: &mut FieldErrors) {
+    let set = [
+        ("exec", handler.exec.is_some()),
+        ("httpGet", handler.http_get.is_some()),
+        ("tcpSocket", handler.tcp_socket.is_some()),
+        ("sleep", handler.sleep.is_some()),
+    ];
+    check_one_handler(&set, path, errors);
+    if let Some(http) = &handler.http_get {
+        check::port_number_or_name(&http.port, &path.child("httpGet").child("port"), errors);
+    }
+}
+
+fn check_probe(probe: &Probe, path: &Path, errors: &mut FieldErrors) {
+    let set = [
+        ("exec", probe.exec.is_some()),
+        ("httpGet", probe.http_get.is_some()),
+        ("tcpSocket", probe.tcp_socket.is_some()),
+        ("grpc", probe.grpc.is_some()),
+    ];
+    check_one_handler(&set, path, errors);
+    for (field, number) in [
+        ("initialDelaySeconds", probe.initial_delay_seconds),
+        ("timeoutSeconds", probe.timeout_seconds),
+        ("periodSeconds", probe.period_seconds),
+        ("successThreshold", probe.success_threshold),
+        ("failureThreshold", probe.failure_threshold),
+    ] {
+        check::non_negative(number.unwrap_or(0), &path.child(field), errors);
+    }
+    if probe.exec.as_ref().is_some_and(|it| it.command.as_ref().is_none_or(Vec::is_empty)) {
+        errors.required(&path.child("exec").child("command"), "");
+    }
+    if let Some(http) = &probe.http_get {
+        let path = path.child("httpGet");
+        if text(http.path.as_ref()).is_empty() {
+            errors.required(&path.child("path"), "");
+        }
+        check::port_number_or_name(&http.port, &path.child("port"), errors);
+        let scheme = text(http.scheme.as_ref());
+        check::one_of_if_set(scheme, &["HTTP", "HTTPS"], &path.child("scheme"), errors);
+    }
+    if let Some(tcp) = &probe.tcp_socket {
+        check::port_number_or_name(&tcp.port, &path.child("tcpSocket").child("port"), errors);
+    }
+    if let Some(grpc) = &probe.grpc {
+        check::port_number(grpc.port, &path.child("grpc").child("port"), errors);
+    }
+    if let Some(seconds) = probe.termination_grace_period_seconds.filter(|it| *it <= 0) {
+        let path = path.child("terminationGracePeriodSeconds");
+        errors.invalid(&path, seconds, "must be greater than 0");
+    }
+}
+
+fn check_one_handler(set: &[(&str, bool)], path: &Path, errors: &mut FieldErrors) {
+    let mut present = set.iter().filter(|(_, is_set)| *is_set);
+    if present.next().is_none() {
+        errors.required(path, "must specify a handler type");
+    }
+    for (field, _) in present {
+        errors.forbidden(&path.child(field), "may not specify more than 1 handler type");
+    }
+}

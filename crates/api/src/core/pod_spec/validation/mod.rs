@@ -1,0 +1,271 @@
+//! What is wrong with a pod spec: every problem, with its path.
+
+mod containers;
+mod metadata;
+mod resources;
+mod scheduling;
+mod volumes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{PodDNSConfig, PodSecurityContext, PodSpec, PodTemplateSpec};
+use serde_json::Value;
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+use apimachinery::selector::Labels;
+use apimachinery::validation::{self, check_labels, is_dns_label, is_dns_subdomain};
+
+use crate::check::{self, text};
+
+pub(crate) use resources::check_quantities;
+
+/// A name field that may be absent.
+fn check_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mut FieldErrors) {
+    let name = text(name);
+    if !name.is_empty() {
+        let messages = if is_label { is_dns_label(name) } else { is_dns_subdomain(name) };
+        check::format(name, &messages, path, errors);
+    }
+}
+
+/// For pods and templates.
+pub(crate) fn check_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let volumes = volumes::check_volumes(spec, &path.child("volumes"), errors);
+    containers::check_containers(spec, &volumes, path, errors);
+    check::one_of(
+        text(spec.restart_policy.as_ref()),
+        &["Always", "OnFailure", "Never"],
+        &path.child("restartPolicy"),
+        errors,
+    );
+    check_dns(spec, path, errors);
+    if let Some(context) = &spec.security_context {
+        check_security_context(context, spec, &path.child("securityContext"), errors);
+    }
+    for (index, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {
+        if secret.name.is_empty() {
+            let path = path.child("imagePullSecrets").index(index);
+            errors.required(&path.child("name"), "");
+        }
+    }
+    check_name(
+        spec.service_account_name.as_ref(),
+        false,
+        &path.child("serviceAccountName"),
+        errors,
+    );
+    check_name(spec.node_name.as_ref(), false, &path.child("nodeName"), errors);
+    check_name(spec.priority_class_name.as_ref(), false, &path.child("priorityClassName"), errors);
+    check_name(spec.runtime_class_name.as_ref(), false, &path.child("runtimeClassName"), errors);
+    check_name(spec.hostname.as_ref(), true, &path.child("hostname"), errors);
+    check_name(spec.subdomain.as_ref(), true, &path.child("subdomain"), errors);
+    if let Some(seconds) = spec.active_deadline_seconds {
+        let path = path.child("activeDeadlineSeconds");
+        check::in_range(seconds, 1, i64::from(i32::MAX), &path, errors);
+    }
+    scheduling::check_scheduling(spec, path, errors);
+    check_preemption(spec, path, errors);
+    if let Some(resources) = &spec.resources {
+        resources::check_resources(resources, &path.child("resources"), errors);
+    }
+    if let Some(overhead) = &spec.overhead {
+        check_quantities(overhead, &path.child("overhead"), errors);
+    }
+    check_host_aliases(spec, &path.child("hostAliases"), errors);
+}
+
+fn check_preemption(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    check::one_of_if_set(
+        text(spec.preemption_policy.as_ref()),
+        &["Never", "PreemptLowerPriority"],
+        &path.child("preemptionPolicy"),
+        errors,
+    );
+    if let Some(os) = &spec.os {
+        check::one_of(&os.name, &["linux", "windows"], &path.child("os").child("name"), errors);
+    }
+    for (index, gate) in spec.readiness_gates.iter().flatten().enumerate() {
+        let path = path.child("readinessGates").index(index).child("conditionType");
+        let name = &gate.condition_type;
+        check::format(name, &validation::is_qualified_name(name), &path, errors);
+    }
+}
+
+fn check_host_aliases(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    for (index, alias) in spec.host_aliases.iter().flatten().enumerate() {
+        let path = path.index(index);
+        check::format(&alias.ip, &validation::is_ip(&alias.ip), &path.child("ip"), errors);
+        for (index, name) in alias.hostnames.iter().flatten().enumerate() {
+            let path = path.child("hostnames").index(index);
+            check::format(name, &is_dns_subdomain(name), &path, errors);
+        }
+    }
+}
+
+fn check_dns(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let policy = text(spec.dns_policy.as_ref());
+    check::one_of(
+        policy,
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+        &path.child("dnsPolicy"),
+        errors,
+    );
+    let path = path.child("dnsConfig");
+    let n_servers = spec.dns_config.iter().flat_map(|it| it.nameservers.iter().flatten()).count();
+    if policy == "None" && spec.dns_config.is_none() {
+        errors.required(&path, "must provide `dnsConfig` when `dnsPolicy` is None");
+    } else if policy == "None" && n_servers == 0 {
+        errors.required(
+            &path.child("nameservers"),
+            "must provide at least one DNS nameserver when `dnsPolicy` is None",
+        );
+    }
+    if let Some(config) = &spec.dns_config {
+        check_dns_config(config, &path, errors);
+    }
+}
+
+fn check_dns_config(config: &PodDNSConfig, path: &Path, errors: &mut FieldErrors) {
+    const SERVERS_MAX: usize = 3;
+    const SEARCHES_MAX: usize = 32;
+    const SEARCH_CHARS_MAX: usize = 2048;
+    let servers = config.nameservers.as_deref().unwrap_or_default();
+    if servers.len() > SERVERS_MAX {
+        let detail = format!("must not have more than {SERVERS_MAX} nameservers");
+        errors.invalid(&path.child("nameservers"), servers.to_vec(), &detail);
+    }
+    for (index, server) in servers.iter().enumerate() {
+        let path = path.child("nameservers").index(index);
+        check::format(server, &validation::is_ip(server), &path, errors);
+    }
+    let searches = config.searches.as_deref().unwrap_or_default();
+    let path_searches = path.child("searches");
+    if searches.len() > SEARCHES_MAX {
+        let detail = format!("must not have more than {SEARCHES_MAX} search paths");
+        errors.invalid(&path_searches, searches.to_vec(), &detail);
+    }
+    if searches.join(" ").len() > SEARCH_CHARS_MAX {
+        errors.invalid(
+            &path_searches,
+            searches.to_vec(),
+            "must not have more than 2048 characters (including spaces) in the search list",
+        );
+    }
+    for (index, search) in searches.iter().enumerate().filter(|(_, it)| *it != ".") {
+        // Underscores are common in search domains.
+        let domain = search.strip_suffix('.').unwrap_or(search).replace('_', "a");
+        check::format(search, &is_dns_subdomain(&domain), &path_searches.index(index), errors);
+    }
+    for (index, option) in config.options.iter().flatten().enumerate() {
+        if text(option.name.as_ref()).is_empty() {
+            errors.required(&path.child("options").index(index), "must not be empty");
+        }
+    }
+}
+
+fn check_security_context(
+    context: &PodSecurityContext,
+    spec: &PodSpec,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    check::id(context.run_as_user, &path.child("runAsUser"), errors);
+    check::id(context.run_as_group, &path.child("runAsGroup"), errors);
+    check::id(context.fs_group, &path.child("fsGroup"), errors);
+    for (index, group) in context.supplemental_groups.iter().flatten().enumerate() {
+        check::id(Some(*group), &path.child("supplementalGroups").index(index), errors);
+    }
+    check::one_of_if_set(
+        text(context.fs_group_change_policy.as_ref()),
+        &["Always", "OnRootMismatch"],
+        &path.child("fsGroupChangePolicy"),
+        errors,
+    );
+    let is_on_host_network = spec.host_network == Some(true);
+    let is_on_host_ipc = spec.host_ipc == Some(true);
+    let mut seen = BTreeSet::new();
+    for (index, sysctl) in context.sysctls.iter().flatten().enumerate() {
+        let path = path.child("sysctls").index(index).child("name");
+        let name = sysctl.name.replace('/', ".");
+        if name.is_empty() {
+            errors.required(&path, "");
+        } else if !is_sysctl_name(&name) {
+            errors.invalid(
+                &path,
+                sysctl.name.as_str(),
+                "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+            );
+        } else if !seen.insert(name.clone()) {
+            errors.duplicate(&path, sysctl.name.as_str());
+        }
+        if is_on_host_network && name.starts_with("net.") {
+            errors.invalid(
+                &path,
+                sysctl.name.as_str(),
+                "may not be specified when 'hostNetwork' is true",
+            );
+        }
+        let is_ipc = name.starts_with("kernel.shm")
+            || name.starts_with("kernel.msg")
+            || name.starts_with("fs.mqueue.")
+            || name == "kernel.sem";
+        if is_on_host_ipc && is_ipc {
+            errors.invalid(
+                &path,
+                sysctl.name.as_str(),
+                "may not be specified when 'hostIPC' is true",
+            );
+        }
+    }
+}
+
+fn is_sysctl_name(name: &str) -> bool {
+    let is_alphanumeric = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit();
+    name.len() <= 253
+        && name.split('.').all(|segment| {
+            let bytes = segment.as_bytes();
+            bytes.first().is_some_and(|it| is_alphanumeric(*it))
+                && bytes.last().is_some_and(|it| is_alphanumeric(*it))
+                && bytes.iter().all(|it| is_alphanumeric(*it) || b"-_".contains(it))
+        })
+}
+
+/// The template of a controller that keeps `replicas` pods with `selector` running.
+pub(crate) fn check_replicated_template(
+    template: &PodTemplateSpec,
+    selector: &Labels,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let empty = BTreeMap::new();
+    let labels = template.metadata.as_ref().and_then(|it| it.labels.as_ref()).unwrap_or(&empty);
+    let path_labels = path.child("metadata").child("labels");
+    if !selector.is_everything() && !selector.matches(labels) {
+        let labels: Value =
+            labels.iter().map(|(key, it)| (key.clone(), Value::from(it.as_str()))).collect();
+        errors.invalid(&path_labels, labels, "`selector` does not match template `labels`");
+    }
+    check_labels(labels, &path_labels, errors);
+    metadata::check_annotations(template, &path.child("metadata").child("annotations"), errors);
+    let path = path.child("spec");
+    let absent = PodSpec::default();
+    let spec = template.spec.as_ref().unwrap_or(&absent);
+    check_spec(spec, &path, errors);
+    if spec.ephemeral_containers.as_ref().is_some_and(|it| !it.is_empty()) {
+        errors.forbidden(
+            &path.child("ephemeralContainers"),
+            "ephemeral containers not allowed in pod template",
+        );
+    }
+    let policy = text(spec.restart_policy.as_ref());
+    if policy != "Always" {
+        errors.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
+    }
+    if spec.active_deadline_seconds.is_some() {
+        errors.forbidden(
+            &path.child("activeDeadlineSeconds"),
+            "activeDeadlineSeconds in ReplicaSet is not Supported",
+        );
+    }
+}

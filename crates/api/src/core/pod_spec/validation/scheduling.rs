@@ -1,0 +1,250 @@
+//! Where a pod may run: tolerations, affinity, topology spread, gates.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, PodSpec,
+    Toleration, TopologySpreadConstraint, WeightedPodAffinityTerm,
+};
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+use apimachinery::validation::{
+    check_label_selector, check_labels, is_dns_label, is_label_value, is_qualified_name,
+};
+
+use crate::check::{self, text};
+
+pub(super) fn check_scheduling(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    if let Some(selector) = &spec.node_selector {
+        check_labels(selector, &path.child("nodeSelector"), errors);
+    }
+    check_tolerations(
+        spec.tolerations.as_deref().unwrap_or_default(),
+        &path.child("tolerations"),
+        errors,
+    );
+    if let Some(affinity) = &spec.affinity {
+        check_affinity(affinity, &path.child("affinity"), errors);
+    }
+    check_spread(
+        spec.topology_spread_constraints.as_deref().unwrap_or_default(),
+        &path.child("topologySpreadConstraints"),
+        errors,
+    );
+    let mut gates = BTreeSet::new();
+    for (index, gate) in spec.scheduling_gates.iter().flatten().enumerate() {
+        let path = path.child("schedulingGates").index(index);
+        check::format(&gate.name, &is_qualified_name(&gate.name), &path, errors);
+        if !gates.insert(&gate.name) {
+            errors.duplicate(&path, gate.name.as_str());
+        }
+    }
+}
+
+pub(crate) fn check_tolerations(tolerations: &[Toleration], path: &Path, errors: &mut FieldErrors) {
+    const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    for (index, toleration) in tolerations.iter().enumerate() {
+        let path = path.index(index);
+        let path_operator = path.child("operator");
+        let key = text(toleration.key.as_ref());
+        let operator = text(toleration.operator.as_ref());
+        let value = text(toleration.value.as_ref());
+        let effect = text(toleration.effect.as_ref());
+        if !key.is_empty() {
+            check::format(key, &is_qualified_name(key), &path.child("key"), errors);
+        } else if operator != "Exists" {
+            errors.invalid(
+                &path_operator,
+                operator,
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+            );
+        }
+        if toleration.toleration_seconds.is_some() && effect != "NoExecute" {
+            errors.invalid(
+                &path.child("effect"),
+                effect,
+                "effect must be 'NoExecute' when `tolerationSeconds` is set",
+            );
+        }
+        match operator {
+            "" | "Equal" => {
+                if let Some(message) = is_label_value(value).first() {
+                    errors.invalid(&path_operator, value, message);
+                }
+            }
+            "Exists" if !value.is_empty() => errors.invalid(
+                &path_operator,
+                value,
+                "value must be empty when `operator` is 'Exists'",
+            ),
+            "Exists" => {}
+            _ => errors.not_supported(&path_operator, operator, &["Equal", "Exists"]),
+        }
+        check::one_of_if_set(effect, &EFFECTS, &path.child("effect"), errors);
+    }
+}
+
+fn check_affinity(affinity: &Affinity, path: &Path, errors: &mut FieldErrors) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+    if let Some(it) = &affinity.node_affinity {
+        check_node_affinity(it, &path.child("nodeAffinity"), errors);
+    }
+    if let Some(it) = &affinity.pod_affinity {
+        let path = path.child("podAffinity");
+        let required = it.required_during_scheduling_ignored_during_execution.as_deref();
+        let preferred = it.preferred_during_scheduling_ignored_during_execution.as_deref();
+        check_pod_terms(required.unwrap_or_default(), &path.child(REQUIRED), errors);
+        check_weighted_terms(preferred.unwrap_or_default(), &path.child(PREFERRED), errors);
+    }
+    if let Some(it) = &affinity.pod_anti_affinity {
+        let path = path.child("podAntiAffinity");
+        let required = it.required_during_scheduling_ignored_during_execution.as_deref();
+        let preferred = it.preferred_during_scheduling_ignored_during_execution.as_deref();
+        check_pod_terms(required.unwrap_or_default(), &path.child(REQUIRED), errors);
+        check_weighted_terms(preferred.unwrap_or_default(), &path.child(PREFERRED), errors);
+    }
+}
+
+fn check_weight(weight: i32, path: &Path, errors: &mut FieldErrors) {
+    if !(1..=100).contains(&weight) {
+        errors.invalid(&path.child("weight"), weight, "must be in the range 1-100");
+    }
+}
+
+fn check_node_affinity(affinity: &NodeAffinity, path: &Path, errors: &mut FieldErrors) {
+    if let Some(selector) = &affinity.required_during_scheduling_ignored_during_execution {
+        let path =
+            path.child("requiredDuringSchedulingIgnoredDuringExecution").child("nodeSelectorTerms");
+        if selector.node_selector_terms.is_empty() {
+            errors.required(&path, "must have at least one node selector term");
+        }
+        for (index, term) in selector.node_selector_terms.iter().enumerate() {
+            check_node_term(term, &path.index(index), errors);
+        }
+    }
+    let preferred = affinity.preferred_during_scheduling_ignored_during_execution.iter().flatten();
+    for (index, term) in preferred.enumerate() {
+        let path = path.child("preferredDuringSchedulingIgnoredDuringExecution").index(index);
+        check_weight(term.weight, &path, errors);
+        check_node_term(&term.preference, &path.child("preference"), errors);
+    }
+}
+
+fn check_node_term(term: &NodeSelectorTerm, path: &Path, errors: &mut FieldErrors) {
+    for (index, requirement) in term.match_expressions.iter().flatten().enumerate() {
+        let path = path.child("matchExpressions").index(index);
+        check_requirement(requirement, &path, errors);
+        let key = &requirement.key;
+        check::format(key, &is_qualified_name(key), &path.child("key"), errors);
+    }
+    for (index, requirement) in term.match_fields.iter().flatten().enumerate() {
+        let path = path.child("matchFields").index(index);
+        if !["In", "NotIn"].contains(&requirement.operator.as_str()) {
+            let operator = requirement.operator.as_str();
+            errors.invalid(&path.child("operator"), operator, "not a valid selector operator");
+        } else if requirement.values.as_ref().map_or(0, Vec::len) != 1 {
+            errors.required(
+                &path.child("values"),
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+            );
+        }
+        if requirement.key != "metadata.name" {
+            let key = requirement.key.as_str();
+            errors.invalid(&path.child("key"), key, "not a valid field selector key");
+        }
+    }
+}
+
+fn check_requirement(it: &NodeSelectorRequirement, path: &Path, errors: &mut FieldErrors) {
+    let n_values = it.values.as_ref().map_or(0, Vec::len);
+    let path_values = path.child("values");
+    match it.operator.as_str() {
+        "In" | "NotIn" if n_values == 0 => {
+            errors.required(&path_values, "must be specified when `operator` is 'In' or 'NotIn'")
+        }
+        "Exists" | "DoesNotExist" if n_values > 0 => errors.forbidden(
+            &path_values,
+            "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ),
+        "Gt" | "Lt" if n_values != 1 => errors.required(
+            &path_values,
+            "must be specified single value when `operator` is 'Lt' or 'Gt'",
+        ),
+        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+        other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
+    }
+}
+
+fn check_pod_terms(terms: &[PodAffinityTerm], path: &Path, errors: &mut FieldErrors) {
+    for (index, term) in terms.iter().enumerate() {
+        check_pod_term(term, &path.index(index), errors);
+    }
+}
+
+fn check_weighted_terms(terms: &[WeightedPodAffinityTerm], path: &Path, errors: &mut FieldErrors) {
+    for (index, term) in terms.iter().enumerate() {
+        let path = path.index(index);
+        check_weight(term.weight, &path, errors);
+        check_pod_term(&term.pod_affinity_term, &path.child("podAffinityTerm"), errors);
+    }
+}
+
+fn check_pod_term(term: &PodAffinityTerm, path: &Path, errors: &mut FieldErrors) {
+    if let Some(selector) = &term.label_selector {
+        check_label_selector(selector, &path.child("labelSelector"), errors);
+    }
+    if let Some(selector) = &term.namespace_selector {
+        check_label_selector(selector, &path.child("namespaceSelector"), errors);
+    }
+    for (index, namespace) in term.namespaces.iter().flatten().enumerate() {
+        let path = path.child("namespaces").index(index);
+        check::format(namespace, &is_dns_label(namespace), &path, errors);
+    }
+    check_topology_key(&term.topology_key, path, errors);
+}
+
+fn check_topology_key(key: &str, path: &Path, errors: &mut FieldErrors) {
+    let path = path.child("topologyKey");
+    if key.is_empty() {
+        errors.required(&path, "can not be empty");
+    } else {
+        check::format(key, &is_qualified_name(key), &path, errors);
+    }
+}
+
+fn check_spread(constraints: &[TopologySpreadConstraint], path: &Path, errors: &mut FieldErrors) {
+    let mut seen = BTreeSet::new();
+    for (index, it) in constraints.iter().enumerate() {
+        let path = path.index(index);
+        if it.max_skew <= 0 {
+            errors.invalid(&path.child("maxSkew"), it.max_skew, "must be greater than zero");
+        }
+        check_topology_key(&it.topology_key, &path, errors);
+        if !["DoNotSchedule", "ScheduleAnyway"].contains(&it.when_unsatisfiable.as_str()) {
+            errors.not_supported(
+                &path.child("whenUnsatisfiable"),
+                it.when_unsatisfiable.as_str(),
+                &["DoNotSchedule", "ScheduleAnyway"],
+            );
+        }
+        if !seen.insert((&it.topology_key, &it.when_unsatisfiable)) {
+            let pair = format!("{{{}, {}}}", it.topology_key, it.when_unsatisfiable);
+            errors.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), pair);
+        }
+        if let Some(domains) = it.min_domains {
+            let path = path.child("minDomains");
+            if domains <= 0 {
+                errors.invalid(&path, domains, "must be greater than zero");
+            }
+            if it.when_unsatisfiable == "ScheduleAnyway" {
+                let detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway";
+                errors.invalid(&path, domains, detail);
+            }
+        }
+        if let Some(selector) = &it.label_selector {
+            check_label_selector(selector, &path.child("labelSelector"), errors);
+        }
+    }
+}
