@@ -1,47 +1,16 @@
 //! May they: RBAC and the Node authorizer, over compiled rules in memory.
+//!
+//! `Authorizer` asks in upstream's order (system:masters, Node, RBAC); the first to allow wins, nobody denies.
 
-use apimachinery::User;
+mod attributes;
+mod authorizer;
+pub mod bootstrap;
+pub mod escalation;
+pub mod node;
+pub mod rbac;
+pub mod rule;
 
-/// What is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
-    pub verb: String,
-    /// Resource requests have these; `""` is the core group.
-    pub group: String,
-    pub version: String,
-    pub resource: String,
-    pub subresource: String,
-    pub namespace: String,
-    pub name: String,
-    /// Non-resource requests have only this.
-    pub path: String,
-    pub is_resource: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    Allow {
-        reason: String,
-    },
-    /// Nobody allowed it.
-    NoOpinion {
-        reason: String,
-    },
-}
-
-/// Proof that authorization happened; only this crate makes one.
-#[derive(Clone, Debug)]
-pub struct Authorized {
-    user: User,
-    attributes: Attributes,
-}
-
-impl Authorized {
-    pub fn user(&self) -> &User {
-        &self.user
-    }
-
-    pub fn attributes(&self) -> &Attributes {
-        &self.attributes
-    }
-}
+pub use attributes::Attributes;
+pub use authorizer::{Authorized, Authorizer, Decision, Forbidden};
+pub use node::NodeAuthorizer;
+pub use rbac::{Rbac, Rules};
