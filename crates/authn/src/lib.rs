@@ -1,6 +1,23 @@
 //! Who is asking: client certificates, service-account tokens, in-process components, anonymous.
+//!
+//! Also makes what proves identity: the certificate authority, certificates, and service-account tokens.
+
+mod authenticator;
+mod impersonation;
+pub mod pki;
+pub mod tokens;
+
+#[cfg(test)]
+mod tests;
 
 use apimachinery::User;
+
+pub use authenticator::{Authenticator, Parts, Unauthorized};
+pub use impersonation::{Check, Impersonation, Target};
+
+pub const GROUP_AUTHENTICATED: &str = "system:authenticated";
+pub const GROUP_UNAUTHENTICATED: &str = "system:unauthenticated";
+pub const USER_ANONYMOUS: &str = "system:anonymous";
 
 /// What a request brought along to prove who it is from.
 #[derive(Clone, Debug)]

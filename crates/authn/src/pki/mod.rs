@@ -1,0 +1,62 @@
+//! The cluster's certificate authority, certificates, and keys, all as PEM in memory. Files are the app's business.
+
+mod authority;
+mod service_account_key;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use x509_parser::pem::parse_x509_pem;
+
+pub use authority::Authority;
+pub use service_account_key::ServiceAccountKey;
+pub use tls::{client_config, server_config};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the key cannot be read or made: {0}")]
+    Key(String),
+    #[error("the certificate cannot be read: {0}")]
+    Certificate(String),
+    #[error("signing: {0}")]
+    Sign(String),
+    #[error("a client certificate carries at most one organization; {0} were asked for")]
+    Organizations(usize),
+    #[error("{0:?} cannot be a name in a certificate")]
+    Name(String),
+    #[error("the TLS configuration: {0}")]
+    Tls(String),
+}
+
+/// A certificate with its private key.
+#[derive(Clone)]
+pub struct Identity {
+    pub certificate_pem: String,
+    pub private_key_pem: String,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Keys stay out of logs.
+        f.debug_struct("Identity")
+            .field("certificate_pem", &self.certificate_pem)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    pub fn not_after(&self) -> Result<Timestamp, Error> {
+        not_after(&self.certificate_pem)
+    }
+}
+
+/// The end of the validity of the first certificate in `pem`: renew before it.
+pub fn not_after(pem: &str) -> Result<Timestamp, Error> {
+    let unreadable = |err: String| Error::Certificate(err);
+    let (_, pem) = parse_x509_pem(pem.as_bytes()).map_err(|err| unreadable(err.to_string()))?;
+    let certificate = pem.parse_x509().map_err(|err| unreadable(err.to_string()))?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp())
+        .map_err(|err| unreadable(err.to_string()))
+}
