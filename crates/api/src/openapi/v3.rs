@@ -99,15 +99,11 @@ fn path_item(path: &str, operations: &[Operation]) -> Value {
     let mut parameters: Vec<Value> = ["name", "namespace"]
         .into_iter()
         .filter(|it| path.contains(&format!("{{{it}}}")))
-        .map(|it| json!({ "name": it, "in": "path", "required": true, "schema": text(it) }))
+        .map(|it| json!({ "name": it, "in": "path", "required": true, "schema": { "type": "string" } }))
         .collect();
     parameters.push(parameter(&("pretty", "string", "Indent the answer.")));
     item.insert("parameters".to_owned(), Value::Array(parameters));
     Value::Object(item)
-}
-
-fn text(_name: &str) -> Value {
-    json!({ "type": "string", "uniqueItems": true })
 }
 
 fn parameter((name, kind, description): &Parameter) -> Value {

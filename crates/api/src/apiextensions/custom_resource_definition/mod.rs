@@ -1,10 +1,21 @@
 //! CustomResourceDefinition.
 
+pub mod naming;
+#[cfg(test)]
+mod tests;
+mod validation;
+
 use apimachinery::{FieldErrors, Scope};
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::{Facts, Part, Resource, Subresource};
 
-pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, CustomResourceDefinitionCondition,
+    CustomResourceDefinitionNames, CustomResourceDefinitionStatus, CustomResourceDefinitionVersion,
+};
+
+/// Kept on a CustomResourceDefinition until its objects are gone.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl Resource for CustomResourceDefinition {
     const FACTS: Facts = Facts {
@@ -30,5 +41,84 @@ impl Resource for CustomResourceDefinition {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn apply_defaults(&mut self) {
+        let names = &mut self.spec.names;
+        if names.singular.as_deref().unwrap_or_default().is_empty() {
+            names.singular = Some(names.kind.to_lowercase());
+        }
+        if names.list_kind.as_deref().unwrap_or_default().is_empty() && !names.kind.is_empty() {
+            names.list_kind = Some(format!("{}List", names.kind));
+        }
+        let conversion = self.spec.conversion.get_or_insert_default();
+        if conversion.strategy.is_empty() {
+            "None".clone_into(&mut conversion.strategy);
+        }
+        let service = conversion
+            .webhook
+            .as_mut()
+            .and_then(|it| it.client_config.as_mut())
+            .and_then(|it| it.service.as_mut());
+        if let Some(service) = service {
+            service.port.get_or_insert(443);
+        }
+    }
+
+    fn prepare_create(&mut self) {
+        self.status = Some(CustomResourceDefinitionStatus {
+            accepted_names: Some(CustomResourceDefinitionNames::default()),
+            conditions: Some(Vec::new()),
+            ..CustomResourceDefinitionStatus::default()
+        });
+        add_stored_versions(self);
+    }
+
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        if part == Part::Main {
+            self.status.clone_from(&stored.status);
+            add_stored_versions(self);
+            return;
+        }
+        self.spec = stored.spec.clone();
+        let (meta, kept) = (&mut self.metadata, &stored.metadata);
+        meta.labels.clone_from(&kept.labels);
+        meta.annotations.clone_from(&kept.annotations);
+        meta.finalizers.clone_from(&kept.finalizers);
+        meta.owner_references.clone_from(&kept.owner_references);
+    }
+
+    fn is_new_generation(&self, stored: &Self) -> bool {
+        self.spec != stored.spec
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        validation::check(self, errors);
+    }
+
+    fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
+        validation::check_update(self, stored, errors);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        validation::warnings(self)
+    }
+}
+
+/// Objects may be on disk in every version that ever was the storage version.
+fn add_stored_versions(crd: &mut CustomResourceDefinition) {
+    let stored = crd.status.get_or_insert_default().stored_versions.get_or_insert_default();
+    for version in crd.spec.versions.iter().filter(|it| it.storage) {
+        if !stored.contains(&version.name) {
+            stored.push(version.name.clone());
+        }
+    }
+}
+
+/// Whether objects of this kind are served.
+pub fn is_established(crd: &CustomResourceDefinition) -> bool {
+    has_condition(crd, "Established")
+}
+
+fn has_condition(crd: &CustomResourceDefinition, kind: &str) -> bool {
+    let conditions = crd.status.as_ref().and_then(|it| it.conditions.as_ref());
+    conditions.into_iter().flatten().any(|it| it.type_ == kind && it.status == "True")
 }

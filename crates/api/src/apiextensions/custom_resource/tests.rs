@@ -1,0 +1,227 @@
+//! The fruit: a small custom resource through every step of a request.
+
+use serde_json::json;
+
+use super::*;
+use crate::kind::Resource;
+
+pub(crate) fn fruit_definition() -> CustomResourceDefinition {
+    let mut crd = CustomResourceDefinition::decode(
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": { "name": "fruits.example.org" },
+            "spec": {
+                "group": "example.org",
+                "scope": "Namespaced",
+                "names": { "plural": "fruits", "kind": "Fruit", "shortNames": ["fr"] },
+                "versions": [
+                    fruit_version("v1", true),
+                    fruit_version("v1beta1", false),
+                ],
+            },
+        })
+        .to_string()
+        .as_bytes(),
+    )
+    .unwrap();
+    crd.apply_defaults();
+    crd.prepare_create();
+    crd
+}
+
+fn fruit_version(name: &str, is_stored: bool) -> Value {
+    json!({
+        "name": name,
+        "served": true,
+        "storage": is_stored,
+        "schema": { "openAPIV3Schema": {
+            "type": "object",
+            "properties": {
+                "spec": { "type": "object", "properties": {
+                    "comment": { "type": "string" },
+                    "sweet": { "type": "boolean", "default": true },
+                    "weight": { "type": "integer" },
+                    "replicas": { "type": "integer" },
+                } },
+                "status": { "type": "object", "properties": {
+                    "eaten": { "type": "integer" },
+                } },
+            },
+        } },
+        "subresources": {
+            "status": {},
+            "scale": { "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.eaten" },
+        },
+        "selectableFields": [{ "jsonPath": ".spec.comment" }],
+        "additionalPrinterColumns": [
+            { "name": "Sweet", "type": "boolean", "jsonPath": ".spec.sweet" },
+            { "name": "Weight", "type": "integer", "jsonPath": ".spec.weight" },
+            { "name": "Comment", "type": "string", "jsonPath": ".spec.comment" },
+        ],
+    })
+}
+
+fn fruits() -> CustomKind {
+    let crd = fruit_definition();
+    CustomKind::new(&crd, &crd.spec.versions[0])
+}
+
+fn apple(spec: Value) -> Value {
+    json!({
+        "apiVersion": "example.org/v1",
+        "kind": "Fruit",
+        "metadata": { "name": "apple", "namespace": "default" },
+        "spec": spec,
+    })
+}
+
+fn decode(kind: &CustomKind, object: &Value) -> Box<dyn ApiObject> {
+    kind.decode(object.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn kinds_exist_once_the_definition_is_established() {
+    use crate::apiextensions::custom_resource_definition::naming::{TakenNames, status_with_names};
+    let mut crd = fruit_definition();
+    assert!(CustomKind::of(&crd).is_empty());
+    crd.status = Some(status_with_names(&crd, &TakenNames::default(), Timestamp::UNIX_EPOCH));
+    let versions: Vec<String> =
+        CustomKind::of(&crd).iter().map(|it| it.names().version.clone()).collect();
+    assert_eq!(versions, ["v1", "v1beta1"]);
+}
+
+#[test]
+fn decoding_prunes_and_defaults_fill_in() {
+    let kind = fruits();
+    let mut object = decode(&kind, &apple(json!({ "weight": 3, "color": "red" })));
+    assert_eq!(object.to_value()["spec"], json!({ "weight": 3 }));
+    kind.apply_defaults(object.as_mut());
+    assert_eq!(object.to_value()["spec"], json!({ "weight": 3, "sweet": true }));
+}
+
+#[test]
+fn a_wrong_type_is_refused_with_its_path() {
+    let kind = fruits();
+    let check = |object: Value, expected: &str| {
+        let mut errors = FieldErrors::new();
+        kind.validate(decode(&kind, &object).as_ref(), &mut errors);
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.join("\n"), expected);
+    };
+    check(apple(json!({ "weight": 3, "comment": "crisp" })), "");
+    check(
+        apple(json!({ "weight": "heavy" })),
+        r#"spec.weight: Invalid value: "string": spec.weight in body must be of type integer: "string""#,
+    );
+    let mut pear = apple(json!({}));
+    pear["kind"] = json!("Pear");
+    check(pear, r#"kind: Invalid value: "Pear": must be Fruit"#);
+}
+
+#[test]
+fn columns_show_what_the_paths_find() {
+    let kind = fruits();
+    let names: Vec<String> = kind.columns().iter().map(|it| it.name.to_string()).collect();
+    assert_eq!(names, ["Name", "Sweet", "Weight", "Comment"]);
+    let object = decode(&kind, &apple(json!({ "weight": 3, "sweet": false })));
+    let row = kind.row(object.as_ref(), Timestamp::UNIX_EPOCH);
+    assert_eq!(row, [json!("apple"), json!(false), json!(3), json!(null)]);
+}
+
+#[test]
+fn without_columns_the_age_is_shown() {
+    let mut crd = fruit_definition();
+    crd.spec.versions[0].additional_printer_columns = None;
+    let kind = CustomKind::new(&crd, &crd.spec.versions[0]);
+    let mut object = apple(json!({}));
+    object["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:00Z");
+    let now = Timestamp::from_second(42).unwrap();
+    let row = kind.row(decode(&kind, &object).as_ref(), now);
+    assert_eq!(row, [json!("apple"), json!("42s")]);
+}
+
+#[test]
+fn status_and_spec_change_through_their_own_doors() {
+    let kind = fruits();
+    let mut stored = apple(json!({ "weight": 3 }));
+    stored["status"] = json!({ "eaten": 1 });
+    let stored = decode(&kind, &stored);
+    let mut wanted = apple(json!({ "weight": 4 }));
+    wanted["status"] = json!({ "eaten": 2 });
+
+    let mut main = decode(&kind, &wanted);
+    kind.prepare_update(main.as_mut(), stored.as_ref(), Part::Main);
+    assert_eq!(main.to_value()["status"], json!({ "eaten": 1 }));
+    assert!(kind.is_new_generation(main.as_ref(), stored.as_ref()));
+
+    let mut status = decode(&kind, &wanted);
+    kind.prepare_update(status.as_mut(), stored.as_ref(), Part::Status);
+    assert_eq!(status.to_value()["spec"], json!({ "weight": 3 }));
+    assert_eq!(status.to_value()["status"], json!({ "eaten": 2 }));
+    assert!(!kind.is_new_generation(status.as_ref(), stored.as_ref()));
+
+    kind.prepare_create(main.as_mut());
+    assert!(main.to_value().get("status").is_none());
+}
+
+#[test]
+fn scale_reads_and_writes_the_paths() {
+    let kind = fruits();
+    let mut object = apple(json!({ "replicas": 3 }));
+    object["status"] = json!({ "eaten": 2 });
+    let mut object = decode(&kind, &object);
+    let scale = kind.scale(object.as_ref()).unwrap();
+    assert_eq!((scale.spec_replicas, scale.status_replicas), (3, 2));
+    kind.set_replicas(object.as_mut(), 5);
+    assert_eq!(object.to_value()["spec"]["replicas"], 5);
+}
+
+#[test]
+fn selectable_fields_have_the_path_as_their_name() {
+    let kind = fruits();
+    let object = decode(&kind, &apple(json!({ "comment": "crisp" })));
+    assert_eq!(kind.fields(object.as_ref()), [("spec.comment".into(), "crisp".to_owned())]);
+    assert_eq!(kind.field_names(), [("spec.comment".into(), "spec.comment".into())]);
+}
+
+#[test]
+fn another_version_is_read_by_rewriting_it() {
+    let crd = fruit_definition();
+    let beta = CustomKind::new(&crd, &crd.spec.versions[1]);
+    assert_eq!(decode(&beta, &apple(json!({}))).to_value()["apiVersion"], "example.org/v1beta1");
+    assert_eq!(beta.storage_version(), "v1");
+    assert_eq!(beta.storage_version_hash(), fruits().storage_version_hash());
+    assert_eq!(beta.storage_version_hash().len(), 12);
+}
+
+#[test]
+fn the_schema_knows_metadata() {
+    let kind = fruits();
+    assert_eq!(kind.registry_prefix(), "example.org/fruits");
+    let schema = kind.schema();
+    assert!(schema.properties["metadata"].resolve().properties.contains_key("labels"));
+    let report = schema.check_fields(apple(json!({ "color": "red" })).to_string().as_bytes());
+    assert_eq!(report.problems, [r#"unknown field "spec.color""#]);
+}
+
+#[test]
+fn documents_show_the_kind() {
+    let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(fruits())];
+    let group_version = kinds[0].names().gvk().group_version();
+    let parse = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap();
+    let open_api = parse(crate::openapi::v3_document(&group_version, &kinds));
+    let fruit = &open_api["components"]["schemas"]["org.example.v1.Fruit"];
+    assert_eq!(fruit["x-kubernetes-group-version-kind"][0]["kind"], "Fruit");
+    assert_eq!(fruit["properties"]["spec"]["properties"]["weight"]["type"], "integer");
+    let metadata = &fruit["properties"]["metadata"]["allOf"][0]["$ref"];
+    assert_eq!(*metadata, format!("#/components/schemas/{OBJECT_META}"));
+    assert!(open_api["components"]["schemas"].get(OBJECT_META).is_some());
+    let paths = open_api["paths"].as_object().unwrap();
+    assert!(paths.contains_key("/apis/example.org/v1/namespaces/{namespace}/fruits/{name}/status"));
+
+    let list = parse(crate::discovery_documents::aggregated_groups(&kinds));
+    let resource = &list["items"][0]["versions"][0]["resources"][0];
+    assert_eq!(resource["shortNames"], json!(["fr"]));
+    assert_eq!(resource["subresources"][1]["responseKind"]["kind"], "Fruit");
+}

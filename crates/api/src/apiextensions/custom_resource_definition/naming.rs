@@ -1,0 +1,151 @@
+//! Which names of a CustomResourceDefinition it gets: those that no other definition of its group has. Pure; the
+//! controller of the API server calls it and writes the status.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{
+    CustomResourceDefinition, CustomResourceDefinitionCondition, CustomResourceDefinitionNames,
+    CustomResourceDefinitionStatus, is_established,
+};
+
+/// The names that other definitions of one group hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakenNames {
+    /// Plurals, singulars and short names: they share one space.
+    resources: BTreeSet<String>,
+    /// Kinds and list kinds.
+    kinds: BTreeSet<String>,
+}
+
+impl TakenNames {
+    /// The accepted names of all in `others` that share the group of `crd` and are not `crd` itself.
+    pub fn beside<'a>(
+        crd: &CustomResourceDefinition,
+        others: impl IntoIterator<Item = &'a CustomResourceDefinition>,
+    ) -> Self {
+        let mut taken = Self::default();
+        let accepted = others
+            .into_iter()
+            .filter(|it| it.spec.group == crd.spec.group && it.metadata.name != crd.metadata.name)
+            .filter_map(|it| it.status.as_ref()?.accepted_names.as_ref());
+        for names in accepted {
+            let singular = names.singular.iter();
+            let short = names.short_names.iter().flatten();
+            taken
+                .resources
+                .extend([&names.plural].into_iter().chain(singular).chain(short).cloned());
+            taken.kinds.extend([&names.kind].into_iter().chain(&names.list_kind).cloned());
+        }
+        // A definition that has nothing accepted yet holds empty names.
+        taken.resources.remove("");
+        taken.kinds.remove("");
+        taken
+    }
+}
+
+/// The status that `crd` should have, given the names taken by others.
+pub fn status_with_names(
+    crd: &CustomResourceDefinition,
+    taken: &TakenNames,
+    now: Timestamp,
+) -> CustomResourceDefinitionStatus {
+    let mut status = crd.status.clone().unwrap_or_default();
+    let accepted = status.accepted_names.take().unwrap_or_default();
+    let (names, conflicts) = accept(&crd.spec.names, accepted, taken);
+    status.accepted_names = Some(names);
+
+    let condition = |kind: &str, is_true: bool, reason: &str, message: &str| {
+        CustomResourceDefinitionCondition {
+            type_: kind.to_owned(),
+            status: if is_true { "True" } else { "False" }.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            last_transition_time: Some(Time(now)),
+            observed_generation: None,
+        }
+    };
+    let conditions = status.conditions.get_or_insert_default();
+    match conflicts.last() {
+        None => {
+            set(conditions, condition("NamesAccepted", true, "NoConflicts", "no conflicts found"))
+        }
+        Some((reason, _)) => {
+            let messages: Vec<&str> = conflicts.iter().map(|(_, it)| it.as_str()).collect();
+            set(conditions, condition("NamesAccepted", false, reason, &messages.join(", ")));
+        }
+    }
+    // Once established, always: objects may exist.
+    if !is_established(crd) {
+        let established = if conflicts.is_empty() {
+            let message = "the initial names have been accepted";
+            condition("Established", true, "InitialNamesAccepted", message)
+        } else {
+            condition("Established", false, "NotAccepted", "not all names are accepted")
+        };
+        set(conditions, established);
+    }
+    status
+}
+
+/// The names that hold from now on, with (reason, message) of each that is refused.
+fn accept(
+    wanted: &CustomResourceDefinitionNames,
+    accepted: CustomResourceDefinitionNames,
+    taken: &TakenNames,
+) -> (CustomResourceDefinitionNames, Vec<(&'static str, String)>) {
+    let mut conflicts = Vec::new();
+    let mut check = |name: &str, held: &str, used: &BTreeSet<String>, reason: &'static str| {
+        let is_free = name == held || !used.contains(name);
+        if !is_free {
+            conflicts.push((reason, format!("{name:?} is already in use")));
+        }
+        is_free
+    };
+    let text = |it: &Option<String>| it.clone().unwrap_or_default();
+    let mut names = accepted;
+    if check(&wanted.plural, &names.plural, &taken.resources, "PluralConflict") {
+        names.plural.clone_from(&wanted.plural);
+    }
+    if check(&text(&wanted.singular), &text(&names.singular), &taken.resources, "SingularConflict")
+    {
+        names.singular.clone_from(&wanted.singular);
+    }
+    let held: BTreeSet<String> = names.short_names.iter().flatten().cloned().collect();
+    // Every short name is looked at, so that all conflicts are reported.
+    let n_refused = wanted
+        .short_names
+        .iter()
+        .flatten()
+        .filter(|it| !held.contains(*it) && !check(it, "", &taken.resources, "ShortNamesConflict"))
+        .count();
+    if n_refused == 0 {
+        names.short_names.clone_from(&wanted.short_names);
+    }
+    if check(&wanted.kind, &names.kind, &taken.kinds, "KindConflict") {
+        names.kind.clone_from(&wanted.kind);
+    }
+    if check(&text(&wanted.list_kind), &text(&names.list_kind), &taken.kinds, "ListKindConflict") {
+        names.list_kind.clone_from(&wanted.list_kind);
+    }
+    names.categories.clone_from(&wanted.categories);
+    (names, conflicts)
+}
+
+/// Adds or replaces; the time moves only with the status.
+fn set(
+    conditions: &mut Vec<CustomResourceDefinitionCondition>,
+    mut condition: CustomResourceDefinitionCondition,
+) {
+    match conditions.iter_mut().find(|it| it.type_ == condition.type_) {
+        None => conditions.push(condition),
+        Some(existing) => {
+            if existing.status == condition.status {
+                condition.last_transition_time.clone_from(&existing.last_transition_time);
+            }
+            *existing = condition;
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Definition in, problems or names out.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use apimachinery::FieldErrors;
+
+use super::naming::{TakenNames, status_with_names};
+use super::*;
+
+fn definition(change: impl FnOnce(&mut Value)) -> CustomResourceDefinition {
+    let mut tree = json!({
+        "metadata": { "name": "fruits.example.org" },
+        "spec": {
+            "group": "example.org",
+            "scope": "Namespaced",
+            "names": { "plural": "fruits", "kind": "Fruit", "shortNames": ["fr"] },
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object",
+                    "properties": { "spec": {
+                        "type": "object",
+                        "properties": { "color": { "type": "string" }, "parts": { "type": "object" } },
+                    } },
+                } },
+            }],
+        },
+    });
+    change(&mut tree);
+    tree["apiVersion"] = json!("apiextensions.k8s.io/v1");
+    tree["kind"] = json!("CustomResourceDefinition");
+    let mut crd = CustomResourceDefinition::decode(tree.to_string().as_bytes()).unwrap();
+    crd.apply_defaults();
+    crd
+}
+
+fn check(change: impl FnOnce(&mut Value), expected: &[&str]) {
+    let mut errors = FieldErrors::new();
+    definition(change).validate(&mut errors);
+    let problems: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    for (problem, start) in problems.iter().zip(expected) {
+        assert!(problem.starts_with(start), "{problem:?} does not start with {start:?}");
+    }
+}
+
+#[test]
+fn names_and_conversion_have_defaults() {
+    let crd = definition(|_| {});
+    assert_eq!(crd.spec.names.singular.as_deref(), Some("fruit"));
+    assert_eq!(crd.spec.names.list_kind.as_deref(), Some("FruitList"));
+    assert_eq!(crd.spec.conversion.map(|it| it.strategy).as_deref(), Some("None"));
+}
+
+#[test]
+fn a_good_definition_has_no_problems() {
+    check(|_| {}, &[]);
+}
+
+#[test]
+fn names_follow_the_rules() {
+    check(
+        |it| it["metadata"]["name"] = json!("fruit.example.org"),
+        &[
+            r#"metadata.name: Invalid value: "fruit.example.org": must be spec.names.plural+"."+spec.group"#,
+        ],
+    );
+    check(
+        |it| {
+            it["spec"]["group"] = json!("example");
+            it["metadata"]["name"] = json!("fruits.example");
+        },
+        &[r#"spec.group: Invalid value: "example": should be a domain with at least one dot"#],
+    );
+    check(
+        |it| {
+            it["spec"]["group"] = json!("fruits.k8s.io");
+            it["metadata"]["name"] = json!("fruits.fruits.k8s.io");
+        },
+        &["metadata.annotations[api-approved.kubernetes.io]: Required value"],
+    );
+    check(
+        |it| it["spec"]["names"]["listKind"] = json!("Fruit"),
+        &["spec.names.listKind: Invalid value: \"Fruit\": kind and listKind may not be the same"],
+    );
+    check(
+        |it| it["spec"]["scope"] = json!("Galaxy"),
+        &[
+            "spec.scope: Unsupported value: \"Galaxy\": supported values: \"Cluster\", \"Namespaced\"",
+        ],
+    );
+}
+
+#[test]
+fn one_version_is_stored() {
+    check(
+        |it| it["spec"]["versions"][0]["storage"] = json!(false),
+        &[
+            r#"spec.versions: Invalid value: ["v1"]: must have exactly one version marked as storage version"#,
+        ],
+    );
+    check(
+        |it| {
+            let mut again = it["spec"]["versions"][0].clone();
+            again["storage"] = json!(false);
+            it["spec"]["versions"].as_array_mut().unwrap().push(again);
+        },
+        &[r#"spec.versions: Invalid value: ["v1","v1"]: must contain unique version names"#],
+    );
+    check(
+        |it| it["spec"]["versions"][0]["schema"] = json!(null),
+        &["spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required"],
+    );
+}
+
+#[test]
+fn conversion_by_webhook_is_refused_for_now() {
+    check(
+        |it| it["spec"]["conversion"] = json!({ "strategy": "Webhook" }),
+        &[
+            "spec.conversion.strategy: Invalid value: \"Webhook\": conversion by webhook is not supported yet",
+        ],
+    );
+}
+
+#[test]
+fn columns_scale_and_selectable_fields_need_good_paths() {
+    let version = |part: &'static str, value: Value| {
+        move |it: &mut Value| it["spec"]["versions"][0][part] = value
+    };
+    check(
+        version(
+            "additionalPrinterColumns",
+            json!([{ "name": "", "type": "text", "jsonPath": "x" }]),
+        ),
+        &[
+            "spec.versions[0].additionalPrinterColumns[0].name: Required value",
+            "spec.versions[0].additionalPrinterColumns[0].type: Unsupported value: \"text\"",
+            "spec.versions[0].additionalPrinterColumns[0].jsonPath: Invalid value: \"x\"",
+        ],
+    );
+    check(
+        version(
+            "subresources",
+            json!({ "scale": { "specReplicasPath": ".status.n", "statusReplicasPath": ".status.n" } }),
+        ),
+        &[
+            "spec.versions[0].subresources.scale.specReplicasPath: Invalid value: \".status.n\": should be a json path under .spec",
+        ],
+    );
+    check(
+        version(
+            "selectableFields",
+            json!([
+                { "jsonPath": ".spec.color" },
+                { "jsonPath": ".spec.parts" },
+                { "jsonPath": ".metadata.name" },
+            ]),
+        ),
+        &[
+            "spec.versions[0].selectableFields[1].jsonPath: Invalid value: \".spec.parts\"",
+            "spec.versions[0].selectableFields[2].jsonPath: Invalid value: \".metadata.name\"",
+        ],
+    );
+}
+
+#[test]
+fn rules_that_are_not_evaluated_give_a_warning() {
+    let crd = definition(|it| {
+        let spec =
+            &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        spec["x-kubernetes-validations"] = json!([{ "rule": "true" }]);
+    });
+    assert_eq!(crd.warnings().len(), 1);
+}
+
+#[test]
+fn an_established_definition_keeps_scope_kind_and_stored_versions() {
+    let mut stored = definition(|_| {});
+    stored.prepare_create();
+    stored.status = Some(status_with_names(&stored, &TakenNames::default(), Timestamp::UNIX_EPOCH));
+    let mut crd = definition(|it| {
+        it["spec"]["scope"] = json!("Cluster");
+        it["spec"]["versions"][0]["name"] = json!("v2");
+    });
+    crd.prepare_update(&stored, Part::Main);
+    assert!(crd.is_new_generation(&stored));
+    let mut errors = FieldErrors::new();
+    crd.validate_update(&stored, Part::Main, &mut errors);
+    let paths: Vec<&str> = errors.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!(paths, ["spec.scope", "status.storedVersions[0]"]);
+    assert_eq!(crd.status.unwrap().stored_versions.unwrap(), ["v1", "v2"]);
+}
+
+/// `(type, status, reason, message)` of the conditions.
+fn conditions(status: &CustomResourceDefinitionStatus) -> Vec<(&str, &str, &str, &str)> {
+    let conditions = status.conditions.iter().flatten();
+    let text = |it: &'_ Option<String>| it.as_deref().unwrap_or_default().to_owned().leak() as &str;
+    conditions
+        .map(|it| (it.type_.as_str(), it.status.as_str(), text(&it.reason), text(&it.message)))
+        .collect()
+}
+
+#[test]
+fn free_names_are_accepted_and_establish_the_kind() {
+    let mut crd = definition(|_| {});
+    crd.prepare_create();
+    let now = Timestamp::from_second(10).unwrap();
+    let status = status_with_names(&crd, &TakenNames::default(), now);
+    assert_eq!(
+        conditions(&status),
+        [
+            ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+            ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
+        ]
+    );
+    assert_eq!(status.accepted_names.as_ref().map(|it| &it.plural), Some(&"fruits".to_owned()));
+    crd.status = Some(status.clone());
+    let later = Timestamp::from_second(20).unwrap();
+    assert_eq!(status_with_names(&crd, &TakenNames::default(), later), status);
+}
+
+#[test]
+fn names_of_others_are_refused_one_by_one() {
+    let mut first = definition(|_| {});
+    first.prepare_create();
+    first.status = Some(status_with_names(&first, &TakenNames::default(), Timestamp::UNIX_EPOCH));
+    let mut second = definition(|it| {
+        it["metadata"]["name"] = json!("frogs.example.org");
+        it["spec"]["names"] = json!({ "plural": "frogs", "kind": "Frog", "shortNames": ["fr"] });
+    });
+    second.prepare_create();
+    let taken = TakenNames::beside(&second, [&first, &second]);
+    let status = status_with_names(&second, &taken, Timestamp::UNIX_EPOCH);
+    assert_eq!(
+        conditions(&status),
+        [
+            ("NamesAccepted", "False", "ShortNamesConflict", "\"fr\" is already in use"),
+            ("Established", "False", "NotAccepted", "not all names are accepted"),
+        ]
+    );
+    let names = status.accepted_names.unwrap();
+    assert_eq!((names.plural.as_str(), names.short_names), ("frogs", None));
+}

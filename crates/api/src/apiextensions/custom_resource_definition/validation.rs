@@ -1,0 +1,327 @@
+//! What a CustomResourceDefinition may say. Every problem is collected, with its path.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceSubresourceScale, JSONSchemaProps,
+    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use serde_json::Value;
+
+use apimachinery::schema::{Schema, SchemaRef, Type};
+use apimachinery::validation::{is_dns_subdomain, is_dns1035_label};
+use apimachinery::{FieldErrors, Path};
+
+use super::{CustomResourceDefinition, CustomResourceDefinitionVersion, is_established};
+use crate::apiextensions::json_path::JsonPath;
+
+const APPROVAL: &str = "api-approved.kubernetes.io";
+const SELECTABLE_FIELDS_MAX: usize = 8;
+const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
+
+pub(super) fn check(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+    let spec = Path::new("spec");
+    check_name(crd, errors);
+    check_group(crd, &spec.child("group"), errors);
+    match crd.spec.scope.as_str() {
+        "" => errors.required(&spec.child("scope"), ""),
+        "Cluster" | "Namespaced" => {}
+        other => errors.not_supported(&spec.child("scope"), other, &["Cluster", "Namespaced"]),
+    }
+    check_names(crd, &spec.child("names"), errors);
+    check_versions(crd, &spec.child("versions"), errors);
+    if crd.spec.preserve_unknown_fields == Some(true) {
+        errors.invalid(
+            &spec.child("preserveUnknownFields"),
+            true,
+            "must be false in apiextensions.k8s.io/v1: use x-kubernetes-preserve-unknown-fields in the schema",
+        );
+    }
+    if let Some(conversion) = &crd.spec.conversion {
+        let path = spec.child("conversion").child("strategy");
+        match conversion.strategy.as_str() {
+            "None" => {}
+            "Webhook" => {
+                errors.invalid(&path, "Webhook", "conversion by webhook is not supported yet");
+            }
+            other => errors.not_supported(&path, other, &["None", "Webhook"]),
+        }
+    }
+}
+
+pub(super) fn check_update(
+    crd: &CustomResourceDefinition,
+    stored: &CustomResourceDefinition,
+    errors: &mut FieldErrors,
+) {
+    let spec = Path::new("spec");
+    let mut check = |path: Path, value: &str, before: &str| {
+        if value != before {
+            errors.invalid(&path, value, "field is immutable");
+        }
+    };
+    check(spec.child("group"), &crd.spec.group, &stored.spec.group);
+    if is_established(stored) {
+        check(spec.child("scope"), &crd.spec.scope, &stored.spec.scope);
+        let names = spec.child("names");
+        check(names.child("kind"), &crd.spec.names.kind, &stored.spec.names.kind);
+        check(names.child("plural"), &crd.spec.names.plural, &stored.spec.names.plural);
+    }
+    check_stored_versions(crd, errors);
+}
+
+fn check_stored_versions(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+    let path = Path::new("status").child("storedVersions");
+    let stored = crd.status.as_ref().and_then(|it| it.stored_versions.as_ref());
+    for (index, version) in stored.into_iter().flatten().enumerate() {
+        if !crd.spec.versions.iter().any(|it| it.name == *version) {
+            let why = format!(
+                "missing from spec.versions; {version} was previously a storage version, and must remain in \
+                 spec.versions until a storage migration ensures no data remains persisted in {version} and \
+                 removes {version} from status.storedVersions"
+            );
+            errors.invalid(&path.index(index), version.as_str(), &why);
+        }
+    }
+}
+
+fn check_name(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+    let name = crd.metadata.name.as_deref().unwrap_or_default();
+    if name != format!("{}.{}", crd.spec.names.plural, crd.spec.group) {
+        let path = Path::new("metadata").child("name");
+        errors.invalid(&path, name, "must be spec.names.plural+\".\"+spec.group");
+    }
+}
+
+fn check_group(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
+    let group = crd.spec.group.as_str();
+    if group.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    for problem in is_dns_subdomain(group) {
+        errors.invalid(path, group, &problem);
+    }
+    if !group.contains('.') {
+        errors.invalid(path, group, "should be a domain with at least one dot");
+    }
+    let is_protected = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|it| group == *it || group.strip_suffix(it).is_some_and(|rest| rest.ends_with('.')));
+    let is_approved = crd.metadata.annotations.as_ref().is_some_and(|it| it.contains_key(APPROVAL));
+    if is_protected && !is_approved {
+        let path = Path::new("metadata").child("annotations").key(APPROVAL);
+        let why = format!(
+            "protected groups must have approval annotation {APPROVAL:?}, see https://github.com/kubernetes/enhancements/pull/1111"
+        );
+        errors.required(&path, &why);
+    }
+}
+
+fn check_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
+    let names = &crd.spec.names;
+    let lower = |field: Path, value: &str, errors: &mut FieldErrors| {
+        for problem in is_dns1035_label(value) {
+            errors.invalid(&field, value, &problem);
+        }
+    };
+    let mixed = |field: Path, value: &str, errors: &mut FieldErrors| {
+        for problem in is_dns1035_label(&value.to_lowercase()) {
+            let why = format!("may have mixed case, but should otherwise match: {problem}");
+            errors.invalid(&field, value, &why);
+        }
+    };
+    if names.plural.is_empty() {
+        errors.required(&path.child("plural"), "");
+    } else {
+        lower(path.child("plural"), &names.plural, errors);
+    }
+    if let Some(singular) = names.singular.as_deref().filter(|it| !it.is_empty()) {
+        lower(path.child("singular"), singular, errors);
+    }
+    for (index, name) in names.short_names.iter().flatten().enumerate() {
+        lower(path.child("shortNames").index(index), name, errors);
+    }
+    for (index, name) in names.categories.iter().flatten().enumerate() {
+        lower(path.child("categories").index(index), name, errors);
+    }
+    if names.kind.is_empty() {
+        errors.required(&path.child("kind"), "");
+    } else {
+        mixed(path.child("kind"), &names.kind, errors);
+    }
+    match names.list_kind.as_deref() {
+        None | Some("") => errors.required(&path.child("listKind"), ""),
+        Some(list_kind) if list_kind == names.kind => errors.invalid(
+            &path.child("listKind"),
+            list_kind,
+            "kind and listKind may not be the same",
+        ),
+        Some(list_kind) => mixed(path.child("listKind"), list_kind, errors),
+    }
+}
+
+fn check_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
+    let versions = &crd.spec.versions;
+    let names: Vec<&str> = versions.iter().map(|it| it.name.as_str()).collect();
+    let shown = Value::from(names.clone());
+    if versions.is_empty() {
+        errors.required(path, "must have at least one version");
+        return;
+    }
+    if names.iter().collect::<BTreeSet<_>>().len() != names.len() {
+        errors.invalid(path, shown.clone(), "must contain unique version names");
+    }
+    if versions.iter().filter(|it| it.storage).count() != 1 {
+        errors.invalid(path, shown, "must have exactly one version marked as storage version");
+    }
+    for (index, version) in versions.iter().enumerate() {
+        check_version(version, &path.index(index), errors);
+    }
+}
+
+fn check_version(version: &CustomResourceDefinitionVersion, path: &Path, errors: &mut FieldErrors) {
+    for problem in is_dns1035_label(&version.name) {
+        errors.invalid(&path.child("name"), version.name.as_str(), &problem);
+    }
+    if version.deprecation_warning.is_some() && version.deprecated != Some(true) {
+        let why = "can only be set for deprecated versions";
+        errors.invalid(
+            &path.child("deprecationWarning"),
+            version.deprecation_warning.as_deref().unwrap_or_default(),
+            why,
+        );
+    }
+    let schema_path = path.child("schema").child("openAPIV3Schema");
+    let written = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
+    let Some(written) = written else {
+        errors.required(&schema_path, "schemas are required");
+        return;
+    };
+    let tree = serde_json::to_value(written).unwrap_or_default();
+    let schema = Schema::from_open_api(&tree, &schema_path, errors);
+
+    let columns = version.additional_printer_columns.iter().flatten();
+    for (index, column) in columns.enumerate() {
+        check_column(column, &path.child("additionalPrinterColumns").index(index), errors);
+    }
+    if let Some(scale) = version.subresources.as_ref().and_then(|it| it.scale.as_ref()) {
+        check_scale(scale, &path.child("subresources").child("scale"), errors);
+    }
+    check_selectable_fields(version, &schema, &path.child("selectableFields"), errors);
+}
+
+fn check_column(column: &CustomResourceColumnDefinition, path: &Path, errors: &mut FieldErrors) {
+    if column.name.is_empty() {
+        errors.required(&path.child("name"), "");
+    }
+    match column.type_.as_str() {
+        "" => errors.required(&path.child("type"), ""),
+        kind if COLUMN_TYPES.contains(&kind) => {}
+        other => errors.not_supported(&path.child("type"), other, COLUMN_TYPES),
+    }
+    check_path(&column.json_path, &path.child("jsonPath"), errors);
+    if column.priority.is_some_and(|it| it < 0) {
+        let priority = column.priority.unwrap_or_default();
+        errors.invalid(&path.child("priority"), priority, "must be greater than or equal to 0");
+    }
+}
+
+/// Required and readable; `None` after the problem was noted.
+fn check_path(text: &str, path: &Path, errors: &mut FieldErrors) -> Option<JsonPath> {
+    if text.is_empty() {
+        errors.required(path, "");
+        return None;
+    }
+    match JsonPath::parse(text) {
+        Ok(parsed) => Some(parsed),
+        Err(err) => {
+            errors.invalid(path, text, &err.to_string());
+            None
+        }
+    }
+}
+
+fn check_scale(scale: &CustomResourceSubresourceScale, path: &Path, errors: &mut FieldErrors) {
+    let mut check = |field: &str, text: &str, roots: &[&str]| {
+        let path = path.child(field);
+        let Some(parsed) = check_path(text, &path, errors) else { return };
+        let is_below = parsed.fields().is_some_and(|it| it.len() > 1 && roots.contains(&it[0]));
+        if !is_below {
+            let names: Vec<String> = roots.iter().map(|it| format!(".{it}")).collect();
+            let why = format!("should be a json path under {}", names.join(" or "));
+            errors.invalid(&path, text, &why);
+        }
+    };
+    check("specReplicasPath", &scale.spec_replicas_path, &["spec"]);
+    check("statusReplicasPath", &scale.status_replicas_path, &["status"]);
+    if let Some(selector) = scale.label_selector_path.as_deref().filter(|it| !it.is_empty()) {
+        check("labelSelectorPath", selector, &["spec", "status"]);
+    }
+}
+
+fn check_selectable_fields(
+    version: &CustomResourceDefinitionVersion,
+    schema: &SchemaRef,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let fields = version.selectable_fields.as_deref().unwrap_or_default();
+    if fields.len() > SELECTABLE_FIELDS_MAX {
+        errors.too_many(path, fields.len(), SELECTABLE_FIELDS_MAX);
+    }
+    let mut seen = BTreeSet::new();
+    for (index, field) in fields.iter().enumerate() {
+        let path = path.index(index).child("jsonPath");
+        let text = field.json_path.as_str();
+        let Some(parsed) = check_path(text, &path, errors) else { continue };
+        if !seen.insert(text) {
+            errors.duplicate(&path, text);
+        }
+        match parsed.fields() {
+            Some(names) if names[0] == "metadata" => {
+                errors.invalid(&path, text, "must not point to fields in metadata");
+            }
+            Some(names) if is_selectable(schema, &names) => {}
+            _ => errors.invalid(
+                &path,
+                text,
+                "must point to a field of type string, boolean or integer in the schema",
+            ),
+        }
+    }
+}
+
+fn is_selectable(schema: &SchemaRef, fields: &[&str]) -> bool {
+    let found =
+        fields.iter().try_fold(schema.clone(), |it, name| it.properties.get(*name).cloned());
+    found.is_some_and(|it| matches!(it.kind, Type::String | Type::Boolean | Type::Integer))
+}
+
+/// What is accepted but has no effect.
+pub(super) fn warnings(crd: &CustomResourceDefinition) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, version) in crd.spec.versions.iter().enumerate() {
+        let schema = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
+        if schema.is_some_and(has_rules) {
+            warnings.push(format!(
+                "spec.versions[{index}].schema.openAPIV3Schema: rules in x-kubernetes-validations are not evaluated yet"
+            ));
+        }
+    }
+    warnings
+}
+
+fn has_rules(schema: &JSONSchemaProps) -> bool {
+    let properties = schema.properties.iter().flat_map(|it| it.values());
+    let items = match &schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(it)) => Some(it.as_ref()),
+        _ => None,
+    };
+    let values = match &schema.additional_properties {
+        Some(JSONSchemaPropsOrBool::Schema(it)) => Some(it.as_ref()),
+        _ => None,
+    };
+    schema.x_kubernetes_validations.as_ref().is_some_and(|it| !it.is_empty())
+        || properties.chain(items).chain(values).any(has_rules)
+}
