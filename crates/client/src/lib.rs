@@ -4,6 +4,8 @@
 //! authentication, authorization and admission), without sockets or encoding.
 
 mod api;
+pub mod https;
+pub mod kubeconfig;
 mod request;
 mod transport;
 

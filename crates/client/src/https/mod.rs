@@ -1,0 +1,298 @@
+//! The transport over HTTPS: JSON over HTTP/2 (or HTTP/1.1 when the server has nothing better), with a client certificate
+//! or a bearer token.
+
+mod connection;
+mod decode;
+mod discovery;
+mod lines;
+mod path;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{ApiError, Reason};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, Response, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use lifecycle::Tasks;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use stdx::World;
+
+use crate::request::{Request, Verb};
+use crate::transport::{Discovered, Reply, Transport, WatchEvent, WatchStream};
+use connection::{Connections, Endpoint};
+use lines::Lines;
+use path::Rendered;
+
+const JSON: &str = "application/json";
+const TIMEOUT_CALL: Duration = Duration::from_secs(60);
+const BODY_MAX: usize = 256 << 20;
+/// Of a server that is too busy.
+const RETRIES_MAX: u32 = 3;
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0:?} is not the URL of an API server")]
+    Server(String),
+    #[error("reading the certificate authority")]
+    Authority(#[source] rustls::pki_types::pem::Error),
+    #[error("trusting the certificate authority")]
+    Trust(#[source] rustls::Error),
+    #[error("reading the client certificate or its key")]
+    Certificate(#[source] rustls::pki_types::pem::Error),
+    #[error("setting up TLS")]
+    Tls(#[source] rustls::Error),
+    #[error("the token has characters that no header can have")]
+    Token,
+}
+
+/// Where to connect and as whom.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// `https://host:port`, with a path when the API is behind one.
+    pub server: String,
+    /// The only authorities that are trusted.
+    pub ca_pem: Vec<u8>,
+    /// Certificate chain and key.
+    pub certificate_pem: Option<(Vec<u8>, Vec<u8>)>,
+    pub token: Option<String>,
+    /// The name that the server's certificate must have, if not its host.
+    pub tls_server_name: Option<String>,
+    pub user_agent: String,
+}
+
+/// A `Transport` to one server with one identity. Cheap to clone.
+#[derive(Clone)]
+pub struct Https {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    connections: Connections,
+    /// `https://host:port/prefix`, without a slash at the end.
+    base: String,
+    authorization: Option<HeaderValue>,
+    user_agent: HeaderValue,
+}
+
+impl Https {
+    /// Connects with the first request, and again whenever the connection is gone.
+    pub fn new(tasks: &Tasks, world: &World, config: &Config) -> Result<Self, Error> {
+        let wrong_server = || Error::Server(config.server.clone());
+        let base = config.server.trim_end_matches('/').to_owned();
+        let uri: Uri = base.parse().map_err(|_| wrong_server())?;
+        let host = uri.host().ok_or_else(wrong_server)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let (default_port, tls) = match uri.scheme_str() {
+            Some("https") => {
+                let name = config.tls_server_name.clone().unwrap_or_else(|| host.clone());
+                let name = ServerName::try_from(name).map_err(|_| wrong_server())?;
+                (443, Some((Arc::new(tls_config(config)?), name)))
+            }
+            Some("http") => (80, None),
+            _ => return Err(wrong_server()),
+        };
+        let endpoint = Endpoint { host, port: uri.port_u16().unwrap_or(default_port), tls };
+        let connections = Connections::new(endpoint, tasks.child("client"), world.random.clone());
+        let header = |text: String| HeaderValue::from_str(&text).map_err(|_| Error::Token);
+        let authorization = match &config.token {
+            None => None,
+            Some(token) => {
+                let mut value = header(format!("Bearer {token}"))?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+        };
+        let agent = if config.user_agent.is_empty() { "xebec" } else { &config.user_agent };
+        let user_agent = header(agent.to_owned())?;
+        Ok(Self { shared: Arc::new(Shared { connections, base, authorization, user_agent }) })
+    }
+}
+
+fn tls_config(config: &Config) -> Result<rustls::ClientConfig, Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&config.ca_pem) {
+        roots.add(certificate.map_err(Error::Authority)?).map_err(Error::Trust)?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(Error::Tls)?
+        .with_root_certificates(roots);
+    let mut tls = match &config.certificate_pem {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => {
+            let chain = CertificateDer::pem_slice_iter(chain)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(Error::Certificate)?;
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(Error::Certificate)?;
+            builder.with_client_auth_cert(chain, key).map_err(Error::Tls)?
+        }
+    };
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(tls)
+}
+
+fn timed_out() -> ApiError {
+    ApiError::new(Reason::Timeout, format!("the server did not answer within {TIMEOUT_CALL:?}"))
+}
+
+impl Shared {
+    /// Sends until the server is not too busy, a bounded number of times. A response is one of success.
+    async fn send(&self, rendered: Rendered, accept: &str) -> Result<Response<Incoming>, ApiError> {
+        let body = Bytes::from(rendered.body);
+        let mut attempt = 0;
+        loop {
+            let mut request = http::Request::builder()
+                .method(rendered.method.clone())
+                .uri(format!("{}{}", self.base, rendered.path))
+                .header(ACCEPT, accept)
+                .header(USER_AGENT, self.user_agent.clone());
+            if let Some(content_type) = rendered.content_type {
+                request = request.header(CONTENT_TYPE, content_type);
+            }
+            if let Some(authorization) = &self.authorization {
+                request = request.header(AUTHORIZATION, authorization.clone());
+            }
+            let request = request
+                .body(Full::new(body.clone()))
+                .map_err(|err| ApiError::bad_request(format!("building the request: {err}")))?;
+            let response = self.connections.send(request).await?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            let err = refusal(response).await;
+            attempt += 1;
+            if err.reason() != Reason::TooManyRequests || attempt > RETRIES_MAX {
+                return Err(err);
+            }
+            let seconds = err.retry_after_seconds().and_then(|it| u64::try_from(it).ok());
+            let delay = Duration::from_secs(seconds.unwrap_or(1).max(1));
+            tokio::time::sleep(delay.min(RETRY_AFTER_MAX)).await;
+        }
+    }
+
+    async fn exchange(&self, rendered: Rendered, accept: &str) -> Result<Bytes, ApiError> {
+        let whole = async { collect(self.send(rendered, accept).await?).await };
+        tokio::time::timeout(TIMEOUT_CALL, whole).await.unwrap_or_else(|_| Err(timed_out()))
+    }
+
+    async fn get(&self, path: &str, accept: &str) -> Result<Bytes, ApiError> {
+        let rendered = Rendered {
+            method: Method::GET,
+            path: path.to_owned(),
+            content_type: None,
+            body: Vec::new(),
+        };
+        self.exchange(rendered, accept).await
+    }
+
+    async fn discover(&self) -> Result<Vec<Discovered>, ApiError> {
+        let mut found = Vec::new();
+        for path in ["/api", "/apis"] {
+            let root: discovery::Root = parse(&self.get(path, discovery::ACCEPT).await?)?;
+            for path in root.old_paths() {
+                let resources: discovery::OldResources = parse(&self.get(&path, JSON).await?)?;
+                found.extend(resources.resources());
+            }
+            found.extend(root.resources());
+        }
+        Ok(found)
+    }
+}
+
+fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(bytes)
+        .map_err(|err| ApiError::internal(format_args!("reading the discovery document: {err}")))
+}
+
+async fn collect(response: Response<Incoming>) -> Result<Bytes, ApiError> {
+    let body = Limited::new(response.into_body(), BODY_MAX).collect().await;
+    body.map(http_body_util::Collected::to_bytes).map_err(|err| {
+        ApiError::new(Reason::ServiceUnavailable, format!("the answer broke off: {err}"))
+    })
+}
+
+async fn refusal(response: Response<Incoming>) -> ApiError {
+    let code = response.status().as_u16();
+    let retry_after = response.headers().get(RETRY_AFTER);
+    let retry_after = retry_after.and_then(|it| it.to_str().ok()?.parse().ok());
+    let body = collect(response).await.unwrap_or_default();
+    decode::error(code, &body, retry_after)
+}
+
+/// A watch under way: what came and is not cut into lines yet.
+struct Watch {
+    body: Incoming,
+    lines: Lines,
+    is_over: bool,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Result<WatchEvent, ApiError>> {
+        while !self.is_over {
+            match self.lines.next(lines::LINE_MAX) {
+                Ok(Some(line)) => {
+                    let event = decode::event(&line);
+                    self.is_over = event.is_err();
+                    return Some(event);
+                }
+                Ok(None) => {}
+                Err(err) => {
+                    self.is_over = true;
+                    return Some(Err(ApiError::internal(err)));
+                }
+            }
+            match self.body.frame().await? {
+                Ok(frame) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        self.lines.push(&bytes);
+                    }
+                }
+                Err(err) => {
+                    self.is_over = true;
+                    let message = format!("the watch broke off: {}", stdx::error_chain(&err));
+                    return Some(Err(ApiError::new(Reason::ServiceUnavailable, message)));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Transport for Https {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
+        let (rendered, is_list) = (path::render(&request), request.verb == Verb::List);
+        drop(request);
+        async move { decode::reply(&self.shared.exchange(rendered, JSON).await?, is_list) }.boxed()
+    }
+
+    fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
+        let rendered = path::render(&request);
+        drop(request);
+        async move {
+            let head = tokio::time::timeout(TIMEOUT_CALL, self.shared.send(rendered, JSON)).await;
+            let body = head.unwrap_or_else(|_| Err(timed_out()))?.into_body();
+            let watch = Watch { body, lines: Lines::default(), is_over: false };
+            let events = stream::unfold(watch, |mut watch| async move {
+                watch.next().await.map(|event| (event, watch))
+            });
+            Ok(events.boxed())
+        }
+        .boxed()
+    }
+
+    fn get_path(&self, path: String) -> BoxFuture<'_, Result<Bytes, ApiError>> {
+        async move { self.shared.get(&path, JSON).await }.boxed()
+    }
+
+    fn discover(&self) -> BoxFuture<'_, Result<Vec<Discovered>, ApiError>> {
+        self.shared.discover().boxed()
+    }
+}

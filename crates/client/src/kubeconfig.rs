@@ -1,0 +1,256 @@
+//! Kubeconfig files as text: reading one context out of them, and adding or removing our own without touching others.
+//! Pure: the caller reads and writes the files.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("parsing the kubeconfig")]
+    Parse(#[source] Box<serde_saphyr::Error>),
+    #[error("writing the kubeconfig")]
+    Render(#[source] Box<serde_saphyr::SerializeError>),
+    #[error("the kubeconfig is not a mapping")]
+    NotAMapping,
+    #[error("the kubeconfig has no current-context and none was named")]
+    NoContext,
+    #[error("the kubeconfig has no {what} named {name:?}")]
+    Missing { what: &'static str, name: String },
+    #[error("{field} is not base64")]
+    Base64 { field: &'static str },
+}
+
+/// Something that a kubeconfig has inside or in a file beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Inline(Vec<u8>),
+    /// As written; relative paths are relative to the kubeconfig's folder.
+    File(String),
+}
+
+/// What is needed to reach a cluster as one user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context {
+    pub name: String,
+    pub server: String,
+    pub namespace: Option<String>,
+    pub ca: Option<Source>,
+    pub tls_server_name: Option<String>,
+    pub is_insecure: bool,
+    pub client_certificate: Option<Source>,
+    pub client_key: Option<Source>,
+    pub token: Option<Source>,
+}
+
+/// A cluster, a user and a context to write, all under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: String,
+    pub server: String,
+    pub ca_pem: Vec<u8>,
+    pub credential: Credential,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    Certificate { certificate_pem: Vec<u8>, key_pem: Vec<u8> },
+    Token(String),
+}
+
+/// The context of this name, or the current one.
+pub fn pick(text: &str, context: Option<&str>) -> Result<Context, Error> {
+    let config = parse(text)?;
+    let current = config.get("current-context").and_then(Value::as_str);
+    let name = context.or(current).filter(|it| !it.is_empty()).ok_or(Error::NoContext)?;
+    let context = named(&config, "contexts", "context", name)?;
+    let cluster_name = text_of(context, "cluster").unwrap_or_default();
+    let cluster = named(&config, "clusters", "cluster", &cluster_name)?;
+    let user_name = text_of(context, "user").unwrap_or_default();
+    let nobody = json!({});
+    let user =
+        if user_name.is_empty() { &nobody } else { named(&config, "users", "user", &user_name)? };
+    let token = text_of(user, "token").map(|it| Source::Inline(it.into_bytes()));
+    Ok(Context {
+        name: name.to_owned(),
+        server: text_of(cluster, "server").unwrap_or_default(),
+        namespace: text_of(context, "namespace"),
+        ca: source(cluster, "certificate-authority-data", "certificate-authority")?,
+        tls_server_name: text_of(cluster, "tls-server-name"),
+        is_insecure: cluster.get("insecure-skip-tls-verify") == Some(&Value::Bool(true)),
+        client_certificate: source(user, "client-certificate-data", "client-certificate")?,
+        client_key: source(user, "client-key-data", "client-key")?,
+        token: token.or_else(|| text_of(user, "tokenFile").map(Source::File)),
+    })
+}
+
+/// Adds the entry, or replaces the one of its name, and makes it current. Everything else stays; comments do not.
+pub fn merge(text: &str, entry: &Entry) -> Result<String, Error> {
+    let mut config = parse(text)?;
+    let name = &entry.name;
+    put(&mut config, "clusters", name, "cluster", cluster_of(entry));
+    put(&mut config, "users", name, "user", user_of(&entry.credential));
+    put(&mut config, "contexts", name, "context", json!({ "cluster": name, "user": name }));
+    config.insert("current-context".to_owned(), json!(name));
+    render(config)
+}
+
+/// Takes out the cluster, user and context of this name. A context that was current is not replaced by another.
+pub fn remove(text: &str, name: &str) -> Result<String, Error> {
+    let mut config = parse(text)?;
+    for list in ["clusters", "users", "contexts"] {
+        if let Some(Value::Array(items)) = config.get_mut(list) {
+            items.retain(|it| it.get("name").and_then(Value::as_str) != Some(name));
+        }
+    }
+    if config.get("current-context").and_then(Value::as_str) == Some(name) {
+        config.insert("current-context".to_owned(), json!(""));
+    }
+    render(config)
+}
+
+fn parse(text: &str) -> Result<Map<String, Value>, Error> {
+    if text.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    let value = serde_saphyr::from_str(text).map_err(|err| Error::Parse(Box::new(err)))?;
+    match value {
+        Value::Object(config) => Ok(config),
+        Value::Null => Ok(Map::new()),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(Error::NotAMapping)
+        }
+    }
+}
+
+fn render(mut config: Map<String, Value>) -> Result<String, Error> {
+    config.entry("apiVersion").or_insert_with(|| json!("v1"));
+    config.entry("kind").or_insert_with(|| json!("Config"));
+    config.entry("preferences").or_insert_with(|| json!({}));
+    serde_saphyr::to_string(&Value::Object(config)).map_err(|err| Error::Render(Box::new(err)))
+}
+
+fn named<'a>(
+    config: &'a Map<String, Value>,
+    list: &str,
+    what: &'static str,
+    name: &str,
+) -> Result<&'a Value, Error> {
+    let items = config.get(list).and_then(Value::as_array);
+    items
+        .into_iter()
+        .flatten()
+        .find(|it| it.get("name").and_then(Value::as_str) == Some(name))
+        .and_then(|it| it.get(what))
+        .ok_or_else(|| Error::Missing { what, name: name.to_owned() })
+}
+
+fn put(config: &mut Map<String, Value>, list: &str, name: &str, what: &str, value: Value) {
+    let items = config.entry(list).or_insert_with(|| json!([]));
+    // `clusters: null` is what kubectl writes for an empty list.
+    if !items.is_array() {
+        *items = json!([]);
+    }
+    let Value::Array(items) = items else { return };
+    let item = json!({ "name": name, what: value });
+    match items.iter_mut().find(|it| it.get("name").and_then(Value::as_str) == Some(name)) {
+        Some(existing) => *existing = item,
+        None => items.push(item),
+    }
+}
+
+fn cluster_of(entry: &Entry) -> Value {
+    json!({ "server": entry.server, "certificate-authority-data": STANDARD.encode(&entry.ca_pem) })
+}
+
+fn user_of(credential: &Credential) -> Value {
+    match credential {
+        Credential::Certificate { certificate_pem, key_pem } => json!({
+            "client-certificate-data": STANDARD.encode(certificate_pem),
+            "client-key-data": STANDARD.encode(key_pem),
+        }),
+        Credential::Token(token) => json!({ "token": token }),
+    }
+}
+
+fn text_of(value: &Value, field: &str) -> Option<String> {
+    value.get(field).and_then(Value::as_str).filter(|it| !it.is_empty()).map(str::to_owned)
+}
+
+fn source(value: &Value, inline: &'static str, file: &str) -> Result<Option<Source>, Error> {
+    let Some(encoded) = text_of(value, inline) else {
+        return Ok(text_of(value, file).map(Source::File));
+    };
+    let bytes = STANDARD.decode(encoded.trim()).map_err(|_| Error::Base64 { field: inline })?;
+    Ok(Some(Source::Inline(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Credential, Entry, Source, merge, parse, pick, remove};
+
+    const OTHERS: &str = r"
+apiVersion: v1
+kind: Config
+current-context: work
+clusters:
+- name: work
+  cluster: {server: 'https://work:6443', certificate-authority: ca.crt, proxy-url: 'http://proxy'}
+users:
+- name: me
+  user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: login, args: ['1', 'yes']}}
+contexts:
+- name: work
+  context: {cluster: work, user: me, namespace: shop}
+x-unknown: {kept: true}
+";
+
+    fn entry(server: &str) -> Entry {
+        let credential = Credential::Token("0123".to_owned());
+        let (name, server) = ("xebec".to_owned(), server.to_owned());
+        Entry { name, server, ca_pem: b"CA".to_vec(), credential }
+    }
+
+    #[test]
+    fn a_merge_leaves_everything_else_as_it_is_and_a_removal_undoes_it() {
+        let merged = merge(OTHERS, &entry("https://a:1")).unwrap();
+        let work = pick(&merged, Some("work")).unwrap();
+        assert_eq!(work, pick(OTHERS, None).unwrap());
+        assert_eq!(work.ca, Some(Source::File("ca.crt".to_owned())));
+        assert_eq!(work.namespace.as_deref(), Some("shop"));
+
+        let mut removed = parse(&remove(&merged, "xebec").unwrap()).unwrap();
+        assert_eq!(removed["current-context"], "");
+        removed.insert("current-context".to_owned(), "work".into());
+        removed.remove("preferences");
+        assert_eq!(removed, parse(OTHERS).unwrap());
+    }
+
+    #[test]
+    fn merging_again_replaces_the_entry_of_the_same_name() {
+        let once = merge("", &entry("https://a:1")).unwrap();
+        let twice = merge(&once, &entry("https://a:2")).unwrap();
+        assert_eq!(parse(&twice).unwrap()["clusters"].as_array().unwrap().len(), 1);
+        let context = pick(&twice, None).unwrap();
+        assert_eq!((context.name.as_str(), context.server.as_str()), ("xebec", "https://a:2"));
+        assert_eq!(context.ca, Some(Source::Inline(b"CA".to_vec())));
+        // A token of digits must stay text.
+        assert_eq!(context.token, Some(Source::Inline(b"0123".to_vec())));
+    }
+
+    #[test]
+    fn empty_lists_as_kubectl_writes_them_are_filled() {
+        let merged = merge("clusters: null\nusers: null\ncontexts: null\n", &entry("https://a:1"));
+        assert_eq!(pick(&merged.unwrap(), None).unwrap().server, "https://a:1");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let check = |text, context, expected: &str| {
+            assert_eq!(pick(text, context).unwrap_err().to_string(), expected);
+        };
+        check("", None, "the kubeconfig has no current-context and none was named");
+        check(OTHERS, Some("home"), r#"the kubeconfig has no context named "home""#);
+        check("[]", None, "the kubeconfig is not a mapping");
+    }
+}

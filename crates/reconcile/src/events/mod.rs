@@ -1,0 +1,144 @@
+//! Events about objects: said by anybody, correlated, and written by one task per recorder.
+
+mod correlator;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::Resource;
+use api::core::event::Event;
+use apimachinery::ApiError;
+use client::{Client, PatchKind};
+use k8s_openapi::api::core::v1::ObjectReference;
+use lifecycle::{Shutdown, Tasks};
+use stdx::World;
+use tokio::sync::mpsc;
+
+use correlator::{Correlator, Said, Write};
+
+/// Events that wait to be written; more are dropped, since events are a help and never a duty.
+const QUEUE: usize = 1000;
+const ATTEMPTS_MAX: u32 = 3;
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Records core/v1 Events, aggregated and rate limited as client-go's correlator does (same event again: count + 1).
+/// Never waits and never fails: events are written by a task of its own from a bounded queue.
+#[derive(Clone)]
+pub struct EventRecorder {
+    queue: mpsc::Sender<Said>,
+    component: Arc<str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    Normal,
+    Warning,
+}
+
+impl EventType {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+impl EventRecorder {
+    pub fn new(tasks: &Tasks, client: Client, world: World, component: &'static str) -> Self {
+        let (queue, said) = mpsc::channel(QUEUE);
+        tasks.spawn(&format!("events/{component}"), |shutdown| {
+            write_all(client, world, component, said, shutdown)
+        });
+        Self { queue, component: component.into() }
+    }
+
+    pub fn event<T: Resource>(&self, about: &T, kind: EventType, reason: &str, message: String) {
+        self.event_about(reference(about), kind, reason, message);
+    }
+
+    /// For objects that are known by reference only.
+    pub fn event_about(
+        &self,
+        about: ObjectReference,
+        kind: EventType,
+        reason: &str,
+        message: String,
+    ) {
+        let said = Said { about, kind: kind.name(), reason: reason.to_owned(), message };
+        if let Err(mpsc::error::TrySendError::Full(said)) = self.queue.try_send(said) {
+            tracing::warn!(component = %self.component, reason = said.reason, "too many events wait; dropped one");
+        }
+    }
+}
+
+fn reference<T: Resource>(about: &T) -> ObjectReference {
+    let (facts, meta) = (T::FACTS, about.metadata());
+    let version = apimachinery::GroupVersion::new(facts.group, facts.version);
+    ObjectReference {
+        api_version: Some(version.to_string()),
+        kind: Some(facts.kind.to_owned()),
+        name: meta.name.clone(),
+        namespace: meta.namespace.clone(),
+        uid: meta.uid.clone(),
+        resource_version: meta.resource_version.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+async fn write_all(
+    client: Client,
+    world: World,
+    component: &'static str,
+    mut said: mpsc::Receiver<Said>,
+    shutdown: Shutdown,
+) {
+    let mut correlator = Correlator::new(component);
+    loop {
+        let said = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            said = said.recv() => match said { Some(it) => it, None => return },
+        };
+        let Some(write) = correlator.step(said, world.clock.now(), || world.random.next_u64())
+        else {
+            continue;
+        };
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            () = write_one(&client, write) => {}
+        }
+    }
+}
+
+async fn write_one(client: &Client, write: Write) {
+    for attempt in 1..=ATTEMPTS_MAX {
+        match send(client, &write).await {
+            Ok(()) => return,
+            Err(err) if err.is_retryable() && attempt < ATTEMPTS_MAX => {
+                tokio::time::sleep(RETRY_DELAY * attempt).await;
+            }
+            Err(err) => {
+                let reason = write.event.reason.as_deref().unwrap_or_default();
+                tracing::debug!(reason, error = %err, attempt, "event could not be written");
+                return;
+            }
+        }
+    }
+}
+
+async fn send(client: &Client, write: &Write) -> Result<(), ApiError> {
+    let api = client.api::<Event>();
+    let Some(patch) = &write.patch else {
+        return api.create(write.event.clone()).await.map(|_| ());
+    };
+    let meta = &write.event.metadata;
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let name = meta.name.as_deref().unwrap_or_default();
+    match api.patch(namespace, name, PatchKind::Merge, patch.clone()).await {
+        // The event before was old enough to be gone: this one stands for both.
+        Err(err) if err.is_not_found() => api.create(write.event.clone()).await.map(|_| ()),
+        other => other.map(|_| ()),
+    }
+}

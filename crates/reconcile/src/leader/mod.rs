@@ -1,0 +1,203 @@
+//! Leader election over a Lease: of several copies of a component one leads, and the others wait.
+//!
+//! Whether another's lease is over is judged by how long it has not changed on our own clock, so that clocks need not
+//! agree. Promises at most one leader as long as every copy's clock runs at nearly the same speed.
+
+use std::future::Future;
+use std::time::Duration;
+
+use api::coordination::lease::Lease;
+use apimachinery::ApiError;
+use client::Client;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use lifecycle::{Shutdown, Tasks};
+use stdx::World;
+use tokio::time::Instant;
+
+const NAMESPACE: &str = "kube-system";
+const LEASE: Duration = Duration::from_secs(15);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Runs `lead` only while holding the Lease `kube-system/<name>` (15 s duration, 10 s renew deadline, 2 s retry). `lead`
+/// gets tasks that are cancelled when the lease is lost; it leads once: after a loss, or when shut down, it is over.
+pub fn with_leadership<F>(
+    tasks: &Tasks,
+    client: Client,
+    world: World,
+    name: &'static str,
+    identity: String,
+    lead: impl FnOnce(Tasks) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let followers = tasks.child(name);
+    let candidate = Candidate { client, world, name, identity, seen: None };
+    tasks.spawn(&format!("leader/{name}"), |shutdown| async move {
+        candidate.run(followers, lead, shutdown).await;
+    });
+}
+
+struct Candidate {
+    client: Client,
+    world: World,
+    name: &'static str,
+    identity: String,
+    /// The lease as last seen, and since when it looks like that.
+    seen: Option<(LeaseSpec, Instant)>,
+}
+
+impl Candidate {
+    async fn run<F: Future<Output = ()>>(
+        mut self,
+        followers: Tasks,
+        lead: impl FnOnce(Tasks) -> F,
+        shutdown: Shutdown,
+    ) {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            () = self.acquire() => {}
+        }
+        tracing::info!(lease = self.name, identity = self.identity, "leading");
+        let leading = async {
+            lead(followers.clone()).await;
+            // Those it started still need the lease.
+            std::future::pending::<()>().await;
+        };
+        let is_lost = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => false,
+            () = self.hold() => true,
+            () = leading => false,
+        };
+        followers.cancel();
+        if is_lost {
+            tracing::error!(lease = self.name, identity = self.identity, "lost the lease");
+        } else {
+            self.release().await;
+        }
+    }
+
+    async fn acquire(&mut self) {
+        loop {
+            match self.try_hold().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(err) if err.is_conflict() || err.is_already_exists() => {}
+                Err(err) => {
+                    tracing::warn!(lease = self.name, error = %err, "the lease cannot be read or written");
+                }
+            }
+            tokio::time::sleep(self.world.random.jitter(RETRY, 0.2)).await;
+        }
+    }
+
+    /// Returns when the lease could not be renewed in time.
+    async fn hold(&mut self) {
+        let mut renewed_at = Instant::now();
+        loop {
+            tokio::time::sleep(RETRY).await;
+            let deadline = renewed_at + RENEW_DEADLINE;
+            match tokio::time::timeout_at(deadline, self.try_hold()).await {
+                Ok(Ok(true)) => renewed_at = Instant::now(),
+                // Somebody else has it: there is nothing to wait for.
+                Ok(Ok(false)) | Err(_) => return,
+                Ok(Err(err)) => {
+                    tracing::warn!(lease = self.name, error = %err, "the lease was not renewed");
+                    if Instant::now() >= deadline {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes or renews the lease if it is free, ours or over. Whether it is ours now.
+    async fn try_hold(&mut self) -> Result<bool, ApiError> {
+        let api = self.client.api::<Lease>();
+        let now = MicroTime(self.world.clock.now());
+        let stored = match api.get(NAMESPACE, self.name).await {
+            Ok(lease) => lease,
+            Err(err) if err.is_not_found() => {
+                api.create(self.lease(self.spec(None, now))).await?;
+                return Ok(true);
+            }
+            Err(err) => return Err(err),
+        };
+        let spec = stored.spec.clone().unwrap_or_default();
+        if self.is_held_by_another(&spec) {
+            return Ok(false);
+        }
+        let mut lease = (*stored).clone();
+        lease.spec = Some(self.spec(Some(spec), now));
+        let lease = api.update(lease).await?;
+        self.seen = lease.spec.clone().map(|it| (it, Instant::now()));
+        Ok(true)
+    }
+
+    fn is_held_by_another(&mut self, spec: &LeaseSpec) -> bool {
+        let since = match &self.seen {
+            Some((seen, since)) if seen == spec => *since,
+            _ => Instant::now(),
+        };
+        self.seen = Some((spec.clone(), since));
+        let holder = spec.holder_identity.as_deref().unwrap_or_default();
+        let seconds = spec.lease_duration_seconds.and_then(|it| u64::try_from(it).ok());
+        let duration = seconds.map_or(LEASE, Duration::from_secs);
+        !holder.is_empty() && holder != self.identity && since.elapsed() < duration
+    }
+
+    fn lease(&self, spec: LeaseSpec) -> Lease {
+        let metadata = ObjectMeta {
+            namespace: Some(NAMESPACE.to_owned()),
+            name: Some(self.name.to_owned()),
+            ..ObjectMeta::default()
+        };
+        Lease { metadata, spec: Some(spec) }
+    }
+
+    fn spec(&self, before: Option<LeaseSpec>, now: MicroTime) -> LeaseSpec {
+        let before = before.unwrap_or_default();
+        let is_ours = before.holder_identity.as_deref() == Some(&self.identity);
+        let transitions = before.lease_transitions.unwrap_or(0);
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(LEASE.as_secs()).ok(),
+            acquire_time: if is_ours { before.acquire_time } else { Some(now.clone()) },
+            renew_time: Some(now),
+            lease_transitions: Some(if is_ours || before.holder_identity.is_none() {
+                transitions
+            } else {
+                transitions + 1
+            }),
+            ..before
+        }
+    }
+
+    /// Lets another lead at once. If it fails, the lease runs out by itself.
+    async fn release(&mut self) {
+        let api = self.client.api::<Lease>();
+        let freed = async {
+            let mut lease = (*api.get(NAMESPACE, self.name).await?).clone();
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() == Some(&self.identity) {
+                spec.holder_identity = Some(String::new());
+                spec.lease_duration_seconds = Some(1);
+                api.update(lease).await?;
+            }
+            Ok::<(), ApiError>(())
+        };
+        match tokio::time::timeout(RETRY, freed).await {
+            Ok(Ok(())) => {}
+            Ok(Err(err)) => {
+                tracing::debug!(lease = self.name, error = %err, "the lease was not released");
+            }
+            Err(_) => tracing::debug!(lease = self.name, "releasing the lease took too long"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Two candidates and one lease, under paused time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use api::Stored;
+use api::coordination::lease::Lease;
+use api::object::meta_of;
+use api::{ApiObject, Resource as _};
+use apimachinery::{ApiError, GroupResource, Reason};
+use bytes::Bytes;
+use client::{Client, Discovered, Payload, Reply, Request, Transport, Verb, WatchStream};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use lifecycle::Tasks;
+use stdx::World;
+
+use super::with_leadership;
+
+/// One lease with an optimistic lock.
+#[derive(Default)]
+struct Server {
+    lease: Mutex<Option<Lease>>,
+}
+
+/// One candidate's way to the server, which can break.
+struct Line {
+    server: Arc<Server>,
+    is_down: AtomicBool,
+}
+
+impl Line {
+    fn answer(&self, request: Request) -> Result<Reply, ApiError> {
+        if self.is_down.load(Ordering::Relaxed) {
+            return Err(ApiError::new(Reason::ServiceUnavailable, "down"));
+        }
+        let resource = GroupResource::new("coordination.k8s.io", "leases");
+        let mut lease = self.server.lease.lock().unwrap();
+        let sent = match &request.payload {
+            Payload::Object(object) => object.downcast_ref::<Lease>().cloned(),
+            Payload::Empty | Payload::Patch(..) | Payload::Delete(_) => None,
+        };
+        let version = lease.as_ref().and_then(|it| it.metadata.resource_version.clone());
+        match (request.verb, sent) {
+            (Verb::Create, Some(mut sent)) if lease.is_none() => {
+                sent.metadata.resource_version = Some("1".to_owned());
+                *lease = Some(sent);
+            }
+            (Verb::Create, _) => return Err(ApiError::already_exists(&resource, "test")),
+            (Verb::Update, Some(mut sent)) => {
+                if sent.metadata.resource_version != version {
+                    return Err(ApiError::modified(&resource, "test"));
+                }
+                let next: u64 = version.unwrap().parse().unwrap();
+                sent.metadata.resource_version = Some((next + 1).to_string());
+                *lease = Some(sent);
+            }
+            _ => {}
+        }
+        let lease = lease.as_ref().ok_or_else(|| ApiError::not_found(&resource, "test"))?;
+        let bytes = Bytes::from(ApiObject::encode(lease));
+        Ok(Reply::Object(Arc::new(Stored::new(meta_of(lease.metadata(), Vec::new()), bytes))))
+    }
+}
+
+impl Transport for Line {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
+        let answer = self.answer(request);
+        async { answer }.boxed()
+    }
+
+    fn watch(&self, _request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
+        async { Err(ApiError::no_such_resource()) }.boxed()
+    }
+
+    fn get_path(&self, _path: String) -> BoxFuture<'_, Result<Bytes, ApiError>> {
+        async { Err(ApiError::no_such_resource()) }.boxed()
+    }
+
+    fn discover(&self) -> BoxFuture<'_, Result<Vec<Discovered>, ApiError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+}
+
+struct Candidate {
+    line: Arc<Line>,
+    tasks: Tasks,
+    is_leading: Arc<AtomicBool>,
+}
+
+fn candidate(server: &Arc<Server>, world: &World, identity: &str) -> Candidate {
+    let line = Arc::new(Line { server: server.clone(), is_down: AtomicBool::new(false) });
+    let (tasks, is_leading) = (Tasks::new(), Arc::new(AtomicBool::new(false)));
+    let client = Client::new(line.clone(), "test");
+    let flag = is_leading.clone();
+    with_leadership(
+        &tasks,
+        client,
+        world.clone(),
+        "test",
+        identity.to_owned(),
+        |tasks| async move {
+            tasks.spawn("work", |shutdown| async move {
+                flag.store(true, Ordering::Relaxed);
+                shutdown.cancelled().await;
+                flag.store(false, Ordering::Relaxed);
+            });
+        },
+    );
+    Candidate { line, tasks, is_leading }
+}
+
+impl Candidate {
+    fn is_leading(&self) -> bool {
+        self.is_leading.load(Ordering::Relaxed)
+    }
+}
+
+async fn seconds(n_seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(n_seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_leads_soon_after_the_first_releases() {
+    let (server, world) = (Arc::default(), World::simulated(1));
+    let one = candidate(&server, &world, "one");
+    seconds(1).await;
+    let two = candidate(&server, &world, "two");
+    seconds(60).await;
+    assert_eq!((one.is_leading(), two.is_leading()), (true, false));
+    one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+    seconds(4).await;
+    assert_eq!((one.is_leading(), two.is_leading()), (false, true));
+    let lease = server.lease.lock().unwrap().clone().unwrap().spec.unwrap();
+    assert_eq!(lease.holder_identity.as_deref(), Some("two"));
+    assert_eq!(lease.lease_transitions, Some(1));
+    two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_stops_before_another_starts() {
+    let (server, world) = (Arc::default(), World::simulated(1));
+    let one = candidate(&server, &world, "one");
+    seconds(1).await;
+    let two = candidate(&server, &world, "two");
+    seconds(30).await;
+    one.line.is_down.store(true, Ordering::Relaxed);
+    let mut n_leaderless = 0;
+    for _ in 0..30 {
+        seconds(1).await;
+        assert!(!(one.is_leading() && two.is_leading()), "two leaders");
+        n_leaderless += u32::from(!one.is_leading() && !two.is_leading());
+    }
+    assert!(two.is_leading());
+    assert!((1..=9).contains(&n_leaderless), "{n_leaderless} s without a leader");
+    one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+    two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+}
