@@ -213,14 +213,14 @@ fn parse_suffix(text: &str) -> Result<Suffix, Error> {
 
 /// Nanos of `whole.fraction * 2^binary * 10^decimal`, rounded up; too much gives the largest `i128`.
 fn scale(whole: &str, fraction: &str, binary: u32, decimal: i64) -> i128 {
-    // So many digits times the largest binary factor (2^60) still fit.
-    const DIGITS_MAX: i64 = 20;
+    // So many digits still fit, also times the largest binary factor (2^60).
+    let digits_max = if binary > 0 { 20 } else { 36 };
     let mut mantissa: i128 = 0;
     let mut n_digits = 0;
     let mut dropped = 0;
     let mut is_inexact = false;
     for digit in whole.bytes().chain(fraction.bytes()) {
-        if n_digits == DIGITS_MAX {
+        if n_digits == digits_max {
             dropped += 1;
             is_inexact |= digit != b'0';
             continue;

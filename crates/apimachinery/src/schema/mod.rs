@@ -2,6 +2,13 @@
 //! defaulting and validation of custom resources, strategic merge, server-side apply and OpenAPI.
 
 mod definitions;
+mod format;
+mod shape;
+mod strict;
+mod structural;
+#[cfg(test)]
+mod tests;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -94,31 +101,46 @@ impl Schema {
 
     /// Checks raw JSON against the schema in one pass, without building a tree.
     pub fn check_fields(self: &Arc<Self>, bytes: &[u8]) -> FieldReport {
-        let _ = bytes;
-        todo!("apimachinery")
+        strict::check(self, bytes)
     }
 
     /// Removes what the schema does not know; returns the paths removed (`spec.a`).
     pub fn prune(self: &Arc<Self>, value: &mut Value) -> Vec<String> {
-        let _ = value;
-        todo!("apimachinery")
+        let mut removed = Vec::new();
+        shape::prune(self, value, &mut String::new(), &mut removed);
+        removed
     }
 
     /// Fills in defaults.
     pub fn apply_defaults(self: &Arc<Self>, value: &mut Value) {
-        let _ = value;
-        todo!("apimachinery")
+        shape::apply_defaults(self, value);
     }
 
     /// Checks types and values, with upstream's texts (`spec.x in body must be of type integer: "string"`).
     pub fn validate(self: &Arc<Self>, value: &Value, path: &Path, errors: &mut FieldErrors) {
-        let _ = (value, path, errors);
-        todo!("apimachinery")
+        values::validate(self, value, path, errors);
     }
 
     /// Builds the schema of a custom resource version; problems are structural-schema violations.
     pub fn from_open_api(schema: &Value, path: &Path, errors: &mut FieldErrors) -> SchemaRef {
-        let _ = (schema, path, errors);
-        todo!("apimachinery")
+        structural::read(schema, path, errors)
     }
+
+    /// The schema of a field, named or of the map's values.
+    pub(crate) fn field(&self, name: &str) -> Option<&SchemaRef> {
+        self.properties.get(name).or(self.additional.as_ref())
+    }
+
+    /// Whether fields that have no schema are welcome.
+    pub(crate) fn accepts_any_field(&self) -> bool {
+        self.preserve_unknown
+            || self.kind == Type::Any
+            || (self.properties.is_empty() && self.additional.is_none())
+    }
+}
+
+/// The schema of what has none.
+pub(crate) fn anything() -> &'static SchemaRef {
+    static ANYTHING: OnceLock<SchemaRef> = OnceLock::new();
+    ANYTHING.get_or_init(Arc::default)
 }

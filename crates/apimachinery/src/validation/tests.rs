@@ -102,7 +102,7 @@ fn updates_keep_identity_and_add_no_finalizers_while_deleting() {
         uid: Some("1".to_owned()),
         generation: Some(3),
         deletion_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-            k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+            jiff::Timestamp::UNIX_EPOCH,
         )),
         ..Default::default()
     };

@@ -1,6 +1,11 @@
 //! JSON patch, merge patch and strategic merge patch, on JSON trees.
 
-use serde_json::Value;
+mod json_patch;
+mod strategic;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
 
 use crate::schema::SchemaRef;
 
@@ -16,19 +21,31 @@ pub enum Error {
 
 /// RFC 6902, with limits on operations and growth.
 pub fn json(document: &Value, patch: &[u8]) -> Result<Value, Error> {
-    let _ = (document, patch);
-    todo!("apimachinery")
+    json_patch::apply(document, patch)
 }
 
 /// RFC 7386.
 pub fn merge(document: &Value, patch: &Value) -> Value {
-    let _ = (document, patch);
-    todo!("apimachinery")
+    let Value::Object(patch) = patch else {
+        return patch.clone();
+    };
+    let mut merged = match document {
+        Value::Object(fields) => fields.clone(),
+        _ => Map::new(),
+    };
+    for (name, value) in patch {
+        if value.is_null() {
+            merged.remove(name);
+        } else {
+            let below = merge(merged.get(name).unwrap_or(&Value::Null), value);
+            merged.insert(name.clone(), below);
+        }
+    }
+    Value::Object(merged)
 }
 
 /// Kubernetes' strategic merge patch, with its directives ($patch, $retainKeys, $setElementOrder,
 /// $deleteFromPrimitiveList).
 pub fn strategic(schema: &SchemaRef, document: &Value, patch: &Value) -> Result<Value, Error> {
-    let _ = (schema, document, patch);
-    todo!("apimachinery")
+    strategic::apply(schema, document, patch)
 }

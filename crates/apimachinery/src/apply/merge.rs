@@ -1,0 +1,136 @@
+//! Merging an apply configuration into an object, and removing what a manager no longer applies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::Error;
+use super::field_set::{Node, children};
+use super::shape::{Place, Shape, value_element};
+use crate::schema::SchemaRef;
+
+/// `config` over `live`: parts that are owned one by one merge, leaves are replaced.
+pub(super) fn merge(
+    schema: &SchemaRef,
+    live: Option<&Value>,
+    config: &Value,
+) -> Result<Value, Error> {
+    let place = Place::new(schema);
+    match place.shape(config) {
+        Shape::Leaf => Ok(match (config, live) {
+            // An empty map or list adds nothing to parts that are merged one by one.
+            (Value::Object(it), Some(live @ Value::Object(_)))
+                if it.is_empty() && !matches!(place.shape(live), Shape::Leaf) =>
+            {
+                live.clone()
+            }
+            (Value::Array(it), Some(live @ Value::Array(_)))
+                if it.is_empty() && !matches!(place.shape(live), Shape::Leaf) =>
+            {
+                live.clone()
+            }
+            _ => config.clone(),
+        }),
+        Shape::Struct(fields) | Shape::Map(fields) => {
+            let mut merged = match live {
+                Some(Value::Object(live)) => live.clone(),
+                _ => Map::new(),
+            };
+            for (name, value) in fields {
+                let old = merged.get(name);
+                if value.is_null() {
+                    merged.remove(name);
+                    continue;
+                }
+                let value = merge(place.field(name), old, value)?;
+                merged.insert(name.clone(), value);
+            }
+            Ok(Value::Object(merged))
+        }
+        Shape::Keyed(items) => {
+            merge_list(&place, list_of(live), items, |item| place.key_element(item))
+        }
+        Shape::Set(items) => merge_list(&place, list_of(live), items, value_element),
+    }
+}
+
+fn list_of(live: Option<&Value>) -> &[Value] {
+    live.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The configuration's items in its order; items that only the live list has keep their place between.
+/// Live `[a, b, c, d]` and config `[d, x, b]` give `[a, d, c, x, b]`.
+fn merge_list(
+    place: &Place<'_>,
+    live: &[Value],
+    config: &[Value],
+    element: impl Fn(&Value) -> String,
+) -> Result<Value, Error> {
+    let mut wanted = BTreeSet::new();
+    for item in config {
+        let element = element(item);
+        if !wanted.insert(element.clone()) {
+            let key = element.get(2..).unwrap_or_default();
+            return Err(Error::Malformed(format!("duplicate entries for key {key}")));
+        }
+    }
+    let live: Vec<(String, &Value)> = live.iter().map(|it| (element(it), it)).collect();
+    let by_element: BTreeMap<&str, &Value> =
+        live.iter().rev().map(|(element, item)| (element.as_str(), *item)).collect();
+    let mut rest = live.iter().peekable();
+    let mut merged = Vec::with_capacity(live.len() + config.len());
+    for item in config {
+        while let Some((_, only_live)) = rest.next_if(|(it, _)| !wanted.contains(it)) {
+            merged.push((*only_live).clone());
+        }
+        let old = by_element.get(element(item).as_str()).copied();
+        if old.is_some() {
+            rest.next();
+        }
+        merged.push(merge(place.item(), old, item)?);
+    }
+    merged.extend(rest.filter(|(it, _)| !wanted.contains(it)).map(|(_, item)| (*item).clone()));
+    Ok(Value::Array(merged))
+}
+
+/// Removes from `value` what is in `last` but neither in nor above anything in `keep`.
+pub(super) fn prune(schema: &SchemaRef, value: &mut Value, last: &Node, keep: Option<&Node>) {
+    let place = Place::new(schema);
+    let kept = |element: &str| keep.and_then(|it| it.get(element)).and_then(Value::as_object);
+    match value {
+        Value::Object(fields) => {
+            for (element, last) in children(last) {
+                let Some(name) = element.strip_prefix("f:") else {
+                    continue;
+                };
+                match kept(element) {
+                    None => {
+                        fields.remove(name);
+                    }
+                    Some(keep) => {
+                        if let Some(value) = fields.get_mut(name) {
+                            prune(place.field(name), value, last, Some(keep));
+                        }
+                    }
+                }
+            }
+        }
+        Value::Array(items) if place.is_list() => items.retain_mut(|item| {
+            let element =
+                if item.is_object() { place.key_element(item) } else { value_element(item) };
+            let Some(last) = last.get(&element).and_then(Value::as_object) else {
+                return true;
+            };
+            let Some(keep) = kept(&element) else {
+                return false;
+            };
+            let identity = place.identity(item);
+            prune(place.item(), item, last, Some(keep));
+            if let Value::Object(item) = item {
+                item.extend(identity);
+            }
+            true
+        }),
+        _ => {}
+    }
+}

@@ -1,0 +1,111 @@
+//! How a value looks to ownership: a leaf that is owned as a whole, or a container whose parts are
+//! owned one by one. Decided by the schema; where it says nothing, maps are taken apart and lists are not.
+
+use serde_json::{Map, Value};
+
+use crate::schema::{ListType, SchemaRef, Type, anything};
+
+pub(super) enum Shape<'a> {
+    Leaf,
+    /// An object whose fields the schema names.
+    Struct(&'a Map<String, Value>),
+    /// An object whose keys are the user's.
+    Map(&'a Map<String, Value>),
+    /// A list of objects told apart by some of their fields.
+    Keyed(&'a [Value]),
+    /// A list of scalars, each once.
+    Set(&'a [Value]),
+}
+
+/// A schema with its reference followed. What the place says (list type, atomic) is kept beside.
+pub(super) struct Place<'a> {
+    at: &'a SchemaRef,
+    resolved: SchemaRef,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn new(at: &'a SchemaRef) -> Self {
+        Self { at, resolved: at.resolve() }
+    }
+
+    pub(super) fn shape<'v>(&self, value: &'v Value) -> Shape<'v> {
+        match value {
+            Value::Object(fields) if fields.is_empty() => Shape::Leaf,
+            Value::Object(fields) if !self.at.is_atomic && !self.resolved.is_atomic => {
+                let has_names = !self.resolved.properties.is_empty();
+                if has_names { Shape::Struct(fields) } else { Shape::Map(fields) }
+            }
+            Value::Array(items) if !items.is_empty() => match self.list_type() {
+                ListType::Map { .. } if items.iter().all(Value::is_object) => Shape::Keyed(items),
+                ListType::Set => Shape::Set(items),
+                ListType::Map { .. } | ListType::Atomic => Shape::Leaf,
+            },
+            _ => Shape::Leaf,
+        }
+    }
+
+    fn list_type(&self) -> &ListType {
+        match &self.at.list_type {
+            ListType::Atomic => &self.resolved.list_type,
+            other => other,
+        }
+    }
+
+    pub(super) fn field(&self, name: &str) -> &SchemaRef {
+        self.resolved.field(name).unwrap_or_else(|| anything())
+    }
+
+    pub(super) fn item(&self) -> &SchemaRef {
+        self.resolved.items.as_ref().unwrap_or_else(|| anything())
+    }
+
+    pub(super) fn is_list(&self) -> bool {
+        self.resolved.kind == Type::Array
+    }
+
+    /// `k:{"containerPort":80,"protocol":"TCP"}` of an item; a key the item leaves out has its default.
+    pub(super) fn key_element(&self, item: &Value) -> String {
+        let ListType::Map { keys } = self.list_type() else {
+            return String::new();
+        };
+        let mut names: Vec<&String> = keys.iter().collect();
+        names.sort();
+        let mut element = "k:{".to_owned();
+        for name in names {
+            let default;
+            let value = match item.get(name) {
+                Some(value) => value,
+                None => {
+                    default = self.key_default(name);
+                    match &default {
+                        Some(value) => value,
+                        None => continue,
+                    }
+                }
+            };
+            if element.len() > 3 {
+                element.push(',');
+            }
+            element.push_str(&format!("\"{name}\":{value}"));
+        }
+        element.push('}');
+        element
+    }
+
+    /// The fields that tell an item apart; they stay as long as the item does.
+    pub(super) fn identity(&self, item: &Value) -> Vec<(String, Value)> {
+        let ListType::Map { keys } = self.list_type() else {
+            return Vec::new();
+        };
+        keys.iter().filter_map(|it| Some((it.clone(), item.get(it)?.clone()))).collect()
+    }
+
+    fn key_default(&self, name: &str) -> Option<Value> {
+        self.item().resolve().properties.get(name).and_then(|it| it.default.clone())
+    }
+}
+
+/// `v:"a"` of an item of a set.
+pub(super) fn value_element(item: &Value) -> String {
+    format!("v:{item}")
+}

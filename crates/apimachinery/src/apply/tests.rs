@@ -1,0 +1,298 @@
+//! Ownership: objects in, fieldsV1 or conflicts out.
+
+use std::sync::OnceLock;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::schema::{Definitions, SchemaRef};
+
+fn schema() -> SchemaRef {
+    static DEFINITIONS: OnceLock<Definitions> = OnceLock::new();
+    let definitions = DEFINITIONS.get_or_init(|| {
+        Definitions::from_json(&json!({
+            "Web": {"type": "object", "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": {"$ref": "#/definitions/Meta"},
+                "spec": {"$ref": "#/definitions/Spec"},
+                "status": {"type": "object", "properties": {"ready": {"type": "integer"}}}
+            }},
+            "Meta": {"type": "object", "properties": {
+                "name": {"type": "string"},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "finalizers": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+            }},
+            "Spec": {"type": "object", "properties": {
+                "replicas": {"type": "integer"},
+                "selector": {"type": "object", "x-kubernetes-map-type": "atomic",
+                    "additionalProperties": {"type": "string"}},
+                "args": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
+                "strategy": {"type": "object", "properties": {"surge": {"type": "integer"}}},
+                "containers": {"type": "array", "items": {"$ref": "#/definitions/Container"},
+                    "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+            }},
+            "Container": {"type": "object", "properties": {
+                "name": {"type": "string"},
+                "image": {"type": "string"},
+                "ports": {"type": "array", "items": {"$ref": "#/definitions/Port"},
+                    "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"]}
+            }},
+            "Port": {"type": "object", "properties": {
+                "port": {"type": "integer"},
+                "protocol": {"type": "string", "default": "TCP"},
+                "name": {"type": "string"}
+            }}
+        }))
+    });
+    definitions.get("Web").unwrap().clone()
+}
+
+fn writer(manager: &str, second: i64) -> Writer<'_> {
+    Writer {
+        manager,
+        api_version: "apps/v1",
+        subresource: "",
+        now: Timestamp::from_second(second).unwrap(),
+        reset_fields: &["status"],
+    }
+}
+
+fn web(spec: Value) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Web", "metadata": {"name": "a"}, "spec": spec})
+}
+
+fn update(live: Option<&Value>, mut object: Value, manager: &str, second: i64) -> Value {
+    record_update(&schema(), live, &mut object, &writer(manager, second));
+    object
+}
+
+/// `manager operation: paths` of each entry.
+fn owners(object: &Value) -> Vec<String> {
+    entries::read(object)
+        .into_iter()
+        .map(|it| format!("{} {:?}: {}", it.manager, it.operation, it.fields.paths().join(" ")))
+        .collect()
+}
+
+#[test]
+fn a_create_owns_all_but_bookkeeping() {
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Web",
+        "metadata": {"name": "a", "uid": "1", "labels": {"app": "x"}, "finalizers": ["f"]},
+        "spec": {
+            "replicas": 1, "selector": {"app": "x"}, "args": ["a"], "strategy": {},
+            "containers": [{"name": "c", "ports": [{"port": 80}]}]
+        },
+        "status": {"ready": 1}
+    });
+    let created = update(None, object, "kubectl", 0);
+    let entry = &created["metadata"]["managedFields"][0];
+    assert_eq!(entry["time"], "1970-01-01T00:00:00Z");
+    assert_eq!(
+        entry["fieldsV1"],
+        json!({
+            "f:metadata": {"f:labels": {".": {}, "f:app": {}}, "f:finalizers": {"v:\"f\"": {}}},
+            "f:spec": {
+                "f:replicas": {}, "f:selector": {}, "f:args": {}, "f:strategy": {},
+                "f:containers": {"k:{\"name\":\"c\"}": {
+                    ".": {}, "f:name": {},
+                    "f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}
+                }}
+            }
+        })
+    );
+}
+
+#[test]
+fn an_update_takes_over_what_it_changes() {
+    let first = update(None, web(json!({"replicas": 1, "args": ["a"]})), "a", 0);
+    let second = update(Some(&first), web(json!({"replicas": 2, "args": ["a"]})), "b", 1);
+    assert_eq!(owners(&second), ["a Update: .spec.args", "b Update: .spec.replicas"]);
+    let third = update(Some(&second), web(json!({"replicas": 2})), "b", 2);
+    assert_eq!(owners(&third), ["b Update: .spec.replicas"]);
+    assert_eq!(third["metadata"]["managedFields"][0]["time"], "1970-01-01T00:00:01Z");
+}
+
+#[test]
+fn an_update_without_change_keeps_entries_and_times() {
+    let first = update(None, web(json!({"replicas": 1})), "a", 0);
+    let second = update(Some(&first), web(json!({"replicas": 1})), "b", 9);
+    assert_eq!(first, second);
+}
+
+#[test]
+fn empty_managed_fields_forget_ownership() {
+    let first = update(None, web(json!({"replicas": 1})), "a", 0);
+    let mut object = web(json!({"replicas": 1}));
+    object["metadata"]["managedFields"] = json!([{}]);
+    let second = update(Some(&first), object, "a", 1);
+    assert_eq!(second["metadata"].get("managedFields"), None);
+    let third = update(Some(&second), web(json!({"replicas": 2})), "a", 1);
+    assert_eq!(third["metadata"].get("managedFields"), None);
+    let config = web(json!({"args": ["x"]}));
+    let fourth = apply(&schema(), Some(&third), &config, &writer("b", 2), false).unwrap();
+    assert_eq!(
+        owners(&fourth),
+        ["b Apply: .spec.args", "before-first-apply Update: .spec.replicas"]
+    );
+}
+
+#[test]
+fn old_updaters_become_ancient() {
+    let mut object = update(None, web(json!({"containers": []})), "m0", 0);
+    for number in 1..13 {
+        let mut next = object.clone();
+        next["metadata"]["labels"][format!("l{number}")] = json!("x");
+        object = update(Some(&object), next, &format!("m{number:02}"), number);
+    }
+    let owners = owners(&object);
+    assert_eq!(owners.len(), 10);
+    assert_eq!(
+        owners[0],
+        "ancient-changes Update: .metadata.labels .metadata.labels.l1 .metadata.labels.l2 .metadata.labels.l3 .spec.containers"
+    );
+}
+
+#[test]
+fn apply_conflicts_with_other_owners_unless_forced() {
+    let live = update(None, web(json!({"replicas": 1, "args": ["a"]})), "kubectl", 0);
+    let check = |spec: Value, expected: &str| {
+        let result = apply(&schema(), Some(&live), &web(spec), &writer("me", 1), false);
+        let actual = match result {
+            Ok(object) => owners(&object).join("; "),
+            Err(err) => err.to_string(),
+        };
+        assert_eq!(actual, expected);
+    };
+    check(
+        json!({"replicas": 2}),
+        "Apply failed with 1 conflict: conflict with \"kubectl\" using apps/v1: .spec.replicas",
+    );
+    check(
+        json!({"replicas": 2, "args": ["b"]}),
+        "Apply failed with 2 conflicts: conflicts with \"kubectl\" using apps/v1:\n- .spec.args\n- .spec.replicas",
+    );
+    check(
+        json!({"replicas": 1}),
+        "me Apply: .spec.replicas; kubectl Update: .spec.args .spec.replicas",
+    );
+    let config = web(json!({"replicas": 2}));
+    let forced = apply(&schema(), Some(&live), &config, &writer("me", 1), true).unwrap();
+    assert_eq!(owners(&forced), ["me Apply: .spec.replicas", "kubectl Update: .spec.args"]);
+    assert_eq!(forced["spec"], json!({"replicas": 2, "args": ["a"]}));
+}
+
+#[test]
+fn apply_removes_what_it_no_longer_says_unless_others_own_it() {
+    let config = web(json!({
+        "replicas": 1, "strategy": {"surge": 1},
+        "containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]
+    }));
+    let live = apply(&schema(), None, &config, &writer("me", 0), false).unwrap();
+    let mut changed = live.clone();
+    changed["spec"]["containers"][1]["ports"] = json!([{"port": 80}]);
+    changed["status"] = json!({"ready": 1});
+    changed["metadata"]["uid"] = json!("1");
+    let live = update(Some(&live), changed, "other", 1);
+    let config = web(json!({"containers": [{"name": "c"}]}));
+    let next = apply(&schema(), Some(&live), &config, &writer("me", 2), false).unwrap();
+    assert_eq!(
+        next["spec"],
+        json!({"containers": [{"name": "b", "ports": [{"port": 80}]}, {"name": "c"}]})
+    );
+    assert_eq!(next["metadata"]["uid"], "1");
+    assert_eq!(next["status"], json!({"ready": 1}));
+}
+
+#[test]
+fn lists_merge_in_the_order_of_the_configuration() {
+    let names = |list: &str| {
+        let items = list.chars().map(|it| json!({"name": it.to_string()}));
+        web(json!({"containers": items.collect::<Vec<_>>()}))
+    };
+    for (live, config, expected) in
+        [("abcd", "dxb", "adcxb"), ("ab", "ba", "ba"), ("", "ab", "ab"), ("ab", "c", "abc")]
+    {
+        let live = update(None, names(live), "other", 0);
+        let next = apply(&schema(), Some(&live), &names(config), &writer("me", 1), true).unwrap();
+        let actual: Vec<&str> = next["spec"]["containers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(actual.concat(), expected);
+    }
+}
+
+#[test]
+fn bad_configurations_are_malformed() {
+    let mut config = web(json!({}));
+    config["metadata"]["managedFields"] = json!([{"manager": "x"}]);
+    let error = apply(&schema(), None, &config, &writer("me", 0), false).unwrap_err();
+    assert_eq!(error.to_string(), "metadata.managedFields must be nil");
+    let config = web(json!({"containers": [{"name": "a"}, {"name": "a"}]}));
+    let error = apply(&schema(), None, &config, &writer("me", 0), false).unwrap_err();
+    assert!(matches!(error, Error::Malformed(_)));
+}
+
+fn any_spec() -> impl Strategy<Value = Value> {
+    let container = (0..4_u8, proptest::option::of(0..3_u8)).prop_map(|(name, image)| {
+        let mut it = json!({"name": format!("c{name}")});
+        if let Some(image) = image {
+            it["image"] = json!(format!("i{image}"));
+        }
+        it
+    });
+    let containers = proptest::collection::vec(container, 0..4);
+    (proptest::option::of(0..3), containers, proptest::option::of(0..2)).prop_map(
+        |(replicas, mut containers, surge)| {
+            containers.sort_by_key(|it| it["name"].to_string());
+            containers.dedup_by_key(|it| it["name"].to_string());
+            let mut spec = json!({"containers": containers});
+            if let Some(replicas) = replicas {
+                spec["replicas"] = json!(replicas);
+            }
+            if let Some(surge) = surge {
+                spec["strategy"] = json!({"surge": surge});
+            }
+            spec
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn applying_twice_is_applying_once(live in any_spec(), config in any_spec()) {
+        let live = update(None, web(live), "other", 0);
+        let once = apply(&schema(), Some(&live), &web(config.clone()), &writer("me", 1), true).unwrap();
+        let twice = apply(&schema(), Some(&once), &web(config), &writer("me", 2), false).unwrap();
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn the_only_manager_gets_what_it_applies(first in any_spec(), second in any_spec()) {
+        let live = apply(&schema(), None, &web(first), &writer("me", 0), false).unwrap();
+        let next = apply(&schema(), Some(&live), &web(second.clone()), &writer("me", 1), false).unwrap();
+        let fresh = apply(&schema(), None, &web(second), &writer("me", 1), false).unwrap();
+        prop_assert_eq!(&next["spec"], &fresh["spec"]);
+    }
+
+    #[test]
+    fn sets_obey_set_laws(a in any_spec(), b in any_spec()) {
+        let set = |it| compare::field_set(&schema(), &web(it), Mode::Applied);
+        let (a, b) = (set(a), set(b));
+        let mut union = a.clone();
+        union.union_with(&b);
+        let mut only_a = union.clone();
+        only_a.subtract(&b);
+        let mut rest = a.clone();
+        rest.subtract(&a.intersection(&b));
+        prop_assert_eq!(&only_a, &rest);
+        rest.union_with(&a.intersection(&b));
+        prop_assert_eq!(&rest, &a);
+        prop_assert_eq!(FieldSet::from_json(&a.to_json()), Some(a));
+    }
+}

@@ -1,0 +1,80 @@
+//! Pruning and defaulting: making an object fit its schema.
+
+use serde_json::{Map, Value};
+
+use super::{SchemaRef, Type, anything};
+
+/// Removes the fields that the schema does not know, and notes their paths.
+pub(super) fn prune(
+    schema: &SchemaRef,
+    value: &mut Value,
+    path: &mut String,
+    removed: &mut Vec<String>,
+) {
+    let schema = schema.resolve();
+    let length = path.len();
+    match value {
+        Value::Object(fields) => {
+            let is_open = schema.kind != Type::Object || schema.accepts_any_field();
+            fields.retain(|name, value| {
+                if length > 0 {
+                    path.push('.');
+                }
+                path.push_str(name);
+                let known = schema.field(name);
+                match known {
+                    Some(field) => prune(field, value, path, removed),
+                    None if is_open => {}
+                    None => removed.push(path.clone()),
+                }
+                path.truncate(length);
+                known.is_some() || is_open
+            });
+        }
+        Value::Array(items) => {
+            let item = schema.items.as_ref().unwrap_or_else(|| anything());
+            for (index, value) in items.iter_mut().enumerate() {
+                path.push_str(&format!("[{index}]"));
+                prune(item, value, path, removed);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Fills in what is missing, and what is null but may not be.
+pub(super) fn apply_defaults(schema: &SchemaRef, value: &mut Value) {
+    let schema = schema.resolve();
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in &schema.properties {
+                fill_in(fields, name, field);
+            }
+            for (name, value) in fields.iter_mut() {
+                if let Some(field) = schema.field(name) {
+                    apply_defaults(field, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(item) = &schema.items {
+                items.iter_mut().for_each(|it| apply_defaults(item, it));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fill_in(fields: &mut Map<String, Value>, name: &str, field: &SchemaRef) {
+    let Some(default) = &field.default else {
+        return;
+    };
+    match fields.get_mut(name) {
+        None => {
+            fields.insert(name.to_owned(), default.clone());
+        }
+        Some(value) if value.is_null() && !field.nullable => *value = default.clone(),
+        Some(_) => {}
+    }
+}

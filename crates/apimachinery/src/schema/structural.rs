@@ -1,0 +1,292 @@
+//! Reading the schema of a custom resource, which must be structural: every field has a type, and value
+//! checks in allOf, anyOf, oneOf and not only restrict what the outer schema already describes.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Map, Value, json};
+
+use super::definitions::{Definitions, read_extensions, read_type};
+use super::{ListType, Schema, SchemaRef, Type};
+use crate::field::{FieldErrors, Path};
+
+/// What `Schema::checks` keeps.
+const CHECKS: &[&str] = &[
+    "enum",
+    "pattern",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "x-kubernetes-validations",
+];
+const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
+const DEPTH_MAX: usize = 100;
+
+pub(super) fn read(schema: &Value, path: &Path, errors: &mut FieldErrors) -> SchemaRef {
+    let empty = Map::new();
+    let source = schema.as_object().unwrap_or(&empty);
+    match source.get("type").and_then(Value::as_str) {
+        None => errors.required(&path.child("type"), "must not be empty at the root"),
+        Some("object") => {}
+        Some(other) => errors.invalid(&path.child("type"), other, "must be object at the root"),
+    }
+    let mut root = read_node(source, path, errors, 0);
+    add_type_and_metadata(&mut root);
+    Arc::new(root)
+}
+
+/// Every object has these, whether the schema names them or not.
+fn add_type_and_metadata(schema: &mut Schema) {
+    for name in ["apiVersion", "kind"] {
+        let text = || Arc::new(Schema { kind: Type::String, ..Schema::default() });
+        schema.properties.entry(name.to_owned()).or_insert_with(text);
+    }
+    schema.properties.insert("metadata".to_owned(), object_meta());
+}
+
+fn read_node(
+    source: &Map<String, Value>,
+    path: &Path,
+    errors: &mut FieldErrors,
+    depth: usize,
+) -> Schema {
+    let mut schema = Schema { kind: read_type(source), ..read_extensions(source) };
+    if depth > DEPTH_MAX {
+        errors.invalid(path, "", "the schema is nested too deeply");
+        return schema;
+    }
+    if let Some(text) = source.get("description").and_then(Value::as_str) {
+        text.clone_into(&mut schema.description);
+    }
+    check_structure(source, path, errors);
+    check_merge_rules(&schema, source, path, errors);
+    let properties = path.child("properties");
+    for (name, property) in source.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let path = properties.key(name);
+        let child = read_child(property, "specified object fields", &path, errors, depth);
+        schema.properties.insert(name.clone(), child);
+    }
+    if let Some(items) = source.get("items") {
+        let path = path.child("items");
+        schema.items = Some(read_child(items, "specified array items", &path, errors, depth));
+    } else if schema.kind == Type::Array {
+        errors.required(&path.child("items"), "must be specified");
+    }
+    match source.get("additionalProperties") {
+        None => {}
+        Some(Value::Bool(true)) => schema.additional = Some(Arc::default()),
+        Some(Value::Bool(false)) => errors.forbidden(
+            &path.child("additionalProperties"),
+            "additionalProperties cannot be set to false",
+        ),
+        Some(values) => {
+            let path = path.child("additionalProperties");
+            let child = read_child(values, "specified object fields", &path, errors, depth);
+            schema.additional = Some(child);
+        }
+    }
+    if schema.is_embedded_resource {
+        add_type_and_metadata(&mut schema);
+    }
+    schema.checks = read_checks(source, path, errors);
+    schema
+}
+
+fn read_child(
+    source: &Value,
+    what: &str,
+    path: &Path,
+    errors: &mut FieldErrors,
+    depth: usize,
+) -> SchemaRef {
+    let Some(source) = source.as_object() else {
+        errors.invalid(path, source.clone(), "must be a schema");
+        return Arc::default();
+    };
+    let needs_type = !flag(source, "x-kubernetes-int-or-string")
+        && !flag(source, "x-kubernetes-preserve-unknown-fields");
+    if needs_type && !source.contains_key("type") {
+        errors.required(&path.child("type"), &format!("must not be empty for {what}"));
+    }
+    Arc::new(read_node(source, path, errors, depth + 1))
+}
+
+fn flag(source: &Map<String, Value>, key: &str) -> bool {
+    source.get(key).and_then(Value::as_bool).unwrap_or_default()
+}
+
+fn check_structure(source: &Map<String, Value>, path: &Path, errors: &mut FieldErrors) {
+    if let Some(kind) = source.get("type") {
+        let is_known = kind.as_str().is_some_and(|it| TYPES.contains(&it));
+        if !is_known {
+            errors.not_supported(&path.child("type"), kind.clone(), TYPES);
+        }
+    }
+    if source.contains_key("$ref") {
+        errors.forbidden(&path.child("$ref"), "$ref is not supported");
+    }
+    if source.contains_key("properties") && source.contains_key("additionalProperties") {
+        errors.forbidden(
+            &path.child("additionalProperties"),
+            "additionalProperties and properties are mutual exclusive",
+        );
+    }
+    if flag(source, "uniqueItems") {
+        errors.forbidden(
+            &path.child("uniqueItems"),
+            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+        );
+    }
+    if source.contains_key("x-kubernetes-validations") {
+        // Accepting rules without checking them would let through what the author forbids.
+        errors.invalid(
+            &path.child("x-kubernetes-validations"),
+            source["x-kubernetes-validations"].clone(),
+            "CEL validation rules are not supported yet",
+        );
+    }
+}
+
+fn check_merge_rules(
+    schema: &Schema,
+    source: &Map<String, Value>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let list_type = source.get("x-kubernetes-list-type").and_then(Value::as_str);
+    let path_type = path.child("x-kubernetes-list-type");
+    if let Some(text) = list_type {
+        if !["atomic", "map", "set"].contains(&text) {
+            errors.not_supported(&path_type, text, &["atomic", "map", "set"]);
+        }
+        if schema.kind != Type::Array {
+            let detail = "must be array if x-kubernetes-list-type is set";
+            errors.invalid(&path.child("type"), source.get("type").cloned(), detail);
+        }
+    }
+    match &schema.list_type {
+        ListType::Map { keys } if keys.is_empty() => errors.required(
+            &path.child("x-kubernetes-list-map-keys"),
+            "must not be empty if x-kubernetes-list-type is map",
+        ),
+        ListType::Map { .. } => {}
+        ListType::Set | ListType::Atomic => {
+            if source.contains_key("x-kubernetes-list-map-keys") {
+                errors.forbidden(
+                    &path.child("x-kubernetes-list-map-keys"),
+                    "must be empty if x-kubernetes-list-type is not map",
+                );
+            }
+        }
+    }
+    if let Some(map_type) = source.get("x-kubernetes-map-type") {
+        let is_known = map_type.as_str().is_some_and(|it| ["atomic", "granular"].contains(&it));
+        if !is_known {
+            let path = path.child("x-kubernetes-map-type");
+            errors.not_supported(&path, map_type.clone(), &["atomic", "granular"]);
+        }
+    }
+}
+
+fn read_checks(
+    source: &Map<String, Value>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) -> Option<Box<Value>> {
+    if let Some(pattern) = source.get("pattern").and_then(Value::as_str)
+        && let Err(err) = regex::Regex::new(pattern)
+    {
+        let detail = format!("must be a valid regular expression, but isn't: {err}");
+        errors.invalid(&path.child("pattern"), pattern, &detail);
+    }
+    for word in ["allOf", "anyOf", "oneOf"] {
+        let branches = source.get(word).and_then(Value::as_array).into_iter().flatten();
+        for (index, branch) in branches.enumerate() {
+            check_branch(branch, &path.child(word).index(index), errors);
+        }
+    }
+    if let Some(branch) = source.get("not") {
+        check_branch(branch, &path.child("not"), errors);
+    }
+    let checks: Map<String, Value> = CHECKS
+        .iter()
+        .filter_map(|it| Some(((*it).to_owned(), source.get(*it)?.clone())))
+        .collect();
+    (!checks.is_empty()).then(|| Box::new(Value::Object(checks)))
+}
+
+/// A branch may only restrict; what describes belongs outside.
+fn check_branch(branch: &Value, path: &Path, errors: &mut FieldErrors) {
+    // The pattern of int-or-string fields is spelt with types, and allowed.
+    let is_int_or_string = matches!(
+        branch.get("type").and_then(Value::as_str),
+        Some("integer" | "string")
+    ) && branch.as_object().is_some_and(|it| it.len() == 1);
+    for word in ["type", "default", "nullable", "additionalProperties", "description"] {
+        if branch.get(word).is_some() && !is_int_or_string {
+            errors.forbidden(&path.child(word), "must be empty to be structural");
+        }
+    }
+}
+
+/// The metadata of custom resources.
+fn object_meta() -> SchemaRef {
+    static META: OnceLock<Definitions> = OnceLock::new();
+    let text = || json!({"type": "string"});
+    let texts = || json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let definitions = META.get_or_init(|| {
+        let owner = json!({
+            "type": "object", "x-kubernetes-map-type": "atomic",
+            "properties": {
+                "apiVersion": text(), "kind": text(), "name": text(), "uid": text(),
+                "controller": {"type": "boolean"}, "blockOwnerDeletion": {"type": "boolean"}
+            }
+        });
+        let entry = json!({
+            "type": "object",
+            "properties": {
+                "manager": text(), "operation": text(), "apiVersion": text(), "time": text(),
+                "fieldsType": text(), "fieldsV1": {"type": "object"}, "subresource": text()
+            }
+        });
+        Definitions::from_json(&json!({
+            "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {
+                "type": "object",
+                "properties": {
+                    "name": text(), "generateName": text(), "namespace": text(),
+                    "selfLink": text(), "uid": text(), "resourceVersion": text(),
+                    "generation": {"type": "integer", "format": "int64"},
+                    "creationTimestamp": text(), "deletionTimestamp": text(),
+                    "deletionGracePeriodSeconds": {"type": "integer", "format": "int64"},
+                    "labels": texts(), "annotations": texts(),
+                    "ownerReferences": {
+                        "type": "array", "items": owner, "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["uid"],
+                        "x-kubernetes-patch-merge-key": "uid", "x-kubernetes-patch-strategy": "merge"
+                    },
+                    "finalizers": {
+                        "type": "array", "items": text(), "x-kubernetes-list-type": "set",
+                        "x-kubernetes-patch-strategy": "merge"
+                    },
+                    "managedFields": {
+                        "type": "array", "items": entry, "x-kubernetes-list-type": "atomic"
+                    }
+                }
+            }
+        }))
+    });
+    let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    definitions.get(name).cloned().unwrap_or_default()
+}
