@@ -105,7 +105,8 @@ impl Hub {
     }
 
     pub(crate) fn close(&self) {
-        let mut inner = self.inner();
+        // Also called while unwinding, where a second panic would end the process.
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.is_closed = true;
         inner.watchers.values().for_each(|it| it.wake.notify_one());
     }
@@ -278,15 +279,17 @@ impl Place {
         Ok(commits)
     }
 
-    fn batch(&self, commits: &[Arc<Commit>]) -> Option<Batch> {
-        let revision = commits.last()?.revision;
-        let events: Vec<Event> = commits
+    /// Empty when commits of the past had nothing for this range: then the reader learns how far it is.
+    /// A live watch is woken for its own range only, so it does not see such batches.
+    fn batch(&self, commits: &[Arc<Commit>]) -> Batch {
+        let revision = commits.last().expect("pending means at least one commit").revision;
+        let events = commits
             .iter()
             .flat_map(|it| &it.events)
             .filter(|it| self.range.contains(&it.key))
             .cloned()
             .collect();
-        (!events.is_empty()).then_some(Batch { events, revision })
+        Batch { events, revision }
     }
 
     async fn next_batch(&self) -> Result<Batch, Error> {
@@ -305,9 +308,7 @@ impl Place {
                     unreachable!("an engine without history keeps everything in the ring")
                 }
             };
-            if let Some(batch) = self.batch(&commits) {
-                return Ok(batch);
-            }
+            return Ok(self.batch(&commits));
         }
     }
 }

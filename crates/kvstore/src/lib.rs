@@ -7,6 +7,7 @@
 //! revision seen; a slow reader never holds up a writer. Not promised: history older than the last
 //! compaction.
 
+pub mod contract;
 pub mod embedded;
 mod error;
 mod hub;

@@ -83,7 +83,8 @@ pub struct Event {
     pub revision: Revision,
 }
 
-/// One or more whole transactions, in order. `events` may be empty: then it is progress alone.
+/// Whole transactions, in order. `events` is empty when the past that was looked through has nothing of
+/// the watched range: then it is progress alone.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub events: Vec<Event>,

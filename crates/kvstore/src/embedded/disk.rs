@@ -77,8 +77,7 @@ pub(super) fn read_commits(
 ) -> Result<Vec<Commit>, redb::Error> {
     let log = database.begin_read()?.open_table(LOG)?;
     let mut commits: Vec<Commit> = Vec::new();
-    let mut n_events = 0;
-    for row in log.range((from.0, 0)..=(through.0, u32::MAX))? {
+    for (n_events, row) in log.range((from.0, 0)..=(through.0, u32::MAX))?.enumerate() {
         let (position, bytes) = row?;
         let revision = Revision(position.value().0);
         let is_next = commits.last().is_none_or(|it| it.revision != revision);
@@ -91,7 +90,6 @@ pub(super) fn read_commits(
             None => None,
         };
         let event = Event { key: record.key, value: record.value, previous, revision };
-        n_events += 1;
         match commits.last_mut().filter(|_| !is_next) {
             Some(commit) => commit.events.push(event),
             None => commits.push(Commit { revision, events: vec![event] }),

@@ -3,17 +3,17 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use redb::StorageBackend;
 use redb::backends::FileBackend;
+use redb::{ReadableDatabase as _, ReadableTableMetadata as _, StorageBackend};
 use tempfile::TempDir;
 
-use super::tables::{FORMAT, META};
+use super::tables::{FORMAT, LOG, META};
 use super::{Embedded, Options, open};
-use crate::{Error, KeyRange, RangeRequest, Revision, Store as _, Txn, TxnOutcome, Write};
+use crate::{Compare, Error, KeyRange, RangeRequest, Revision, Store as _, Txn, TxnOutcome, Write};
 
 fn put(key: &str, value: &str) -> Txn {
     let write = Write::Put(Bytes::from(key.to_owned()), Bytes::from(value.to_owned()));
@@ -103,20 +103,75 @@ async fn a_closed_store_releases_its_file_though_a_watch_is_still_held() {
     Embedded::open(dir.path(), Options::default()).unwrap();
 }
 
-/// A disk that refuses writes and syncs while it is full.
+#[tokio::test]
+async fn compaction_leaves_only_what_can_still_be_read() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    // More than one step of sweeping.
+    for n in 0..1500 {
+        store.txn(put(&format!("{}", n % 3), "v")).await.unwrap();
+    }
+    let delete = Write::Delete(Bytes::from_static(b"0"));
+    store.txn(Txn { compares: vec![], writes: vec![delete] }).await.unwrap();
+    let through = store.revision();
+    store.compact(through).await.unwrap();
+    // Closed in the middle of sweeping, it goes on after opening.
+    store.close().await;
+    drop(store);
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    assert_eq!((store.revision(), store.oldest()), (through, through));
+    assert_eq!(values(&store).await, ["v", "v"]);
+    while log_len(&store) > 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(values(&store).await, ["v", "v"]);
+    drop(store);
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    assert_eq!((store.revision(), values(&store).await.len()), (through, 2));
+}
+
+fn log_len(store: &Embedded) -> u64 {
+    let database = store.core.disk.database().unwrap();
+    database.begin_read().unwrap().open_table(LOG).unwrap().len().unwrap()
+}
+
+#[tokio::test]
+async fn an_idle_store_writes_nothing() {
+    let dir = TempDir::new().unwrap();
+    let disk = Arc::new(Mood::default());
+    let store = open_faulty(&dir, &disk);
+    store.txn(put("a", "1")).await.unwrap();
+    let before = disk.n_writes.load(Ordering::SeqCst);
+    store.txn(Txn::default()).await.unwrap();
+    store
+        .txn(Txn { compares: vec![Compare::Absent(Bytes::from_static(b"a"))], writes: vec![] })
+        .await
+        .unwrap();
+    store.compact(Revision(1)).await.unwrap();
+    values(&store).await;
+    assert_eq!(disk.n_writes.load(Ordering::SeqCst), before);
+}
+
+/// What a disk refuses to do now, and how often it was written.
+#[derive(Debug, Default)]
+struct Mood {
+    is_full: AtomicBool,
+    /// Writes go through, but nothing can be said about their durability.
+    loses_syncs: AtomicBool,
+    n_writes: AtomicU64,
+}
+
 #[derive(Debug)]
 struct Faulty {
     file: FileBackend,
-    is_full: Arc<AtomicBool>,
+    mood: Arc<Mood>,
 }
 
-impl Faulty {
-    fn check(&self) -> io::Result<()> {
-        if self.is_full.load(Ordering::SeqCst) {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
-        }
-        Ok(())
+fn refuse_if(flag: &AtomicBool) -> io::Result<()> {
+    if flag.load(Ordering::SeqCst) {
+        return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
     }
+    Ok(())
 }
 
 impl StorageBackend for Faulty {
@@ -127,15 +182,17 @@ impl StorageBackend for Faulty {
         self.file.read(offset, out)
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check()?;
+        refuse_if(&self.mood.is_full)?;
         self.file.set_len(len)
     }
     fn sync_data(&self) -> io::Result<()> {
-        self.check()?;
+        refuse_if(&self.mood.is_full)?;
+        refuse_if(&self.mood.loses_syncs)?;
         self.file.sync_data()
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.check()?;
+        refuse_if(&self.mood.is_full)?;
+        self.mood.n_writes.fetch_add(1, Ordering::SeqCst);
         self.file.write(offset, data)
     }
     fn close(&self) -> io::Result<()> {
@@ -143,37 +200,47 @@ impl StorageBackend for Faulty {
     }
 }
 
-fn open_faulty(dir: &TempDir, is_full: &Arc<AtomicBool>) -> Arc<Embedded> {
-    let is_full = is_full.clone();
+fn open_faulty(dir: &TempDir, mood: &Arc<Mood>) -> Arc<Embedded> {
+    let mood = mood.clone();
     let options = Options { retry_first: Duration::ZERO, ring_commits: 1, ..Options::default() };
     let opener: open::Opener = Box::new(move |builder, path| {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let file = FileBackend::new(file)?;
-        builder.create_with_backend(Faulty { file, is_full: is_full.clone() })
+        builder.create_with_backend(Faulty { file, mood: mood.clone() })
     });
     Embedded::open_with(dir.path(), &options, opener).unwrap()
 }
 
 #[tokio::test]
 async fn a_full_disk_makes_the_store_read_only_until_there_is_room_again() {
+    check_recovery(|it| &it.is_full, Revision(3)).await;
+}
+
+#[tokio::test]
+async fn a_write_that_reached_the_disk_after_all_keeps_its_revision() {
+    check_recovery(|it| &it.loses_syncs, Revision(4)).await;
+}
+
+async fn check_recovery(fault: fn(&Mood) -> &AtomicBool, expected: Revision) {
     let dir = TempDir::new().unwrap();
-    let is_full = Arc::new(AtomicBool::new(false));
-    let store = open_faulty(&dir, &is_full);
+    let mood = Arc::new(Mood::default());
+    let store = open_faulty(&dir, &mood);
     let mut watch = store.watch(KeyRange::prefix(b""), None).await.unwrap();
     store.txn(put("a", "1")).await.unwrap();
-    is_full.store(true, Ordering::SeqCst);
+    fault(&mood).store(true, Ordering::SeqCst);
     for _ in 0..3 {
         let Err(Error::ReadOnly { why }) = store.txn(put("b", "2")).await else {
-            panic!("a full disk must be told");
+            panic!("a failing disk must be told");
         };
         assert!(why.contains("no space left"), "{why}");
-        assert_eq!(values(&store).await, ["1"]);
+        assert_eq!(values(&store).await[0], "1");
     }
-    is_full.store(false, Ordering::SeqCst);
+    fault(&mood).store(false, Ordering::SeqCst);
     let TxnOutcome::Committed(revision) = store.txn(put("c", "3")).await.unwrap() else {
         panic!("nothing was compared");
     };
+    assert_eq!(revision, expected);
     assert!(values(&store).await.contains(&"3".to_owned()));
     let mut next = Revision(2);
     while next <= revision {

@@ -56,8 +56,7 @@ impl Writer {
         while self.commands.blocking_recv_many(&mut commands, BATCH_COMMANDS) > 0 {
             self.execute(commands.drain(..));
         }
-        self.core.hub.close();
-        self.core.disk.replace(None);
+        drop(self);
         if let Some(reply) = closing {
             let _ = reply.send(());
         }
@@ -197,6 +196,14 @@ impl Writer {
         }
         self.core.disk.replace(Some(database));
         Ok(())
+    }
+}
+
+impl Drop for Writer {
+    /// However the writer ends, by a panic too: watches are told, and the file is released.
+    fn drop(&mut self) {
+        self.core.hub.close();
+        self.core.disk.replace(None);
     }
 }
 
