@@ -1,1 +1,75 @@
+//! What a new cluster starts with, and how it is brought back.
 
+use k8s_openapi::api::rbac::v1::ClusterRole;
+
+use super::{AUTOUPDATE, objects, reconcile};
+use crate::attributes::Attributes;
+use crate::escalation;
+use crate::rule;
+
+fn role(name: &str) -> ClusterRole {
+    let roles = objects().cluster_roles;
+    roles.into_iter().find(|it| it.metadata.name.as_deref() == Some(name)).unwrap()
+}
+
+#[test]
+fn every_object_of_the_table_is_there() {
+    let objects = objects();
+    let counts = [
+        objects.cluster_roles.len(),
+        objects.cluster_role_bindings.len(),
+        objects.roles.len(),
+        objects.role_bindings.len(),
+    ];
+    assert_eq!(counts, [31 + 38, 12 + 38, 7, 7]);
+    let rules: usize = objects.cluster_roles.iter().flat_map(|it| &it.rules).map(Vec::len).sum();
+    assert!(rules > 300, "{rules}");
+}
+
+#[test]
+fn aggregated_roles_contain_what_they_aggregate() {
+    let allows = |name: &str, verb: &str, resource: &str| {
+        let attributes = Attributes::resource(verb, "", resource).within("ns", "x");
+        role(name).rules.unwrap().iter().any(|it| rule::allows(it, &attributes))
+    };
+    assert!(allows("view", "get", "pods") && !allows("view", "create", "pods"));
+    assert!(!allows("view", "get", "secrets"));
+    assert!(allows("edit", "create", "pods") && allows("edit", "get", "pods"));
+    assert!(allows("admin", "create", "pods") && allows("admin", "get", "services"));
+    assert!(role("admin").aggregation_rule.is_some());
+}
+
+#[test]
+fn missing_rules_come_back_and_additions_stay() {
+    let wanted = role("system:node");
+    assert_eq!(reconcile(&wanted, &wanted), None);
+    let mut changed = wanted.clone();
+    let rules = changed.rules.as_mut().unwrap();
+    let lost = rules.remove(0);
+    let added = role("cluster-admin").rules.unwrap().remove(1);
+    rules.push(added.clone());
+    let updated = reconcile(&changed, &wanted).unwrap().rules.unwrap();
+    assert!(updated.contains(&lost) && updated.contains(&added));
+    changed
+        .metadata
+        .annotations
+        .as_mut()
+        .unwrap()
+        .insert(AUTOUPDATE.to_owned(), "false".to_owned());
+    assert_eq!(reconcile(&changed, &wanted), None);
+}
+
+#[test]
+fn nobody_grants_more_than_they_hold() {
+    let rules = |name: &str| role(name).rules.unwrap();
+    let check = |held: &str, wanted: &str, expected: bool| {
+        let missing = escalation::missing(&rules(held), &rules(wanted));
+        assert_eq!(missing.is_empty(), expected, "{held} {wanted}");
+    };
+    check("cluster-admin", "admin", true);
+    check("cluster-admin", "cluster-admin", true);
+    check("admin", "edit", true);
+    check("edit", "view", true);
+    check("view", "edit", false);
+    check("admin", "cluster-admin", false);
+}
