@@ -111,7 +111,7 @@ impl Plan {
 
 fn now(core: &Core) -> Time {
     let now = core.world.clock.now();
-    Time(k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
+    Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Option<std::collections::BTreeMap<String, String>> {
@@ -187,14 +187,14 @@ fn endpoint_slice(core: &Core) -> EndpointSlice {
     EndpointSlice {
         metadata: metadata(&[("kubernetes.io/service-name", "kubernetes")]),
         address_type: "IPv4".to_owned(),
-        endpoints: vec![Endpoint {
+        endpoints: Some(vec![Endpoint {
             addresses: vec![core.config.advertise.ip().to_string()],
             conditions: Some(EndpointConditions {
                 ready: Some(true),
                 ..EndpointConditions::default()
             }),
             ..Endpoint::default()
-        }],
+        }]),
         ports: Some(vec![EndpointPort {
             name: Some("https".to_owned()),
             port: Some(core.config.advertise.port().into()),

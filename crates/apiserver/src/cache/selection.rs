@@ -58,7 +58,7 @@ fn canonical(kind: &dyn Kind, field: &str) -> Result<String, ApiError> {
     }
     let names = kind.field_names();
     if let Some((_, name)) = names.iter().find(|(alias, name)| *alias == field || *name == field) {
-        return Ok((*name).to_owned());
+        return Ok(name.to_string());
     }
     Err(ApiError::bad_request(if names.is_empty() {
         format!(

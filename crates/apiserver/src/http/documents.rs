@@ -74,9 +74,9 @@ impl Documents {
             Name::Apis => Some(discovery::group_list(kinds)),
             Name::Group(group) => discovery::group(kinds, group),
             Name::Resources(group_version) => discovery::resource_list(kinds, group_version),
-            Name::OpenApiV2 => Some(openapi::v2::document(kinds)),
+            Name::OpenApiV2 => Some(openapi::v2_document(kinds)),
             Name::OpenApiV3(group_version) if has(group_version) => {
-                Some(openapi::v3::document(group_version, kinds))
+                Some(openapi::v3_document(group_version, kinds))
             }
             Name::OpenApiV3(_) => None,
             Name::OpenApiV3Index => {
@@ -88,7 +88,7 @@ impl Documents {
                         Some((it, hash))
                     })
                     .collect();
-                Some(openapi::v3::index(hashes.iter().map(|(it, hash)| (it, hash.as_str()))))
+                Some(openapi::v3_index(hashes.iter().map(|(it, hash)| (it, hash.as_str()))))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! DELETE: at once, or marked and kept while a grace period runs or finalizers are left.
 
 use api::ApiObject;
+use api::apiextensions::CustomResourceDefinition;
 use api::core::Namespace;
 use api::kind::DeletePolicy;
 use apimachinery::ApiError;
@@ -15,6 +16,7 @@ use super::{Body, Outcome, Request, admit, loose, metadata, store};
 use crate::cache::with_version;
 use crate::server::Core;
 
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
@@ -107,7 +109,11 @@ fn marked(
     let old = current.object.meta();
     let was_deleting = old.deletion_timestamp.is_some();
     let is_sooner = old.deletion_grace_period_seconds.is_none_or(|it| grace < it);
-    let finalizers = finalizers(options, kind.default_delete(), old.finalizers.as_deref());
+    let mut finalizers = finalizers(options, kind.default_delete(), old.finalizers.as_deref());
+    if object.downcast_ref::<CustomResourceDefinition>().is_some() && !was_deleting {
+        // Its objects go first; whoever removes them removes this.
+        finalizers.push(CLEANUP.to_owned());
+    }
     let finalizers_differ = finalizers != old.finalizers.clone().unwrap_or_default();
     if let Some(namespace) = object.downcast_mut::<Namespace>() {
         namespace.status.get_or_insert_default().phase = Some("Terminating".to_owned());

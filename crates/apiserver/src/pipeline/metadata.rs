@@ -14,7 +14,7 @@ const GENERATED_MAX: usize = 63;
 /// The present, in whole seconds as the API writes times.
 pub(super) fn now(core: &Core) -> Time {
     let now = core.world.clock.now();
-    Time(k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
+    Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
 /// Namespace and name: from the path, and the same in the object if it says any.

@@ -30,7 +30,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 pub use list::ListAnswer;
 pub use watch::{Watching, WatchItem};
 
-pub(crate) use stages::{Request, authenticate, authorize, authorize_path};
+pub(crate) use delete::CLEANUP;
+pub(crate) use stages::{Request, authenticate, authorize_path};
 
 use crate::server::Core;
 
@@ -79,7 +80,7 @@ pub struct Answer {
 
 /// Every verb but watch.
 pub async fn call(core: &Core, call: Call) -> Result<Answer, ApiError> {
-    let authenticated = stages::authenticate(core, &call.credential, call.impersonate.as_ref())?;
+    let authenticated = authenticate(core, &call.credential, call.impersonate.as_ref())?;
     let authorized = stages::authorize(core, &authenticated, &call)?;
     let mut request = stages::find_kind(core, authorized, call)?;
     let outcome = dispatch(core, &mut request).await;
@@ -88,7 +89,7 @@ pub async fn call(core: &Core, call: Call) -> Result<Answer, ApiError> {
 }
 
 pub async fn watch(core: &Arc<Core>, call: Call) -> Result<Watching, ApiError> {
-    let authenticated = stages::authenticate(core, &call.credential, call.impersonate.as_ref())?;
+    let authenticated = authenticate(core, &call.credential, call.impersonate.as_ref())?;
     let authorized = stages::authorize(core, &authenticated, &call)?;
     let request = stages::find_kind(core, authorized, call)?;
     watch::watch(core, &request).await

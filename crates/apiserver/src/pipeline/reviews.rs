@@ -179,7 +179,8 @@ pub(super) async fn issue_token(core: &Core, request: &mut Request) -> Reviewed 
     let key = ObjectKey::new(request.namespace(), request.name());
     let account = lookup.get::<ServiceAccount>(&key).ok_or_else(|| request.not_found())?;
     let (min, default, max) = TOKEN_SECONDS;
-    let seconds = token.spec.expiration_seconds.unwrap_or(default);
+    let spec = token.spec.get_or_insert_default();
+    let seconds = spec.expiration_seconds.unwrap_or(default);
     if seconds < min || seconds > max {
         let mut errors = apimachinery::FieldErrors::new();
         let path = apimachinery::Path::new("spec").child("expirationSeconds");
@@ -187,7 +188,7 @@ pub(super) async fn issue_token(core: &Core, request: &mut Request) -> Reviewed 
         let kind = request.kind.names().gvk().group_kind();
         return Err(ApiError::invalid(&kind, request.name(), &errors));
     }
-    let bound = token.spec.bound_object_ref.as_ref();
+    let bound = spec.bound_object_ref.as_ref();
     let bound = bound.map(|it| bound_to(lookup, request.namespace(), it)).transpose()?;
     let issued = core
         .tokens
@@ -197,15 +198,15 @@ pub(super) async fn issue_token(core: &Core, request: &mut Request) -> Reviewed 
                 name: request.name().to_owned(),
                 uid: account.metadata.uid.clone().unwrap_or_default(),
             },
-            audiences: token.spec.audiences.clone().unwrap_or_default(),
+            audiences: spec.audiences.clone().unwrap_or_default(),
             expiration_seconds: seconds,
             bound,
         })
         .map_err(|err| ApiError::internal(stdx::error_chain(&err)))?;
+    spec.audiences = Some(issued.audiences);
+    spec.expiration_seconds = Some(seconds);
     token.metadata.name = Some(request.name().to_owned());
     token.metadata.namespace = Some(request.namespace().to_owned());
-    token.spec.audiences = Some(issued.audiences);
-    token.spec.expiration_seconds = Some(seconds);
     token.status = Some(TokenRequestStatus {
         token: Some(issued.token),
         expiration_timestamp: Some(Time(issued.expiration)),
@@ -214,7 +215,7 @@ pub(super) async fn issue_token(core: &Core, request: &mut Request) -> Reviewed 
 }
 
 fn bound_to(
-    lookup: &dyn Lookup,
+    lookup: &(dyn Lookup + 'static),
     namespace: &str,
     reference: &BoundObjectReference,
 ) -> Result<Bound, ApiError> {
@@ -240,7 +241,7 @@ fn bound_to(
 }
 
 fn find<T: Resource>(
-    lookup: &dyn Lookup,
+    lookup: &(dyn Lookup + 'static),
     namespace: &str,
     name: &str,
     reference: &BoundObjectReference,

@@ -24,7 +24,7 @@ pub(crate) fn authenticate(
     credential: &Credential,
     impersonate: Option<&User>,
 ) -> Result<Authenticated, ApiError> {
-    let authenticated = core.authenticator.authenticate(credential)?;
+    let authenticated = core.authenticator.authenticate(credential.clone())?;
     match impersonate {
         None => Ok(authenticated),
         Some(user) => core.impersonate(&authenticated, user),

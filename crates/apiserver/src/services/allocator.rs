@@ -43,10 +43,10 @@ impl Pool {
                 return Some(number);
             }
         }
-        let free = (start..=self.last).chain(self.first..start).find(|it| !self.taken.contains(it));
-        free.inspect(|it| {
-            self.taken.insert(*it);
-        })
+        let taken = &self.taken;
+        let free = (start..=self.last).chain(self.first..start).find(|it| !taken.contains(it))?;
+        self.taken.insert(free);
+        Some(free)
     }
 
     pub(super) fn release(&mut self, number: u32) {
