@@ -138,7 +138,7 @@ pub struct Meta {
 }
 
 /// Reads out of an object's metadata what `Meta` keeps. A resourceVersion that is not a number counts as 0.
-pub fn meta_of(meta: &ObjectMeta, fields: Vec<(&'static str, String)>) -> Meta {
+pub fn meta_of(meta: &ObjectMeta, fields: Vec<(Cow<'static, str>, String)>) -> Meta {
     Meta {
         key: key_of(meta),
         uid: meta.uid.clone().unwrap_or_default(),

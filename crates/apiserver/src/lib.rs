@@ -1,1 +1,16 @@
-//! Placeholder.
+//! The API server: HTTP, the request pipeline, the cache that serves reads and watches, discovery, OpenAPI,
+//! custom resources. The only writer of the store.
+
+mod bootstrap;
+pub mod cache;
+mod custom_resources;
+mod events;
+mod http;
+mod in_process;
+pub mod pipeline;
+pub mod registry;
+mod server;
+pub mod services;
+
+pub use server::{Config, Core, Error, Parts, Server};
+pub use services::ServiceCidr;

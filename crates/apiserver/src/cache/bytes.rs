@@ -1,0 +1,98 @@
+//! The resourceVersion inside an object's JSON. What the store holds has none, as its revision is not known before
+//! it is written; what is served has it as the first field of metadata.
+
+use bytes::Bytes;
+
+const FIELD: &[u8] = b"\"resourceVersion\":\"";
+
+/// Puts the version into JSON that has none. Gives the bytes back unchanged if there is no metadata.
+pub(crate) fn with_version(json: &[u8], version: u64) -> Bytes {
+    let Some(at) = metadata_start(json) else {
+        return Bytes::copy_from_slice(json);
+    };
+    if json[at..].starts_with(FIELD) {
+        return replace_version(json, version);
+    }
+    let is_empty = json.get(at) == Some(&b'}');
+    splice(json, at, at, version, if is_empty { b"" } else { b"," })
+}
+
+/// Exchanges the version that `with_version` put there.
+pub(crate) fn replace_version(json: &[u8], version: u64) -> Bytes {
+    let Some(at) = metadata_start(json).filter(|at| json[*at..].starts_with(FIELD)) else {
+        return Bytes::copy_from_slice(json);
+    };
+    let digits = json[at + FIELD.len()..].iter().position(|it| *it == b'"').unwrap_or(0);
+    splice(json, at, at + FIELD.len() + digits + 1, version, b"")
+}
+
+fn splice(json: &[u8], start: usize, end: usize, version: u64, separator: &[u8]) -> Bytes {
+    let digits = version.to_string();
+    let mut out = Vec::with_capacity(json.len() + FIELD.len() + digits.len() + 2);
+    out.extend_from_slice(&json[..start]);
+    out.extend_from_slice(FIELD);
+    out.extend_from_slice(digits.as_bytes());
+    out.push(b'"');
+    out.extend_from_slice(separator);
+    out.extend_from_slice(&json[end..]);
+    Bytes::from(out)
+}
+
+/// The position after the `{` of the top-level `metadata`. Our encoders write no blanks between tokens.
+fn metadata_start(json: &[u8]) -> Option<usize> {
+    const KEY: &[u8] = b"\"metadata\":{";
+    let (mut depth, mut at) = (0_usize, 0);
+    while at < json.len() {
+        match json[at] {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            b'"' => {
+                if depth == 1 && json[at..].starts_with(KEY) {
+                    return Some(at + KEY.len());
+                }
+                at = string_end(json, at)?;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The position of the quote that closes the string opened at `at`.
+fn string_end(json: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += 1;
+        match json.get(at)? {
+            b'\\' => at += 1,
+            b'"' => return Some(at),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{replace_version, with_version};
+
+    fn check(json: &str, expected: &str) {
+        assert_eq!(with_version(json.as_bytes(), 7), expected.as_bytes());
+    }
+
+    #[test]
+    fn the_version_goes_into_the_metadata_of_the_object_alone() {
+        check(r#"{"metadata":{}}"#, r#"{"metadata":{"resourceVersion":"7"}}"#);
+        check(
+            r#"{"a":{"metadata":{"x":1}},"b":"\"metadata\":{","metadata":{"name":"n"}}"#,
+            r#"{"a":{"metadata":{"x":1}},"b":"\"metadata\":{","metadata":{"resourceVersion":"7","name":"n"}}"#,
+        );
+        check(r#"{"kind":"x"}"#, r#"{"kind":"x"}"#);
+    }
+
+    #[test]
+    fn a_version_is_replaced_whatever_its_length() {
+        let json = with_version(br#"{"metadata":{"name":"n"}}"#, 9);
+        let expected = r#"{"metadata":{"resourceVersion":"1234","name":"n"}}"#;
+        assert_eq!(replace_version(&json, 1234), expected.as_bytes());
+    }
+}

@@ -1,0 +1,70 @@
+//! Which objects of a resource a request is about.
+
+use api::{Kind, Meta};
+use apimachinery::selector::{Fields, Labels};
+use apimachinery::{ApiError, Scope};
+
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// `None`: all namespaces, or cluster scope.
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub labels: Labels,
+    pub fields: Fields,
+}
+
+impl Selection {
+    /// Reads the selectors of a request; field names must be ones that the kind offers.
+    pub fn parse(
+        kind: &dyn Kind,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+        fields: Option<&str>,
+    ) -> Result<Self, ApiError> {
+        let labels = Labels::parse(labels.unwrap_or_default())
+            .map_err(|err| ApiError::bad_request(format!("unable to parse requirement: {err}")))?;
+        let mut fields = Fields::parse(fields.unwrap_or_default())
+            .map_err(|err| ApiError::bad_request(err.to_string()))?;
+        for (field, _, _) in &mut fields.terms {
+            *field = canonical(kind, field)?;
+        }
+        Ok(Self { namespace: namespace.map(str::to_owned), name: None, labels, fields })
+    }
+
+    pub fn is_everything(&self) -> bool {
+        self.name.is_none() && self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    pub fn matches(&self, meta: &Meta) -> bool {
+        self.namespace.as_ref().is_none_or(|it| *it == meta.key.namespace)
+            && self.name.as_ref().is_none_or(|it| *it == meta.key.name)
+            && (self.labels.is_everything() || self.labels.matches(&meta.labels))
+            && self.fields.matches(|field| field_of(meta, field))
+    }
+}
+
+fn field_of<'a>(meta: &'a Meta, field: &str) -> Option<&'a str> {
+    match field {
+        "metadata.name" => Some(&meta.key.name),
+        "metadata.namespace" => Some(&meta.key.namespace),
+        _ => meta.fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_str()),
+    }
+}
+
+fn canonical(kind: &dyn Kind, field: &str) -> Result<String, ApiError> {
+    if field == "metadata.name" || (field == "metadata.namespace" && kind.scope() == Scope::Namespaced)
+    {
+        return Ok(field.to_owned());
+    }
+    let names = kind.field_names();
+    if let Some((_, name)) = names.iter().find(|(alias, name)| *alias == field || *name == field) {
+        return Ok(name.to_string());
+    }
+    Err(ApiError::bad_request(if names.is_empty() {
+        format!(
+            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )
+    } else {
+        format!("field label not supported: {field}")
+    }))
+}

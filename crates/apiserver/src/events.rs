@@ -1,0 +1,112 @@
+//! Events live one hour. One timer waits for the oldest; nothing is scanned.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::core::Event;
+use apimachinery::{GroupResource, ObjectKey};
+use kvstore::{Compare, Revision, Txn, Write};
+use lifecycle::Shutdown;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::cache::{Change, Observer, path_of, store_key};
+use crate::server::Core;
+
+/// Expired events that go in one transaction.
+const BATCH_MAX: usize = 100;
+
+pub(crate) struct Expiry {
+    ttl: Duration,
+    due: Mutex<Due>,
+    changed: Notify,
+}
+
+/// Both maps hold the same events: an event's life starts anew with each write.
+#[derive(Default)]
+struct Due {
+    by_time: BTreeMap<Instant, BTreeSet<ObjectKey>>,
+    by_key: HashMap<ObjectKey, Instant>,
+}
+
+impl Due {
+    fn remove(&mut self, key: &ObjectKey) {
+        let Some(at) = self.by_key.remove(key) else { return };
+        if let Some(keys) = self.by_time.get_mut(&at) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_time.remove(&at);
+            }
+        }
+    }
+}
+
+impl Expiry {
+    pub(crate) fn new(ttl: Duration) -> Self {
+        Self { ttl, due: Mutex::default(), changed: Notify::new() }
+    }
+
+    fn due(&self) -> MutexGuard<'_, Due> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) async fn run(self: Arc<Self>, core: Arc<Core>, shutdown: Shutdown) {
+        loop {
+            let first = self.due().by_time.keys().next().copied();
+            let timer = async {
+                match first {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                () = self.changed.notified(), if first.is_none() => {}
+                () = timer => self.remove_expired(&core).await,
+            }
+        }
+    }
+
+    async fn remove_expired(&self, core: &Core) {
+        let now = Instant::now();
+        let keys: Vec<ObjectKey> = {
+            let due = self.due();
+            due.by_time.range(..=now).flat_map(|(_, keys)| keys.iter().cloned()).take(BATCH_MAX).collect()
+        };
+        let kind = core.kind_of::<Event>();
+        for key in keys {
+            self.due().remove(&key);
+            let path = path_of(&key.namespace, &key.name);
+            let Some(stored) = core.cache.get(kind.as_ref(), &path) else { continue };
+            let store_key = store_key(kind.as_ref(), &path);
+            let at = Revision(stored.meta.resource_version);
+            let txn = Txn {
+                compares: vec![Compare::ModRevision(store_key.clone(), at)],
+                writes: vec![Write::Delete(store_key)],
+            };
+            if let Err(err) = core.cache.store().txn(txn).await {
+                tracing::warn!(error = %stdx::error_chain(&err), "an expired event could not be removed");
+            }
+        }
+    }
+}
+
+impl Observer for Expiry {
+    fn observe(&self, resource: &GroupResource, change: &Change) {
+        if resource.resource != "events" || !matches!(resource.group.as_str(), "" | "events.k8s.io") {
+            return;
+        }
+        let key = &change.latest().meta.key;
+        let mut due = self.due();
+        due.remove(key);
+        if change.object.is_some() {
+            let at = Instant::now() + self.ttl;
+            due.by_key.insert(key.clone(), at);
+            due.by_time.entry(at).or_default().insert(key.clone());
+            drop(due);
+            self.changed.notify_one();
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Discovery and OpenAPI: rendered when first asked for, kept until the served kinds change.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::{Kind, discovery_documents as discovery, openapi};
+use apimachinery::GroupVersion;
+use bytes::Bytes;
+use sha2::{Digest as _, Sha512};
+
+use super::respond::gzip;
+use crate::registry::Registry;
+
+/// One rendered document.
+#[derive(Clone)]
+pub(crate) struct Document {
+    pub(crate) bytes: Bytes,
+    /// Upper-case hex of the SHA-512.
+    pub(crate) hash: String,
+    /// Large documents are kept compressed as well as plain only while they are asked for.
+    pub(crate) gzipped: Option<Bytes>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name {
+    ApiAggregated,
+    ApisAggregated,
+    Apis,
+    Group(String),
+    Resources(GroupVersion),
+    OpenApiV2,
+    OpenApiV3Index,
+    OpenApiV3(GroupVersion),
+}
+
+pub(crate) struct Documents {
+    registry: Arc<Registry>,
+    rendered: Mutex<(u64, BTreeMap<Name, Option<Document>>)>,
+}
+
+const GZIP_MIN: usize = 4 * 1024;
+
+impl Documents {
+    pub(crate) fn new(registry: Arc<Registry>) -> Self {
+        Self { registry, rendered: Mutex::default() }
+    }
+
+    /// `None`: there is no such group or version.
+    pub(crate) fn get(&self, name: &Name) -> Option<Document> {
+        let kinds = self.registry.kinds();
+        {
+            let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+            if rendered.0 != kinds.generation {
+                *rendered = (kinds.generation, BTreeMap::new());
+            }
+            if let Some(document) = rendered.1.get(name) {
+                return document.clone();
+            }
+        }
+        let all: Vec<Arc<dyn Kind>> = kinds.iter().cloned().collect();
+        let document = self.render(name, &all).map(document);
+        let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+        if rendered.0 == kinds.generation {
+            rendered.1.insert(name.clone(), document.clone());
+        }
+        document
+    }
+
+    fn render(&self, name: &Name, kinds: &[Arc<dyn Kind>]) -> Option<Vec<u8>> {
+        let has = |it: &GroupVersion| self.registry.kinds().has_group_version(it);
+        match name {
+            Name::ApiAggregated => Some(discovery::aggregated_core(kinds)),
+            Name::ApisAggregated => Some(discovery::aggregated_groups(kinds)),
+            Name::Apis => Some(discovery::group_list(kinds)),
+            Name::Group(group) => discovery::group(kinds, group),
+            Name::Resources(group_version) => discovery::resource_list(kinds, group_version),
+            Name::OpenApiV2 => Some(openapi::v2_document(kinds)),
+            Name::OpenApiV3(group_version) if has(group_version) => {
+                Some(openapi::v3_document(group_version, kinds))
+            }
+            Name::OpenApiV3(_) => None,
+            Name::OpenApiV3Index => {
+                let versions = discovery::group_versions(kinds);
+                let hashes: Vec<(GroupVersion, String)> = versions
+                    .into_iter()
+                    .filter_map(|it| {
+                        let hash = self.get(&Name::OpenApiV3(it.clone()))?.hash;
+                        Some((it, hash))
+                    })
+                    .collect();
+                Some(openapi::v3_index(hashes.iter().map(|(it, hash)| (it, hash.as_str()))))
+            }
+        }
+    }
+}
+
+fn document(bytes: Vec<u8>) -> Document {
+    let hash = Sha512::digest(&bytes).iter().map(|it| format!("{it:02X}")).collect();
+    let gzipped = (bytes.len() > GZIP_MIN).then(|| gzip(&bytes));
+    Document { bytes: bytes.into(), hash, gzipped }
+}

@@ -1,0 +1,146 @@
+//! Query parameters and delete options.
+
+use apimachinery::{ApiError, FieldErrors, GroupKind, Path, Reason};
+use client::{DeleteOptions, ListOptions, Preconditions, Propagation, WriteOptions};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions as WireOptions;
+use percent_encoding::percent_decode_str;
+
+#[derive(Default)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn parse(text: Option<&str>) -> Self {
+        let decode = |it: &str| {
+            percent_decode_str(&it.replace('+', " ")).decode_utf8_lossy().into_owned()
+        };
+        let pairs = text.unwrap_or_default().split('&').filter(|it| !it.is_empty());
+        Self(
+            pairs
+                .map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (decode(key), decode(value))
+                })
+                .collect(),
+        )
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|it| it.0 == key).map(|it| it.1.as_str())
+    }
+
+    pub(super) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |it| it.0 == key).map(|it| it.1.as_str())
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        self.get(key).filter(|it| !it.is_empty()).map(str::to_owned)
+    }
+
+    pub(super) fn flag(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|it| !matches!(it, "0" | "false"))
+    }
+
+    fn number(&self, key: &str) -> Result<Option<u64>, ApiError> {
+        self.get(key)
+            .filter(|it| !it.is_empty())
+            .map(|it| {
+                it.parse().map_err(|_| {
+                    ApiError::bad_request(format!("strconv.ParseInt: parsing {it:?}: invalid syntax"))
+                })
+            })
+            .transpose()
+    }
+
+    pub(super) fn list_options(&self) -> Result<ListOptions, ApiError> {
+        Ok(ListOptions {
+            label_selector: self.text("labelSelector"),
+            field_selector: self.text("fieldSelector"),
+            limit: self.number("limit")?,
+            continue_token: self.text("continue"),
+            resource_version: self.text("resourceVersion"),
+            resource_version_match: self.text("resourceVersionMatch"),
+            send_initial_events: self.get("sendInitialEvents").map(|it| it == "true" || it == "1"),
+            allow_watch_bookmarks: self.flag("allowWatchBookmarks"),
+            timeout_seconds: self.number("timeoutSeconds")?,
+        })
+    }
+
+    pub(super) fn write_options(&self) -> Result<WriteOptions, ApiError> {
+        let manager = self.text("fieldManager");
+        let validation = self.text("fieldValidation");
+        let mut errors = FieldErrors::new();
+        if manager.as_ref().is_some_and(|it| it.len() > 128) {
+            errors.too_long(&Path::new("fieldManager"), 128);
+        }
+        if let Some(policy) = validation.as_deref()
+            && !matches!(policy, "Ignore" | "Warn" | "Strict")
+        {
+            let path = Path::new("fieldValidation");
+            errors.not_supported(&path, policy, &["Ignore", "Strict", "Warn"]);
+        }
+        for value in self.all("dryRun").filter(|it| *it != "All") {
+            errors.not_supported(&Path::new("dryRun"), value, &["All"]);
+        }
+        if !errors.is_empty() {
+            let kind = GroupKind { group: "meta.k8s.io".into(), kind: "CreateOptions".into() };
+            return Err(ApiError::invalid(&kind, "", &errors));
+        }
+        Ok(WriteOptions {
+            dry_run: self.get("dryRun").is_some(),
+            field_manager: manager,
+            field_validation: validation,
+            force: self.flag("force"),
+        })
+    }
+
+    /// From the body if there is one, else from parameters.
+    pub(super) fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, ApiError> {
+        let wire: WireOptions = if body.is_empty() {
+            WireOptions {
+                grace_period_seconds: self
+                    .get("gracePeriodSeconds")
+                    .and_then(|it| it.parse().ok()),
+                propagation_policy: self.text("propagationPolicy"),
+                orphan_dependents: self.get("orphanDependents").map(|it| it == "true"),
+                ..WireOptions::default()
+            }
+        } else {
+            serde_json::from_slice(body).map_err(|err| {
+                ApiError::bad_request(format!("DeleteOptions cannot be decoded: {err}"))
+            })?
+        };
+        let is_dry_run =
+            wire.dry_run.as_ref().is_some_and(|it| !it.is_empty()) || self.get("dryRun").is_some();
+        let preconditions = wire.preconditions.unwrap_or_default();
+        if wire.propagation_policy.is_some() && wire.orphan_dependents.is_some() {
+            return Err(ApiError::new(
+                Reason::Invalid,
+                "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: both \
+                 orphanDependents and propagationPolicy are set",
+            ));
+        }
+        let propagation = match (wire.propagation_policy.as_deref(), wire.orphan_dependents) {
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+            (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+            (None, None) => None,
+            (Some(other), _) => {
+                let mut errors = FieldErrors::new();
+                let path = Path::new("propagationPolicy");
+                let known = ["Background", "Foreground", "Orphan"];
+                errors.not_supported(&path, other, &known);
+                let kind = GroupKind { group: "meta.k8s.io".into(), kind: "DeleteOptions".into() };
+                return Err(ApiError::invalid(&kind, "", &errors));
+            }
+        };
+        Ok(DeleteOptions {
+            grace_period_seconds: wire.grace_period_seconds,
+            propagation,
+            preconditions: Preconditions {
+                uid: preconditions.uid,
+                resource_version: preconditions.resource_version,
+            },
+            dry_run: is_dry_run,
+        })
+    }
+}

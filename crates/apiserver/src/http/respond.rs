@@ -1,0 +1,150 @@
+//! From an answer of the pipeline to a response: form, indentation, compression, warnings.
+
+use std::io::Write as _;
+
+use api::{Kind, Stored};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::{HeaderValue, Response, header};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::negotiate::Form;
+use super::table::{self, Include};
+use super::{Body, status};
+use crate::pipeline::{Answer, ListAnswer, Outcome};
+
+/// Answers above this size are compressed for clients that accept it.
+const GZIP_MIN: usize = 128 * 1024;
+
+/// How the client wants its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) form: Form,
+    pub(super) include: Include,
+    pub(super) is_pretty: bool,
+    pub(super) accepts_gzip: bool,
+    pub(super) now: Timestamp,
+}
+
+pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
+    let kind = answer.kind.as_ref();
+    let mut response = match answer.outcome {
+        Outcome::Done(details) => status::success(answer.code, *details),
+        Outcome::Object(object) => {
+            let bytes = object_bytes(kind, &object, wish);
+            finish(answer.code, bytes, wish)
+        }
+        Outcome::List(list) => finish(answer.code, list_bytes(kind, &list, wish), wish),
+    };
+    warn(&mut response, &answer.warnings);
+    response
+}
+
+fn object_bytes(kind: &dyn Kind, object: &Stored, wish: Wish) -> Bytes {
+    match wish.form {
+        Form::Plain | Form::Discovery => object.bytes.clone(),
+        Form::Metadata => table::metadata(&object.bytes).to_string().into(),
+        Form::Table => {
+            let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
+            table::render(kind, &[object], meta, wish.include, wish.now).to_string().into()
+        }
+    }
+}
+
+fn list_meta(list: &ListAnswer) -> Value {
+    let mut meta = Map::new();
+    meta.insert("resourceVersion".to_owned(), json!(list.resource_version.to_string()));
+    if let Some(token) = &list.continue_token {
+        meta.insert("continue".to_owned(), json!(token));
+    }
+    if let Some(remaining) = list.remaining {
+        meta.insert("remainingItemCount".to_owned(), json!(remaining));
+    }
+    Value::Object(meta)
+}
+
+/// Items are copied as they are; only what is around them is written.
+fn list_bytes(kind: &dyn Kind, list: &ListAnswer, wish: Wish) -> Bytes {
+    let meta = list_meta(list);
+    if wish.form == Form::Table {
+        let objects: Vec<&Stored> = list.items.iter().map(AsRef::as_ref).collect();
+        return table::render(kind, &objects, meta, wish.include, wish.now).to_string().into();
+    }
+    let names = kind.names();
+    let (list_kind, version) = match wish.form {
+        Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+        _ => (names.list_kind.as_str(), names.api_version()),
+    };
+    let size: usize = list.items.iter().map(|it| it.bytes.len() + 1).sum();
+    let mut out = Vec::with_capacity(size + 256);
+    let head = format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{meta},\"items\":[", json!(list_kind), json!(version));
+    out.extend_from_slice(head.as_bytes());
+    for (index, item) in list.items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        match wish.form {
+            Form::Metadata => {
+                out.extend_from_slice(table::metadata(&item.bytes).to_string().as_bytes());
+            }
+            _ => out.extend_from_slice(&item.bytes),
+        }
+    }
+    out.extend_from_slice(b"]}");
+    out.into()
+}
+
+pub(super) fn finish(code: u16, bytes: Bytes, wish: Wish) -> Response<Body> {
+    let bytes = if wish.is_pretty { indent(&bytes) } else { bytes };
+    if bytes.len() > GZIP_MIN && wish.accepts_gzip {
+        return gzipped(status::json(code, gzip(&bytes)));
+    }
+    status::json(code, bytes)
+}
+
+fn indent(bytes: &Bytes) -> Bytes {
+    let value: Result<Value, _> = serde_json::from_slice(bytes);
+    let text = value.ok().and_then(|it| serde_json::to_vec_pretty(&it).ok());
+    text.map_or_else(
+        || bytes.clone(),
+        |mut text| {
+            text.push(b'\n');
+            text.into()
+        },
+    )
+}
+
+pub(super) fn gzip(bytes: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default().into()
+}
+
+pub(super) fn gzipped(mut response: Response<Body>) -> Response<Body> {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
+}
+
+/// `Warning: 299 - "text"`, within the size that clients can take.
+fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    const TOTAL_MAX: usize = 4096;
+    const EACH_MAX: usize = 256;
+    let total: usize = warnings.iter().map(String::len).sum();
+    let mut sent: Vec<&str> = Vec::new();
+    for warning in warnings {
+        if sent.contains(&warning.as_str()) {
+            continue;
+        }
+        sent.push(warning);
+        let length = if total > TOTAL_MAX { EACH_MAX } else { TOTAL_MAX };
+        let text: String = warning.chars().filter(|it| !it.is_control()).take(length).collect();
+        let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+}

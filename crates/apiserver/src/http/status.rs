@@ -1,0 +1,57 @@
+//! The one place where an `ApiError` becomes an HTTP response.
+
+use apimachinery::ApiError;
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusDetails};
+
+use super::Body;
+
+pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).boxed_unsync()
+}
+
+pub(super) fn json(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(full(bytes));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
+}
+
+pub(super) fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = json(code, text);
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response
+}
+
+pub(super) fn refuse(error: &ApiError) -> Response<Body> {
+    let bytes = serde_json::to_vec(&error.to_status()).unwrap_or_default();
+    let mut response = json(error.code(), bytes);
+    if let Some(seconds) = error.retry_after_seconds() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// The object of an ERROR event in a watch.
+pub(super) fn error_object(error: &ApiError) -> Vec<u8> {
+    serde_json::to_vec(&error.to_status()).unwrap_or_default()
+}
+
+pub(super) fn success(code: u16, details: StatusDetails) -> Response<Body> {
+    let is_empty = details == StatusDetails::default();
+    let status = Status {
+        status: Some("Success".to_owned()),
+        code: (code != 200).then_some(code.into()),
+        details: (!is_empty).then_some(details),
+        metadata: ListMeta::default(),
+        ..Status::default()
+    };
+    json(code, serde_json::to_vec(&status).unwrap_or_default())
+}

@@ -1,0 +1,115 @@
+//! A watch as a stream of JSON lines. Plain lines are made once per event and shared by all watchers.
+
+use bytes::{Bytes, BytesMut};
+use client::WatchEventKind;
+use http::{HeaderValue, Response, header};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use serde_json::{Value, json};
+
+use super::negotiate::Form;
+use super::respond::Wish;
+use super::{Body, status, table};
+use crate::cache::{frame, kind_name};
+use crate::pipeline::{WatchItem, Watching};
+
+/// What is ready is sent together, up to this size.
+const CHUNK_MAX: usize = 64 * 1024;
+
+struct Lines {
+    watching: Watching,
+    wish: Wish,
+    /// The columns are in the first table alone.
+    has_columns: bool,
+}
+
+pub(super) fn respond(watching: Watching, wish: Wish) -> Response<Body> {
+    let lines = Lines { watching, wish, has_columns: false };
+    let stream = futures_util::stream::unfold(lines, |mut lines| async {
+        let chunk = lines.next().await?;
+        Some((Ok(Frame::data(chunk)), lines))
+    });
+    let mut response = Response::new(StreamBody::new(stream).boxed_unsync());
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+impl Lines {
+    async fn next(&mut self) -> Option<Bytes> {
+        let first = match self.watching.next().await? {
+            Ok(item) => self.line(&item),
+            Err(error) => {
+                let object = status::error_object(&error);
+                return Some([b"{\"type\":\"ERROR\",\"object\":", &object[..], b"}\n"].concat().into());
+            }
+        };
+        let mut chunk: Option<BytesMut> = None;
+        while chunk.as_ref().is_none_or(|it| it.len() < CHUNK_MAX) {
+            let Some(item) = self.watching.next_ready() else { break };
+            let line = self.line(&item);
+            chunk.get_or_insert_with(|| BytesMut::from(&first[..])).extend_from_slice(&line);
+        }
+        Some(chunk.map_or(first, BytesMut::freeze))
+    }
+
+    fn line(&mut self, item: &WatchItem) -> Bytes {
+        let (kind, object) = match item {
+            WatchItem::Initial(object) => (WatchEventKind::Added, object),
+            WatchItem::Event(event) if self.wish.form == Form::Plain => return event.frame(),
+            WatchItem::Event(event) => (event.kind, event.object()),
+            WatchItem::Bookmark { revision, is_initial_end } => {
+                return self.bookmark(*revision, *is_initial_end);
+            }
+        };
+        match self.wish.form {
+            Form::Plain | Form::Discovery => frame(kind, &object.bytes),
+            Form::Metadata => {
+                frame(kind, table::metadata(&object.bytes).to_string().as_bytes())
+            }
+            Form::Table => {
+                let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
+                let mut table = table::render(
+                    self.watching.kind.as_ref(),
+                    &[object],
+                    meta,
+                    self.wish.include,
+                    self.wish.now,
+                );
+                if std::mem::replace(&mut self.has_columns, true)
+                    && let Some(columns) = table.get_mut("columnDefinitions")
+                {
+                    *columns = Value::Null;
+                }
+                frame(kind, table.to_string().as_bytes())
+            }
+        }
+    }
+
+    fn bookmark(&self, revision: u64, is_initial_end: bool) -> Bytes {
+        let names = self.watching.kind.names();
+        let mut meta = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+        if is_initial_end {
+            meta["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
+        let object = match self.wish.form {
+            Form::Plain | Form::Discovery => {
+                json!({ "kind": names.kind, "apiVersion": names.api_version(), "metadata": meta })
+            }
+            Form::Metadata => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
+            }),
+            Form::Table => json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+                "metadata": { "resourceVersion": revision.to_string() },
+                "columnDefinitions": null,
+                "rows": [{ "cells": [], "object": {
+                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
+                } }],
+            }),
+        };
+        let line = json!({ "type": kind_name(WatchEventKind::Bookmark), "object": object });
+        Bytes::from(format!("{line}\n"))
+    }
+}

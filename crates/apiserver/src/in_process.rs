@@ -1,0 +1,123 @@
+//! The way in for components of this process: the same pipeline, without sockets and encoding. Watches hand
+//! out the cache's own objects.
+
+use std::sync::Arc;
+
+use api::{Meta, Stored};
+use apimachinery::{ApiError, Scope};
+use authn::{Component, Credential};
+use bytes::Bytes;
+use client::{
+    Discovered, List, Payload, Reply, Request, Transport, Verb, WatchEvent, WatchEventKind,
+    WatchStream,
+};
+use futures_util::future::BoxFuture;
+
+use crate::pipeline::{self, Body, Call, Outcome, WatchItem, Watching};
+use crate::server::Core;
+
+pub(crate) struct InProcess {
+    core: Arc<Core>,
+    identity: Component,
+    field_manager: String,
+}
+
+impl InProcess {
+    pub(crate) fn new(core: Arc<Core>, identity: Component, field_manager: &str) -> Self {
+        Self { core, identity, field_manager: field_manager.to_owned() }
+    }
+
+    fn call_of(&self, request: Request) -> Call {
+        Call {
+            credential: Credential::Component(self.identity.clone()),
+            impersonate: None,
+            verb: request.verb,
+            resource: request.resource,
+            namespace: request.namespace.filter(|it| !it.is_empty()),
+            name: request.name.filter(|it| !it.is_empty()),
+            subresource: request.subresource.filter(|it| !it.is_empty()),
+            write: request.write,
+            list: request.list,
+            body: match request.payload {
+                Payload::Empty => Body::Empty,
+                Payload::Object(object) => Body::Object(object),
+                Payload::Patch(form, bytes) => Body::Patch(form, bytes),
+                Payload::Delete(options) => Body::Delete(options),
+            },
+            user_agent: self.field_manager.clone(),
+        }
+    }
+}
+
+impl Transport for InProcess {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
+        let call = self.call_of(request);
+        Box::pin(async move {
+            let answer = pipeline::call(&self.core, call).await?;
+            Ok(match answer.outcome {
+                Outcome::Object(object) => Reply::Object(object),
+                Outcome::Done(_) => Reply::Done,
+                Outcome::List(list) => Reply::List(List {
+                    items: list.items,
+                    resource_version: list.resource_version.to_string(),
+                    continue_token: list.continue_token,
+                    remaining: list.remaining,
+                }),
+            })
+        })
+    }
+
+    fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
+        let call = Call { verb: Verb::Watch, ..self.call_of(request) };
+        Box::pin(async move {
+            let watching = pipeline::watch(&self.core, call).await?;
+            let stream = futures_util::stream::unfold(watching, |mut watching: Watching| async {
+                let item = watching.next().await?;
+                Some((item.map(event_of), watching))
+            });
+            Ok(Box::pin(stream) as WatchStream)
+        })
+    }
+
+    fn get_path(&self, path: String) -> BoxFuture<'_, Result<Bytes, ApiError>> {
+        Box::pin(async move {
+            let credential = Credential::Component(self.identity.clone());
+            let authenticated = pipeline::authenticate(&self.core, &credential, None)?;
+            pipeline::authorize_path(&self.core, &authenticated, "get", &path)?;
+            crate::http::plain::get(&self.core, &path).ok_or_else(ApiError::no_such_resource)
+        })
+    }
+
+    fn discover(&self) -> BoxFuture<'_, Result<Vec<Discovered>, ApiError>> {
+        let kinds = self.core.registry.kinds();
+        let discovered = kinds
+            .iter()
+            .map(|kind| Discovered {
+                resource: kind.names().gvr(),
+                kind: kind.names().kind.clone(),
+                scope: match kind.scope() {
+                    Scope::Cluster => Scope::Cluster,
+                    Scope::Namespaced => Scope::Namespaced,
+                },
+                verbs: kind.verbs().iter().map(|it| (*it).to_owned()).collect(),
+            })
+            .collect();
+        Box::pin(std::future::ready(Ok(discovered)))
+    }
+}
+
+fn event_of(item: WatchItem) -> WatchEvent {
+    match item {
+        WatchItem::Initial(object) => {
+            WatchEvent { kind: WatchEventKind::Added, object, is_initial_end: false }
+        }
+        WatchItem::Event(event) => {
+            WatchEvent { kind: event.kind, object: event.object().clone(), is_initial_end: false }
+        }
+        WatchItem::Bookmark { revision, is_initial_end } => {
+            let meta = Meta { resource_version: revision, ..Meta::default() };
+            let object = Arc::new(Stored::new(meta, Bytes::new()));
+            WatchEvent { kind: WatchEventKind::Bookmark, object, is_initial_end }
+        }
+    }
+}

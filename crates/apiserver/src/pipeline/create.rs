@@ -1,0 +1,87 @@
+//! POST: decode, mutate, validate, admit, store.
+
+use api::{ApiObject, Kind};
+use apimachinery::validation::check_metadata;
+use apimachinery::{ApiError, FieldErrors};
+
+use super::store::{Expect, Written};
+use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
+use crate::cache::path_of;
+use crate::server::Core;
+
+/// How often another name is drawn when a generated one is taken.
+const NAMES_MAX: usize = 8;
+
+pub(super) async fn create(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+    let mut object = decode::decode(request)?;
+    metadata::place_new(request, object.meta_mut())?;
+    create_object(core, request, object).await
+}
+
+/// The stages after decoding; also for what PUT and apply create.
+pub(super) async fn create_object(
+    core: &Core,
+    request: &mut Request,
+    object: Box<dyn ApiObject>,
+) -> Result<(Outcome, u16), ApiError> {
+    let mut tries = 1;
+    loop {
+        let mut attempt = object.clone_box();
+        let is_generated = metadata::generate_name(core, attempt.meta_mut());
+        match create_once(core, request, attempt).await {
+            Err(err) if err.is_already_exists() && is_generated && tries < NAMES_MAX => tries += 1,
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn create_once(
+    core: &Core,
+    request: &mut Request,
+    mut object: Box<dyn ApiObject>,
+) -> Result<(Outcome, u16), ApiError> {
+    let kind = request.kind.clone();
+    let mutated = admit::mutate(core, request, object.as_mut(), None).await?;
+    metadata::fill_new(core, kind.as_ref(), object.meta_mut());
+    kind.prepare_create(object.as_mut());
+    fields::record(core, request, None, object.as_mut());
+    validate(kind.as_ref(), object.as_ref())?;
+    request.warnings.extend(kind.warnings(object.as_ref()));
+    let _valid = admit::validate(core, request, mutated, object.as_mut(), None).await?;
+    core.check_escalation(request, object.as_ref(), None)?;
+    let reservation = core.services.reserve(object.as_mut(), None)?;
+    object.meta_mut().resource_version = None;
+    if request.call.write.dry_run {
+        return Ok((Outcome::Object(loose(object.encode())), 201));
+    }
+    let key = object.key();
+    let path = path_of(&key.namespace, &key.name);
+    match store::put(core, kind.as_ref(), &path, object.as_ref(), Expect::Absent).await? {
+        Written::Stored(stored) => {
+            reservation.keep();
+            Ok((Outcome::Object(stored), 201))
+        }
+        Written::Refused => {
+            Err(ApiError::already_exists(&kind.names().group_resource(), &key.name))
+        }
+    }
+}
+
+fn validate(kind: &dyn Kind, object: &dyn ApiObject) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
+    kind.validate(object, &mut errors);
+    invalid_if_any(kind, object, &errors)
+}
+
+pub(super) fn invalid_if_any(
+    kind: &dyn Kind,
+    object: &dyn ApiObject,
+    errors: &FieldErrors,
+) -> Result<(), ApiError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    Err(ApiError::invalid(&kind.names().gvk().group_kind(), name, errors))
+}

@@ -1,0 +1,214 @@
+//! DELETE: at once, or marked and kept while a grace period runs or finalizers are left.
+
+use api::ApiObject;
+use api::apiextensions::CustomResourceDefinition;
+use api::core::Namespace;
+use api::kind::DeletePolicy;
+use apimachinery::ApiError;
+use client::{DeleteOptions, Propagation};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusDetails, Time};
+use k8s_openapi::jiff::SignedDuration;
+
+use super::list::{ListAnswer, select};
+use super::store::{Expect, Written};
+use super::update::{Current, TRIES_MAX, current};
+use super::{Body, Outcome, Request, admit, loose, metadata, store};
+use crate::cache::with_version;
+use crate::server::Core;
+
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+pub(super) async fn delete(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+    let options = match &request.call.body {
+        Body::Delete(options) => options.clone(),
+        _ => DeleteOptions::default(),
+    };
+    for _ in 0..TRIES_MAX {
+        let current = current(core, request).await?.ok_or_else(|| request.not_found())?;
+        check_preconditions(request, &options, &current)?;
+        let _valid = admit::delete(core, request, current.object.as_ref()).await?;
+        if let Some(outcome) = delete_once(core, request, &options, current).await? {
+            return Ok((outcome, 200));
+        }
+        if options.preconditions.resource_version.is_some() {
+            return Err(request.modified());
+        }
+    }
+    Err(request.modified())
+}
+
+fn check_preconditions(
+    request: &Request,
+    options: &DeleteOptions,
+    current: &Current,
+) -> Result<(), ApiError> {
+    let meta = &current.stored.meta;
+    let version = meta.resource_version.to_string();
+    let checks = [
+        ("UID", options.preconditions.uid.as_ref(), &meta.uid),
+        ("ResourceVersion", options.preconditions.resource_version.as_ref(), &version),
+    ];
+    for (what, wanted, found) in checks {
+        if let Some(wanted) = wanted
+            && wanted != found
+        {
+            let why = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            );
+            let resource = request.kind.names().group_resource();
+            return Err(ApiError::conflict(&resource, request.name(), &why));
+        }
+    }
+    Ok(())
+}
+
+/// `None` if somebody else was faster.
+async fn delete_once(
+    core: &Core,
+    request: &Request,
+    options: &DeleteOptions,
+    current: Current,
+) -> Result<Option<Outcome>, ApiError> {
+    let kind = request.kind.as_ref();
+    let path = request.path();
+    let version = current.stored.meta.resource_version;
+    let Some(object) = marked(core, request, options, &current) else {
+        return Ok(Some(Outcome::Object(current.stored)));
+    };
+    let is_dry_run = options.dry_run || request.call.write.dry_run;
+    if is_finished(object.as_ref()) {
+        let removed = if is_dry_run {
+            Some(version)
+        } else {
+            store::remove(core, kind, &path, version).await?
+        };
+        return Ok(removed.map(|revision| gone(request, &current, revision)));
+    }
+    if is_dry_run {
+        let bytes = with_version(&object.encode(), version);
+        return Ok(Some(Outcome::Object(loose(bytes.to_vec()))));
+    }
+    Ok(match store::put(core, kind, &path, object.as_ref(), Expect::At(version)).await? {
+        Written::Stored(stored) => Some(Outcome::Object(stored)),
+        Written::Refused => None,
+    })
+}
+
+/// The object as deletion leaves it; `None` if nothing changes because it is on its way out already.
+fn marked(
+    core: &Core,
+    request: &Request,
+    options: &DeleteOptions,
+    current: &Current,
+) -> Option<Box<dyn ApiObject>> {
+    let kind = request.kind.as_ref();
+    let mut object = current.object.clone_box();
+    let grace = kind.grace_seconds(object.as_ref(), options.grace_period_seconds).unwrap_or(0);
+    let old = current.object.meta();
+    let was_deleting = old.deletion_timestamp.is_some();
+    let is_sooner = old.deletion_grace_period_seconds.is_none_or(|it| grace < it);
+    let mut finalizers = finalizers(options, kind.default_delete(), old.finalizers.as_deref());
+    if object.downcast_ref::<CustomResourceDefinition>().is_some() && !was_deleting {
+        // Its objects go first; whoever removes them removes this.
+        finalizers.push(CLEANUP.to_owned());
+    }
+    let finalizers_differ = finalizers != old.finalizers.clone().unwrap_or_default();
+    if let Some(namespace) = object.downcast_mut::<Namespace>() {
+        namespace.status.get_or_insert_default().phase = Some("Terminating".to_owned());
+    }
+    let now = metadata::now(core);
+    let meta = object.meta_mut();
+    meta.resource_version = None;
+    meta.finalizers = (!finalizers.is_empty()).then_some(finalizers);
+    if !was_deleting || is_sooner {
+        let at = now.0.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now.0);
+        meta.deletion_timestamp = Some(Time(at));
+        meta.deletion_grace_period_seconds = Some(grace);
+    }
+    if !was_deleting && let Some(generation) = meta.generation.as_mut().filter(|it| **it > 0) {
+        *generation += 1;
+    }
+    let is_changed = !was_deleting || is_sooner || finalizers_differ;
+    (is_changed || is_finished(object.as_ref())).then_some(object)
+}
+
+/// Finalizers after the propagation policy had its say.
+fn finalizers(
+    options: &DeleteOptions,
+    default: DeletePolicy,
+    old: Option<&[String]>,
+) -> Vec<String> {
+    let mut finalizers = old.unwrap_or_default().to_vec();
+    let has = |name: &str| finalizers.iter().any(|it| it == name);
+    let wanted = match options.propagation {
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        Some(Propagation::Background) => None,
+        None if has(FOREGROUND) || has(ORPHAN) => return finalizers,
+        None => (default == DeletePolicy::Orphan).then_some(ORPHAN),
+    };
+    finalizers.retain(|it| it != FOREGROUND && it != ORPHAN);
+    finalizers.extend(wanted.map(str::to_owned));
+    finalizers
+}
+
+/// Whether nothing keeps a deleted object any longer.
+pub(super) fn is_finished(object: &dyn ApiObject) -> bool {
+    let meta = object.meta();
+    let has_content = object.downcast_ref::<Namespace>().is_some_and(|it| {
+        it.spec.as_ref().and_then(|it| it.finalizers.as_ref()).is_some_and(|it| !it.is_empty())
+    });
+    meta.deletion_timestamp.is_some()
+        && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
+        && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
+        && !has_content
+}
+
+fn gone(request: &Request, current: &Current, revision: u64) -> Outcome {
+    let names = request.kind.names();
+    if request.kind.returns_deleted() {
+        let mut object = current.object.clone_box();
+        object.meta_mut().resource_version = None;
+        return Outcome::Object(loose(with_version(&object.encode(), revision).to_vec()));
+    }
+    Outcome::Done(Box::new(StatusDetails {
+        name: Some(request.name().to_owned()),
+        group: (!names.group.is_empty()).then(|| names.group.clone()),
+        kind: Some(names.plural.clone()),
+        uid: Some(current.stored.meta.uid.clone()),
+        ..StatusDetails::default()
+    }))
+}
+
+/// Deletes what the list options select; what is gone already is no error.
+pub(super) async fn delete_collection(
+    core: &Core,
+    request: &mut Request,
+) -> Result<(Outcome, u16), ApiError> {
+    core.cache.wait_current().await?;
+    let selection = select(request)?;
+    let namespace = selection.namespace.clone();
+    let snapshot = core.cache.snapshot(request.kind.as_ref(), namespace.as_deref(), "");
+    let items: Vec<_> =
+        snapshot.objects.into_iter().filter(|it| selection.matches(&it.meta)).collect();
+    let place = (request.call.namespace.take(), request.call.name.take());
+    for item in &items {
+        let key = &item.meta.key;
+        request.call.namespace = (!key.namespace.is_empty()).then(|| key.namespace.clone());
+        request.call.name = Some(key.name.clone());
+        match delete(core, request).await {
+            Err(err) if !err.is_not_found() => return Err(err),
+            _ => {}
+        }
+    }
+    (request.call.namespace, request.call.name) = place;
+    let list = ListAnswer {
+        items,
+        resource_version: core.cache.revision(),
+        continue_token: None,
+        remaining: None,
+    };
+    Ok((Outcome::List(list), 200))
+}

@@ -1,0 +1,180 @@
+//! PATCH in its four forms. A patch without a resourceVersion starts over when somebody else was faster.
+
+use api::ApiObject;
+use apimachinery::apply;
+use apimachinery::{ApiError, FieldErrors, Path, Reason, patch};
+use bytes::Bytes;
+use client::PatchKind;
+use serde_json::Value;
+
+use super::create::create_object;
+use super::update::{Current, TRIES_MAX, check_version, current, replace};
+use super::{Body, Outcome, Request, decode, fields, metadata};
+use crate::server::Core;
+
+pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+    let Body::Patch(form, bytes) = &request.call.body else {
+        return Err(ApiError::bad_request("the request has no patch"));
+    };
+    let (form, bytes) = (*form, bytes.clone());
+    if form == PatchKind::Strategic && request.kind.is_custom() {
+        return Err(ApiError::new(
+            Reason::UnsupportedMediaType,
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        ));
+    }
+    if form == PatchKind::Apply {
+        require_manager(request)?;
+    }
+    for _ in 0..TRIES_MAX {
+        let Some(current) = current(core, request).await? else {
+            if form == PatchKind::Apply && request.subresource().is_none() {
+                return apply_new(core, request, &bytes).await;
+            }
+            return Err(request.not_found());
+        };
+        let object = patched(core, request, &current, form, &bytes)?;
+        // A patch that names no version gives the live one back, which always fits.
+        check_version(request, object.as_ref(), &current)?;
+        if let Some(outcome) = replace(core, request, &current, object).await? {
+            return Ok((outcome, 200));
+        }
+    }
+    Err(request.modified())
+}
+
+fn require_manager(request: &Request) -> Result<(), ApiError> {
+    if request.call.write.field_manager.as_deref().is_some_and(|it| !it.is_empty()) {
+        return Ok(());
+    }
+    let mut errors = FieldErrors::new();
+    errors.required(&Path::new("fieldManager"), "is required for apply patch");
+    let kind = apimachinery::GroupKind { group: "meta.k8s.io".into(), kind: "PatchOptions".into() };
+    Err(ApiError::invalid(&kind, "", &errors))
+}
+
+/// The object after the patch.
+fn patched(
+    core: &Core,
+    request: &mut Request,
+    current: &Current,
+    form: PatchKind,
+    bytes: &Bytes,
+) -> Result<Box<dyn ApiObject>, ApiError> {
+    let schema = request.kind.schema();
+    let live: Value = serde_json::from_slice(&current.stored.bytes).map_err(ApiError::internal)?;
+    let value = match form {
+        PatchKind::Json => patch::json(&live, bytes).map_err(|err| refuse(request, &err))?,
+        PatchKind::Merge => patch::merge(&live, &parse(bytes)?),
+        PatchKind::Strategic => patch::strategic(&schema, &live, &parse(bytes)?)
+            .map_err(|err| refuse(request, &err))?,
+        PatchKind::Apply => applied(core, request, Some(&live), bytes)?,
+    };
+    typed(request, &value)
+}
+
+fn typed(request: &mut Request, value: &Value) -> Result<Box<dyn ApiObject>, ApiError> {
+    let kind = request.kind.clone();
+    let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
+    let policy = request.call.write.field_validation.as_deref().unwrap_or("Warn");
+    decode::check_fields(kind.as_ref(), &bytes, policy, &mut request.warnings)?;
+    let mut object =
+        kind.decode(&bytes).map_err(|err| decode::refuse(kind.as_ref(), &bytes, &err))?;
+    kind.apply_defaults(object.as_mut());
+    Ok(object)
+}
+
+fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
+    serde_json::from_slice(bytes)
+        .map_err(|err| ApiError::bad_request(format!("error decoding patch: {err}")))
+}
+
+fn refuse(request: &Request, err: &patch::Error) -> ApiError {
+    match err {
+        patch::Error::Malformed(why) => ApiError::bad_request(why.clone()),
+        patch::Error::Unprocessable(why) => {
+            let name = request.name();
+            let kind = request.kind.names().gvk().group_kind();
+            ApiError::new(Reason::Invalid, format!("{kind} {name:?} is invalid: {why}"))
+        }
+    }
+}
+
+/// Server-side apply onto `live`.
+fn applied(
+    core: &Core,
+    request: &Request,
+    live: Option<&Value>,
+    bytes: &[u8],
+) -> Result<Value, ApiError> {
+    let config = parse_config(request, bytes)?;
+    let api_version = request.kind.names().api_version();
+    let writer = fields::writer(core, request, &api_version);
+    let force = request.call.write.force;
+    let mut value = apply::apply(&request.kind.schema(), live, &config, &writer, force)
+        .map_err(|err| conflict(request, err))?;
+    // The configuration's resourceVersion is a lock; without one the live version stays.
+    if let Some(version) = config.pointer("/metadata/resourceVersion")
+        && let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        meta.insert("resourceVersion".to_owned(), version.clone());
+    }
+    Ok(value)
+}
+
+fn parse_config(request: &Request, bytes: &[u8]) -> Result<Value, ApiError> {
+    let config: Value = match serde_json::from_slice(bytes) {
+        Ok(value) => value,
+        Err(_) => crate::http::yaml::parse(bytes)
+            .map_err(|why| ApiError::bad_request(format!("error decoding YAML: {why}")))?,
+    };
+    let names = request.kind.names();
+    let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    if text("/apiVersion") != names.api_version() || text("/kind") != names.kind {
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; \
+             found apiVersion {:?} and kind {:?}",
+            names.kind,
+            text("/apiVersion"),
+            text("/kind")
+        )));
+    }
+    let name = text("/metadata/name");
+    if !name.is_empty() && name != request.name() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.name()
+        )));
+    }
+    Ok(config)
+}
+
+fn conflict(request: &Request, err: apply::Error) -> ApiError {
+    match err {
+        apply::Error::Malformed(why) => ApiError::bad_request(why),
+        apply::Error::Conflicts(conflicts) => {
+            let text = apply::Error::Conflicts(conflicts.clone()).to_string();
+            let error = ApiError::new(Reason::Conflict, text);
+            let _ = request;
+            conflicts.iter().fold(error, |error, (field, message)| {
+                error.with_cause("FieldManagerConflict", message, field)
+            })
+        }
+    }
+}
+
+async fn apply_new(
+    core: &Core,
+    request: &mut Request,
+    bytes: &[u8],
+) -> Result<(Outcome, u16), ApiError> {
+    let value = applied(core, request, None, bytes)?;
+    let mut object = typed(request, &value)?;
+    let meta = object.meta_mut();
+    if meta.name.as_deref().unwrap_or_default().is_empty() {
+        meta.name = Some(request.name().to_owned());
+    }
+    metadata::place_new(request, meta)?;
+    create_object(core, request, object).await
+}

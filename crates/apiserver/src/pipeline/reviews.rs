@@ -1,0 +1,262 @@
+//! Kinds that are asked and answered but never stored: access reviews, token reviews and requests, bindings.
+
+use api::authentication::{SelfSubjectReview, TokenRequest, TokenReview};
+use api::authorization::{
+    LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
+};
+use api::core::{Node, Pod, Secret, ServiceAccount};
+use api::{Lookup, Resource};
+use apimachinery::{ApiError, ObjectKey, User};
+use authn::tokens::{Bound, Reference};
+use authz::Attributes;
+use k8s_openapi::api::authentication::v1::{
+    BoundObjectReference, SelfSubjectReviewStatus, TokenRequestStatus, TokenReviewStatus, UserInfo,
+};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, NonResourceRule, ResourceAttributes, ResourceRule,
+    SubjectAccessReviewSpec, SubjectAccessReviewStatus, SubjectRulesReviewStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::subresources::{bind, body_as};
+use super::{Outcome, Request, loose};
+use crate::server::Core;
+
+/// Bounds of a token's life.
+const TOKEN_SECONDS: (i64, i64, i64) = (600, 3_600, 1 << 32);
+
+type Reviewed = Result<(Outcome, u16), ApiError>;
+
+pub(super) async fn call(core: &Core, request: &mut Request) -> Reviewed {
+    let kind = request.kind.names().kind.clone();
+    match kind.as_str() {
+        "Binding" => bind(core, request).await,
+        "SubjectAccessReview" => {
+            let mut review: SubjectAccessReview = body_as(request)?;
+            review.status = Some(review_spec(core, &review.spec));
+            answer(&review)
+        }
+        "LocalSubjectAccessReview" => {
+            let mut review: LocalSubjectAccessReview = body_as(request)?;
+            if let Some(attributes) = review.spec.resource_attributes.as_mut() {
+                attributes.namespace = Some(request.namespace().to_owned());
+            }
+            review.status = Some(review_spec(core, &review.spec));
+            answer(&review)
+        }
+        "SelfSubjectAccessReview" => {
+            let mut review: SelfSubjectAccessReview = body_as(request)?;
+            let attributes = attributes_of(
+                review.spec.resource_attributes.as_ref(),
+                review.spec.non_resource_attributes.as_ref(),
+            );
+            review.status = Some(decide(core, request.user(), &attributes));
+            answer(&review)
+        }
+        "SelfSubjectRulesReview" => {
+            let mut review: SelfSubjectRulesReview = body_as(request)?;
+            let namespace = review.spec.namespace.clone().unwrap_or_default();
+            review.status = Some(rules(core, request.user(), &namespace));
+            answer(&review)
+        }
+        "SelfSubjectReview" => {
+            let mut review: SelfSubjectReview = body_as(request)?;
+            review.metadata.creation_timestamp = Some(super::metadata::now(core));
+            let user_info = Some(user_info(request.user()));
+            review.status = Some(SelfSubjectReviewStatus { user_info });
+            answer(&review)
+        }
+        "TokenReview" => {
+            let mut review: TokenReview = body_as(request)?;
+            review.status = Some(review_token(core, &review));
+            answer(&review)
+        }
+        _ => Err(super::method_not_allowed()),
+    }
+}
+
+fn answer<T: Resource>(review: &T) -> Reviewed {
+    Ok((Outcome::Object(loose(Resource::encode(review))), 201))
+}
+
+fn attributes_of(
+    resource: Option<&ResourceAttributes>,
+    path: Option<&NonResourceAttributes>,
+) -> Attributes {
+    let text = |it: &Option<String>| it.clone().unwrap_or_default();
+    match (resource, path) {
+        (Some(it), _) => Attributes {
+            verb: text(&it.verb),
+            group: text(&it.group),
+            version: text(&it.version),
+            resource: text(&it.resource),
+            subresource: text(&it.subresource),
+            namespace: text(&it.namespace),
+            name: text(&it.name),
+            is_resource: true,
+            ..Attributes::default()
+        },
+        (None, Some(it)) => Attributes::path(text(&it.verb), text(&it.path)),
+        (None, None) => Attributes::default(),
+    }
+}
+
+fn review_spec(core: &Core, spec: &SubjectAccessReviewSpec) -> SubjectAccessReviewStatus {
+    let user = User {
+        name: spec.user.clone().unwrap_or_default(),
+        uid: spec.uid.clone().unwrap_or_default(),
+        groups: spec.groups.clone().unwrap_or_default(),
+        extra: spec.extra.clone().unwrap_or_default(),
+    };
+    let attributes =
+        attributes_of(spec.resource_attributes.as_ref(), spec.non_resource_attributes.as_ref());
+    decide(core, &user, &attributes)
+}
+
+fn decide(core: &Core, user: &User, attributes: &Attributes) -> SubjectAccessReviewStatus {
+    let decision = core.authorizer.decide(user, attributes);
+    SubjectAccessReviewStatus {
+        allowed: decision.is_allowed(),
+        reason: Some(decision.reason().to_owned()).filter(|it| !it.is_empty()),
+        ..SubjectAccessReviewStatus::default()
+    }
+}
+
+fn rules(core: &Core, user: &User, namespace: &str) -> SubjectRulesReviewStatus {
+    let rules = core.authorizer.rules_for(user, namespace);
+    let (paths, resources): (Vec<_>, Vec<_>) =
+        rules.rules.into_iter().partition(|it| it.non_resource_urls.is_some());
+    SubjectRulesReviewStatus {
+        incomplete: rules.is_incomplete,
+        evaluation_error: None,
+        non_resource_rules: paths
+            .into_iter()
+            .map(|it| NonResourceRule { non_resource_urls: it.non_resource_urls, verbs: it.verbs })
+            .collect(),
+        resource_rules: resources
+            .into_iter()
+            .map(|it| ResourceRule {
+                api_groups: it.api_groups,
+                resource_names: it.resource_names,
+                resources: it.resources,
+                verbs: it.verbs,
+            })
+            .collect(),
+    }
+}
+
+fn user_info(user: &User) -> UserInfo {
+    UserInfo {
+        username: Some(user.name.clone()),
+        uid: Some(user.uid.clone()).filter(|it| !it.is_empty()),
+        groups: Some(user.groups.clone()),
+        extra: Some(user.extra.clone()).filter(|it| !it.is_empty()),
+    }
+}
+
+fn review_token(core: &Core, review: &TokenReview) -> TokenReviewStatus {
+    let audiences = review.spec.audiences.clone().unwrap_or_default();
+    match core.authenticator.review(&review.spec.token, &audiences) {
+        Ok((user, audiences)) => TokenReviewStatus {
+            authenticated: Some(true),
+            user: Some(user_info(&user)),
+            audiences: Some(audiences),
+            error: None,
+        },
+        Err(err) => TokenReviewStatus {
+            authenticated: Some(false),
+            error: Some(format!("[invalid bearer token, {err}]")),
+            ..TokenReviewStatus::default()
+        },
+    }
+}
+
+/// POST serviceaccounts/NAME/token.
+pub(super) async fn issue_token(core: &Core, request: &mut Request) -> Reviewed {
+    let mut token: TokenRequest = body_as(request)?;
+    let _valid = super::admit::connect(core, request, &mut token).await?;
+    let lookup: &dyn Lookup = core.cache.as_ref();
+    let key = ObjectKey::new(request.namespace(), request.name());
+    let account = lookup.get::<ServiceAccount>(&key).ok_or_else(|| request.not_found())?;
+    let (min, default, max) = TOKEN_SECONDS;
+    let spec = token.spec.get_or_insert_default();
+    let seconds = spec.expiration_seconds.unwrap_or(default);
+    if seconds < min || seconds > max {
+        let mut errors = apimachinery::FieldErrors::new();
+        let path = apimachinery::Path::new("spec").child("expirationSeconds");
+        errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");
+        let kind = request.kind.names().gvk().group_kind();
+        return Err(ApiError::invalid(&kind, request.name(), &errors));
+    }
+    let bound = spec.bound_object_ref.as_ref();
+    let bound = bound.map(|it| bound_to(lookup, request.namespace(), it)).transpose()?;
+    let issued = core
+        .tokens
+        .issue(authn::tokens::Request {
+            namespace: request.namespace().to_owned(),
+            service_account: Reference {
+                name: request.name().to_owned(),
+                uid: account.metadata.uid.clone().unwrap_or_default(),
+            },
+            audiences: spec.audiences.clone().unwrap_or_default(),
+            expiration_seconds: seconds,
+            bound,
+        })
+        .map_err(|err| ApiError::internal(stdx::error_chain(&err)))?;
+    spec.audiences = Some(issued.audiences);
+    spec.expiration_seconds = Some(seconds);
+    token.metadata.name = Some(request.name().to_owned());
+    token.metadata.namespace = Some(request.namespace().to_owned());
+    token.status = Some(TokenRequestStatus {
+        token: Some(issued.token),
+        expiration_timestamp: Some(Time(issued.expiration)),
+    });
+    answer(&token)
+}
+
+fn bound_to(
+    lookup: &(dyn Lookup + 'static),
+    namespace: &str,
+    reference: &BoundObjectReference,
+) -> Result<Bound, ApiError> {
+    let name = reference.name.clone().unwrap_or_default();
+    match reference.kind.as_deref() {
+        Some("Pod") => {
+            let pod = find::<Pod>(lookup, namespace, &name, reference)?;
+            let node = pod.1.spec.as_ref().and_then(|it| it.node_name.clone());
+            let node = node.map(|name| {
+                let node = lookup.get::<Node>(&ObjectKey::cluster(name.as_str()));
+                let uid = node.and_then(|it| it.metadata.uid.clone()).unwrap_or_default();
+                Reference { name, uid }
+            });
+            Ok(Bound::Pod { pod: pod.0, node })
+        }
+        Some("Secret") => Ok(Bound::Secret(find::<Secret>(lookup, namespace, &name, reference)?.0)),
+        Some("Node") => Ok(Bound::Node(find::<Node>(lookup, "", &name, reference)?.0)),
+        other => Err(ApiError::bad_request(format!(
+            "cannot bind token for serviceaccount to type {:?}",
+            other.unwrap_or_default()
+        ))),
+    }
+}
+
+fn find<T: Resource>(
+    lookup: &(dyn Lookup + 'static),
+    namespace: &str,
+    name: &str,
+    reference: &BoundObjectReference,
+) -> Result<(Reference, std::sync::Arc<T>), ApiError> {
+    let resource = apimachinery::GroupResource::new(T::FACTS.group, T::FACTS.plural);
+    let object = lookup
+        .get::<T>(&ObjectKey::new(namespace, name))
+        .ok_or_else(|| ApiError::not_found(&resource, name))?;
+    let uid = object.metadata().uid.clone().unwrap_or_default();
+    if reference.uid.as_ref().is_some_and(|it| !it.is_empty() && *it != uid) {
+        let why = format!(
+            "the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated",
+            reference.uid.as_deref().unwrap_or_default()
+        );
+        return Err(ApiError::conflict(&resource, name, &why));
+    }
+    Ok((Reference { name: name.to_owned(), uid }, object))
+}

@@ -1,0 +1,186 @@
+//! PUT, and the common end of everything that changes an existing object.
+
+use std::sync::Arc;
+
+use api::{ApiObject, Stored};
+use apimachinery::validation::{check_metadata, check_metadata_update};
+use apimachinery::{ApiError, FieldErrors, Path};
+
+use super::create::{create_object, invalid_if_any};
+use super::store::{Expect, Written};
+use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
+use crate::cache::with_version;
+use crate::server::Core;
+
+/// How often a write without a resourceVersion starts over when somebody else was faster.
+pub(super) const TRIES_MAX: usize = 5;
+
+/// The stored object that a write starts from.
+pub(super) struct Current {
+    pub(super) stored: Arc<Stored>,
+    pub(super) object: Box<dyn ApiObject>,
+}
+
+pub(super) async fn current(core: &Core, request: &Request) -> Result<Option<Current>, ApiError> {
+    core.cache.wait_current().await?;
+    let Some(stored) = core.cache.get(request.kind.as_ref(), &request.path()) else {
+        return Ok(None);
+    };
+    let object = request.kind.decode(&stored.bytes).map_err(ApiError::internal)?;
+    Ok(Some(Current { stored, object }))
+}
+
+pub(super) async fn update(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+    let mut incoming = decode::decode(request)?;
+    check_place(request, incoming.as_mut())?;
+    for _ in 0..TRIES_MAX {
+        let Some(current) = current(core, request).await? else {
+            if request.kind.creates_on_update() && request.subresource().is_none() {
+                metadata::place_new(request, incoming.meta_mut())?;
+                return create_object(core, request, incoming).await;
+            }
+            return Err(request.not_found());
+        };
+        let is_locked = check_version(request, incoming.as_ref(), &current)?;
+        match replace(core, request, &current, incoming.clone_box()).await? {
+            Some(outcome) => return Ok((outcome, 200)),
+            None if is_locked => return Err(request.modified()),
+            None => {}
+        }
+    }
+    Err(request.modified())
+}
+
+/// Name and namespace are those of the path.
+fn check_place(request: &Request, object: &mut dyn ApiObject) -> Result<(), ApiError> {
+    let meta = object.meta_mut();
+    let name = meta.name.get_or_insert_default();
+    if name.is_empty() {
+        request.name().clone_into(name);
+    } else if name != request.name() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.name()
+        )));
+    }
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    if !namespace.is_empty() && namespace != request.namespace() {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// The optimistic lock. Whether the client holds one.
+pub(super) fn check_version(
+    request: &Request,
+    incoming: &dyn ApiObject,
+    current: &Current,
+) -> Result<bool, ApiError> {
+    let meta = incoming.meta();
+    if let Some(uid) = meta.uid.as_deref().filter(|it| !it.is_empty())
+        && uid != current.stored.meta.uid
+    {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            current.stored.meta.uid
+        );
+        let resource = request.kind.names().group_resource();
+        return Err(ApiError::conflict(&resource, request.name(), &why));
+    }
+    match meta.resource_version.as_deref().unwrap_or_default() {
+        "" | "0" if request.kind.updates_unconditionally() => Ok(false),
+        "" | "0" => {
+            let mut errors = FieldErrors::new();
+            let path = Path::new("metadata").child("resourceVersion");
+            errors.invalid(&path, 0, "must be specified for an update");
+            Err(ApiError::invalid(
+                &request.kind.names().gvk().group_kind(),
+                request.name(),
+                &errors,
+            ))
+        }
+        version if version == current.stored.meta.resource_version.to_string() => Ok(true),
+        _ => Err(request.modified()),
+    }
+}
+
+/// Mutates, validates, admits and stores `object` in place of `current`; `None` if somebody else was faster.
+pub(super) async fn replace(
+    core: &Core,
+    request: &mut Request,
+    current: &Current,
+    mut object: Box<dyn ApiObject>,
+) -> Result<Option<Outcome>, ApiError> {
+    let kind = request.kind.clone();
+    let old = current.object.as_ref();
+    metadata::carry_over(object.as_mut(), old);
+    let mutated = admit::mutate(core, request, object.as_mut(), Some(old)).await?;
+    kind.prepare_update(object.as_mut(), old, request.part());
+    if kind.has_generation() && kind.is_new_generation(object.as_ref(), old) {
+        let generation = old.meta().generation.unwrap_or(0) + 1;
+        object.meta_mut().generation = Some(generation);
+    }
+    if !is_applying(request) {
+        fields::record(core, request, Some(old), object.as_mut());
+    }
+    validate(request, object.as_ref(), old)?;
+    request.warnings.extend(kind.warnings(object.as_ref()));
+    let _valid = admit::validate(core, request, mutated, object.as_mut(), Some(old)).await?;
+    core.check_escalation(request, object.as_ref(), Some(old))?;
+    let reservation = core.services.reserve(object.as_mut(), Some(old))?;
+    object.meta_mut().resource_version = None;
+    let written = commit(core, request, current, object.as_ref()).await?;
+    if written.is_some() && !request.call.write.dry_run {
+        reservation.keep();
+    }
+    Ok(written)
+}
+
+fn is_applying(request: &Request) -> bool {
+    matches!(request.call.body, super::Body::Patch(client::PatchKind::Apply, _))
+}
+
+fn validate(
+    request: &Request,
+    object: &dyn ApiObject,
+    old: &dyn ApiObject,
+) -> Result<(), ApiError> {
+    let kind = request.kind.as_ref();
+    let mut errors = FieldErrors::new();
+    check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
+    check_metadata_update(object.meta(), old.meta(), &mut errors);
+    kind.validate(object, &mut errors);
+    kind.validate_update(object, old, request.part(), &mut errors);
+    invalid_if_any(kind, object, &errors)
+}
+
+/// Stores, or removes what was only waiting for its last finalizer, or does nothing if nothing changed.
+async fn commit(
+    core: &Core,
+    request: &Request,
+    current: &Current,
+    object: &dyn ApiObject,
+) -> Result<Option<Outcome>, ApiError> {
+    let kind = request.kind.as_ref();
+    let version = current.stored.meta.resource_version;
+    if store::is_same(object, &current.stored) {
+        return Ok(Some(Outcome::Object(current.stored.clone())));
+    }
+    if request.call.write.dry_run {
+        let bytes = with_version(&object.encode(), version);
+        return Ok(Some(Outcome::Object(loose(bytes.to_vec()))));
+    }
+    let path = request.path();
+    if super::delete::is_finished(object) {
+        let removed = store::remove(core, kind, &path, version).await?;
+        return Ok(removed.map(|revision| {
+            Outcome::Object(loose(with_version(&object.encode(), revision).to_vec()))
+        }));
+    }
+    Ok(match store::put(core, kind, &path, object, Expect::At(version)).await? {
+        Written::Stored(stored) => Some(Outcome::Object(stored)),
+        Written::Refused => None,
+    })
+}

@@ -1,0 +1,283 @@
+//! Cluster IPs and node ports: taken inside the write that needs them, given back when that write fails or the
+//! Service no longer has them. Rebuilt from the cache at start, kept current by observing it.
+
+mod allocator;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::core::Service;
+use api::{ApiObject, Resource as _};
+use apimachinery::{ApiError, FieldErrors, GroupKind, GroupResource, Path};
+use stdx::Random;
+
+use crate::cache::{Change, Observer};
+use allocator::Pool;
+
+/// The addresses that Services get, as `10.96.0.0/16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceCidr {
+    pub base: Ipv4Addr,
+    pub prefix: u8,
+}
+
+impl ServiceCidr {
+    pub fn parse(text: &str) -> Option<Self> {
+        let (base, prefix) = text.split_once('/')?;
+        let cidr = Self { base: base.parse().ok()?, prefix: prefix.parse().ok()? };
+        (8..=30).contains(&cidr.prefix).then_some(cidr)
+    }
+
+    /// Host addresses: without the network's own and the broadcast one.
+    fn hosts(self) -> (u32, u32) {
+        let mask = u32::MAX << (32 - self.prefix);
+        let base = u32::from(self.base) & mask;
+        (base + 1, (base | !mask) - 1)
+    }
+
+    pub fn first(self) -> Ipv4Addr {
+        Ipv4Addr::from(self.hosts().0)
+    }
+}
+
+impl std::fmt::Display for ServiceCidr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.base, self.prefix)
+    }
+}
+
+struct Pools {
+    addresses: Pool,
+    ports: Pool,
+}
+
+pub struct Services {
+    cidr: ServiceCidr,
+    pools: Arc<Mutex<Pools>>,
+    random: Random,
+}
+
+/// What one write took; given back unless the write happened.
+#[must_use]
+pub struct Reservation {
+    pools: Arc<Mutex<Pools>>,
+    addresses: Vec<u32>,
+    ports: Vec<u32>,
+}
+
+impl Reservation {
+    pub fn keep(mut self) {
+        self.addresses.clear();
+        self.ports.clear();
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.addresses.is_empty() && self.ports.is_empty() {
+            return;
+        }
+        let mut pools = lock(&self.pools);
+        for address in &self.addresses {
+            pools.addresses.release(*address);
+        }
+        for port in &self.ports {
+            pools.ports.release(*port);
+        }
+    }
+}
+
+fn lock(pools: &Mutex<Pools>) -> MutexGuard<'_, Pools> {
+    pools.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Services {
+    pub fn new(cidr: ServiceCidr, ports: std::ops::RangeInclusive<u16>, random: Random) -> Self {
+        let (first, last) = cidr.hosts();
+        let n_ports = u32::from(*ports.end()) - u32::from(*ports.start()) + 1;
+        // The first part of each range is for those who ask for a certain one (KEP-3070, KEP-3668).
+        let static_addresses = ((last - first + 1) / 16).clamp(16, 256);
+        let static_ports = (n_ports / 32).clamp(16, 128);
+        let pools = Pools {
+            addresses: Pool::new(first, last, static_addresses),
+            ports: Pool::new(u32::from(*ports.start()), u32::from(*ports.end()), static_ports),
+        };
+        Self { cidr, pools: Arc::new(Mutex::new(pools)), random }
+    }
+
+    /// Fills in what a Service is missing. Anything but a Service needs nothing.
+    pub fn reserve(
+        &self,
+        object: &mut dyn ApiObject,
+        old: Option<&dyn ApiObject>,
+    ) -> Result<Reservation, ApiError> {
+        let mut reservation = Reservation {
+            pools: self.pools.clone(),
+            addresses: Vec::new(),
+            ports: Vec::new(),
+        };
+        let Some(service) = object.downcast_mut::<Service>() else { return Ok(reservation) };
+        let old = old.and_then(|it| it.downcast_ref::<Service>());
+        let mut errors = FieldErrors::new();
+        self.reserve_address(service, old, &mut reservation, &mut errors);
+        self.reserve_ports(service, old, &mut reservation, &mut errors);
+        if errors.is_empty() {
+            return Ok(reservation);
+        }
+        let kind = GroupKind { group: String::new(), kind: "Service".to_owned() };
+        let name = service.metadata.name.clone().unwrap_or_default();
+        Err(ApiError::invalid(&kind, &name, &errors))
+    }
+
+    fn reserve_address(
+        &self,
+        service: &mut Service,
+        old: Option<&Service>,
+        reservation: &mut Reservation,
+        errors: &mut FieldErrors,
+    ) {
+        let kept: Vec<u32> = old.map(addresses).unwrap_or_default();
+        let Some(spec) = service.spec.as_mut() else { return };
+        if spec.type_.as_deref() == Some("ExternalName") {
+            return;
+        }
+        let mut pools = lock(&self.pools);
+        match spec.cluster_ip.as_deref().unwrap_or_default() {
+            "None" => {
+                spec.cluster_ips.get_or_insert_with(|| vec!["None".to_owned()]);
+            }
+            "" => match pools.addresses.take_any(&self.random) {
+                Some(address) => {
+                    reservation.addresses.push(address);
+                    let text = Ipv4Addr::from(address).to_string();
+                    spec.cluster_ip = Some(text.clone());
+                    spec.cluster_ips = Some(vec![text]);
+                }
+                None => errors.internal(
+                    &Path::new("spec").child("clusterIPs"),
+                    "failed to allocate IP: range is full",
+                ),
+            },
+            text => {
+                let path = Path::new("spec").child("clusterIPs");
+                match text.parse::<IpAddr>() {
+                    Ok(IpAddr::V4(address)) if kept.contains(&u32::from(address)) => {}
+                    Ok(IpAddr::V4(address)) if !pools.addresses.contains(u32::from(address)) => {
+                        let why = format!(
+                            "failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. \
+                             The range of valid IPs is {}",
+                            self.cidr
+                        );
+                        errors.invalid(&path, vec![text.to_owned()], &why);
+                    }
+                    Ok(IpAddr::V4(address)) => {
+                        if pools.addresses.take(u32::from(address)) {
+                            reservation.addresses.push(u32::from(address));
+                        } else {
+                            let why = format!(
+                                "failed to allocate IP {address}: provided IP is already allocated"
+                            );
+                            errors.invalid(&path, vec![text.to_owned()], &why);
+                        }
+                    }
+                    _ => errors.invalid(&path, vec![text.to_owned()], "must be a valid IPv4 address"),
+                }
+                spec.cluster_ips.get_or_insert_with(|| vec![text.to_owned()]);
+            }
+        }
+        spec.ip_families.get_or_insert_with(|| vec!["IPv4".to_owned()]);
+        spec.ip_family_policy.get_or_insert_with(|| "SingleStack".to_owned());
+    }
+
+    fn reserve_ports(
+        &self,
+        service: &mut Service,
+        old: Option<&Service>,
+        reservation: &mut Reservation,
+        errors: &mut FieldErrors,
+    ) {
+        let kept = old.map(ports).unwrap_or_default();
+        let Some(spec) = service.spec.as_mut() else { return };
+        let has_ports = match spec.type_.as_deref() {
+            Some("NodePort") => true,
+            Some("LoadBalancer") => spec.allocate_load_balancer_node_ports != Some(false),
+            _ => false,
+        };
+        let mut pools = lock(&self.pools);
+        for (index, port) in spec.ports.iter_mut().flatten().enumerate() {
+            let wanted = u32::try_from(port.node_port.unwrap_or(0)).unwrap_or(0);
+            let path = Path::new("spec").child("ports").index(index).child("nodePort");
+            if wanted != 0 {
+                // The same number may serve TCP and UDP of one Service.
+                if kept.contains(&wanted) || reservation.ports.contains(&wanted) {
+                    continue;
+                }
+                if !pools.ports.contains(wanted) {
+                    let (first, last) = pools.ports.bounds();
+                    let why = format!(
+                        "provided port is not in the valid range. The range of valid ports is {first}-{last}"
+                    );
+                    errors.invalid(&path, wanted, &why);
+                } else if pools.ports.take(wanted) {
+                    reservation.ports.push(wanted);
+                } else {
+                    errors.invalid(&path, wanted, "provided port is already allocated");
+                }
+            } else if has_ports {
+                match pools.ports.take_any(&self.random) {
+                    Some(number) => {
+                        reservation.ports.push(number);
+                        port.node_port = i32::try_from(number).ok();
+                    }
+                    None => errors.internal(&path, "failed to allocate a nodePort: range is full"),
+                }
+            }
+        }
+    }
+}
+
+fn addresses(service: &Service) -> Vec<u32> {
+    let spec = service.spec.as_ref();
+    let texts = spec.and_then(|it| it.cluster_ips.clone()).unwrap_or_default();
+    let first = spec.and_then(|it| it.cluster_ip.clone());
+    let mut addresses: Vec<u32> = texts
+        .iter()
+        .chain(first.iter())
+        .filter_map(|it| it.parse::<Ipv4Addr>().ok())
+        .map(u32::from)
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+fn ports(service: &Service) -> Vec<u32> {
+    let ports = service.spec.as_ref().and_then(|it| it.ports.as_ref());
+    let numbers = ports.into_iter().flatten().filter_map(|it| it.node_port);
+    let mut numbers: Vec<u32> =
+        numbers.filter_map(|it| u32::try_from(it).ok()).filter(|it| *it != 0).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+impl Observer for Services {
+    fn observe(&self, resource: &GroupResource, change: &Change) {
+        if !resource.group.is_empty() || resource.resource != "services" {
+            return;
+        }
+        let typed = |it: &Arc<api::Stored>| Service::decode(&it.bytes).ok();
+        let new = change.object.as_ref().and_then(typed);
+        let old = change.previous.as_ref().and_then(typed);
+        let held = |of: fn(&Service) -> Vec<u32>| {
+            (new.as_ref().map(of).unwrap_or_default(), old.as_ref().map(of).unwrap_or_default())
+        };
+        let mut pools = lock(&self.pools);
+        let (new_addresses, old_addresses) = held(addresses);
+        pools.addresses.follow(&new_addresses, &old_addresses);
+        let (new_ports, old_ports) = held(ports);
+        pools.ports.follow(&new_ports, &old_ports);
+    }
+}
