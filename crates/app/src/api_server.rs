@@ -29,14 +29,9 @@ pub(crate) struct ApiServer {
     pub(crate) pki: Pki,
     pub(crate) address: SocketAddr,
     pub(crate) cluster: Cluster,
-    store: Arc<Embedded>,
+    /// Dropping it writes what is queued and closes the file.
+    _store: Arc<Embedded>,
     pub(crate) data: DataDir,
-}
-
-impl Drop for ApiServer {
-    fn drop(&mut self) {
-        self.store.close();
-    }
 }
 
 impl ApiServer {
@@ -72,7 +67,7 @@ impl ApiServer {
             ca_pem: pki.authority.certificate_pem().to_owned(),
         };
         kubeconfig_file::write(&data.kubeconfig(), &cluster, &pki.admin)?;
-        Ok(Self { server, pki, address, cluster, store, data })
+        Ok(Self { server, pki, address, cluster, _store: store, data })
     }
 }
 

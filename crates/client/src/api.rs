@@ -52,6 +52,18 @@ impl Client {
         self.transport.get_path(path.to_owned()).await
     }
 
+    /// The same client over another transport, made from the one it has: for tests that add faults.
+    #[must_use]
+    pub fn map_transport(
+        &self,
+        change: impl FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport>,
+    ) -> Self {
+        Self {
+            transport: change(self.transport.clone()),
+            field_manager: self.field_manager.clone(),
+        }
+    }
+
     pub fn field_manager(&self) -> &str {
         &self.field_manager
     }
