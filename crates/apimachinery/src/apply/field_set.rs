@@ -42,6 +42,10 @@ impl FieldSet {
         &self.0
     }
 
+    pub(super) fn into_root(self) -> Node {
+        self.0
+    }
+
     pub fn union_with(&mut self, other: &Self) {
         for (element, theirs) in &other.0 {
             union_child(&mut self.0, element, theirs);
