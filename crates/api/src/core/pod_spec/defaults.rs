@@ -21,7 +21,8 @@ pub(crate) fn apply(spec: &mut PodSpec) {
     spec.termination_grace_period_seconds.get_or_insert(30);
     spec.security_context.get_or_insert_with(PodSecurityContext::default);
     // `serviceAccount` is the old name; both are kept, and the new one wins.
-    let account = non_empty(spec.service_account_name.take()).or(spec.service_account.take());
+    let account =
+        non_empty(spec.service_account_name.take()).or_else(|| spec.service_account.take());
     spec.service_account_name = non_empty(account);
     spec.service_account.clone_from(&spec.service_account_name);
     for flag in [&mut spec.host_network, &mut spec.host_pid, &mut spec.host_ipc] {
@@ -103,9 +104,7 @@ fn apply_to_container(container: &mut Container) {
     // Written even when empty, as clients have always seen it.
     round_resources(container.resources.get_or_insert_default());
     if let Some(context) = &mut container.security_context {
-        if context.proc_mount.as_deref() == Some("") {
-            context.proc_mount = None;
-        }
+        context.proc_mount = non_empty(context.proc_mount.take());
     }
 }
 
