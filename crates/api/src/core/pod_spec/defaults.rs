@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use apimachinery::quantity::{self, Amount};
+use apimachinery::quantity::{self, Amount, Family};
 
 const FILE_MODE: i32 = 0o644;
 const TOKEN_SECONDS: i64 = 3600;
@@ -70,9 +70,26 @@ pub(crate) fn apply_to_pod(spec: &mut PodSpec) {
             }
         }
     }
-    if let Some(resources) = &mut spec.resources {
-        requests_from_limits(resources);
+    requests_of_pod(spec);
+}
+
+/// A pod with resources of its own requests what its containers do, else what it is limited to.
+fn requests_of_pod(spec: &mut PodSpec) {
+    let Some(mut resources) = spec.resources.take() else { return };
+    let is_set = |it: &Option<BTreeMap<_, _>>| it.as_ref().is_some_and(|it| !it.is_empty());
+    if is_set(&resources.limits) || is_set(&resources.requests) {
+        let requests = resources.requests.get_or_insert_default();
+        for (name, total) in super::requests::of_containers(spec) {
+            let text = match name.as_str() {
+                "cpu" => Amount::from_millis(total).render(Family::Decimal),
+                "memory" => Amount::new(total).render(Family::Binary),
+                _ => continue,
+            };
+            requests.entry(name).or_insert(Quantity(text));
+        }
+        requests_from_limits(&mut resources);
     }
+    spec.resources = Some(resources);
 }
 
 fn apply_to_container(container: &mut Container) {
