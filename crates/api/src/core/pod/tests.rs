@@ -269,6 +269,7 @@ fn check_status(spec: Value, status: Value, expected: [&str; 3]) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table of cases")]
 fn the_status_column_says_what_matters_most() {
     let one = || json!({"containers": [{"name": "a", "image": "x"}]});
     let two = || json!({"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]});
@@ -405,4 +406,49 @@ fn every_selectable_field_has_a_name() {
         assert!(Pod::field_names().contains(&(*name, *name)), "{name}");
     }
     assert!(values.contains(&("spec.restartPolicy", "Always".to_owned())));
+}
+
+#[test]
+fn a_new_pod_has_no_ephemeral_containers_and_waits_at_its_gates() {
+    check::<Pod>(
+        with(web(), "/spec/ephemeralContainers", json!([{"name": "debug", "image": "x"}])),
+        &["spec.ephemeralContainers: Forbidden: cannot be set on create"],
+    );
+    let gated = with(web(), "/spec/schedulingGates", json!([{"name": "example.com/wait"}]));
+    check::<Pod>(
+        with(gated, "/spec/nodeName", json!("n1")),
+        &["spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"],
+    );
+}
+
+#[test]
+fn existing_ephemeral_containers_stay() {
+    let debug = |image: &str| json!([{"name": "debug", "image": image}]);
+    let stored = defaulted::<Pod>(with(web(), "/spec/ephemeralContainers", debug("x:1")));
+    let part = Part::Other("ephemeralcontainers");
+    check_update(&stored, with(web(), "/spec/ephemeralContainers", debug("x:1")), part, &[]);
+    check_update(
+        &stored,
+        web(),
+        part,
+        &[
+            "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"debug\" may not be removed\n",
+        ],
+    );
+}
+
+#[test]
+fn a_gated_pod_may_be_narrowed() {
+    let gated = with(web(), "/spec/schedulingGates", json!([{"name": "example.com/wait"}]));
+    let stored = created::<Pod>(with(gated.clone(), "/spec/nodeSelector", json!({"a": "1"})));
+    let narrowed = with(gated.clone(), "/spec/nodeSelector", json!({"a": "1", "b": "2"}));
+    check_update(&stored, narrowed, Part::Main, &[]);
+    check_update(
+        &stored,
+        with(gated, "/spec/nodeSelector", json!({"b": "2"})),
+        Part::Main,
+        &[
+            "spec.nodeSelector: Invalid value: {\"b\":\"2\"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)",
+        ],
+    );
 }

@@ -125,3 +125,16 @@ fn volumes_and_probes_get_their_defaults() {
     assert!(volumes[0].empty_dir.is_some());
     assert_eq!(volumes[1].secret.as_ref().unwrap().default_mode, Some(420));
 }
+
+#[test]
+fn a_pod_with_limits_requests_what_its_containers_do() {
+    let spec = spec(json!({
+        "resources": {"limits": {"cpu": "2", "memory": "4Gi"}},
+        "containers": [
+            {"name": "a", "resources": cpu("250m")},
+            {"name": "b", "resources": {"requests": {"cpu": "250m"}}},
+        ],
+    }));
+    let requests = spec.resources.unwrap().requests.unwrap();
+    assert_eq!((requests["cpu"].0.as_str(), requests["memory"].0.as_str()), ("500m", "4Gi"));
+}

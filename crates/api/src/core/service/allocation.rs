@@ -26,7 +26,7 @@ pub fn is_headless(service: &Service) -> bool {
         .iter()
         .flatten()
         .next()
-        .or(spec(service).cluster_ip.as_ref())
+        .or_else(|| spec(service).cluster_ip.as_ref())
         .is_some_and(|it| it == HEADLESS)
 }
 
@@ -94,10 +94,9 @@ pub fn complete_families(service: &mut Service, family: &str) {
 /// On create: clients may give only the singular field.
 pub(super) fn normalize_new(service: &mut Service) {
     let spec = service.spec.get_or_insert_default();
-    if let Some(address) = spec.cluster_ip.clone().filter(|it| !it.is_empty()) {
-        if spec.cluster_ips.as_ref().is_none_or(Vec::is_empty) {
-            spec.cluster_ips = Some(vec![address]);
-        }
+    let is_unset = spec.cluster_ips.as_ref().is_none_or(Vec::is_empty);
+    if let Some(address) = spec.cluster_ip.clone().filter(|it| is_unset && !it.is_empty()) {
+        spec.cluster_ips = Some(vec![address]);
     }
 }
 
