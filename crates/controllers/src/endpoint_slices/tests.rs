@@ -89,7 +89,7 @@ fn slices_fill_up_before_new_ones_are_made() {
     assert_eq!(model.step(pods(0..4)), "create 3, create 1");
     assert_eq!(model.step(pods(0..4)), "");
     assert_eq!(model.step(pods(0..5)), "update 2");
-    assert_eq!(model.step(pods(0..8)), "update 3, create 2");
+    assert_eq!(model.step(pods(0..7)), "create 2");
 }
 
 #[test]
