@@ -148,7 +148,9 @@ impl Reconciler for NodeLifecycle {
         let (grace, startup_grace) = (self.grace, self.startup_grace);
         let plan = plan::plan(&Observed { node: node.clone(), seen, now, grace, startup_grace });
         if let Some(conditions) = plan.conditions {
+            // The written node comes back as an event: taints are set on that one.
             self.set_conditions(&node, &conditions).await?;
+            return Ok(Next::Settled);
         }
         if let Some(taints) = plan.taints {
             self.set_taints(&node, taints).await?;
@@ -163,8 +165,12 @@ impl Reconciler for NodeLifecycle {
 impl NodeLifecycle {
     async fn set_conditions(&self, node: &Node, conditions: &[NodeCondition]) -> Result<(), Error> {
         let name = owners::name(&node.metadata).to_owned();
-        let body = json!({"status": {"conditions": conditions}}).to_string();
-        match self.nodes_api.patch_status("", &name, PatchKind::Strategic, body.into()).await {
+        let body = json!({
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "status": {"conditions": conditions},
+        });
+        let body = body.to_string().into();
+        match self.nodes_api.patch_status("", &name, PatchKind::Strategic, body).await {
             Ok(_) => {
                 let message = format!("Node {name} status is now: NodeNotReady");
                 self.events.event(node, EventType::Normal, "NodeNotReady", message);
