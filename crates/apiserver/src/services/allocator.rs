@@ -58,8 +58,8 @@ impl Pool {
         for number in old.iter().filter(|it| !new.contains(it)) {
             self.taken.remove(number);
         }
-        for number in new.iter().filter(|it| self.contains(**it)) {
-            self.taken.insert(*number);
+        for number in new {
+            self.take(*number);
         }
     }
 }
