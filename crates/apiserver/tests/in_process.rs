@@ -9,7 +9,7 @@ use api::core::{ConfigMap, Namespace, Pod, Service};
 use apimachinery::{ApiError, GroupVersionResource, User};
 use client::{
     Client, DeleteOptions, ListOptions, PatchKind, Preconditions, Propagation, WatchEventKind,
-    WatchStream, WriteOptions,
+    WatchStream,
 };
 use futures_util::StreamExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -65,12 +65,7 @@ async fn a_created_object_has_what_the_server_fills_in() {
     assert_eq!(meta.uid.as_ref().map(String::len), Some(36));
     assert!(meta.creation_timestamp.is_some());
     assert!(meta.resource_version.is_some());
-    let read = harness
-        .client
-        .dynamic(config_maps())
-        .get("default", "a")
-        .await
-        .expect("found");
+    let read = harness.client.dynamic(config_maps()).get("default", "a").await.expect("found");
     let value: serde_json::Value = serde_json::from_slice(&read.bytes).expect("JSON");
     assert_eq!(value["kind"], "ConfigMap");
     assert_eq!(value["metadata"]["managedFields"][0]["manager"], "test");
@@ -126,7 +121,7 @@ async fn every_form_of_patch_changes_the_object() {
     ];
     for (form, body, key) in patches {
         let patched = api
-            .patch("default", "a", form, body.to_string().into(), WriteOptions::default())
+            .patch("default", "a", form, body.to_string().into())
             .await
             .unwrap_or_else(|err| panic!("{form:?}: {err}"));
         let data = patched.data.as_ref().expect("data");
@@ -134,7 +129,7 @@ async fn every_form_of_patch_changes_the_object() {
         assert_eq!(data.get("key").map(String::as_str), Some("value"), "{form:?}");
     }
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}});
-    api.patch("default", "new", PatchKind::Apply, body.to_string().into(), WriteOptions::default())
+    api.patch("default", "new", PatchKind::Apply, body.to_string().into())
         .await
         .expect("apply creates");
 }
@@ -350,8 +345,15 @@ async fn a_pod_is_bound_once() {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}});
     let accounts = GroupVersionResource::new("", "v1", "serviceaccounts");
     let account = Dynamic::from_value(account).expect("an object");
-    let typed = <api::core::ServiceAccount as api::Resource>::decode(account.clone().into_value().to_string().as_bytes());
-    harness.client.api::<api::core::ServiceAccount>().create(typed.expect("typed")).await.expect("created");
+    let typed = <api::core::ServiceAccount as api::Resource>::decode(
+        account.clone().into_value().to_string().as_bytes(),
+    );
+    harness
+        .client
+        .api::<api::core::ServiceAccount>()
+        .create(typed.expect("typed"))
+        .await
+        .expect("created");
     let _ = accounts;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
@@ -392,18 +394,26 @@ async fn custom_resources_are_served_once_established_and_go_with_their_definiti
     let definitions = harness.client.api::<Definition>();
     definitions.create(definition.expect("a definition")).await.expect("created");
     tokio::time::sleep(Duration::from_millis(10)).await;
-    let widgets =
-        harness.client.dynamic(GroupVersionResource::new("example.com", "v1", "widgets"));
+    let widgets = harness.client.dynamic(GroupVersionResource::new("example.com", "v1", "widgets"));
     let widget = json!({
         "apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "w", "namespace": "default"}, "spec": {"size": 3},
     });
     widgets.create(Dynamic::from_value(widget).expect("an object")).await.expect("served");
-    assert_eq!(widgets.list("default", ListOptions::default()).await.expect("a list").items.len(), 1);
+    assert_eq!(
+        widgets.list("default", ListOptions::default()).await.expect("a list").items.len(),
+        1
+    );
     definitions.delete("", "widgets.example.com", DeleteOptions::default()).await.expect("marked");
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(definitions.get("", "widgets.example.com").await.expect_err("gone").is_not_found());
-    assert!(widgets.list("default", ListOptions::default()).await.err().is_some_and(|it| it.is_not_found()));
+    assert!(
+        widgets
+            .list("default", ListOptions::default())
+            .await
+            .err()
+            .is_some_and(|it| it.is_not_found())
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use super::{Call, method_not_allowed};
 use crate::server::Core;
 
 /// A call that was let in, with the kind it is about.
-pub struct Request {
+pub(crate) struct Request {
     pub call: Call,
     pub kind: Arc<dyn Kind>,
     pub warnings: Vec<String>,

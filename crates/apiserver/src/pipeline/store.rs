@@ -71,7 +71,8 @@ pub(super) async fn remove(
     at: u64,
 ) -> Result<Option<u64>, ApiError> {
     let key = store_key(kind, path);
-    let txn = Txn { compares: vec![compare(&key, Expect::At(at))], writes: vec![Write::Delete(key)] };
+    let txn =
+        Txn { compares: vec![compare(&key, Expect::At(at))], writes: vec![Write::Delete(key)] };
     match core.cache.store().txn(txn).await.map_err(|err| internal(&err))? {
         TxnOutcome::Refused { .. } => Ok(None),
         TxnOutcome::Committed(revision) => {

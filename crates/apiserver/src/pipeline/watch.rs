@@ -23,7 +23,10 @@ pub enum WatchItem {
     /// One object of the state that the watch started from.
     Initial(Arc<Stored>),
     Event(Event),
-    Bookmark { revision: u64, is_initial_end: bool },
+    Bookmark {
+        revision: u64,
+        is_initial_end: bool,
+    },
 }
 
 /// A watch in progress. Ends with `None`, or with one error that tells the client to list again.
@@ -155,11 +158,8 @@ impl Watching {
             return Some(Ok(item));
         }
         loop {
-            let wakes_at = if self.has_bookmarks {
-                self.bookmark_at.min(self.ends_at)
-            } else {
-                self.ends_at
-            };
+            let wakes_at =
+                if self.has_bookmarks { self.bookmark_at.min(self.ends_at) } else { self.ends_at };
             // Known before the queue is looked at: everything up to it has been queued.
             let event = tokio::select! {
                 biased;
