@@ -5,7 +5,7 @@ use apimachinery::validation::check_metadata;
 use apimachinery::{ApiError, FieldErrors};
 
 use super::store::{Expect, Written};
-use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
+use super::{Outcome, Request, admit, decode, fields, loose, metadata, store, trace};
 use crate::cache::path_of;
 use crate::server::Core;
 
@@ -68,6 +68,7 @@ async fn create_once(
 }
 
 fn validate(kind: &dyn Kind, object: &dyn ApiObject) -> Result<(), ApiError> {
+    trace::passed("validate");
     let mut errors = FieldErrors::new();
     check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
     kind.validate(object, &mut errors);

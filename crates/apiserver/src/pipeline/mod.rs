@@ -15,6 +15,7 @@ mod reviews;
 mod stages;
 mod store;
 mod subresources;
+mod trace;
 mod update;
 mod watch;
 

@@ -9,7 +9,7 @@ use apimachinery::{ApiError, Reason, patch};
 use client::{DeleteOptions, PatchKind, Preconditions, Propagation, Verb};
 use k8s_openapi::api::autoscaling::v1::{ScaleSpec, ScaleStatus};
 use k8s_openapi::api::core::v1::PodCondition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, StatusDetails};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::update::{Current, TRIES_MAX, current, replace};
 use super::{Body, Outcome, Request, admit, delete, loose, metadata, read, update};
@@ -173,7 +173,7 @@ pub(super) async fn bind(core: &Core, request: &mut Request) -> Result<(Outcome,
         }
         mark_scheduled(core, pod);
         if bind_once(core, request, &current, object).await? {
-            return Ok((Outcome::Done(Box::new(StatusDetails::default())), 201));
+            return Ok((Outcome::Done(Box::default()), 201));
         }
     }
     Err(request.modified())
@@ -232,5 +232,5 @@ async fn evict(core: &Core, request: &mut Request) -> Result<(Outcome, u16), Api
     });
     request.call.subresource = None;
     delete::delete(core, request).await?;
-    Ok((Outcome::Done(Box::new(StatusDetails::default())), 201))
+    Ok((Outcome::Done(Box::default()), 201))
 }

@@ -1,7 +1,5 @@
 //! A whole server over the in-memory store, with a client that may do everything.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::sync::Arc;
 
 use apimachinery::User;
@@ -11,18 +9,19 @@ use client::Client;
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 
-pub struct Harness {
-    pub server: Arc<Server>,
-    pub client: Client,
-    pub tasks: Tasks,
-    pub world: World,
+#[expect(dead_code, reason = "each test file uses its part")]
+pub(crate) struct Harness {
+    pub(crate) server: Arc<Server>,
+    pub(crate) client: Client,
+    pub(crate) tasks: Tasks,
+    pub(crate) world: World,
 }
 
-pub async fn start(world: World) -> Harness {
+pub(crate) async fn start(world: World) -> Harness {
     start_over(world, Arc::new(kvstore::memory::Memory::new())).await
 }
 
-pub async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> Harness {
+pub(crate) async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> Harness {
     let tasks = Tasks::new();
     let parts = Parts {
         store,
