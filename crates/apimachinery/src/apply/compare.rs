@@ -196,19 +196,14 @@ fn compare_values(
     diff
 }
 
-/// A value that changed its shape: what is in both is not removed.
+/// A value that changed its shape: what is in both is not removed, and a leaf that gets parts stays owned.
 fn subtract_changed(diff: &mut Diff) {
-    let (Some(changed), Some(removed)) = (&diff.changed, diff.removed.take()) else {
+    let Some(removed) = diff.removed.take().filter(|it| !it.is_empty()) else {
         return;
     };
-    let is_same_leaf = removed.is_empty() || changed.is_empty();
     let mut rest = FieldSet::new(Some(removed));
-    rest.subtract(&FieldSet::new(Some(changed.clone())));
-    if !is_same_leaf && !rest.is_empty() {
-        diff.removed = Some(rest.root().clone());
-    } else if changed.is_empty() && !rest.is_empty() {
-        diff.removed = Some(rest.root().clone());
-    }
+    rest.subtract(&FieldSet::new(diff.changed.clone()));
+    diff.removed = (!rest.is_empty()).then(|| rest.into_root());
 }
 
 fn compare_keyed(place: &Place<'_>, old: &[Value], new: &[Value], diff: &mut Diff) {

@@ -61,20 +61,27 @@ impl Entry {
         title
     }
 
-    fn read(entry: &Value) -> Option<Self> {
-        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-        let operation = match text("operation") {
+    fn read(entry: Value) -> Option<Self> {
+        let Value::Object(mut entry) = entry else {
+            return None;
+        };
+        let fields = FieldSet::try_from(entry.remove("fieldsV1")?).ok()?;
+        let mut text = |key: &str| match entry.remove(key) {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        };
+        let operation = match text("operation").as_str() {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
             _ => return None,
         };
         Some(Self {
-            manager: text("manager").to_owned(),
+            manager: text("manager"),
             operation,
-            api_version: text("apiVersion").to_owned(),
-            subresource: text("subresource").to_owned(),
-            time: text("time").to_owned(),
-            fields: FieldSet::from_json(entry.get("fieldsV1")?)?,
+            api_version: text("apiVersion"),
+            subresource: text("subresource"),
+            time: text("time"),
+            fields,
         })
     }
 
@@ -101,9 +108,15 @@ pub(super) fn time_text(writer: &Writer<'_>) -> String {
 }
 
 /// Entries that cannot be read are dropped: they own nothing that anybody could name.
-pub(super) fn read(object: &Value) -> Vec<Entry> {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    entries.into_iter().flatten().filter_map(Entry::read).collect()
+pub(super) fn read(managed_fields: Value) -> Vec<Entry> {
+    match managed_fields {
+        Value::Array(entries) => entries.into_iter().filter_map(Entry::read).collect(),
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn of(object: &Value) -> Vec<Entry> {
+    object.pointer("/metadata/managedFields").cloned().map(read).unwrap_or_default()
 }
 
 /// Writes the entries in their order: Apply first, then by time, manager, version, subresource.

@@ -20,12 +20,6 @@ impl FieldSet {
         Self(root.unwrap_or_default())
     }
 
-    /// Reads `fieldsV1`; `None` when it is not one.
-    pub fn from_json(fields: &Value) -> Option<Self> {
-        let root = fields.as_object()?;
-        is_well_formed(root).then(|| Self(root.clone()))
-    }
-
     pub fn to_json(&self) -> Value {
         Value::Object(self.0.clone())
     }
@@ -40,6 +34,10 @@ impl FieldSet {
 
     pub(super) fn root(&self) -> &Node {
         &self.0
+    }
+
+    pub(super) fn into_root(self) -> Node {
+        self.0
     }
 
     pub fn union_with(&mut self, other: &Self) {
@@ -69,6 +67,18 @@ impl FieldSet {
         let mut paths = Vec::new();
         collect_paths(&self.0, &mut String::new(), &mut paths);
         paths
+    }
+}
+
+/// Reads `fieldsV1`; gives it back when it is not one.
+impl TryFrom<Value> for FieldSet {
+    type Error = Value;
+
+    fn try_from(fields: Value) -> Result<Self, Value> {
+        match fields {
+            Value::Object(root) if is_well_formed(&root) => Ok(Self(root)),
+            other => Err(other),
+        }
     }
 }
 

@@ -68,23 +68,26 @@ pub fn record_update(
     object: &mut Value,
     writer: &Writer<'_>,
 ) {
-    let is_reset = take_managed_fields(object) == Claim::Reset;
+    let claimed = take_managed_fields(object);
     let Some(live) = live else {
         let mut entry = Entry::new(writer, Operation::Update);
         entry.fields = owned_changes(schema, None, object, writer).changed;
         entries::write(object, vec![entry]);
         return;
     };
-    let mut entries = entries::read(live);
+    let stored = live.pointer("/metadata/managedFields");
     // Ownership that was given up is not tracked again before somebody applies.
-    if is_reset || entries.is_empty() {
+    let Some(stored) = stored.filter(|_| !is_reset(claimed.as_ref())) else {
         return;
-    }
+    };
     let Comparison { changed, removed } = owned_changes(schema, Some(live), object, writer);
     if changed.is_empty() && removed.is_empty() {
-        keep_managed_fields(live, object);
+        keep_managed_fields(stored, object);
         return;
     }
+    // Most writers send back what they read; comparing is cheaper than copying.
+    let entries = claimed.filter(|it| it == stored).unwrap_or_else(|| stored.clone());
+    let mut entries = entries::read(entries);
     for entry in &mut entries {
         if !entry.is_of(writer, Operation::Update) {
             entry.fields.subtract(&changed);
@@ -114,7 +117,7 @@ pub fn apply(
     force: bool,
 ) -> Result<Value, Error> {
     check_config(config)?;
-    let mut entries = live.map(entries::read).unwrap_or_default();
+    let mut entries = live.map(entries::of).unwrap_or_default();
     if let Some(live) = live
         && entries.is_empty()
     {
@@ -156,29 +159,23 @@ pub fn apply(
     Ok(object)
 }
 
-/// What a client says about managedFields in an object it sends.
-#[derive(PartialEq, Eq)]
-enum Claim {
-    /// Nothing, or a copy of what it read: the live entries count.
-    Nothing,
-    /// `[]` or `[{}]`: ownership is to be forgotten.
-    Reset,
+fn take_managed_fields(object: &mut Value) -> Option<Value> {
+    entries::metadata_of(object).and_then(|it| it.remove("managedFields"))
 }
 
-fn take_managed_fields(object: &mut Value) -> Claim {
-    let taken = entries::metadata_of(object).and_then(|it| it.remove("managedFields"));
-    match taken.as_ref().and_then(Value::as_array).map(Vec::as_slice) {
-        Some([]) => Claim::Reset,
-        Some([Value::Object(only)]) if only.is_empty() => Claim::Reset,
-        _ => Claim::Nothing,
+/// A client that sends `[]` or `[{}]` wants ownership to be forgotten. Anything else it sends is a copy
+/// of what it read, and the live entries count.
+fn is_reset(claimed: Option<&Value>) -> bool {
+    match claimed.and_then(Value::as_array).map(Vec::as_slice) {
+        Some([]) => true,
+        Some([Value::Object(only)]) => only.is_empty(),
+        _ => false,
     }
 }
 
-fn keep_managed_fields(live: &Value, object: &mut Value) {
-    if let Some(entries) = live.pointer("/metadata/managedFields")
-        && let Some(metadata) = entries::metadata_of(object)
-    {
-        metadata.insert("managedFields".to_owned(), entries.clone());
+fn keep_managed_fields(stored: &Value, object: &mut Value) {
+    if let Some(metadata) = entries::metadata_of(object) {
+        metadata.insert("managedFields".to_owned(), stored.clone());
     }
 }
 

@@ -70,7 +70,7 @@ fn update(live: Option<&Value>, mut object: Value, manager: &str, second: i64) -
 
 /// `manager operation: paths` of each entry.
 fn owners(object: &Value) -> Vec<String> {
-    entries::read(object)
+    entries::of(object)
         .into_iter()
         .map(|it| format!("{} {:?}: {}", it.manager, it.operation, it.fields.paths().join(" ")))
         .collect()
@@ -293,6 +293,6 @@ proptest! {
         prop_assert_eq!(&only_a, &rest);
         rest.union_with(&a.intersection(&b));
         prop_assert_eq!(&rest, &a);
-        prop_assert_eq!(FieldSet::from_json(&a.to_json()), Some(a));
+        prop_assert_eq!(FieldSet::try_from(a.to_json()), Ok(a));
     }
 }

@@ -61,7 +61,8 @@ fn merge_objects(schema: &SchemaRef, live: Object, patch: &Object) -> Result<Obj
         let (_, rule) = field_of(schema, name);
         let order = list_of(order, name)?;
         if let Some(Value::Array(items)) = merged.get_mut(name) {
-            *items = ordered(std::mem::take(items), &[], order, rule.merge_key.as_deref());
+            let live = items.clone();
+            *items = ordered(std::mem::take(items), &live, order, rule.merge_key.as_deref());
         }
     }
     Ok(merged)

@@ -103,7 +103,7 @@ fn primitive_lists_merge_as_sets() {
     check(
         json!({"finalizers": ["a", "b", "c"]}),
         json!({"$setElementOrder/finalizers": ["c", "a"]}),
-        json!({"finalizers": ["c", "a", "b"]}),
+        json!({"finalizers": ["b", "c", "a"]}),
     );
 }
 

@@ -81,6 +81,8 @@ pub struct Schema {
     pub default: Option<Value>,
     /// Value checks of custom resources (enum, pattern, minimum, allOf, ...), as written in the CRD.
     pub checks: Option<Box<Value>>,
+    /// The `pattern` of `checks`, compiled when first needed.
+    pub pattern: OnceLock<Option<Box<regex::Regex>>>,
 }
 
 /// What strict decoding found.

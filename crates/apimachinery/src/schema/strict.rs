@@ -58,7 +58,9 @@ impl Place<'_> {
         } else {
             let owner = short_name(self.owner);
             let owner = owner.rsplit('.').next().unwrap_or_default();
-            format!("json: cannot unmarshal {found} into Go struct field {owner}.{field} of type {wanted}")
+            format!(
+                "json: cannot unmarshal {found} into Go struct field {owner}.{field} of type {wanted}"
+            )
         });
     }
 }

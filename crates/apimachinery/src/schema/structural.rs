@@ -73,7 +73,9 @@ fn read_node(
     check_structure(source, path, errors);
     check_merge_rules(&schema, source, path, errors);
     let properties = path.child("properties");
-    for (name, property) in source.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, property) in
+        source.get("properties").and_then(Value::as_object).into_iter().flatten()
+    {
         let path = properties.key(name);
         let child = read_child(property, "specified object fields", &path, errors, depth);
         schema.properties.insert(name.clone(), child);
@@ -220,20 +222,17 @@ fn read_checks(
     if let Some(branch) = source.get("not") {
         check_branch(branch, &path.child("not"), errors);
     }
-    let checks: Map<String, Value> = CHECKS
-        .iter()
-        .filter_map(|it| Some(((*it).to_owned(), source.get(*it)?.clone())))
-        .collect();
+    let checks: Map<String, Value> =
+        CHECKS.iter().filter_map(|it| Some(((*it).to_owned(), source.get(*it)?.clone()))).collect();
     (!checks.is_empty()).then(|| Box::new(Value::Object(checks)))
 }
 
 /// A branch may only restrict; what describes belongs outside.
 fn check_branch(branch: &Value, path: &Path, errors: &mut FieldErrors) {
     // The pattern of int-or-string fields is spelt with types, and allowed.
-    let is_int_or_string = matches!(
-        branch.get("type").and_then(Value::as_str),
-        Some("integer" | "string")
-    ) && branch.as_object().is_some_and(|it| it.len() == 1);
+    let is_int_or_string =
+        matches!(branch.get("type").and_then(Value::as_str), Some("integer" | "string"))
+            && branch.as_object().is_some_and(|it| it.len() == 1);
     for word in ["type", "default", "nullable", "additionalProperties", "description"] {
         if branch.get(word).is_some() && !is_int_or_string {
             errors.forbidden(&path.child(word), "must be empty to be structural");

@@ -40,7 +40,11 @@ fn check_strict(text: &str, problems: &[&str], type_error: Option<&str>) {
 
 #[test]
 fn strict_decoding_names_unknown_and_repeated_fields() {
-    check_strict(r#"{"metadata":{"x":{"y":1}},"spec":{"replicas":1,"containers":null}}"#, &[], None);
+    check_strict(
+        r#"{"metadata":{"x":{"y":1}},"spec":{"replicas":1,"containers":null}}"#,
+        &[],
+        None,
+    );
     check_strict(
         r#"{"spec":{"a":{"b":1},"containers":[{"name":"x"},{"foo":1,"name":"a","name":"b"}]},"spec":{}}"#,
         &[
@@ -51,7 +55,11 @@ fn strict_decoding_names_unknown_and_repeated_fields() {
         ],
         None,
     );
-    check_strict(r#"{"spec":{"containers":[{"port":80,"limits":{"cpu":1.5,"memory":"1Gi"}}]}}"#, &[], None);
+    check_strict(
+        r#"{"spec":{"containers":[{"port":80,"limits":{"cpu":1.5,"memory":"1Gi"}}]}}"#,
+        &[],
+        None,
+    );
     check_strict(r#"{"Spec":{}}"#, &["unknown field \"Spec\""], None);
     let many: Vec<String> = (0..200).map(|it| format!("\"x{it}\":1")).collect();
     let report = deployment().check_fields(format!("{{{}}}", many.join(",")).as_bytes());
@@ -64,22 +72,30 @@ fn strict_decoding_names_the_first_wrong_type() {
     check_strict(
         r#"{"spec":{"replicas":"x","paused":1}}"#,
         &[],
-        error("json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"),
+        error(
+            "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
     );
     check_strict(
         r#"{"spec":{"replicas":1.5}}"#,
         &[],
-        error("json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32"),
+        error(
+            "json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
     );
     check_strict(
         r#"{"spec":{"containers":[{"name":{"a":1}}]}}"#,
         &[],
-        error("json: cannot unmarshal object into Go struct field Container.spec.containers.name of type string"),
+        error(
+            "json: cannot unmarshal object into Go struct field Container.spec.containers.name of type string",
+        ),
     );
     check_strict(
         r#"{"spec":{"containers":"x"}}"#,
         &[],
-        error("json: cannot unmarshal string into Go struct field DeploymentSpec.spec.containers of type []v1.Container"),
+        error(
+            "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.containers of type []v1.Container",
+        ),
     );
 }
 
@@ -134,13 +150,15 @@ fn values_are_checked_with_upstreams_texts() {
             "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1",
         ],
     );
-    check(json!({"name": "abcd"}), &[
-        "spec.size: Required value",
-        "spec.name: Too long: may not be more than 3 bytes",
-    ]);
+    check(
+        json!({"name": "abcd"}),
+        &["spec.size: Required value", "spec.name: Too long: may not be more than 3 bytes"],
+    );
     check(
         json!({"size": 1}),
-        &["spec: Invalid value: {\"size\":1}: \"spec\" must validate one and only one schema (oneOf). Found none valid"],
+        &[
+            "spec: Invalid value: {\"size\":1}: \"spec\" must validate one and only one schema (oneOf). Found none valid",
+        ],
     );
     check(
         json!({"size": 1, "mode": "a", "list": [{"k": "x"}, {"k": "x"}, {}], "at": "noon"}),
@@ -170,7 +188,10 @@ fn defaults_fill_in_what_is_missing_or_may_not_be_null() {
     let (schema, _) = read(&custom());
     let mut object = json!({"spec": {"size": null, "map": {"a": {}, "b": {"on": false}}}});
     schema.apply_defaults(&mut object);
-    assert_eq!(object, json!({"spec": {"size": 3, "map": {"a": {"on": true}, "b": {"on": false}}}}));
+    assert_eq!(
+        object,
+        json!({"spec": {"size": 3, "map": {"a": {"on": true}, "b": {"on": false}}}})
+    );
 }
 
 #[test]
@@ -186,7 +207,9 @@ fn schemas_must_be_structural() {
     );
     check(
         json!({"type": "object", "x-kubernetes-validations": []}),
-        &["schema.x-kubernetes-validations: Invalid value: []: CEL validation rules are not supported yet"],
+        &[
+            "schema.x-kubernetes-validations: Invalid value: []: CEL validation rules are not supported yet",
+        ],
     );
     check(
         json!({"type": "object", "anyOf": [{"type": "object", "required": ["a"]}]}),

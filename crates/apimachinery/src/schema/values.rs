@@ -1,5 +1,6 @@
 //! Validation of custom resources: types first, then the value checks, with upstream's texts.
 
+use regex::Regex;
 use serde_json::{Map, Number, Value};
 
 use super::format::has_format;
@@ -25,12 +26,28 @@ pub(super) fn validate(schema: &SchemaRef, value: &Value, path: &Path, errors: &
         _ => {}
     }
     if let Some(Value::Object(checks)) = schema.checks.as_deref() {
+        let compile = || checks.get("pattern").and_then(compile);
+        let pattern = schema.pattern.get_or_init(|| compile().map(Box::new));
+        if let (Value::String(text), Some(pattern)) = (value, pattern) {
+            check_pattern(pattern, text, path, errors);
+        }
         check(checks, value, path, errors);
     }
 }
 
+fn compile(pattern: &Value) -> Option<Regex> {
+    Regex::new(pattern.as_str()?).ok()
+}
+
+fn check_pattern(pattern: &Regex, text: &str, path: &Path, errors: &mut FieldErrors) {
+    if !pattern.is_match(text) {
+        errors.invalid(path, text, &format!("{path} in body should match '{pattern}'"));
+    }
+}
+
 fn has_type(kind: Type, value: &Value) -> bool {
-    let is_whole = |it: &Number| it.is_i64() || it.is_u64() || it.as_f64().is_some_and(|it| it.fract() == 0.0);
+    let is_whole =
+        |it: &Number| it.is_i64() || it.is_u64() || it.as_f64().is_some_and(|it| it.fract() == 0.0);
     match (kind, value) {
         (Type::Any, _)
         | (Type::Object, Value::Object(_))
@@ -98,12 +115,7 @@ fn validate_fields(
     }
 }
 
-fn require(
-    names: &[String],
-    fields: &Map<String, Value>,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
+fn require(names: &[String], fields: &Map<String, Value>, path: &Path, errors: &mut FieldErrors) {
     for name in names.iter().filter(|it| !fields.contains_key(*it)) {
         errors.required(&path.child(name), "");
     }
@@ -121,7 +133,8 @@ fn validate_items(schema: &Schema, items: &[Value], path: &Path, errors: &mut Fi
             ListType::Atomic => return,
             ListType::Set => value.clone(),
             ListType::Map { keys } => {
-                let present = keys.iter().filter_map(|it| Some((it.clone(), value.get(it)?.clone())));
+                let present =
+                    keys.iter().filter_map(|it| Some((it.clone(), value.get(it)?.clone())));
                 Value::Object(present.collect())
             }
         };
@@ -204,12 +217,6 @@ fn check_string(checks: &Map<String, Value>, text: &str, path: &Path, errors: &m
     if let Some(max) = limit(checks, "maxLength").filter(|it| n_chars > *it) {
         errors.too_long(path, max);
     }
-    if let Some(pattern) = checks.get("pattern").and_then(Value::as_str)
-        && let Ok(regex) = regex::Regex::new(pattern)
-        && !regex.is_match(text)
-    {
-        errors.invalid(path, text, &format!("{path} in body should match '{pattern}'"));
-    }
     if let Some(format) = checks.get("format").and_then(Value::as_str)
         && !has_format(format, text)
     {
@@ -217,7 +224,12 @@ fn check_string(checks: &Map<String, Value>, text: &str, path: &Path, errors: &m
     }
 }
 
-fn check_array(checks: &Map<String, Value>, items: &[Value], path: &Path, errors: &mut FieldErrors) {
+fn check_array(
+    checks: &Map<String, Value>,
+    items: &[Value],
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let whole = || Value::Array(items.to_vec());
     if let Some(min) = limit(checks, "minItems").filter(|it| items.len() < *it) {
         errors.invalid(path, whole(), &format!("{path} in body should have at least {min} items"));
@@ -233,9 +245,9 @@ fn check_array(checks: &Map<String, Value>, items: &[Value], path: &Path, errors
             errors.invalid(path, whole(), &detail);
         }
     }
-    if let Some(Value::Object(item)) = checks.get("items") {
+    if let Some(item) = checks.get("items") {
         for (index, value) in items.iter().enumerate() {
-            check(item, value, &path.index(index), errors);
+            errors.extend(problems(item, value, &path.index(index)));
         }
     }
 }
@@ -255,8 +267,8 @@ fn check_object(
     }
     require(&super::definitions::texts(checks, "required"), fields, path, errors);
     for (name, field) in checks.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        if let (Some(value), Value::Object(field)) = (fields.get(name), field) {
-            check(field, value, &path.child(name), errors);
+        if let Some(value) = fields.get(name) {
+            errors.extend(problems(field, value, &path.child(name)));
         }
     }
 }
@@ -270,9 +282,12 @@ fn problems(branch: &Value, value: &Value, path: &Path) -> FieldErrors {
     let kind = super::definitions::read_type(checks);
     if checks.contains_key("type") && !has_type(kind, value) {
         wrong_type(type_name(kind), value, path, &mut errors);
-    } else {
-        check(checks, value, path, &mut errors);
+        return errors;
     }
+    if let (Value::String(text), Some(pattern)) = (value, checks.get("pattern").and_then(compile)) {
+        check_pattern(&pattern, text, path, &mut errors);
+    }
+    check(checks, value, path, &mut errors);
     errors
 }
 
@@ -283,10 +298,11 @@ fn check_branches(
     errors: &mut FieldErrors,
 ) {
     let branches = |key: &str| checks.get(key).and_then(Value::as_array);
-    let n_valid = |all: &[Value]| all.iter().filter(|it| problems(it, value, path).is_empty()).count();
-    let mut refuse = |what: &str| errors.invalid(path, value.clone(), &format!("\"{path}\" {what}"));
-    if let Some(all) = branches("anyOf").filter(|all| n_valid(all) == 0 && !all.is_empty()) {
-        let _ = all;
+    let n_valid =
+        |all: &[Value]| all.iter().filter(|it| problems(it, value, path).is_empty()).count();
+    let mut refuse =
+        |what: &str| errors.invalid(path, value.clone(), &format!("\"{path}\" {what}"));
+    if branches("anyOf").is_some_and(|all| n_valid(all) == 0 && !all.is_empty()) {
         refuse("must validate at least one schema (anyOf)");
     }
     if let Some(all) = branches("oneOf") {

@@ -38,7 +38,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, Error> {
                     .map_err(|err| Error(format!("unable to parse requirement: {err}")))?,
             ),
             Token::End => return Ok(requirements),
-            other => return Err(expected(other, "!, identifier, or 'end of string'")),
+            other @ Token::Symbol(_) => {
+                return Err(expected(other, "!, identifier, or 'end of string'"));
+            }
         }
         match parser.next() {
             Token::End => return Ok(requirements),
