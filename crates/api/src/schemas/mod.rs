@@ -2,6 +2,9 @@
 //! handling links the form without descriptions once and keeps it; OpenAPI inflates the whole form when a document is
 //! made and lets it go.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::OnceLock;

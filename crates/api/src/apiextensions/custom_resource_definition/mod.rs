@@ -97,10 +97,6 @@ impl Resource for CustomResourceDefinition {
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
         validation::check_update(self, stored, errors);
     }
-
-    fn warnings(&self) -> Vec<String> {
-        validation::warnings(self)
-    }
 }
 
 /// Objects may be on disk in every version that ever was the storage version.

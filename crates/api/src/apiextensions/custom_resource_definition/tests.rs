@@ -168,13 +168,47 @@ fn columns_scale_and_selectable_fields_need_good_paths() {
 }
 
 #[test]
-fn rules_that_are_not_evaluated_give_a_warning() {
-    let crd = definition(|it| {
-        let spec =
-            &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-        spec["x-kubernetes-validations"] = json!([{ "rule": "true" }]);
-    });
-    assert_eq!(crd.warnings().len(), 1);
+fn defaults_and_list_keys_fit_the_schema() {
+    let property = |schema: Value| {
+        move |it: &mut Value| {
+            let root = &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            root["properties"]["spec"]["properties"]["x"] = schema;
+        }
+    };
+    let path = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[x]";
+    check(property(json!({ "type": "integer", "default": 3 })), &[]);
+    check(
+        property(json!({ "type": "integer", "default": "three" })),
+        &[&format!("{path}.default: Invalid value: \"string\"")],
+    );
+    check(
+        property(
+            json!({ "type": "object", "properties": { "b": { "type": "string" } }, "default": { "a": 1 } }),
+        ),
+        &[&format!(
+            "{path}.default: Invalid value: {{\"a\":1}}: must not have fields that the schema lacks"
+        )],
+    );
+    let list = |keys: Value| {
+        json!({
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": keys,
+            "items": {
+                "type": "object",
+                "properties": { "a": { "type": "string" }, "b": { "type": "string" } },
+                "required": ["a"],
+            },
+        })
+    };
+    check(property(list(json!(["a"]))), &[]);
+    check(
+        property(list(json!(["b", "c"]))),
+        &[
+            &format!("{path}.items.properties[b].default: Required value"),
+            &format!("{path}.x-kubernetes-list-map-keys[1]: Invalid value: \"c\""),
+        ],
+    );
 }
 
 #[test]

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceColumnDefinition, CustomResourceSubresourceScale, JSONSchemaProps,
-    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceColumnDefinition, CustomResourceSubresourceScale,
 };
 use serde_json::Value;
 
-use apimachinery::schema::{Schema, SchemaRef, Type};
+use apimachinery::schema::{ListType, Schema, SchemaRef, Type};
 use apimachinery::validation::{is_dns_subdomain, is_dns1035_label};
 use apimachinery::{FieldErrors, Path};
 
@@ -200,6 +199,9 @@ fn check_version(version: &CustomResourceDefinitionVersion, path: &Path, errors:
     };
     let tree = serde_json::to_value(written).unwrap_or_default();
     let schema = Schema::from_open_api(&tree, &schema_path, errors);
+    for (name, property) in own_properties(&schema) {
+        check_node(property, &schema_path.child("properties").key(name), errors);
+    }
 
     let columns = version.additional_printer_columns.iter().flatten();
     for (index, column) in columns.enumerate() {
@@ -209,6 +211,56 @@ fn check_version(version: &CustomResourceDefinitionVersion, path: &Path, errors:
         check_scale(scale, &path.child("subresources").child("scale"), errors);
     }
     check_selectable_fields(version, &schema, &path.child("selectableFields"), errors);
+}
+
+/// Every object has the others, and they come from elsewhere.
+fn own_properties(schema: &SchemaRef) -> impl Iterator<Item = (&String, &SchemaRef)> {
+    let is_given = |name: &str| ["apiVersion", "kind", "metadata"].contains(&name);
+    schema.properties.iter().filter(move |(name, _)| !is_given(name))
+}
+
+/// Defaults must pass what they are a default for; keys of lists must be there to compare by. The reader of the
+/// schema bounds its depth.
+fn check_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
+    if let Some(default) = &schema.default {
+        let path = path.child("default");
+        let unknown = schema.prune(&mut default.clone());
+        if !unknown.is_empty() {
+            let why = format!("must not have fields that the schema lacks: {}", unknown.join(", "));
+            errors.invalid(&path, default.clone(), &why);
+        }
+        schema.validate(default, &path, errors);
+    }
+    if let (ListType::Map { keys }, Some(items)) = (&schema.list_type, &schema.items) {
+        check_list_keys(keys, items, path, errors);
+    }
+    let children = schema.properties.iter();
+    let children = children.map(|(name, it)| (path.child("properties").key(name), it));
+    let items = schema.items.iter().map(|it| (path.child("items"), it));
+    let values = schema.additional.iter().map(|it| (path.child("additionalProperties"), it));
+    for (path, child) in children.chain(items).chain(values) {
+        check_node(child, &path, errors);
+    }
+}
+
+fn check_list_keys(keys: &[String], items: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
+    for (index, key) in keys.iter().enumerate() {
+        let Some(property) = items.properties.get(key) else {
+            let path = path.child("x-kubernetes-list-map-keys").index(index);
+            errors.invalid(&path, key.as_str(), "must name a property of the items");
+            continue;
+        };
+        let path = path.child("items").child("properties").key(key);
+        if matches!(property.kind, Type::Array | Type::Object | Type::Any) {
+            errors.invalid(&path.child("type"), key.as_str(), "a key of a list must be a scalar");
+        }
+        if property.default.is_none() && !items.required.contains(key) {
+            errors.required(
+                &path.child("default"),
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+            );
+        }
+    }
 }
 
 fn check_column(column: &CustomResourceColumnDefinition, path: &Path, errors: &mut FieldErrors) {
@@ -296,32 +348,4 @@ fn is_selectable(schema: &SchemaRef, fields: &[&str]) -> bool {
     let found =
         fields.iter().try_fold(schema.clone(), |it, name| it.properties.get(*name).cloned());
     found.is_some_and(|it| matches!(it.kind, Type::String | Type::Boolean | Type::Integer))
-}
-
-/// What is accepted but has no effect.
-pub(super) fn warnings(crd: &CustomResourceDefinition) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for (index, version) in crd.spec.versions.iter().enumerate() {
-        let schema = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
-        if schema.is_some_and(has_rules) {
-            warnings.push(format!(
-                "spec.versions[{index}].schema.openAPIV3Schema: rules in x-kubernetes-validations are not evaluated yet"
-            ));
-        }
-    }
-    warnings
-}
-
-fn has_rules(schema: &JSONSchemaProps) -> bool {
-    let properties = schema.properties.iter().flat_map(|it| it.values());
-    let items = match &schema.items {
-        Some(JSONSchemaPropsOrArray::Schema(it)) => Some(it.as_ref()),
-        _ => None,
-    };
-    let values = match &schema.additional_properties {
-        Some(JSONSchemaPropsOrBool::Schema(it)) => Some(it.as_ref()),
-        _ => None,
-    };
-    schema.x_kubernetes_validations.as_ref().is_some_and(|it| !it.is_empty())
-        || properties.chain(items).chain(values).any(has_rules)
 }
