@@ -29,6 +29,7 @@ pub(crate) fn check<T: Resource>(manifest: Value, expected: &[&str]) {
     let object = created::<T>(manifest);
     let mut errors = FieldErrors::new();
     object.validate(&mut errors);
+    object.validate_create(&mut errors);
     assert_eq!(texts(&errors), expected);
 }
 

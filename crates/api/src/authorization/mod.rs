@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::kind::{Kind, Typed};
 
 pub mod local_subject_access_review;
+pub(crate) mod review;
 pub mod self_subject_access_review;
 pub mod self_subject_rules_review;
 pub mod subject_access_review;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::kind::{Kind, Typed};
+use crate::kind::Kind;
 
 pub mod scale;
 

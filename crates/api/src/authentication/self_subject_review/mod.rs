@@ -1,4 +1,4 @@
-//! SelfSubjectReview.
+//! SelfSubjectReview: who am I?
 
 use apimachinery::{FieldErrors, Scope};
 
@@ -19,6 +19,10 @@ impl Resource for SelfSubjectReview {
     };
 
     codec!();
+
+    fn prepare_create(&mut self) {
+        self.status = None;
+    }
 
     fn validate(&self, _errors: &mut FieldErrors) {}
 }

@@ -1,8 +1,10 @@
-//! TokenReview.
+//! TokenReview: whose token is this?
 
 use apimachinery::{FieldErrors, Scope};
 
 use crate::kind::{Facts, Resource};
+
+use apimachinery::field::Path;
 
 pub use k8s_openapi::api::authentication::v1::TokenReview;
 
@@ -20,5 +22,13 @@ impl Resource for TokenReview {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn prepare_create(&mut self) {
+        self.status = None;
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        if self.spec.token.is_empty() {
+            errors.required(&Path::new("spec").child("token"), "");
+        }
+    }
 }

@@ -1,8 +1,12 @@
-//! LocalSubjectAccessReview.
+//! LocalSubjectAccessReview: may somebody do this in this namespace?
 
 use apimachinery::FieldErrors;
 
 use crate::kind::{Facts, Resource};
+
+use super::review;
+use crate::check::text;
+use apimachinery::field::Path;
 
 pub use k8s_openapi::api::authorization::v1::LocalSubjectAccessReview;
 
@@ -19,5 +23,24 @@ impl Resource for LocalSubjectAccessReview {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn prepare_create(&mut self) {
+        self.status = None;
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        review::check_spec(&self.spec, errors);
+        review::check_metadata(&self.metadata, "must be empty except for namespace", errors);
+        if let Some(attributes) = &self.spec.resource_attributes {
+            let namespace = text(attributes.namespace.as_ref());
+            if namespace != text(self.metadata.namespace.as_ref()) {
+                let path = Path::new("spec.resourceAttributes.namespace");
+                errors.invalid(&path, namespace, "must match metadata.namespace");
+            }
+        }
+        if let Some(attributes) = &self.spec.non_resource_attributes {
+            let shown = serde_json::to_value(attributes).unwrap_or_default();
+            let path = Path::new("spec.nonResourceAttributes");
+            errors.invalid(&path, shown, "disallowed on this kind of request");
+        }
+    }
 }

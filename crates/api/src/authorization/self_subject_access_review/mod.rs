@@ -1,8 +1,10 @@
-//! SelfSubjectAccessReview.
+//! SelfSubjectAccessReview: may I do this?
 
 use apimachinery::{FieldErrors, Scope};
 
 use crate::kind::{Facts, Resource};
+
+use super::review;
 
 pub use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 
@@ -20,5 +22,16 @@ impl Resource for SelfSubjectAccessReview {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn prepare_create(&mut self) {
+        self.status = None;
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        review::check_attributes(
+            self.spec.resource_attributes.as_ref(),
+            self.spec.non_resource_attributes.as_ref(),
+            errors,
+        );
+        review::check_metadata(&self.metadata, "must be empty", errors);
+    }
 }

@@ -1,4 +1,4 @@
-//! SelfSubjectRulesReview.
+//! SelfSubjectRulesReview: what may I do in this namespace?
 
 use apimachinery::{FieldErrors, Scope};
 
@@ -19,6 +19,10 @@ impl Resource for SelfSubjectRulesReview {
     };
 
     codec!();
+
+    fn prepare_create(&mut self) {
+        self.status = None;
+    }
 
     fn validate(&self, _errors: &mut FieldErrors) {}
 }

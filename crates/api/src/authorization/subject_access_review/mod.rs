@@ -1,8 +1,13 @@
-//! SubjectAccessReview.
+//! SubjectAccessReview: may somebody do this?
+
+#[cfg(test)]
+mod tests;
 
 use apimachinery::{FieldErrors, Scope};
 
 use crate::kind::{Facts, Resource};
+
+use super::review;
 
 pub use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 
@@ -20,5 +25,12 @@ impl Resource for SubjectAccessReview {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn prepare_create(&mut self) {
+        self.status = None;
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        review::check_spec(&self.spec, errors);
+        review::check_metadata(&self.metadata, "must be empty", errors);
+    }
 }

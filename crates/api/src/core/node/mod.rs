@@ -1,8 +1,20 @@
-//! Node.
+//! Node: a machine that runs pods.
+
+mod table;
+#[cfg(test)]
+mod tests;
+mod validation;
 
 use apimachinery::{FieldErrors, Scope};
 
 use crate::kind::{Facts, Resource, Subresource};
+
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::check::text;
+use crate::kind::Part;
 
 pub use k8s_openapi::api::core::v1::Node;
 
@@ -26,5 +38,70 @@ impl Resource for Node {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn apply_defaults(&mut self) {
+        if let Some(spec) = &mut self.spec {
+            // Written only when true, so that `false` and absent are the same object.
+            spec.unschedulable = spec.unschedulable.filter(|it| *it);
+            match (&spec.pod_cidr, &spec.pod_cidrs) {
+                (Some(first), None) => spec.pod_cidrs = Some(vec![first.clone()]),
+                (None, Some(all)) => spec.pod_cidr = all.first().cloned(),
+                _ => {}
+            }
+        }
+        let Some(status) = &mut self.status else { return };
+        if status.allocatable.is_none() {
+            status.allocatable.clone_from(&status.capacity);
+        }
+        for quantities in [&mut status.capacity, &mut status.allocatable].into_iter().flatten() {
+            super::pod_spec::defaults::round_up(quantities);
+        }
+    }
+
+    /// A kubelet registers its node with a status, so that is kept on create.
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        if part == Part::Status {
+            self.spec.clone_from(&stored.spec);
+        } else {
+            self.status.clone_from(&stored.status);
+        }
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        validation::check(self, errors);
+    }
+
+    fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
+        validation::check_update(self, stored, errors);
+    }
+
+    fn columns() -> &'static [Column] {
+        table::COLUMNS
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        table::row(self, now)
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let is_unschedulable = self.spec.as_ref().and_then(|it| it.unschedulable).unwrap_or(false);
+        vec![("spec.unschedulable", is_unschedulable.to_string())]
+    }
+
+    fn field_names() -> &'static [(&'static str, &'static str)] {
+        &[("spec.unschedulable", "spec.unschedulable")]
+    }
+}
+
+/// The condition of this type, such as `Ready`.
+pub fn condition<'a>(
+    node: &'a Node,
+    type_: &str,
+) -> Option<&'a k8s_openapi::api::core::v1::NodeCondition> {
+    node.status.as_ref()?.conditions.iter().flatten().find(|it| it.type_ == type_)
+}
+
+/// The first address of this type, such as `InternalIP`.
+pub fn address<'a>(node: &'a Node, type_: &str) -> &'a str {
+    let mut addresses = node.status.iter().flat_map(|it| it.addresses.iter().flatten());
+    text(addresses.find(|it| it.type_ == type_).map(|it| &it.address))
 }

@@ -157,7 +157,7 @@ impl Resource for Pod {
         if !is_placed || is_finished(self) {
             return Some(0);
         }
-        let wish = requested.or(spec.and_then(|it| it.termination_grace_period_seconds));
+        let wish = requested.or_else(|| spec?.termination_grace_period_seconds);
         Some(match wish.unwrap_or(0) {
             negative if negative < 0 => 1,
             seconds => seconds,

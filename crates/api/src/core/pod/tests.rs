@@ -1,1 +1,454 @@
-//! Manifest in, problems and defaults out.
+//! Manifest in; problems, defaults and cells out.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Pod, bind, conditions};
+use crate::kind::{Part, Resource};
+use crate::testing::{check, check_created, check_row, check_update, created, defaulted};
+
+const NOW: &str = "2026-01-01T01:00:00Z";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+fn pod(spec: Value) -> Value {
+    json!({"metadata": {"name": "web"}, "spec": spec})
+}
+
+fn web() -> Value {
+    pod(json!({"containers": [{"name": "web", "image": "nginx"}]}))
+}
+
+/// `manifest` with one value replaced.
+fn with(mut manifest: Value, pointer: &str, value: Value) -> Value {
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    manifest.pointer_mut(parent).unwrap()[key] = value;
+    manifest
+}
+
+#[test]
+fn a_minimal_pod_gets_every_default() {
+    check_created::<Pod>(
+        web(),
+        "/spec",
+        json!({
+            "containers": [{
+                "name": "web", "image": "nginx", "imagePullPolicy": "Always", "resources": {},
+                "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+            }],
+            "dnsPolicy": "ClusterFirst", "enableServiceLinks": true, "restartPolicy": "Always",
+            "schedulerName": "default-scheduler", "securityContext": {},
+            "terminationGracePeriodSeconds": 30,
+        }),
+    );
+    check_created::<Pod>(web(), "/status", json!({"phase": "Pending", "qosClass": "BestEffort"}));
+}
+
+#[test]
+fn a_client_can_not_set_the_status_of_a_new_pod() {
+    let manifest = with(web(), "/status", json!({"phase": "Running", "podIP": "10.0.0.1"}));
+    check_created::<Pod>(
+        manifest,
+        "/status",
+        json!({"phase": "Pending", "qosClass": "BestEffort"}),
+    );
+}
+
+#[test]
+fn a_gated_pod_says_so() {
+    let manifest = with(web(), "/spec/schedulingGates", json!([{"name": "example.com/wait"}]));
+    check_created::<Pod>(manifest.clone(), "/status/conditions/0/reason", json!("SchedulingGated"));
+    check_created::<Pod>(manifest, "/status/conditions/0/status", json!("False"));
+}
+
+#[test]
+fn a_pod_needs_containers_with_name_and_image() {
+    check::<Pod>(pod(json!({})), &["spec.containers: Required value"]);
+    check::<Pod>(
+        pod(json!({"containers": [{}]})),
+        &["spec.containers[0].name: Required value", "spec.containers[0].image: Required value"],
+    );
+    check::<Pod>(
+        pod(
+            json!({"containers": [{"name": "a", "image": "x"}], "initContainers": [{"name": "a", "image": "x"}]}),
+        ),
+        &["spec.initContainers[0].name: Duplicate value: \"a\""],
+    );
+}
+
+#[test]
+fn values_outside_a_fixed_set_are_refused_with_the_set() {
+    check::<Pod>(
+        with(web(), "/spec/restartPolicy", json!("Sometimes")),
+        &[
+            "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"Never\", \"OnFailure\"",
+        ],
+    );
+}
+
+#[test]
+fn mounts_refer_to_volumes() {
+    check::<Pod>(
+        with(web(), "/spec/containers/0/volumeMounts", json!([{"name": "x", "mountPath": "/x"}])),
+        &["spec.containers[0].volumeMounts[0].name: Not found: \"x\""],
+    );
+}
+
+#[test]
+fn a_volume_has_one_source() {
+    check::<Pod>(
+        with(
+            web(),
+            "/spec/volumes",
+            json!([{"name": "x", "emptyDir": {}, "hostPath": {"path": "/"}}]),
+        ),
+        &["spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type"],
+    );
+}
+
+#[test]
+fn requests_stay_within_limits() {
+    let resources = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}});
+    check::<Pod>(
+        with(web(), "/spec/containers/0/resources", resources),
+        &[
+            "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1",
+        ],
+    );
+}
+
+#[test]
+fn a_port_needs_a_number() {
+    check::<Pod>(
+        with(
+            web(),
+            "/spec/containers/0/ports",
+            json!([{"containerPort": 0}, {"containerPort": 70000}]),
+        ),
+        &[
+            "spec.containers[0].ports[0].containerPort: Required value",
+            "spec.containers[0].ports[1].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+        ],
+    );
+}
+
+#[test]
+fn probes_have_one_handler_and_liveness_succeeds_once() {
+    check::<Pod>(
+        with(web(), "/spec/containers/0/livenessProbe", json!({"successThreshold": 2})),
+        &[
+            "spec.containers[0].livenessProbe: Required value: must specify a handler type",
+            "spec.containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1",
+        ],
+    );
+}
+
+#[test]
+fn a_toleration_without_key_matches_by_existence() {
+    check::<Pod>(
+        with(web(), "/spec/tolerations", json!([{"operator": "Equal"}])),
+        &[
+            "spec.tolerations[0].operator: Invalid value: \"Equal\": operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+        ],
+    );
+}
+
+#[test]
+fn an_update_may_change_images_and_add_tolerations() {
+    let stored = created::<Pod>(web());
+    let update = with(web(), "/spec/containers/0/image", json!("nginx:2"));
+    // The pull policy was defaulted from the first image and a client sends it back.
+    let update = with(update, "/spec/containers/0/imagePullPolicy", json!("Always"));
+    let update = with(update, "/spec/tolerations", json!([{"operator": "Exists"}]));
+    check_update(&stored, update, Part::Main, &[]);
+}
+
+#[test]
+fn an_update_may_not_change_anything_else() {
+    let stored = created::<Pod>(web());
+    check_update(
+        &stored,
+        with(web(), "/spec/hostname", json!("other")),
+        Part::Main,
+        &[
+            "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\nchanged: hostname",
+        ],
+    );
+    let two = json!([{"name": "web", "image": "nginx"}, {"name": "b", "image": "b"}]);
+    check_update(
+        &stored,
+        with(web(), "/spec/containers", two),
+        Part::Main,
+        &["spec.containers: Forbidden: pod updates may not add or remove containers"],
+    );
+}
+
+#[test]
+fn an_absent_list_equals_an_empty_one() {
+    let stored = created::<Pod>(web());
+    let update = with(web(), "/spec/imagePullSecrets", json!([]));
+    check_update(&stored, with(update, "/spec/hostNetwork", json!(false)), Part::Main, &[]);
+}
+
+#[test]
+fn each_part_writes_only_itself() {
+    let stored = created::<Pod>(web());
+    let mut main = defaulted::<Pod>(with(web(), "/status", json!({"phase": "Running"})));
+    main.prepare_update(&stored, Part::Main);
+    assert_eq!(main.status, stored.status);
+    let changed = with(web(), "/spec/hostname", json!("other"));
+    let mut status = defaulted::<Pod>(with(changed, "/status", json!({"phase": "Running"})));
+    status.prepare_update(&stored, Part::Status);
+    assert_eq!(status.spec, stored.spec);
+    assert_eq!(super::phase(&status), "Running");
+    assert_eq!(status.status.unwrap().qos_class.as_deref(), Some("BestEffort"));
+}
+
+#[test]
+fn grace_is_for_pods_that_run() {
+    let check = |manifest: Value, requested: Option<i64>, expected: i64| {
+        assert_eq!(defaulted::<Pod>(manifest).grace_seconds(requested), Some(expected));
+    };
+    let placed = with(web(), "/spec/nodeName", json!("n1"));
+    check(web(), None, 0);
+    check(web(), Some(5), 0);
+    check(placed.clone(), None, 30);
+    check(placed.clone(), Some(5), 5);
+    check(placed.clone(), Some(-1), 1);
+    check(with(placed, "/status", json!({"phase": "Failed"})), None, 0);
+}
+
+#[test]
+fn binding_places_a_pod_once() {
+    let binding = crate::core::Binding::decode(
+        br#"{"metadata": {"name": "web", "annotations": {"a": "1"}}, "target": {"name": "n1"}}"#,
+    )
+    .unwrap();
+    let mut pod = created::<Pod>(web());
+    bind(&mut pod, &binding, now()).unwrap();
+    assert_eq!(pod.spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
+    assert_eq!(pod.metadata.annotations.as_ref().unwrap()["a"], "1");
+    let condition = conditions::get(&pod, "PodScheduled").unwrap();
+    assert_eq!(condition.status, "True");
+    assert_eq!(condition.last_transition_time.as_ref().unwrap().0, now());
+    assert_eq!(
+        bind(&mut pod, &binding, now()),
+        Err("pod web is already assigned to node \"n1\"".to_owned())
+    );
+}
+
+#[test]
+fn a_transition_time_moves_only_with_the_status() {
+    let mut pod = created::<Pod>(web());
+    let ready = |status: &str, reason: &str| k8s_openapi::api::core::v1::PodCondition {
+        type_: "Ready".to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.to_owned()),
+        ..Default::default()
+    };
+    let later: Timestamp = "2026-01-01T02:00:00Z".parse().unwrap();
+    let time = |pod: &Pod| conditions::get(pod, "Ready").unwrap().last_transition_time.clone();
+    assert!(conditions::set(&mut pod, ready("False", "a"), now()));
+    let first = time(&pod);
+    assert!(!conditions::set(&mut pod, ready("False", "a"), later));
+    assert!(conditions::set(&mut pod, ready("False", "b"), later));
+    assert_eq!(time(&pod), first);
+    assert!(conditions::set(&mut pod, ready("True", "b"), later));
+    assert_ne!(time(&pod), first);
+}
+
+fn check_status(spec: Value, status: Value, expected: [&str; 3]) {
+    let mut manifest = with(pod(spec), "/status", status);
+    if manifest["status"]["deleted"] == json!(true) {
+        manifest["metadata"]["deletionTimestamp"] = json!(NOW);
+    }
+    let row = defaulted::<Pod>(manifest).row(now());
+    assert_eq!(row[1..4], expected.map(Value::from));
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table of cases")]
+fn the_status_column_says_what_matters_most() {
+    let one = || json!({"containers": [{"name": "a", "image": "x"}]});
+    let two = || json!({"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]});
+    let init = || {
+        json!({"containers": [{"name": "a", "image": "x"}],
+               "initContainers": [{"name": "i", "image": "x"}, {"name": "j", "image": "x"}]})
+    };
+    let container = |name: &str, state: Value| {
+        let is_running = state.get("running").is_some();
+        json!({"name": name, "image": "x", "imageID": "", "ready": is_running, "restartCount": 0, "state": state})
+    };
+    let running = || json!({"running": {}});
+    let exited =
+        |code: i32, reason: &str| json!({"terminated": {"exitCode": code, "reason": reason}});
+    let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
+
+    check_status(one(), json!({"phase": "Pending"}), ["0/1", "Pending", "0"]);
+    check_status(one(), json!({"phase": "Failed", "reason": "Evicted"}), ["0/1", "Evicted", "0"]);
+    check_status(
+        one(),
+        json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}),
+        ["0/1", "SchedulingGated", "0"],
+    );
+    check_status(
+        one(),
+        json!({"phase": "Running", "containerStatuses": [container("a", running())]}),
+        ["1/1", "Running", "0"],
+    );
+    check_status(
+        one(),
+        json!({"phase": "Running", "deleted": true, "containerStatuses": [container("a", running())]}),
+        ["1/1", "Terminating", "0"],
+    );
+    check_status(
+        one(),
+        json!({"phase": "Running", "deleted": true, "reason": "NodeLost"}),
+        ["0/1", "Unknown", "0"],
+    );
+    check_status(
+        two(),
+        json!({"phase": "Pending", "containerStatuses": [container("a", waiting("ImagePullBackOff")), container("b", running())]}),
+        ["1/2", "ImagePullBackOff", "0"],
+    );
+    check_status(
+        one(),
+        json!({"phase": "Succeeded", "containerStatuses": [container("a", exited(0, "Completed"))]}),
+        ["0/1", "Completed", "0"],
+    );
+    check_status(
+        one(),
+        json!({"phase": "Failed", "containerStatuses": [container("a", json!({"terminated": {"exitCode": 3}}))]}),
+        ["0/1", "ExitCode:3", "0"],
+    );
+    check_status(
+        two(),
+        json!({"phase": "Running", "containerStatuses": [container("a", exited(0, "Completed")), container("b", running())]}),
+        ["1/2", "NotReady", "0"],
+    );
+    check_status(
+        two(),
+        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+               "containerStatuses": [container("a", exited(0, "Completed")), container("b", running())]}),
+        ["1/2", "Running", "0"],
+    );
+    check_status(
+        init(),
+        json!({"phase": "Pending", "initContainerStatuses": [container("i", exited(0, "Completed")), container("j", running())]}),
+        ["0/1", "Init:1/2", "0"],
+    );
+    check_status(
+        init(),
+        json!({"phase": "Pending", "initContainerStatuses": [container("i", exited(1, "Error"))]}),
+        ["0/1", "Init:Error", "0"],
+    );
+    check_status(
+        init(),
+        json!({"phase": "Pending", "initContainerStatuses": [container("i", json!({"terminated": {"exitCode": 1, "signal": 9}}))]}),
+        ["0/1", "Init:Signal:9", "0"],
+    );
+    check_status(
+        init(),
+        json!({"phase": "Pending", "initContainerStatuses": [container("i", waiting("PodInitializing"))]}),
+        ["0/1", "Init:0/2", "0"],
+    );
+}
+
+#[test]
+fn sidecars_count_as_ready() {
+    let spec = json!({
+        "containers": [{"name": "a", "image": "x"}],
+        "initContainers": [{"name": "s", "image": "x", "restartPolicy": "Always"}],
+    });
+    let status = json!({
+        "phase": "Running",
+        "initContainerStatuses": [{"name": "s", "image": "x", "imageID": "", "ready": true, "started": true, "restartCount": 2, "state": {"running": {}}}],
+        "containerStatuses": [{"name": "a", "image": "x", "imageID": "", "ready": true, "restartCount": 1, "state": {"running": {}}}],
+    });
+    check_status(spec, status, ["2/2", "Running", "3"]);
+}
+
+#[test]
+fn a_row_has_every_cell() {
+    check_row::<Pod>(
+        json!({
+            "metadata": {"name": "web", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                "nodeName": "n1", "containers": [{"name": "a", "image": "x"}],
+                "readinessGates": [{"conditionType": "a/b"}],
+            },
+            "status": {
+                "phase": "Running", "podIP": "10.0.0.1",
+                "containerStatuses": [{
+                    "name": "a", "image": "x", "imageID": "", "ready": true, "restartCount": 4, "state": {"running": {}},
+                    "lastState": {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:55:00Z"}},
+                }],
+            },
+        }),
+        NOW,
+        json!(["web", "1/1", "Running", "4 (5m ago)", "60m", "10.0.0.1", "n1", "<none>", "0/1"]),
+    );
+}
+
+#[test]
+fn finished_pods_are_marked_in_tables() {
+    let done = defaulted::<Pod>(with(web(), "/status", json!({"phase": "Succeeded"})));
+    assert_eq!(done.row_conditions()[0]["reason"], "Succeeded");
+    assert!(defaulted::<Pod>(web()).row_conditions().is_empty());
+}
+
+#[test]
+fn every_selectable_field_has_a_name() {
+    let values = defaulted::<Pod>(web()).fields();
+    for (name, _) in &values {
+        assert!(Pod::field_names().contains(&(*name, *name)), "{name}");
+    }
+    assert!(values.contains(&("spec.restartPolicy", "Always".to_owned())));
+}
+
+#[test]
+fn a_new_pod_has_no_ephemeral_containers_and_waits_at_its_gates() {
+    check::<Pod>(
+        with(web(), "/spec/ephemeralContainers", json!([{"name": "debug", "image": "x"}])),
+        &["spec.ephemeralContainers: Forbidden: cannot be set on create"],
+    );
+    let gated = with(web(), "/spec/schedulingGates", json!([{"name": "example.com/wait"}]));
+    check::<Pod>(
+        with(gated, "/spec/nodeName", json!("n1")),
+        &["spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"],
+    );
+}
+
+#[test]
+fn existing_ephemeral_containers_stay() {
+    let debug = |image: &str| json!([{"name": "debug", "image": image}]);
+    let stored = defaulted::<Pod>(with(web(), "/spec/ephemeralContainers", debug("x:1")));
+    let part = Part::Other("ephemeralcontainers");
+    check_update(&stored, with(web(), "/spec/ephemeralContainers", debug("x:1")), part, &[]);
+    check_update(
+        &stored,
+        web(),
+        part,
+        &[
+            "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"debug\" may not be removed\n",
+        ],
+    );
+}
+
+#[test]
+fn a_gated_pod_may_be_narrowed() {
+    let gated = with(web(), "/spec/schedulingGates", json!([{"name": "example.com/wait"}]));
+    let stored = created::<Pod>(with(gated.clone(), "/spec/nodeSelector", json!({"a": "1"})));
+    let narrowed = with(gated.clone(), "/spec/nodeSelector", json!({"a": "1", "b": "2"}));
+    check_update(&stored, narrowed, Part::Main, &[]);
+    check_update(
+        &stored,
+        with(gated, "/spec/nodeSelector", json!({"b": "2"})),
+        Part::Main,
+        &[
+            "spec.nodeSelector: Invalid value: {\"b\":\"2\"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)",
+        ],
+    );
+}

@@ -54,7 +54,7 @@ fn restore_metadata(pod: &mut Pod, stored: &Pod) {
 
 /// Containers match by name; what else differs is not part of a resize.
 fn take_resources(spec: &mut PodSpec, wanted: PodSpec) {
-    spec.resources = wanted.resources.or(spec.resources.take());
+    spec.resources = wanted.resources.or_else(|| spec.resources.take());
     let written = wanted.containers.into_iter().chain(wanted.init_containers.into_iter().flatten());
     for it in written {
         let mut containers =

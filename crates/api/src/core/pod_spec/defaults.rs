@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use apimachinery::quantity::{self, Amount};
+use apimachinery::quantity::{self, Amount, Family};
 
 const FILE_MODE: i32 = 0o644;
 const TOKEN_SECONDS: i64 = 3600;
@@ -21,7 +21,8 @@ pub(crate) fn apply(spec: &mut PodSpec) {
     spec.termination_grace_period_seconds.get_or_insert(30);
     spec.security_context.get_or_insert_with(PodSecurityContext::default);
     // `serviceAccount` is the old name; both are kept, and the new one wins.
-    let account = non_empty(spec.service_account_name.take()).or(spec.service_account.take());
+    let account =
+        non_empty(spec.service_account_name.take()).or_else(|| spec.service_account.take());
     spec.service_account_name = non_empty(account);
     spec.service_account.clone_from(&spec.service_account_name);
     for flag in [&mut spec.host_network, &mut spec.host_pid, &mut spec.host_ipc] {
@@ -69,9 +70,26 @@ pub(crate) fn apply_to_pod(spec: &mut PodSpec) {
             }
         }
     }
-    if let Some(resources) = &mut spec.resources {
-        requests_from_limits(resources);
+    requests_of_pod(spec);
+}
+
+/// A pod with resources of its own requests what its containers do, else what it is limited to.
+fn requests_of_pod(spec: &mut PodSpec) {
+    let Some(mut resources) = spec.resources.take() else { return };
+    let is_set = |it: &Option<BTreeMap<_, _>>| it.as_ref().is_some_and(|it| !it.is_empty());
+    if is_set(&resources.limits) || is_set(&resources.requests) {
+        let requests = resources.requests.get_or_insert_default();
+        for (name, total) in super::requests::of_containers(spec) {
+            let text = match name.as_str() {
+                "cpu" => Amount::from_millis(total).render(Family::Decimal),
+                "memory" => Amount::new(total).render(Family::Binary),
+                _ => continue,
+            };
+            requests.entry(name).or_insert(Quantity(text));
+        }
+        requests_from_limits(&mut resources);
     }
+    spec.resources = Some(resources);
 }
 
 fn apply_to_container(container: &mut Container) {
@@ -103,9 +121,7 @@ fn apply_to_container(container: &mut Container) {
     // Written even when empty, as clients have always seen it.
     round_resources(container.resources.get_or_insert_default());
     if let Some(context) = &mut container.security_context {
-        if context.proc_mount.as_deref() == Some("") {
-            context.proc_mount = None;
-        }
+        context.proc_mount = non_empty(context.proc_mount.take());
     }
 }
 

@@ -19,6 +19,14 @@ type Totals = BTreeMap<String, i64>;
 /// sidecars before it. Example (cpu): sidecar 1, init 3, container 1: max(1+1, 1+3) = 4.
 /// Requests of the pod itself replace the sum for the resources that they name. Overhead is added.
 pub fn requests(spec: &PodSpec) -> BTreeMap<String, i64> {
+    let mut totals = of_containers(spec);
+    totals.extend(of(spec.resources.as_ref()));
+    add(&mut totals, &amounts(spec.overhead.as_ref()));
+    totals
+}
+
+/// The peak of what containers ask for.
+pub(super) fn of_containers(spec: &PodSpec) -> BTreeMap<String, i64> {
     let mut running = Totals::new();
     for container in &spec.containers {
         add(&mut running, &of_container(container));
@@ -37,8 +45,6 @@ pub fn requests(spec: &PodSpec) -> BTreeMap<String, i64> {
         raise(&mut initial_peak, &wanted);
     }
     raise(&mut running, &initial_peak);
-    running.extend(of(spec.resources.as_ref()));
-    add(&mut running, &amounts(spec.overhead.as_ref()));
     running
 }
 

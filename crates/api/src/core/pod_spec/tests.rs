@@ -1,1 +1,140 @@
-//! Manifest in, problems and defaults out.
+//! What a spec asks for, and how its values are written.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use serde_json::{Value, json};
+
+use super::{defaults, qos_class, requests};
+
+fn spec(spec: Value) -> PodSpec {
+    let mut spec: PodSpec = serde_json::from_slice(spec.to_string().as_bytes()).unwrap();
+    defaults::apply(&mut spec);
+    defaults::apply_to_pod(&mut spec);
+    spec
+}
+
+fn check_requests(manifest: Value, expected: &[(&str, i64)]) {
+    let expected: BTreeMap<String, i64> =
+        expected.iter().map(|(name, amount)| ((*name).to_owned(), *amount)).collect();
+    assert_eq!(requests(&spec(manifest)), expected);
+}
+
+fn cpu(amount: &str) -> Value {
+    json!({"requests": {"cpu": amount}})
+}
+
+#[test]
+fn containers_run_together() {
+    check_requests(
+        json!({"containers": [
+            {"name": "a", "resources": {"requests": {"cpu": "250m", "memory": "1Gi"}}},
+            {"name": "b", "resources": {"limits": {"cpu": "1"}}},
+        ]}),
+        &[("cpu", 1250), ("memory", 1 << 30)],
+    );
+}
+
+#[test]
+fn init_containers_run_before_with_the_sidecars_so_far() {
+    check_requests(
+        json!({
+            "initContainers": [
+                {"name": "s", "restartPolicy": "Always", "resources": cpu("1")},
+                {"name": "i", "resources": cpu("3")},
+            ],
+            "containers": [{"name": "a", "resources": cpu("1")}],
+        }),
+        &[("cpu", 4000)],
+    );
+    check_requests(
+        json!({
+            "initContainers": [
+                {"name": "i", "resources": cpu("1")},
+                {"name": "s", "restartPolicy": "Always", "resources": cpu("1")},
+            ],
+            "containers": [{"name": "a", "resources": cpu("1")}],
+            "overhead": {"cpu": "100m"},
+        }),
+        &[("cpu", 2100)],
+    );
+}
+
+#[test]
+fn the_pod_itself_decides_what_it_names() {
+    check_requests(
+        json!({"resources": {"requests": {"cpu": "3"}}, "containers": [{"name": "a", "resources": cpu("1")}]}),
+        &[("cpu", 3000)],
+    );
+}
+
+#[test]
+fn quality_of_service_follows_requests_and_limits() {
+    let check = |resources: Value, expected: &str| {
+        let spec = spec(json!({"containers": [{"name": "a", "resources": resources}]}));
+        assert_eq!(qos_class(&spec), expected);
+    };
+    check(json!({}), "BestEffort");
+    check(json!({"requests": {"cpu": "1"}}), "Burstable");
+    check(json!({"limits": {"cpu": "1", "memory": "1Gi"}}), "Guaranteed");
+    check(
+        json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}),
+        "Burstable",
+    );
+    check(json!({"limits": {"cpu": "1"}}), "Burstable");
+}
+
+#[test]
+fn the_pull_policy_follows_the_tag() {
+    let check = |image: &str, expected: &str| {
+        let spec = spec(json!({"containers": [{"name": "a", "image": image}]}));
+        assert_eq!(spec.containers[0].image_pull_policy.as_deref(), Some(expected), "{image}");
+    };
+    check("nginx", "Always");
+    check("nginx:latest", "Always");
+    check("registry:5000/nginx", "Always");
+    check("nginx:1.2", "IfNotPresent");
+    check("registry:5000/nginx:1.2", "IfNotPresent");
+    check("nginx@sha256:0000", "IfNotPresent");
+}
+
+#[test]
+fn quantities_are_rounded_up_and_canonical() {
+    let check = |quantity: &str, expected: &str| {
+        let spec = spec(json!({"containers": [{"name": "a", "resources": cpu(quantity)}]}));
+        let requests = spec.containers[0].resources.as_ref().unwrap().requests.clone().unwrap();
+        assert_eq!(requests["cpu"].0, expected);
+    };
+    check("1000m", "1");
+    check("0.1", "100m");
+    check("100u", "1m");
+}
+
+#[test]
+fn volumes_and_probes_get_their_defaults() {
+    let spec = spec(json!({
+        "containers": [{"name": "a", "livenessProbe": {"httpGet": {"port": 80}}, "ports": [{"containerPort": 80}]}],
+        "hostNetwork": true,
+        "volumes": [{"name": "v"}, {"name": "s", "secret": {"secretName": "x"}}],
+    }));
+    let probe = spec.containers[0].liveness_probe.clone().unwrap();
+    assert_eq!((probe.period_seconds, probe.failure_threshold), (Some(10), Some(3)));
+    assert_eq!(probe.http_get.unwrap().path.as_deref(), Some("/"));
+    assert_eq!(spec.containers[0].ports.as_ref().unwrap()[0].host_port, Some(80));
+    let volumes = spec.volumes.unwrap();
+    assert!(volumes[0].empty_dir.is_some());
+    assert_eq!(volumes[1].secret.as_ref().unwrap().default_mode, Some(420));
+}
+
+#[test]
+fn a_pod_with_limits_requests_what_its_containers_do() {
+    let spec = spec(json!({
+        "resources": {"limits": {"cpu": "2", "memory": "4Gi"}},
+        "containers": [
+            {"name": "a", "resources": cpu("250m")},
+            {"name": "b", "resources": {"requests": {"cpu": "250m"}}},
+        ],
+    }));
+    let requests = spec.resources.unwrap().requests.unwrap();
+    assert_eq!((requests["cpu"].0.as_str(), requests["memory"].0.as_str()), ("500m", "4Gi"));
+}

@@ -41,7 +41,7 @@ pub(super) fn check_update(
     errors: &mut FieldErrors,
 ) {
     if part == Part::Status {
-        return check_status(object, errors);
+        check_status(object, errors);
     }
 }
 

@@ -35,16 +35,14 @@ pub(super) fn check(secret: &Secret, errors: &mut FieldErrors) {
         }
         "kubernetes.io/dockercfg" => check_json(data, ".dockercfg", &path, errors),
         "kubernetes.io/dockerconfigjson" => check_json(data, ".dockerconfigjson", &path, errors),
-        "kubernetes.io/basic-auth" => {
-            if !data.contains_key("username") && !data.contains_key("password") {
-                errors.required(&path.key("username"), "");
-                errors.required(&path.key("password"), "");
-            }
+        "kubernetes.io/basic-auth"
+            if !data.contains_key("username") && !data.contains_key("password") =>
+        {
+            errors.required(&path.key("username"), "");
+            errors.required(&path.key("password"), "");
         }
-        "kubernetes.io/ssh-auth" => {
-            if data.get("ssh-privatekey").is_none_or(|it| it.0.is_empty()) {
-                errors.required(&path.key("ssh-privatekey"), "");
-            }
+        "kubernetes.io/ssh-auth" if data.get("ssh-privatekey").is_none_or(|it| it.0.is_empty()) => {
+            errors.required(&path.key("ssh-privatekey"), "");
         }
         "kubernetes.io/tls" => {
             for key in ["tls.crt", "tls.key"] {

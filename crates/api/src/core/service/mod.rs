@@ -1,8 +1,27 @@
-//! Service.
+//! Service: a stable name and address for a set of pods. Addresses and node ports are allocated by the server.
+
+mod allocation;
+mod defaults;
+mod table;
+#[cfg(test)]
+mod tests;
+mod validation;
 
 use apimachinery::{FieldErrors, NameRule};
 
 use crate::kind::{Facts, Resource, Subresource};
+
+use crate::check::text;
+use crate::kind::Part;
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{LoadBalancerStatus, ServiceStatus};
+use serde_json::Value;
+
+pub use allocation::{
+    complete_families, is_headless, needs_cluster_ip, needs_health_check_port, needs_node_port,
+    set_cluster_ips,
+};
 
 pub use k8s_openapi::api::core::v1::Service;
 
@@ -29,5 +48,54 @@ impl Resource for Service {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn apply_defaults(&mut self) {
+        defaults::apply(self);
+    }
+
+    fn prepare_create(&mut self) {
+        let load_balancer = Some(LoadBalancerStatus::default());
+        self.status = Some(ServiceStatus { load_balancer, ..ServiceStatus::default() });
+        allocation::normalize_new(self);
+    }
+
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        if part == Part::Status {
+            self.spec.clone_from(&stored.spec);
+            return;
+        }
+        self.status.clone_from(&stored.status);
+        allocation::keep_allocated(self, stored);
+        allocation::normalize(self, stored);
+        allocation::drop_type_dependent(self, stored);
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        validation::check(self, errors);
+    }
+
+    fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
+        if part == Part::Main {
+            validation::check_update(self, stored, errors);
+        }
+    }
+
+    fn columns() -> &'static [Column] {
+        table::COLUMNS
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        table::row(self, now)
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let spec = self.spec.as_ref();
+        vec![
+            ("spec.clusterIP", text(spec.and_then(|it| it.cluster_ip.as_ref())).to_owned()),
+            ("spec.type", text(spec.and_then(|it| it.type_.as_ref())).to_owned()),
+        ]
+    }
+
+    fn field_names() -> &'static [(&'static str, &'static str)] {
+        &[("spec.clusterIP", "spec.clusterIP"), ("spec.type", "spec.type")]
+    }
 }

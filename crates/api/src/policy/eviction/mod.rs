@@ -1,4 +1,4 @@
-//! Eviction.
+//! Eviction: asks to delete a pod, if its disruption budget allows.
 
 use apimachinery::FieldErrors;
 
@@ -19,5 +19,6 @@ impl Resource for Eviction {
 
     codec!();
 
+    /// What is asked for is in `deleteOptions`, which the server checks as for any DELETE.
     fn validate(&self, _errors: &mut FieldErrors) {}
 }

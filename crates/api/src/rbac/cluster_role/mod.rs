@@ -1,8 +1,12 @@
-//! ClusterRole.
+//! ClusterRole: what may be done anywhere; may be made up of others.
 
 use apimachinery::{FieldErrors, NameRule, Scope};
 
 use crate::kind::{Facts, Resource};
+
+use super::rules;
+use apimachinery::field::Path;
+use apimachinery::validation::check_label_selector;
 
 pub use k8s_openapi::api::rbac::v1::ClusterRole;
 
@@ -23,5 +27,19 @@ impl Resource for ClusterRole {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn validate(&self, errors: &mut FieldErrors) {
+        rules::check(self.rules.as_ref(), Scope::Cluster, errors);
+        let Some(aggregation) = &self.aggregation_rule else { return };
+        let path = Path::new("aggregationRule").child("clusterRoleSelectors");
+        let selectors = aggregation.cluster_role_selectors.as_deref().unwrap_or_default();
+        if selectors.is_empty() {
+            errors.required(
+                &path,
+                "at least one clusterRoleSelector required if aggregationRule is non-nil",
+            );
+        }
+        for (index, selector) in selectors.iter().enumerate() {
+            check_label_selector(selector, &path.index(index), errors);
+        }
+    }
 }

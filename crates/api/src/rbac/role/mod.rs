@@ -1,8 +1,14 @@
-//! Role.
+//! Role: what may be done in one namespace.
+
+#[cfg(test)]
+mod tests;
 
 use apimachinery::{FieldErrors, NameRule};
 
 use crate::kind::{Facts, Resource};
+
+use super::rules;
+use apimachinery::Scope;
 
 pub use k8s_openapi::api::rbac::v1::Role;
 
@@ -22,5 +28,7 @@ impl Resource for Role {
 
     codec!();
 
-    fn validate(&self, _errors: &mut FieldErrors) {}
+    fn validate(&self, errors: &mut FieldErrors) {
+        rules::check(self.rules.as_ref(), Scope::Namespaced, errors);
+    }
 }

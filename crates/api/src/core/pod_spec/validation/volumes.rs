@@ -85,10 +85,8 @@ fn check_fields(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
         let path = path.child("type");
         check::one_of_if_set(text(host_path.type_.as_ref()), &types, &path, errors);
     }
-    if let Some(claim) = &volume.persistent_volume_claim {
-        if claim.claim_name.is_empty() {
-            errors.required(&path.child("persistentVolumeClaim").child("claimName"), "");
-        }
+    if volume.persistent_volume_claim.as_ref().is_some_and(|it| it.claim_name.is_empty()) {
+        errors.required(&path.child("persistentVolumeClaim").child("claimName"), "");
     }
     if let Some(downward) = &volume.downward_api {
         check_mode(downward.default_mode, &path.child("downwardAPI").child("defaultMode"), errors);

@@ -1,0 +1,69 @@
+//! Manifest in; problems, defaults and cells out.
+
+use serde_json::{Value, json};
+
+use super::Node;
+use crate::kind::Part;
+use crate::testing::{check, check_created, check_row, check_update, created};
+
+fn node(spec: Value, status: Value) -> Value {
+    json!({"metadata": {"name": "n1", "labels": {"node-role.kubernetes.io/control-plane": ""}}, "spec": spec, "status": status})
+}
+
+#[test]
+fn a_node_registers_with_its_status() {
+    let manifest = node(json!({}), json!({"capacity": {"cpu": "4000m"}}));
+    check_created::<Node>(manifest, "/status/allocatable", json!({"cpu": "4"}));
+}
+
+#[test]
+fn taints_are_unique_and_have_an_effect() {
+    let taint = json!({"key": "a", "effect": "NoSchedule"});
+    check::<Node>(
+        node(json!({"taints": [taint, taint, {"key": "b"}]}), json!({})),
+        &[
+            "metadata.taints[1]: Duplicate value: {\"effect\":\"NoSchedule\",\"key\":\"a\"}: taints must be unique by key and effect pair",
+            "metadata.taints[2].effect: Required value",
+        ],
+    );
+}
+
+#[test]
+fn ranges_are_given_once() {
+    let stored = created::<Node>(node(json!({"podCIDR": "10.0.0.0/24"}), json!({})));
+    check_update(
+        &stored,
+        node(json!({"podCIDR": "10.0.1.0/24"}), json!({})),
+        Part::Main,
+        &[
+            "spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid",
+        ],
+    );
+}
+
+#[test]
+fn the_row_says_ready_and_schedulable() {
+    check_row::<Node>(
+        node(
+            json!({"unschedulable": true}),
+            json!({
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "addresses": [{"type": "InternalIP", "address": "1.2.3.4"}],
+                "nodeInfo": {"kubeletVersion": "v1.36.0", "kernelVersion": "6.1", "architecture": "amd64"},
+            }),
+        ),
+        "2026-01-01T00:00:00Z",
+        json!([
+            "n1",
+            "Ready,SchedulingDisabled",
+            "control-plane",
+            "<unknown>",
+            "v1.36.0",
+            "1.2.3.4",
+            "<none>",
+            "<unknown>",
+            "6.1 (amd64)",
+            "<unknown>"
+        ]),
+    );
+}

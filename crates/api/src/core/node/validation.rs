@@ -1,0 +1,80 @@
+//! What is wrong with a Node.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
+
+use apimachinery::FieldErrors;
+use apimachinery::field::{Cause, Path};
+use apimachinery::quantity::Amount;
+use apimachinery::validation::{is_label_value, is_qualified_name};
+
+use crate::check::{self, text};
+
+pub(super) fn check(node: &Node, errors: &mut FieldErrors) {
+    let taints = node.spec.as_ref().and_then(|it| it.taints.as_deref()).unwrap_or_default();
+    // Upstream names this path, though taints are in the spec; clients may match it.
+    check_taints(taints, &Path::new("metadata").child("taints"), errors);
+    let Some(status) = &node.status else { return };
+    for (field, quantities) in
+        [("capacity", &status.capacity), ("allocatable", &status.allocatable)]
+    {
+        for (name, quantity) in quantities.iter().flatten() {
+            let path = Path::new("status").child(field).key(name);
+            check::format(name, &is_qualified_name(name), &path, errors);
+            let amount = Amount::parse(&quantity.0).unwrap_or(Amount::ZERO);
+            if amount < Amount::ZERO {
+                errors.invalid(&path, quantity.0.as_str(), "must be greater than or equal to 0");
+            }
+            let is_extended = name.contains('/') && !name.contains("kubernetes.io/");
+            if is_extended && amount.millis() % 1000 != 0 {
+                errors.invalid(&path, quantity.0.as_str(), "must be an integer");
+            }
+        }
+    }
+}
+
+fn check_taints(taints: &[Taint], path: &Path, errors: &mut FieldErrors) {
+    let mut seen = BTreeSet::new();
+    for (index, taint) in taints.iter().enumerate() {
+        let path = path.index(index);
+        check::format(&taint.key, &is_qualified_name(&taint.key), &path.child("key"), errors);
+        let value = text(taint.value.as_ref());
+        let messages = is_label_value(value);
+        if !messages.is_empty() {
+            errors.invalid(&path.child("value"), value, &messages.join(";"));
+        }
+        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        check::one_of(&taint.effect, &effects, &path.child("effect"), errors);
+        if !seen.insert((&taint.key, &taint.effect)) {
+            let shown = serde_json::to_string(taint).unwrap_or_default();
+            let detail = "taints must be unique by key and effect pair";
+            errors.push(&path, Cause::Duplicate, format!("Duplicate value: {shown}: {detail}"));
+        }
+    }
+}
+
+pub(super) fn check_update(node: &Node, stored: &Node, errors: &mut FieldErrors) {
+    let mut seen = BTreeSet::new();
+    let addresses = node.status.iter().flat_map(|it| it.addresses.iter().flatten());
+    for (index, address) in addresses.enumerate() {
+        if !seen.insert((&address.type_, &address.address)) {
+            let shown = serde_json::to_value(address).unwrap_or_default();
+            errors.duplicate(&Path::new("status").child("addresses").index(index), shown);
+        }
+    }
+    let absent = NodeSpec::default();
+    let spec = node.spec.as_ref().unwrap_or(&absent);
+    let old = stored.spec.as_ref().unwrap_or(&absent);
+    let path = Path::new("spec");
+    let ranges = old.pod_cidrs.as_deref().unwrap_or_default();
+    if !ranges.is_empty() && spec.pod_cidrs.as_deref().unwrap_or_default() != ranges {
+        let detail = "node updates may not change podCIDR except from \"\" to valid";
+        errors.forbidden(&path.child("podCIDRs"), detail);
+    }
+    let provider = text(old.provider_id.as_ref());
+    if !provider.is_empty() && text(spec.provider_id.as_ref()) != provider {
+        let detail = "node updates may not change providerID except from \"\" to valid";
+        errors.forbidden(&path.child("providerID"), detail);
+    }
+}
