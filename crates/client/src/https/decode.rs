@@ -153,7 +153,7 @@ pub(super) fn event(line: &[u8]) -> Result<WatchEvent, ApiError> {
 pub(super) fn error(code: u16, body: &[u8], retry_after: Option<i32>) -> ApiError {
     let error = match serde_json::from_slice::<Status>(body) {
         Ok(status) if status.status.as_deref() != Some("Success") => {
-            let code = status.code.filter(|it| *it != 0).or(Some(i32::from(code)));
+            let code = status.code.filter(|it| *it != 0).or_else(|| Some(i32::from(code)));
             ApiError::from_status(Status { code, ..status })
         }
         _ => {

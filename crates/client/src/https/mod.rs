@@ -6,6 +6,8 @@ mod decode;
 mod discovery;
 mod lines;
 mod path;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
