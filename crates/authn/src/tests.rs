@@ -1,1 +1,232 @@
+//! Credentials in, identities or refusals out.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use api::{Lookup, Meta, Stored};
+use apimachinery::{GroupResource, ObjectKey, User};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use stdx::{Clock, Random};
+
+use crate::pki::{Authority, ServiceAccountKey};
+use crate::tokens::{self, Bound, ISSUER_DEFAULT, Reference, Request, TokenIssuer};
+use crate::{Authenticator, Component, Credential, Impersonation, Parts, Target, Unauthorized};
+
+struct SetClock(Mutex<Timestamp>);
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+}
+
+type Keyed = BTreeMap<(String, ObjectKey), Arc<Stored>>;
+
+#[derive(Default)]
+struct Objects(Mutex<Keyed>);
+
+impl Objects {
+    fn set(&self, resource: &str, name: &str, uid: &str) {
+        let object = json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}});
+        let key = ObjectKey::new("ns", name);
+        let meta = Meta { key: key.clone(), ..Meta::default() };
+        let stored = Arc::new(Stored::new(meta, object.to_string().into_bytes().into()));
+        self.0.lock().unwrap().insert((resource.to_owned(), key), stored);
+    }
+}
+
+impl Lookup for Objects {
+    fn find(&self, resource: &GroupResource, key: &ObjectKey) -> Option<Arc<Stored>> {
+        self.0.lock().unwrap().get(&(resource.resource.clone(), key.clone())).cloned()
+    }
+
+    fn list(&self, _: &GroupResource, _: Option<&str>) -> Vec<Arc<Stored>> {
+        Vec::new()
+    }
+}
+
+struct World {
+    clock: Arc<SetClock>,
+    objects: Arc<Objects>,
+    issuer: TokenIssuer,
+    authenticator: Authenticator,
+}
+
+fn start() -> Timestamp {
+    Timestamp::from_second(1_767_225_600).unwrap()
+}
+
+fn world() -> World {
+    let clock = Arc::new(SetClock(Mutex::new(start())));
+    let objects = Arc::new(Objects::default());
+    objects.set("serviceaccounts", "robot", "u1");
+    objects.set("pods", "web", "p1");
+    let key = Arc::new(ServiceAccountKey::create().unwrap());
+    let audiences = vec![ISSUER_DEFAULT.to_owned()];
+    let random = Random::from_seed(1);
+    let issuer =
+        TokenIssuer::new(key.clone(), ISSUER_DEFAULT, audiences.clone(), clock.clone(), random)
+            .unwrap();
+    let authenticator = Authenticator::new(Parts {
+        service_account_keys: vec![key],
+        issuer: ISSUER_DEFAULT.to_owned(),
+        audiences,
+        clock: clock.clone(),
+        lookup: objects.clone(),
+    });
+    World { clock, objects, issuer, authenticator }
+}
+
+fn request(seconds: i64, audiences: &[&str]) -> Request {
+    let reference =
+        |name: &str, uid: &str| Reference { name: name.to_owned(), uid: uid.to_owned() };
+    Request {
+        namespace: "ns".to_owned(),
+        service_account: reference("robot", "u1"),
+        audiences: audiences.iter().map(|it| (*it).to_owned()).collect(),
+        expiration_seconds: seconds,
+        bound: Some(Bound::Pod { pod: reference("web", "p1"), node: None }),
+    }
+}
+
+impl World {
+    fn check(&self, token: &str, expected: Result<&str, &str>) {
+        let outcome = self.authenticator.authenticate(Credential::Bearer(token.to_owned()));
+        let said = outcome.map(|it| it.user().name.clone()).map_err(|err| err.to_string());
+        assert_eq!(said.as_deref().map_err(String::as_str), expected);
+    }
+
+    fn advance(&self, seconds: i64) {
+        let mut now = self.clock.0.lock().unwrap();
+        *now = now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+    }
+}
+
+#[test]
+fn a_token_proves_its_account_and_says_which_pod_uses_it() {
+    let world = world();
+    let issued = world.issuer.issue(request(600, &[])).unwrap();
+    assert_eq!(issued.expiration.as_second(), start().as_second() + 600);
+    let credential = Credential::Bearer(issued.token);
+    let user = world.authenticator.authenticate(credential).unwrap().user().clone();
+    assert_eq!(user.name, "system:serviceaccount:ns:robot");
+    assert_eq!(user.uid, "u1");
+    assert_eq!(
+        user.groups,
+        ["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"]
+    );
+    let extra = |key: &str| user.extra[&format!("authentication.kubernetes.io/{key}")][0].clone();
+    assert_eq!((extra("pod-name"), extra("pod-uid")), ("web".to_owned(), "p1".to_owned()));
+    assert!(extra("credential-id").starts_with("JTI="));
+}
+
+#[test]
+fn a_token_ends_with_its_time_its_pod_or_its_account() {
+    const GOOD: Result<&str, &str> = Ok("system:serviceaccount:ns:robot");
+    let world = world();
+    let token = world.issuer.issue(request(600, &[])).unwrap().token;
+    world.check(&token, GOOD);
+    world.objects.set("pods", "web", "p2");
+    world.check(&token, Err(r#"pod "web" that the bearer token is bound to is gone"#));
+    world.objects.set("pods", "web", "p1");
+    world.objects.set("serviceaccounts", "robot", "u2");
+    world.check(&token, Err(r#"serviceaccount "robot" that the bearer token is bound to is gone"#));
+    world.objects.set("serviceaccounts", "robot", "u1");
+    world.advance(599);
+    world.check(&token, GOOD);
+    world.advance(1);
+    world.check(&token, Err("the bearer token is expired or not valid yet"));
+    let elsewhere = world.issuer.issue(request(600, &["vault"])).unwrap().token;
+    world.check(&elsewhere, Err("the bearer token is for another audience"));
+    let (_, matched) = world.authenticator.review(&elsewhere, &["vault".to_owned()]).unwrap();
+    assert_eq!(matched, ["vault"]);
+}
+
+#[test]
+fn forged_and_broken_tokens_are_refused() {
+    let (one, two) = (world(), world());
+    let foreign = two.issuer.issue(request(600, &[])).unwrap().token;
+    let own = one.issuer.issue(request(600, &[])).unwrap().token;
+    let mut parts: Vec<&str> = own.split('.').collect();
+    let foreign_parts: Vec<&str> = foreign.split('.').collect();
+    parts[2] = foreign_parts[2];
+    for token in [foreign.clone(), parts.join("."), "abc".to_owned(), String::new()] {
+        let outcome = one.authenticator.authenticate(Credential::Bearer(token.clone()));
+        assert!(matches!(outcome, Err(Unauthorized::Token(_))), "{token}");
+    }
+}
+
+#[test]
+fn automatic_tokens_of_pods_outlive_what_their_client_is_told() {
+    let world = world();
+    let issued = world.issuer.issue(request(3607, &[])).unwrap();
+    assert_eq!(issued.expiration.as_second(), start().as_second() + 3607);
+    world.advance(24 * 3600);
+    world.check(&issued.token, Ok("system:serviceaccount:ns:robot"));
+}
+
+#[test]
+fn certificates_components_and_nobody_have_their_groups() {
+    let world = world();
+    let random = Random::from_seed(2);
+    let authority = Authority::create("xebec", start(), &random).unwrap();
+    let identity =
+        authority.issue_client("system:node:n", &["system:nodes"], start(), &random).unwrap();
+    let pem = x509_parser::pem::parse_x509_pem(identity.certificate_pem.as_bytes()).unwrap().1;
+    let groups = |credential: Credential| {
+        let user = world.authenticator.authenticate(credential).unwrap().user().clone();
+        format!("{} {}", user.name, user.groups.join(","))
+    };
+    let certificate = Credential::Certificate(pem.contents.clone());
+    assert_eq!(groups(certificate.clone()), "system:node:n system:nodes,system:authenticated");
+    assert_eq!(groups(Credential::None), "system:anonymous system:unauthenticated");
+    let component = Component::new(User::new("system:kube-scheduler", &[]));
+    assert_eq!(
+        groups(Credential::Component(component)),
+        "system:kube-scheduler system:authenticated"
+    );
+    world.advance(366 * 24 * 3600);
+    let late = world.authenticator.authenticate(certificate).map(|it| it.user().name.clone());
+    assert_eq!(late, Err(Unauthorized::CertificateExpired));
+    let broken = world.authenticator.authenticate(Credential::Certificate(vec![1, 2]));
+    assert!(matches!(broken, Err(Unauthorized::Certificate)));
+}
+
+#[test]
+fn impersonation_takes_one_permission_per_name() {
+    let world = world();
+    let real = world.authenticator.authenticate(Credential::None).unwrap();
+    let check = |user: &str, groups: &[&str], checks: &[&str], resulting: &[&str]| {
+        let groups = groups.iter().map(|it| (*it).to_owned()).collect();
+        let target = Target { user: user.to_owned(), groups, ..Target::default() };
+        let impersonation = Impersonation::new(target).unwrap();
+        let shown: Vec<String> = impersonation
+            .checks()
+            .iter()
+            .map(|it| format!("{} {}/{}", it.resource, it.namespace, it.name))
+            .collect();
+        assert_eq!(shown, checks);
+        assert_eq!(impersonation.confirm(&real).user().groups, resulting);
+    };
+    check("bob", &["g"], &["users /bob", "groups /g"], &["g", "system:authenticated"]);
+    check(
+        "system:serviceaccount:ns:robot",
+        &[],
+        &["serviceaccounts ns/robot"],
+        &["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"],
+    );
+    check("system:anonymous", &[], &["users /system:anonymous"], &["system:unauthenticated"]);
+    let nameless = Target { groups: vec!["g".to_owned()], ..Target::default() };
+    assert!(Impersonation::new(nameless).is_err());
+}
+
+#[test]
+fn the_key_set_names_the_key_of_tokens() {
+    let key = ServiceAccountKey::create().unwrap();
+    let again = ServiceAccountKey::load(&key.private_pem()).unwrap();
+    assert_eq!(key.id(), again.id());
+    let set = tokens::jwks([&key]);
+    assert_eq!(set["keys"][0]["kid"], key.id());
+    assert_eq!(set["keys"][0]["x"].as_str().map(str::len), Some(43));
+}

@@ -63,14 +63,14 @@ impl Authorized {
 #[error("{}", self.message())]
 pub struct Forbidden {
     user: String,
-    attributes: Attributes,
+    attributes: Box<Attributes>,
     reason: String,
 }
 
 impl Forbidden {
     /// `User "u" cannot get resource "deployments" in API group "apps" in the namespace "ns"`
     pub fn message(&self) -> String {
-        let Attributes { verb, group, namespace, path, .. } = &self.attributes;
+        let Attributes { verb, group, namespace, path, .. } = &*self.attributes;
         let user = &self.user;
         let mut text = if !self.attributes.is_resource {
             format!("User {user:?} cannot {verb} path {path:?}")
@@ -95,7 +95,7 @@ impl Forbidden {
 
 impl From<Forbidden> for ApiError {
     fn from(forbidden: Forbidden) -> Self {
-        let Attributes { group, resource, name, is_resource, .. } = &forbidden.attributes;
+        let Attributes { group, resource, name, is_resource, .. } = &*forbidden.attributes;
         if *is_resource {
             let resource = GroupResource::new(group.as_str(), resource.as_str());
             Self::forbidden(&resource, name, &forbidden.message())
@@ -125,6 +125,7 @@ impl Authorizer {
         match self.decide(user, &attributes) {
             Decision::Allow { reason } => Ok(Authorized { user: user.clone(), attributes, reason }),
             Decision::NoOpinion { reason } => {
+                let attributes = Box::new(attributes);
                 Err(Forbidden { user: user.name.clone(), attributes, reason })
             }
         }
@@ -145,7 +146,7 @@ impl Authorizer {
                 let said: Vec<&str> = reasons.into_iter().filter(|it| !it.is_empty()).collect();
                 Decision::NoOpinion { reason: said.join(", ") }
             }
-            allowed => allowed,
+            allowed @ Decision::Allow { .. } => allowed,
         }
     }
 

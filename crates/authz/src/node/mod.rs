@@ -76,6 +76,10 @@ impl NodeAuthorizer {
             ("", "serviceaccounts") if subresource == "token" || subresource.is_empty() => {
                 self.referenced(node, attributes, Reference::ServiceAccount)
             }
+            // Which of these belong to a node is only known once their kinds are served: refused until then.
+            ("", "persistentvolumes")
+            | ("storage.k8s.io", "volumeattachments")
+            | ("resource.k8s.io", _) => Some("no relationship found between node and this object"),
             _ => None,
         }
     }

@@ -99,6 +99,8 @@ fn a_node_reads_what_its_pods_refer_to() {
     check("list /secrets ns/", &[], false);
     check("create /serviceaccounts/token ns/own-account", &[], true);
     check("create /serviceaccounts/token ns/other-account", &[], false);
+    check("get /persistentvolumes /x", &[], false);
+    check("get resource.k8s.io/resourceclaims ns/x", &[], false);
     check("create /events ns/", &[], true);
     check("list /services /", &[], true);
     check("create /services ns/", &[], false);
