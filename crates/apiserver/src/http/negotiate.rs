@@ -67,7 +67,10 @@ mod tests {
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
             Some(Form::Table),
         );
-        check("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Some(Form::Plain));
+        check(
+            "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+            Some(Form::Plain),
+        );
         check(
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json",
             Some(Form::Discovery),

@@ -124,7 +124,10 @@ pub(super) fn answer(
         return Some(response);
     }
     if path == "/metrics" {
-        let text = format!("# TYPE apiserver_storage_revision gauge\napiserver_storage_revision {}\n", core.cache.revision());
+        let text = format!(
+            "# TYPE apiserver_storage_revision gauge\napiserver_storage_revision {}\n",
+            core.cache.revision()
+        );
         return Some(status::text(200, text));
     }
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
@@ -203,7 +206,11 @@ fn health(core: &Core, path: &str, query: &Query) -> Option<Response<Body>> {
     }
     if let Some(single) = single {
         let (_, is_ok) = checks.into_iter().find(|(name, _)| name == single)?;
-        return Some(if is_ok { status::text(200, "ok") } else { status::text(500, "internal server error: not ready") });
+        return Some(if is_ok {
+            status::text(200, "ok")
+        } else {
+            status::text(500, "internal server error: not ready")
+        });
     }
     let excluded: Vec<&str> = query.all("exclude").collect();
     let is_ok = checks.iter().all(|(name, is_ok)| *is_ok || excluded.contains(&name.as_str()));

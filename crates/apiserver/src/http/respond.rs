@@ -79,7 +79,11 @@ fn list_bytes(kind: &dyn Kind, list: &ListAnswer, wish: Wish) -> Bytes {
     };
     let size: usize = list.items.iter().map(|it| it.bytes.len() + 1).sum();
     let mut out = Vec::with_capacity(size + 256);
-    let head = format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{meta},\"items\":[", json!(list_kind), json!(version));
+    let head = format!(
+        "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{meta},\"items\":[",
+        json!(list_kind),
+        json!(version)
+    );
     out.extend_from_slice(head.as_bytes());
     for (index, item) in list.items.iter().enumerate() {
         if index > 0 {

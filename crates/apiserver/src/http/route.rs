@@ -43,11 +43,12 @@ pub(super) async fn answer(
     if let Some(audit_id) = audit_id {
         headers.insert(HeaderName::from_static("audit-id"), audit_id);
     }
-    headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-cache, private"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if let Some(Class { schema, level }) = class {
-        let names = [("x-kubernetes-pf-flowschema-uid", schema), ("x-kubernetes-pf-prioritylevel-uid", level)];
+        let names = [
+            ("x-kubernetes-pf-flowschema-uid", schema),
+            ("x-kubernetes-pf-prioritylevel-uid", level),
+        ];
         for (name, of) in names {
             if let Ok(uid) = HeaderValue::from_str(core.flow.uid(of)) {
                 headers.insert(HeaderName::from_static(name), uid);
@@ -81,7 +82,12 @@ async fn routed(
     };
     let list = query.list_options()?;
     let verb = verb_of(&head.method, &target, query.flag("watch"))?;
-    let kind = flow::classify(authenticated.user(), verb.name(), Some(&target.resource.resource), url_path);
+    let kind = flow::classify(
+        authenticated.user(),
+        verb.name(),
+        Some(&target.resource.resource),
+        url_path,
+    );
     *class = Some(kind);
     let accept = head.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     let wish = wish_of(core, form(accept)?, &query, &head.headers);
@@ -225,8 +231,7 @@ fn body_of(
             Ok(CallBody::Delete(query.delete_options(&bytes)?))
         }
         Verb::Patch => {
-            let forms =
-                [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
+            let forms = [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
             let form = forms.into_iter().find(|it| it.content_type() == kind);
             form.map(|it| CallBody::Patch(it, bytes)).ok_or_else(|| {
                 unsupported(

@@ -14,7 +14,8 @@ pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
 
 pub(super) fn json(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(full(bytes));
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));

@@ -42,7 +42,9 @@ impl Lines {
             Ok(item) => self.line(&item),
             Err(error) => {
                 let object = status::error_object(&error);
-                return Some([b"{\"type\":\"ERROR\",\"object\":", &object[..], b"}\n"].concat().into());
+                return Some(
+                    [b"{\"type\":\"ERROR\",\"object\":", &object[..], b"}\n"].concat().into(),
+                );
             }
         };
         let mut chunk: Option<BytesMut> = None;
@@ -65,9 +67,7 @@ impl Lines {
         };
         match self.wish.form {
             Form::Plain | Form::Discovery => frame(kind, &object.bytes),
-            Form::Metadata => {
-                frame(kind, table::metadata(&object.bytes).to_string().as_bytes())
-            }
+            Form::Metadata => frame(kind, table::metadata(&object.bytes).to_string().as_bytes()),
             Form::Table => {
                 let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
                 let mut table = table::render(
@@ -89,7 +89,8 @@ impl Lines {
 
     fn bookmark(&self, revision: u64, is_initial_end: bool) -> Bytes {
         let names = self.watching.kind.names();
-        let mut meta = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+        let mut meta =
+            json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
         if is_initial_end {
             meta["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }

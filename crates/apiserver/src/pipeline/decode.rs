@@ -6,7 +6,7 @@ use apimachinery::ApiError;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::{Body, Request};
+use super::{Body, Request, trace};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -19,6 +19,7 @@ struct Header<'a> {
 
 /// The object that the client sent, defaults applied.
 pub(super) fn decode(request: &mut Request) -> Result<Box<dyn ApiObject>, ApiError> {
+    trace::passed("decode");
     let body = std::mem::replace(&mut request.call.body, Body::Empty);
     let mut object = match body {
         Body::Object(object) => object,

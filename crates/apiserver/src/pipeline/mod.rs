@@ -16,6 +16,7 @@ mod reviews;
 mod stages;
 mod store;
 mod subresources;
+mod trace;
 mod update;
 mod watch;
 
@@ -29,7 +30,7 @@ use client::{DeleteOptions, ListOptions, PatchKind, Verb, WriteOptions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 
 pub use list::ListAnswer;
-pub use watch::{Watching, WatchItem};
+pub use watch::{WatchItem, Watching};
 
 pub(crate) use delete::CLEANUP;
 pub(crate) use stages::{Request, authenticate, authorize_path};
