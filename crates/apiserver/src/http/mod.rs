@@ -28,6 +28,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::server::{Core, Server};
 
+pub(crate) use route::unsupported;
+
 pub(crate) type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// A client that does not finish its handshake in this time is dropped.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::protobuf::{self, Envelope};
 use apimachinery::{ApiError, Reason, User};
 use authn::Credential;
 use bytes::Bytes;
@@ -222,7 +223,11 @@ fn body_of(
     match verb {
         Verb::Get | Verb::List | Verb::Watch => Ok(CallBody::Empty),
         Verb::Delete | Verb::DeleteCollection => {
-            let bytes = if bytes.is_empty() { bytes } else { to_json(kind, bytes)? };
+            let bytes = match kind {
+                _ if bytes.is_empty() => bytes,
+                protobuf::MEDIA_TYPE => options_to_json(&bytes)?,
+                _ => to_json(kind, bytes)?,
+            };
             Ok(CallBody::Delete(query.delete_options(&bytes)?))
         }
         Verb::Patch => {
@@ -235,8 +240,22 @@ fn body_of(
                 )
             })
         }
+        Verb::Create | Verb::Update if kind == protobuf::MEDIA_TYPE => Ok(CallBody::Protobuf(bytes)),
         Verb::Create | Verb::Update => Ok(CallBody::Json(to_json(kind, bytes)?)),
     }
+}
+
+/// DeleteOptions belong to every group: only the kind is looked at.
+fn options_to_json(bytes: &[u8]) -> Result<Bytes, ApiError> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        ApiError::bad_request(format!("DeleteOptions cannot be decoded: {why}"))
+    };
+    let envelope = Envelope::parse(bytes).map_err(|err| cannot(&err))?;
+    if !matches!(envelope.kind, "" | "DeleteOptions") {
+        return Err(cannot(&format_args!("no kind {:?} is expected here", envelope.kind)));
+    }
+    let message = protobuf::message(protobuf::DELETE_OPTIONS).expect("the table has DeleteOptions");
+    Ok(envelope.to_json(message).map_err(|err| cannot(&err))?.into())
 }
 
 fn to_json(kind: &str, bytes: Bytes) -> Result<Bytes, ApiError> {
@@ -249,11 +268,13 @@ fn to_json(kind: &str, bytes: Bytes) -> Result<Bytes, ApiError> {
             })?;
             Ok(value.to_string().into())
         }
-        _ => Err(unsupported("application/json, application/yaml")),
+        _ => Err(unsupported(
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
     }
 }
 
-fn unsupported(accepted: &str) -> ApiError {
+pub(crate) fn unsupported(accepted: &str) -> ApiError {
     ApiError::new(
         Reason::UnsupportedMediaType,
         format!(

@@ -24,7 +24,7 @@ pub(super) fn decode(request: &mut Request) -> Result<Box<dyn ApiObject>, ApiErr
     let mut object = match body {
         Body::Object(object) => object,
         Body::Json(bytes) => from_json(request, &bytes)?,
-        Body::Empty | Body::Patch(..) | Body::Delete(_) => {
+        Body::Empty | Body::Protobuf(_) | Body::Patch(..) | Body::Delete(_) => {
             return Err(ApiError::bad_request("the request has no body"));
         }
     };
