@@ -48,9 +48,12 @@ impl Cluster {
             world: world.clone(),
             tasks: tasks.child("apiserver"),
             readiness: readiness.clone(),
-            service_account_keys: vec![Arc::new(ServiceAccountKey::create().context("making a key")?)],
+            service_account_keys: vec![Arc::new(
+                ServiceAccountKey::create().context("making a key")?,
+            )],
         };
-        let server = Server::start(Config::default(), parts).await.context("starting the server")?;
+        let server =
+            Server::start(Config::default(), parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
         let factory = start_controllers(&server, &tasks, &world, &faults);
@@ -66,7 +69,11 @@ impl Cluster {
     }
 
     /// Waits until `is_right` is true, looking once per simulated second.
-    pub async fn until(&self, limit: Duration, mut is_right: impl AsyncFnMut(&Client) -> bool) -> bool {
+    pub async fn until(
+        &self,
+        limit: Duration,
+        mut is_right: impl AsyncFnMut(&Client) -> bool,
+    ) -> bool {
         for _ in 0..limit.as_secs() {
             if is_right(&self.admin).await {
                 return true;
@@ -81,9 +88,15 @@ impl Cluster {
     }
 }
 
-fn start_controllers(server: &Arc<Server>, tasks: &Tasks, world: &World, faults: &Faults) -> Arc<Factory> {
+fn start_controllers(
+    server: &Arc<Server>,
+    tasks: &Tasks,
+    world: &World,
+    faults: &Faults,
+) -> Arc<Factory> {
     let tasks = tasks.child("controller-manager");
-    let manager = server.client(User::new("system:kube-controller-manager", &[]), "kube-controller-manager");
+    let manager =
+        server.client(User::new("system:kube-controller-manager", &[]), "kube-controller-manager");
     let factory = Factory::new(faults.wrap(&manager), world.clone(), &tasks);
     let (server, faults) = (server.clone(), faults.clone());
     let client_for = move |name: &str| {
@@ -105,7 +118,8 @@ fn start_controllers(server: &Arc<Server>, tasks: &Tasks, world: &World, faults:
 
 fn start_scheduler(server: &Arc<Server>, tasks: &Tasks, world: &World, faults: &Faults) {
     let tasks = tasks.child("scheduler");
-    let client = faults.wrap(&server.client(User::new("system:kube-scheduler", &[]), "kube-scheduler"));
+    let client =
+        faults.wrap(&server.client(User::new("system:kube-scheduler", &[]), "kube-scheduler"));
     let factory = Factory::new(client.clone(), world.clone(), &tasks);
     scheduler::start(scheduler::Config::default(), &tasks, world, &factory, &client);
     factory.start();
@@ -126,7 +140,9 @@ fn start_fleet(
         version: "v1.36.4+xebec".to_owned(),
     };
     let client_for = |name: &str| {
-        faults.wrap(&server.client(User::new(format!("system:node:{name}"), &["system:nodes"]), "kubelet"))
+        faults.wrap(
+            &server.client(User::new(format!("system:node:{name}"), &["system:nodes"]), "kubelet"),
+        )
     };
     Fleet::start(config, &tasks.child("simulator"), world, factory, client_for)
 }

@@ -13,7 +13,11 @@ const DEPLOYMENTS: usize = 20;
 const REPLICAS: i32 = 5;
 
 fn run<T>(simulation: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(simulation)
 }
 
@@ -34,20 +38,29 @@ fn deployment(name: &str, replicas: i32) -> Deployment {
 
 /// Every deployment has all its replicas available and no pod is left over.
 async fn has_converged(admin: &Client) -> bool {
-    let deployments = admin.api::<Deployment>().list("default", ListOptions::default()).await.unwrap();
+    let deployments =
+        admin.api::<Deployment>().list("default", ListOptions::default()).await.unwrap();
     let is_available = deployments.items.iter().all(|stored| {
         let deployment = stored.typed(<Deployment as api::Resource>::decode).unwrap();
         deployment.status.as_ref().and_then(|it| it.available_replicas) == Some(REPLICAS)
     });
-    let pods = admin.api::<Pod>().list("default", ListOptions::default()).await.unwrap().items.len();
-    is_available && deployments.items.len() == DEPLOYMENTS && pods == DEPLOYMENTS * REPLICAS as usize
+    let pods =
+        admin.api::<Pod>().list("default", ListOptions::default()).await.unwrap().items.len();
+    is_available
+        && deployments.items.len() == DEPLOYMENTS
+        && pods == DEPLOYMENTS * REPLICAS as usize
 }
 
 /// Faults and node deaths for ten simulated minutes, then peace.
 async fn storm(seed: u64) -> History {
     let cluster = Cluster::start(Options { seed, nodes: NODES }).await.unwrap();
     for index in 0..DEPLOYMENTS {
-        cluster.admin.api::<Deployment>().create(deployment(&format!("app-{index}"), REPLICAS)).await.unwrap();
+        cluster
+            .admin
+            .api::<Deployment>()
+            .create(deployment(&format!("app-{index}"), REPLICAS))
+            .await
+            .unwrap();
     }
     cluster.faults.set_rate(50);
     let random = cluster.world.random.clone();
@@ -86,10 +99,12 @@ fn the_same_seed_gives_the_same_history() {
 
 #[test]
 fn another_seed_gives_another_history() {
-    let start = |seed| run(async move {
-        let cluster = Cluster::start(Options { seed, nodes: 3 }).await.unwrap();
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        cluster.history().await.unwrap()
-    });
+    let start = |seed| {
+        run(async move {
+            let cluster = Cluster::start(Options { seed, nodes: 3 }).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            cluster.history().await.unwrap()
+        })
+    };
     assert_ne!(start(1).fingerprint, start(2).fingerprint);
 }

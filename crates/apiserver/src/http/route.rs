@@ -240,7 +240,9 @@ fn body_of(
                 )
             })
         }
-        Verb::Create | Verb::Update if kind == protobuf::MEDIA_TYPE => Ok(CallBody::Protobuf(bytes)),
+        Verb::Create | Verb::Update if kind == protobuf::MEDIA_TYPE => {
+            Ok(CallBody::Protobuf(bytes))
+        }
         Verb::Create | Verb::Update => Ok(CallBody::Json(to_json(kind, bytes)?)),
     }
 }

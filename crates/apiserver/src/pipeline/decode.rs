@@ -79,7 +79,8 @@ pub(super) fn check_fields(
         return Ok(());
     }
     let report = kind.schema().check_fields(bytes);
-    if let Some(error) = report.type_error {
+    // Values of custom resources are judged by their schema, with every problem at once: see `Kind::validate`.
+    if let Some(error) = report.type_error.filter(|_| !kind.is_custom()) {
         return Err(cannot(kind, &error));
     }
     if policy == "Strict" && !report.problems.is_empty() {

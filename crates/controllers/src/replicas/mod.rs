@@ -121,7 +121,13 @@ pub(crate) fn start<T: ReplicaOwner>(context: &Context, descriptor: &Descriptor,
     let owners_queue = queue.clone();
     on_change(&owner_informer, move |owner| owners_queue.add(key_of(owner.metadata())));
     follow_pods(&pod_informer, &owner_informer.indexer(), expectations, queue.clone());
-    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        workers,
+        Arc::new(reconciler),
+    );
 }
 
 /// Pod events settle expectations and wake the owner; a pod without an owner wakes all that may
