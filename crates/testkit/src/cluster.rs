@@ -10,13 +10,14 @@ use apiserver::{Config, Parts, Server};
 use authn::pki::ServiceAccountKey;
 use client::Client;
 use informer::Factory;
+use kvstore::Store as _;
 use kvstore::memory::Memory;
 use lifecycle::{Late, Readiness, Tasks};
 use simulator::Fleet;
 use stdx::World;
 
 use crate::faults::Faults;
-use crate::history::History;
+use crate::history::{History, Recorder};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -34,6 +35,7 @@ pub struct Cluster {
     /// A client that may do everything and never fails by simulation.
     pub admin: Client,
     store: Arc<Memory>,
+    recorder: Recorder,
     tasks: Tasks,
 }
 
@@ -42,15 +44,20 @@ impl Cluster {
         let world = World::simulated(options.seed);
         let tasks = Tasks::new();
         let store = Arc::new(Memory::new());
+        let recorder =
+            Recorder::spawn(store.as_ref(), &tasks.child("recorder")).await.context("watching the store")?;
         let readiness = Readiness::default();
         let parts = Parts {
             store: store.clone(),
             world: world.clone(),
             tasks: tasks.child("apiserver"),
             readiness: readiness.clone(),
-            service_account_keys: vec![Arc::new(ServiceAccountKey::create().context("making a key")?)],
+            service_account_keys: vec![Arc::new(
+                ServiceAccountKey::create().context("making a key")?,
+            )],
         };
-        let server = Server::start(Config::default(), parts).await.context("starting the server")?;
+        let server =
+            Server::start(Config::default(), parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
         let factory = start_controllers(&server, &tasks, &world, &faults);
@@ -58,15 +65,20 @@ impl Cluster {
         let fleet = start_fleet(&server, &tasks, &world, &factory, options.nodes, &faults);
         factory.wait_for_sync().await;
         let admin = server.client(User::new("admin", &["system:masters"]), "admin");
-        Ok(Self { server, fleet, faults, world, admin, store, tasks })
+        Ok(Self { server, fleet, faults, world, admin, store, recorder, tasks })
     }
 
+    /// Everything that was written so far.
     pub async fn history(&self) -> Result<History> {
-        Ok(History::of(self.store.as_ref()).await?)
+        self.recorder.through(self.store.revision()).await.context("the history has a gap")
     }
 
     /// Waits until `is_right` is true, looking once per simulated second.
-    pub async fn until(&self, limit: Duration, mut is_right: impl AsyncFnMut(&Client) -> bool) -> bool {
+    pub async fn until(
+        &self,
+        limit: Duration,
+        mut is_right: impl AsyncFnMut(&Client) -> bool,
+    ) -> bool {
         for _ in 0..limit.as_secs() {
             if is_right(&self.admin).await {
                 return true;
@@ -81,9 +93,15 @@ impl Cluster {
     }
 }
 
-fn start_controllers(server: &Arc<Server>, tasks: &Tasks, world: &World, faults: &Faults) -> Arc<Factory> {
+fn start_controllers(
+    server: &Arc<Server>,
+    tasks: &Tasks,
+    world: &World,
+    faults: &Faults,
+) -> Arc<Factory> {
     let tasks = tasks.child("controller-manager");
-    let manager = server.client(User::new("system:kube-controller-manager", &[]), "kube-controller-manager");
+    let manager =
+        server.client(User::new("system:kube-controller-manager", &[]), "kube-controller-manager");
     let factory = Factory::new(faults.wrap(&manager), world.clone(), &tasks);
     let (server, faults) = (server.clone(), faults.clone());
     let client_for = move |name: &str| {
@@ -105,7 +123,8 @@ fn start_controllers(server: &Arc<Server>, tasks: &Tasks, world: &World, faults:
 
 fn start_scheduler(server: &Arc<Server>, tasks: &Tasks, world: &World, faults: &Faults) {
     let tasks = tasks.child("scheduler");
-    let client = faults.wrap(&server.client(User::new("system:kube-scheduler", &[]), "kube-scheduler"));
+    let client =
+        faults.wrap(&server.client(User::new("system:kube-scheduler", &[]), "kube-scheduler"));
     let factory = Factory::new(client.clone(), world.clone(), &tasks);
     scheduler::start(scheduler::Config::default(), &tasks, world, &factory, &client);
     factory.start();
@@ -126,7 +145,9 @@ fn start_fleet(
         version: "v1.36.4+xebec".to_owned(),
     };
     let client_for = |name: &str| {
-        faults.wrap(&server.client(User::new(format!("system:node:{name}"), &["system:nodes"]), "kubelet"))
+        faults.wrap(
+            &server.client(User::new(format!("system:node:{name}"), &["system:nodes"]), "kubelet"),
+        )
     };
     Fleet::start(config, &tasks.child("simulator"), world, factory, client_for)
 }

@@ -61,7 +61,9 @@ impl Transport for Faulty {
     }
 
     fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
-        Box::pin(async move { if self.faults.strikes() { Err(unreachable()) } else { self.inner.watch(request).await } })
+        Box::pin(async move {
+            if self.faults.strikes() { Err(unreachable()) } else { self.inner.watch(request).await }
+        })
     }
 
     fn get_path(&self, path: String) -> BoxFuture<'_, Result<Bytes, ApiError>> {
@@ -69,6 +71,8 @@ impl Transport for Faulty {
     }
 
     fn discover(&self) -> BoxFuture<'_, Result<Vec<Discovered>, ApiError>> {
-        Box::pin(async move { if self.faults.strikes() { Err(unreachable()) } else { self.inner.discover().await } })
+        Box::pin(async move {
+            if self.faults.strikes() { Err(unreachable()) } else { self.inner.discover().await }
+        })
     }
 }
