@@ -44,8 +44,9 @@ impl Cluster {
         let world = World::simulated(options.seed);
         let tasks = Tasks::new();
         let store = Arc::new(Memory::new());
-        let recorder =
-            Recorder::spawn(store.as_ref(), &tasks.child("recorder")).await.context("watching the store")?;
+        let recorder = Recorder::spawn(store.as_ref(), &tasks.child("recorder"))
+            .await
+            .context("watching the store")?;
         let readiness = Readiness::default();
         let parts = Parts {
             store: store.clone(),

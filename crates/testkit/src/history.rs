@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kvstore::{Batch, KeyRange, Revision, Store};
+use kvstore::{Batch, Event, KeyRange, Revision, Store};
 use lifecycle::Tasks;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -17,15 +17,36 @@ pub struct History {
     pub fingerprint: String,
     /// How often each resource was written, by the first two parts of its keys.
     pub writes: BTreeMap<String, usize>,
+    events: Vec<Event>,
 }
 
 impl History {
+    /// The first event that is not the same in both, and what came before it.
+    pub fn first_difference(&self, other: &Self) -> Option<String> {
+        let length = self.events.len().max(other.events.len());
+        let index = (0..length).find(|it| self.events.get(*it) != other.events.get(*it))?;
+        let render = |history: &Self| {
+            let events = history.events[index.saturating_sub(3)..].iter().take(4);
+            events.map(render).collect::<String>()
+        };
+        Some(format!("event {index}:\n{}--- or ---\n{}", render(self), render(other)))
+    }
+
     /// What was written after `earlier`, a history of the same run.
     pub fn writes_since(&self, earlier: &Self) -> BTreeMap<String, usize> {
         let before = |resource: &str| earlier.writes.get(resource).copied().unwrap_or_default();
-        let new = self.writes.iter().map(|(resource, count)| (resource.clone(), count - before(resource)));
+        let new = self
+            .writes
+            .iter()
+            .map(|(resource, count)| (resource.clone(), count - before(resource)));
         new.filter(|(_, count)| *count > 0).collect()
     }
+}
+
+fn render(event: &Event) -> String {
+    let value = event.value.as_ref().map(|it| String::from_utf8_lossy(&it.value));
+    let value = value.as_deref().unwrap_or("(deleted)");
+    format!("{} {} {value}\n", event.revision.0, String::from_utf8_lossy(&event.key))
 }
 
 #[derive(Clone)]
@@ -34,6 +55,7 @@ struct Recorded {
     n_events: usize,
     hash: Sha256,
     writes: BTreeMap<String, usize>,
+    events: Vec<Event>,
 }
 
 impl Recorded {
@@ -49,6 +71,7 @@ impl Recorded {
             let parts: Vec<&str> = key.split('/').skip(2).take(2).collect();
             *self.writes.entry(parts.join("/")).or_default() += 1;
         }
+        self.events.extend_from_slice(&batch.events);
         self.revision = batch.revision;
     }
 }
@@ -61,8 +84,13 @@ impl Recorder {
     pub(crate) async fn spawn(store: &dyn Store, tasks: &Tasks) -> Result<Self, kvstore::Error> {
         let revision = store.revision();
         let mut events = store.watch(KeyRange::prefix(b"/"), Some(revision)).await?;
-        let nothing =
-            Recorded { revision, n_events: 0, hash: Sha256::new(), writes: BTreeMap::new() };
+        let nothing = Recorded {
+            revision,
+            n_events: 0,
+            hash: Sha256::new(),
+            writes: BTreeMap::new(),
+            events: Vec::new(),
+        };
         let (recorded, receiver) = watch::channel(nothing);
         tasks.spawn("history", |shutdown| async move {
             loop {
@@ -85,8 +113,8 @@ impl Recorder {
     /// The history up to and including `revision`, or later; `None` when it has a gap.
     pub(crate) async fn through(&self, revision: Revision) -> Option<History> {
         let recorded = self.0.clone().wait_for(|it| it.revision >= revision).await.ok()?.clone();
-        let Recorded { revision, n_events, hash, writes } = recorded;
+        let Recorded { revision, n_events, hash, writes, events } = recorded;
         let fingerprint = hash.finalize().iter().map(|it| format!("{it:02x}")).collect();
-        Some(History { revision, n_events, fingerprint, writes })
+        Some(History { revision, n_events, fingerprint, writes, events })
     }
 }
