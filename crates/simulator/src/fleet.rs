@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use apimachinery::ObjectKey;
 use client::Client;
-use informer::Factory;
-use k8s_openapi::api::core::v1::Pod;
+use informer::{Factory, Indexer};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use lifecycle::Tasks;
 use reconcile::WorkQueue;
 use stdx::World;
@@ -39,6 +39,8 @@ pub(crate) struct Member {
 pub(crate) struct Members {
     all: Vec<Member>,
     dead: Mutex<BTreeSet<String>>,
+    /// What the API shows of the nodes.
+    pub(crate) nodes: Indexer<Node>,
     pub(crate) world: World,
     pub(crate) version: String,
 }
@@ -68,7 +70,7 @@ impl Members {
 pub struct Fleet {
     members: Arc<Members>,
     queue: WorkQueue,
-    pods: informer::Indexer<Pod>,
+    pods: Indexer<Pod>,
     tasks: Tasks,
 }
 
@@ -88,6 +90,7 @@ impl Fleet {
         let members = Arc::new(Members {
             all: (0..config.nodes).map(member).collect(),
             dead: Mutex::default(),
+            nodes: factory.informer::<Node>().indexer(),
             world: world.clone(),
             version: config.version,
         });

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::ApiError;
+use apimachinery::{ApiError, ObjectKey};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,6 +17,8 @@ use crate::fleet::{Member, Members};
 use crate::node::{self, LEASE_NAMESPACE};
 
 const RENEW: Duration = Duration::from_secs(10);
+/// After a renewal that failed: four in a row would make a living node look dead.
+const RETRY: Duration = Duration::from_secs(2);
 /// Renewals under way at once.
 const IN_FLIGHT_MAX: usize = 64;
 
@@ -45,27 +47,29 @@ pub(crate) async fn run(members: Arc<Members>, shutdown: Shutdown) {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            Some((index, at)) = under_way.next(), if !under_way.is_empty() => {
+            Some((index, at, is_renewed)) = under_way.next(), if !under_way.is_empty() => {
                 let offset = if at == start { RENEW * (index as u32) / n_members.max(1) } else { Duration::ZERO };
-                due.insert((at + RENEW + offset, index));
+                let next = if is_renewed { at + RENEW + offset } else { Instant::now() + RETRY };
+                due.insert((next, index));
             }
             () = sleep => {}
         }
     }
 }
 
+/// Whether the next renewal is due after the usual time.
 async fn renew(
     members: Arc<Members>,
     index: usize,
     at: Instant,
     is_first: bool,
-) -> (usize, Instant) {
-    if let Some(member) = members.alive(&node::name(index))
-        && let Err(err) = renew_once(&members, &member, is_first).await
-    {
+) -> (usize, Instant, bool) {
+    let Some(member) = members.alive(&node::name(index)) else { return (index, at, true) };
+    let outcome = renew_once(&members, &member, is_first).await;
+    if let Err(err) = &outcome {
         tracing::warn!(node = %member.name, error = %err, "lease not renewed");
     }
-    (index, at)
+    (index, at, outcome.is_ok())
 }
 
 /// The first time the node registers, whether or not an earlier process left a lease: its status may be stale.
@@ -77,7 +81,8 @@ async fn renew_once(members: &Members, member: &Member, is_first: bool) -> Resul
         Ok(lease) => {
             let mut lease = Arc::unwrap_or_clone(lease);
             lease.spec.get_or_insert_default().renew_time = Some(MicroTime(now));
-            leases.update(lease).await.map(|_| ())
+            leases.update(lease).await?;
+            correct_status(members, member).await
         }
         Err(err) if err.is_not_found() => {
             let registered = match registered {
@@ -87,6 +92,14 @@ async fn renew_once(members: &Members, member: &Member, is_first: bool) -> Resul
             leases.create(node::lease(&registered, now)).await.map(|_| ())
         }
         Err(err) => Err(err),
+    }
+}
+
+/// A living node that others hold for dead says that it is not: a lease alone changes no condition.
+async fn correct_status(members: &Members, member: &Member) -> Result<(), ApiError> {
+    match members.nodes.get(&ObjectKey::cluster(&member.name)) {
+        Some(known) if !node::is_ready(&known) => post_status(members, member).await.map(|_| ()),
+        _ => Ok(()),
     }
 }
 

@@ -106,6 +106,11 @@ fn conditions(now: Timestamp) -> Vec<NodeCondition> {
         .collect()
 }
 
+pub(crate) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|it| it.conditions.as_deref());
+    conditions.unwrap_or_default().iter().any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
 /// The lease belongs to the Node, so that it goes with it.
 pub(crate) fn lease(node: &Node, now: Timestamp) -> Lease {
     let name = node.metadata.name.clone().unwrap_or_default();

@@ -14,7 +14,7 @@ use reconcile::{Next, Reconciler};
 use serde_json::{Value, json};
 
 use crate::addresses::Addresses;
-use crate::fleet::Members;
+use crate::fleet::{Member, Members};
 
 /// How long simulated containers take to stop after the signal.
 const STOP: SignedDuration = SignedDuration::from_secs(1);
@@ -25,6 +25,8 @@ pub(crate) enum Step {
     Nothing,
     /// Containers start.
     Run,
+    /// Containers run, but the pod was marked as not ready while its node was silent.
+    ShowReady,
     /// Containers are still stopping.
     Wait(Duration),
     /// Containers have stopped: the object goes.
@@ -45,13 +47,34 @@ pub(crate) fn plan(pod: &Pod, now: Timestamp) -> Step {
     }
     match pod.status.as_ref().and_then(|it| it.phase.as_deref()) {
         None | Some("" | "Pending") => Step::Run,
+        Some("Running") if !is_ready(pod) => Step::ShowReady,
         Some(_) => Step::Nothing,
     }
 }
 
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_deref());
+    conditions.unwrap_or_default().iter().any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+fn seconds(now: Timestamp) -> String {
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+}
+
+/// A strategic merge patch: the containers ran all the time.
+fn ready(pod: &Pod, now: Timestamp) -> Value {
+    json!({
+        "metadata": { "uid": pod.metadata.uid },
+        "status": { "conditions": [{
+            "type": "Ready", "status": "True", "lastTransitionTime": seconds(now),
+            "observedGeneration": pod.metadata.generation,
+        }] },
+    })
+}
+
 /// The status of a pod whose containers all run, as a strategic merge patch.
 pub(crate) fn running(pod: &Pod, address: Ipv4Addr, host: Ipv4Addr, now: Timestamp) -> Value {
-    let time = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+    let time = seconds(now);
     let condition = |kind: &str| {
         json!({ "type": kind, "status": "True", "lastTransitionTime": time,
                 "observedGeneration": pod.metadata.generation })
@@ -131,14 +154,9 @@ impl Reconciler for Pods {
                     tracing::warn!(pod = %key, "no free pod address in the simulated range");
                     return Ok(Next::After(Duration::from_secs(10)));
                 };
-                let body = Bytes::from(running(&pod, address, member.address, now).to_string());
-                let api = member.client.api::<Pod>();
-                settle(
-                    api.patch_status(&key.namespace, &key.name, PatchKind::Strategic, body)
-                        .await
-                        .map(|_| ()),
-                )
+                patch_status(&member, key, &running(&pod, address, member.address, now)).await
             }
+            Step::ShowReady => patch_status(&member, key, &ready(&pod, now)).await,
             Step::Remove => {
                 let options = DeleteOptions {
                     grace_period_seconds: Some(0),
@@ -152,6 +170,14 @@ impl Reconciler for Pods {
             }
         }
     }
+}
+
+async fn patch_status(member: &Member, key: &ObjectKey, body: &Value) -> Result<Next, ApiError> {
+    let body = Bytes::from(body.to_string());
+    let api = member.client.api::<Pod>();
+    settle(
+        api.patch_status(&key.namespace, &key.name, PatchKind::Strategic, body).await.map(|_| ()),
+    )
 }
 
 /// A pod that vanished or was replaced meanwhile needs nothing more.
@@ -194,7 +220,11 @@ mod tests {
     #[test]
     fn a_pending_pod_runs_and_a_running_one_is_left_alone() {
         check(json!({ "status": { "phase": "Pending" } }), "2026-01-01T00:00:00Z", &Step::Run);
-        check(json!({ "status": { "phase": "Running" } }), "2026-01-01T00:00:00Z", &Step::Nothing);
+        let running = |ready: &str| json!({ "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": ready }] } });
+        check(running("True"), "2026-01-01T00:00:00Z", &Step::Nothing);
+        // The node was held for dead meanwhile.
+        check(running("False"), "2026-01-01T00:00:00Z", &Step::ShowReady);
+        check(json!({ "status": { "phase": "Failed" } }), "2026-01-01T00:00:00Z", &Step::Nothing);
     }
 
     #[test]

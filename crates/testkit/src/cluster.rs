@@ -10,13 +10,14 @@ use apiserver::{Config, Parts, Server};
 use authn::pki::ServiceAccountKey;
 use client::Client;
 use informer::Factory;
+use kvstore::Store as _;
 use kvstore::memory::Memory;
 use lifecycle::{Late, Readiness, Tasks};
 use simulator::Fleet;
 use stdx::World;
 
 use crate::faults::Faults;
-use crate::history::History;
+use crate::history::{History, Recorder};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -34,6 +35,7 @@ pub struct Cluster {
     /// A client that may do everything and never fails by simulation.
     pub admin: Client,
     store: Arc<Memory>,
+    recorder: Recorder,
     tasks: Tasks,
 }
 
@@ -42,6 +44,9 @@ impl Cluster {
         let world = World::simulated(options.seed);
         let tasks = Tasks::new();
         let store = Arc::new(Memory::new());
+        let recorder = Recorder::spawn(store.as_ref(), &tasks.child("recorder"))
+            .await
+            .context("watching the store")?;
         let readiness = Readiness::default();
         let parts = Parts {
             store: store.clone(),
@@ -61,11 +66,12 @@ impl Cluster {
         let fleet = start_fleet(&server, &tasks, &world, &factory, options.nodes, &faults);
         factory.wait_for_sync().await;
         let admin = server.client(User::new("admin", &["system:masters"]), "admin");
-        Ok(Self { server, fleet, faults, world, admin, store, tasks })
+        Ok(Self { server, fleet, faults, world, admin, store, recorder, tasks })
     }
 
+    /// Everything that was written so far.
     pub async fn history(&self) -> Result<History> {
-        Ok(History::of(self.store.as_ref()).await?)
+        self.recorder.through(self.store.revision()).await.context("the history has a gap")
     }
 
     /// Waits until `is_right` is true, looking once per simulated second.

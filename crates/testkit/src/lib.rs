@@ -6,7 +6,9 @@
 mod cluster;
 mod faults;
 mod history;
+mod invariants;
 
 pub use cluster::{Cluster, Options};
 pub use faults::Faults;
 pub use history::History;
+pub use invariants::violations;

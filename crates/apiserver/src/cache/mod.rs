@@ -7,6 +7,7 @@
 
 mod bytes;
 mod change;
+mod reached;
 mod resource;
 mod selection;
 
@@ -20,7 +21,6 @@ use apimachinery::{ApiError, GroupResource, ObjectKey, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kvstore::{KeyRange, KeyValue, RangeRequest, Revision, Store, Watch};
 use lifecycle::Shutdown;
-use tokio::sync::watch;
 
 pub use change::{Change, Event, frame, kind_name};
 pub use resource::{Subscription, TooOld};
@@ -29,6 +29,7 @@ pub use selection::Selection;
 pub(crate) use bytes::with_version;
 
 use crate::registry::{Kinds, Registry};
+use reached::Reached;
 use resource::Resource;
 
 pub(crate) const ROOT: &str = "/registry/";
@@ -45,7 +46,7 @@ pub struct Cache {
     registry: Arc<Registry>,
     state: Mutex<State>,
     /// Everything up to this revision has been applied, observers included.
-    reached: watch::Sender<u64>,
+    reached: Reached,
     /// Writes on their way, by the address of the value's bytes: the writer already knows what lists and
     /// watches filter by, so that the feed need not decode the object again. An entry
     /// holds its bytes, so the address cannot be reused while it is here.
@@ -84,7 +85,7 @@ impl Cache {
             store,
             registry,
             state: Mutex::default(),
-            reached: watch::Sender::new(0),
+            reached: Reached::default(),
             prepared: Mutex::default(),
             observers: OnceLock::new(),
         }
@@ -112,7 +113,7 @@ impl Cache {
             self.load_entry(&entry, all.revision.0);
         }
         self.state().revision = all.revision.0;
-        self.reached.send_replace(all.revision.0);
+        self.reached.advance(all.revision.0);
         self.store.watch(range, Some(all.revision)).await
     }
 
@@ -153,7 +154,7 @@ impl Cache {
                         self.apply(event);
                     }
                     self.state().revision = batch.revision.0;
-                    self.reached.send_replace(batch.revision.0);
+                    self.reached.advance(batch.revision.0);
                 }
                 Err(err) => {
                     tracing::error!(error = %stdx::error_chain(&err), "the store's watch ended");
@@ -220,7 +221,7 @@ impl Cache {
 
     /// The newest revision applied here.
     pub fn revision(&self) -> u64 {
-        *self.reached.borrow()
+        self.reached.revision()
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -236,14 +237,12 @@ impl Cache {
 
     /// Waits until revision `wanted` is visible; 504 after three seconds.
     pub async fn wait_for(&self, wanted: u64) -> Result<(), ApiError> {
-        if *self.reached.borrow() >= wanted {
+        if self.reached.revision() >= wanted {
             return Ok(());
         }
-        let mut reached = self.reached.subscribe();
-        let arrival = reached.wait_for(|it| *it >= wanted);
-        match tokio::time::timeout(WAIT_MAX, arrival).await {
-            Ok(Ok(_)) => Ok(()),
-            _ => Err(too_large(wanted, self.revision())),
+        match tokio::time::timeout(WAIT_MAX, self.reached.wait(wanted)).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(too_large(wanted, self.revision())),
         }
     }
 

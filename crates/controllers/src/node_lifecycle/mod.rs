@@ -153,11 +153,13 @@ impl Reconciler for NodeLifecycle {
         let seen = self.heartbeats.last(&key.name, now);
         let (grace, startup_grace) = (self.grace, self.startup_grace);
         let plan = plan::plan(&Observed { node: node.clone(), seen, now, grace, startup_grace });
-        if let Some(conditions) = plan.conditions {
-            // The written node comes back as an event: taints are set on that one.
-            self.set_conditions(&node, &conditions).await?;
-            return Ok(Next::Settled);
-        }
+        let node = match plan.conditions {
+            Some(conditions) => match self.set_conditions(&node, &conditions).await? {
+                Some(node) => node,
+                None => return Ok(Next::Settled),
+            },
+            None => node,
+        };
         if let Some(taints) = plan.taints {
             self.set_taints(&node, taints).await?;
         }
@@ -169,20 +171,26 @@ impl Reconciler for NodeLifecycle {
 }
 
 impl NodeLifecycle {
-    async fn set_conditions(&self, node: &Node, conditions: &[NodeCondition]) -> Result<(), Error> {
+    /// The node after the change; `None` when it is gone. With the resourceVersion that was looked at: a heartbeat that
+    /// the cache has not seen yet wins.
+    async fn set_conditions(
+        &self,
+        node: &Node,
+        conditions: &[NodeCondition],
+    ) -> Result<Option<Arc<Node>>, Error> {
         let name = owners::name(&node.metadata).to_owned();
         let body = json!({
             "metadata": {"resourceVersion": node.metadata.resource_version},
             "status": {"conditions": conditions},
         });
-        let body = body.to_string().into();
-        match self.nodes_api.patch_status("", &name, PatchKind::Strategic, body).await {
-            Ok(_) => {
+        let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
+        match self.nodes_api.patch_status("", &name, kind, body).await {
+            Ok(changed) => {
                 let message = format!("Node {name} status is now: NodeNotReady");
                 self.events.event(node, EventType::Normal, "NodeNotReady", message);
-                Ok(())
+                Ok(Some(changed))
             }
-            Err(err) if err.is_not_found() => Ok(()),
+            Err(err) if err.is_not_found() => Ok(None),
             Err(source) => Err(Error::Conditions { node: name, source }),
         }
     }

@@ -1,0 +1,127 @@
+//! What must hold in a cluster that has come to rest, whatever happened before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use api::Resource;
+use client::{Client, ListOptions};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// What is broken, one line each; empty when all is well.
+pub async fn violations(admin: &Client) -> Result<Vec<String>> {
+    let pods = all::<Pod>(admin).await?;
+    let replica_sets = all::<ReplicaSet>(admin).await?;
+    let mut found = orphans(&replica_sets, &uids(&all::<Deployment>(admin).await?));
+    found.extend(orphans(&pods, &uids(&replica_sets)));
+    found.extend(shared_addresses(&pods));
+    let (services, slices) = (all::<Service>(admin).await?, all::<EndpointSlice>(admin).await?);
+    found.extend(wrong_endpoints(&services, &slices, &pods));
+    Ok(found)
+}
+
+async fn all<T: Resource>(admin: &Client) -> Result<Vec<Arc<T>>> {
+    let list = admin.api::<T>().list("", ListOptions::default()).await;
+    let items = list.with_context(|| format!("listing {}", T::FACTS.plural))?.items;
+    items.iter().map(|it| it.shared::<T>().context("decoding")).collect()
+}
+
+fn uids<T: Resource>(objects: &[Arc<T>]) -> BTreeSet<String> {
+    objects.iter().filter_map(|it| it.metadata().uid.clone()).collect()
+}
+
+fn name(meta: &ObjectMeta) -> &str {
+    meta.name.as_deref().unwrap_or_default()
+}
+
+/// Objects with a controller that does not exist.
+fn orphans<T: Resource>(objects: &[Arc<T>], living: &BTreeSet<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for object in objects {
+        let owners = object.metadata().owner_references.as_deref().unwrap_or_default();
+        if !owners.iter().any(|it| living.contains(&it.uid)) {
+            let kind = T::FACTS.kind;
+            found.push(format!("{kind} {} has no living owner", name(object.metadata())));
+        }
+    }
+    found
+}
+
+fn address(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.pod_ip.as_deref()
+}
+
+fn shared_addresses(pods: &[Arc<Pod>]) -> Vec<String> {
+    let mut holders: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for pod in pods {
+        if let Some(address) = address(pod) {
+            holders.entry(address).or_default().push(name(&pod.metadata));
+        }
+    }
+    let is_shared = |(address, pods): (&str, Vec<&str>)| {
+        (pods.len() > 1).then(|| format!("{address} is the address of {pods:?}"))
+    };
+    holders.into_iter().filter_map(is_shared).collect()
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_deref());
+    conditions.unwrap_or_default().iter().any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+/// The endpoints of each Service with a selector are exactly its ready pods, each once.
+fn wrong_endpoints(
+    services: &[Arc<Service>],
+    slices: &[Arc<EndpointSlice>],
+    pods: &[Arc<Pod>],
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for service in services {
+        let selector = service.spec.as_ref().and_then(|it| it.selector.as_ref());
+        let Some(selector) = selector.filter(|it| !it.is_empty()) else { continue };
+        let is_selected = |pod: &Pod| {
+            let labels = pod.metadata.labels.as_ref();
+            pod.metadata.namespace == service.metadata.namespace
+                && selector
+                    .iter()
+                    .all(|(key, value)| labels.and_then(|it| it.get(key)) == Some(value))
+        };
+        let ready = pods.iter().filter(|it| is_selected(it) && is_ready(it));
+        let mut expected: Vec<String> = ready
+            .map(|it| format!("{} at {}", name(&it.metadata), address(it).unwrap_or("")))
+            .collect();
+        let mut shown = endpoints(service, slices);
+        expected.sort();
+        shown.sort();
+        if shown != expected {
+            let service = name(&service.metadata);
+            found.push(format!(
+                "Service {service} has the endpoints {shown:?}, its pods are {expected:?}"
+            ));
+        }
+    }
+    found
+}
+
+fn endpoints(service: &Service, slices: &[Arc<EndpointSlice>]) -> Vec<String> {
+    let is_of = |slice: &EndpointSlice| {
+        let labels = slice.metadata.labels.as_ref();
+        slice.metadata.namespace == service.metadata.namespace
+            && labels.and_then(|it| it.get(SERVICE_NAME)) == service.metadata.name.as_ref()
+    };
+    let endpoints =
+        slices.iter().filter(|it| is_of(it)).flat_map(|it| it.endpoints.iter().flatten());
+    let is_ready = |ready: Option<bool>| if ready == Some(true) { "" } else { " not ready" };
+    endpoints
+        .map(|it| {
+            let pod = it.target_ref.as_ref().and_then(|it| it.name.as_deref()).unwrap_or("nobody");
+            let ready = is_ready(it.conditions.as_ref().and_then(|it| it.ready));
+            format!("{pod} at {}{ready}", it.addresses.join(","))
+        })
+        .collect()
+}
