@@ -9,6 +9,7 @@ mod tests;
 mod times;
 mod wire;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -137,6 +138,23 @@ pub fn encode(
     let mut out = Vec::with_capacity(json.len());
     envelope(&mut out, api_version, kind, |out| encode::fields(message, json, out))?;
     Ok(out)
+}
+
+/// An object of a built-in kind that names itself.
+pub fn encode_object(json: &[u8]) -> serde_json::Result<Vec<u8>> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Names<'a> {
+        #[serde(borrow)]
+        api_version: Cow<'a, str>,
+        #[serde(borrow)]
+        kind: Cow<'a, str>,
+    }
+    let names: Names<'_> = serde_json::from_slice(json)?;
+    let (group, version) = names.api_version.split_once('/').unwrap_or(("", &names.api_version));
+    let message = message_of(&GroupVersionKind::new(group, version, &*names.kind))
+        .ok_or_else(|| serde::de::Error::custom("the kind has no protobuf"))?;
+    encode(message, (&names.api_version, &names.kind), json)
 }
 
 /// A list: its metadata as JSON, and each item as JSON.

@@ -22,7 +22,7 @@ use kvstore::{KeyRange, KeyValue, RangeRequest, Revision, Store, Watch};
 use lifecycle::Shutdown;
 use tokio::sync::watch;
 
-pub use change::{Change, Event, frame, kind_name};
+pub use change::{Change, Event, frame, kind_name, protobuf_frame};
 pub use resource::{Subscription, TooOld};
 pub use selection::Selection;
 
