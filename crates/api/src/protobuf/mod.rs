@@ -10,8 +10,6 @@ mod times;
 mod wire;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use apimachinery::GroupVersionKind;
 
@@ -77,17 +75,7 @@ pub fn message(definition: &str) -> Option<Message> {
 
 /// The message of a built-in kind.
 pub fn message_of(kind: &GroupVersionKind) -> Option<Message> {
-    static KINDS: OnceLock<BTreeMap<(String, String), Message>> = OnceLock::new();
-    let kinds = KINDS.get_or_init(|| {
-        let kinds = crate::kinds().into_iter();
-        kinds
-            .filter_map(|it| {
-                let names = it.names();
-                Some(((names.api_version(), names.kind.clone()), message(&it.definition())?))
-            })
-            .collect()
-    });
-    kinds.get(&(kind.api_version(), kind.kind.clone())).copied()
+    Table::get().find_kind(&kind.api_version(), &kind.kind)
 }
 
 /// What is around an object on the wire. Both names are empty if the sender left them to the path.
@@ -151,8 +139,8 @@ pub fn encode_object(json: &[u8]) -> serde_json::Result<Vec<u8>> {
         kind: Cow<'a, str>,
     }
     let names: Names<'_> = serde_json::from_slice(json)?;
-    let (group, version) = names.api_version.split_once('/').unwrap_or(("", &names.api_version));
-    let message = message_of(&GroupVersionKind::new(group, version, &*names.kind))
+    let message = Table::get()
+        .find_kind(&names.api_version, &names.kind)
         .ok_or_else(|| serde::de::Error::custom("the kind has no protobuf"))?;
     encode(message, (&names.api_version, &names.kind), json)
 }

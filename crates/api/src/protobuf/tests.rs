@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::table::{Count, Field, Message, Shape, Table};
 use super::{Envelope, Error, encode, encode_event, encode_list, message, wire};
+use crate::kind::{Kind, Resource, Typed};
 
 /// An object with every field of the message, except where a message would be in itself.
 fn full(message: Message, around: &mut Vec<Message>) -> Value {
@@ -62,19 +63,41 @@ fn round_trip(definition: &str, names: (&str, &str), object: &Value) -> Value {
     serde_json::from_slice(&envelope.to_json(message).expect("it decodes")).expect("JSON")
 }
 
+fn check_every_field<T: Resource>() {
+    check_kind(&Typed::<T>::new(crate::schema));
+}
+
+fn check_kind(kind: &dyn Kind) {
+    let (names, definition) = (kind.names(), kind.definition());
+    let message = message(&definition).unwrap_or_else(|| panic!("{definition} is not listed"));
+    let version = names.api_version();
+    let mut object = full(message, &mut Vec::new());
+    object["apiVersion"] = json!(version);
+    object["kind"] = json!(names.kind);
+    assert_eq!(round_trip(&definition, (&version, &names.kind), &object), object);
+    let typed = kind.decode(object.to_string().as_bytes()).expect("the typed kind takes it");
+    let typed: Value = serde_json::from_slice(&typed.encode()).expect("JSON");
+    assert_eq!(typed, object, "{definition}");
+}
+
 #[test]
 fn every_field_of_every_served_kind_survives_and_is_one_that_the_typed_kind_has() {
     for kind in crate::kinds() {
-        let (names, definition) = (kind.names(), kind.definition());
-        let message = message(&definition).unwrap_or_else(|| panic!("{definition} is not listed"));
-        let mut object = full(message, &mut Vec::new());
-        object["apiVersion"] = json!(names.api_version());
-        object["kind"] = json!(names.kind);
-        let version = names.api_version();
-        assert_eq!(round_trip(&definition, (&version, &names.kind), &object), object);
-        let typed = kind.decode(object.to_string().as_bytes()).expect("the typed kind takes it");
-        let typed: Value = serde_json::from_slice(&typed.encode()).expect("JSON");
-        assert_eq!(typed, object, "{definition}");
+        check_kind(kind.as_ref());
+    }
+    check_every_field::<crate::authentication::TokenRequest>();
+    check_every_field::<crate::autoscaling::Scale>();
+    check_every_field::<crate::policy::Eviction>();
+}
+
+#[test]
+fn what_is_written_below_objects_is_known_too() {
+    for kind in crate::kinds() {
+        for subresource in kind.subresources() {
+            let below = subresource.kind_below(kind.names());
+            assert!(super::message_of(&below).is_some(), "{below:?}");
+        }
+        assert_eq!(super::message_of(&kind.names().gvk()), message(&kind.definition()));
     }
 }
 
