@@ -55,13 +55,23 @@ impl Connection {
         headers: &[(&str, &str)],
         body: &Value,
     ) -> (http::response::Parts, bytes::Bytes) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send_bytes(method, path, headers, body.into()).await
+    }
+
+    async fn send_bytes(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: bytes::Bytes,
+    ) -> (http::response::Parts, bytes::Bytes) {
         let mut request =
             http::Request::builder().method(method).uri(path).header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let request = request.body(Full::new(body.into())).expect("a request");
+        let request = request.body(Full::new(body)).expect("a request");
         let response = self.sender.send_request(request).await.expect("a response");
         let (head, body) = response.into_parts();
         (head, body.collect().await.expect("a body").to_bytes())
@@ -153,4 +163,71 @@ async fn discovery_openapi_and_health_are_served() {
     let url = index["paths"]["api/v1"]["serverRelativeURL"].as_str().expect("a URL").to_owned();
     let (code, document) = connection.get(&url, "").await;
     assert_eq!((code, document["openapi"].is_string()), (200, true));
+}
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn from_protobuf(bytes: &[u8]) -> Value {
+    let envelope = api::protobuf::Envelope::parse(bytes).expect("an envelope");
+    let (package, definition) = match (envelope.api_version, envelope.kind) {
+        ("apps/v1", kind) => ("io.k8s.api.apps.v1", kind),
+        ("v1", "Status") => ("io.k8s.apimachinery.pkg.apis.meta.v1", "Status"),
+        (_, kind) => ("io.k8s.api.core.v1", kind),
+    };
+    let message = api::protobuf::message(&format!("{package}.{definition}")).expect("a message");
+    serde_json::from_slice(&envelope.to_json(message).expect("it decodes")).expect("JSON")
+}
+
+#[tokio::test]
+async fn built_in_kinds_are_taken_and_given_in_protobuf() {
+    let mut connection = connect().await;
+    let path = "/apis/apps/v1/namespaces/default/deployments?fieldValidation=Strict";
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "nginx", "resources": {"limits": {"cpu": "1"}}}]},
+        }},
+    });
+    let body = api::protobuf::encode_object(object.to_string().as_bytes()).expect("it encodes");
+    let types = [("content-type", PROTOBUF), ("accept", "application/json")];
+    let (head, body) = connection.send_bytes("POST", path, &types, body.into()).await;
+    let created: Value = serde_json::from_slice(&body).expect("JSON");
+    assert_eq!((head.status.as_u16(), &created["spec"]["replicas"]), (201, &json!(0)), "{created}");
+
+    let accept = [("accept", "application/vnd.kubernetes.protobuf,application/json")];
+    let (head, body) = connection.send("GET", "/apis/apps/v1/deployments", &accept, &Value::Null).await;
+    assert_eq!((head.status.as_u16(), &head.headers["content-type"]), (200, &PROTOBUF.parse().expect("a header")));
+    let list = from_protobuf(&body);
+    assert_eq!((&list["kind"], &list["items"][0]["metadata"]["name"]), (&json!("DeploymentList"), &json!("web")));
+    assert_eq!(list["items"][0]["spec"], created["spec"]);
+
+    let gone = "/apis/apps/v1/namespaces/default/deployments/none";
+    let (head, body) = connection.send("GET", gone, &accept, &Value::Null).await;
+    assert_eq!((head.status.as_u16(), &from_protobuf(&body)["reason"]), (404, &json!("NotFound")));
+
+    let watch = "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1";
+    let (head, body) = connection.send("GET", watch, &accept, &Value::Null).await;
+    assert_eq!(head.headers["content-type"], "application/vnd.kubernetes.protobuf;stream=watch");
+    let length: [u8; 4] = body[..4].try_into().expect("a length");
+    assert_eq!(usize::try_from(u32::from_be_bytes(length)), Ok(body.len() - 4));
+    assert_eq!(&body[4..11], b"\x0a\x05ADDED");
+}
+
+#[tokio::test]
+async fn a_broken_protobuf_body_is_told_what_is_wrong() {
+    let mut connection = connect().await;
+    let path = "/api/v1/namespaces/default/configmaps";
+    let types = [("content-type", PROTOBUF)];
+    for (body, why) in [
+        (&b"{}"[..], "the data does not start as a Kubernetes protobuf object"),
+        (b"k8s\0\x12\x7f", "the data ends too early"),
+        (b"k8s\0\x12\x05\x0a\x03\x0a\x01\xff", "metadata.name: the text is not UTF-8"),
+        (b"k8s\0\x0a\x05\x12\x03Pod\x12\x00", "no kind \"Pod\" is expected here"),
+    ] {
+        let (head, body) = connection.send_bytes("POST", path, &types, body.into()).await;
+        let status: Value = serde_json::from_slice(&body).expect("JSON");
+        let message = status["message"].as_str().unwrap_or_default();
+        assert_eq!((head.status.as_u16(), message.ends_with(why)), (400, true), "{message}");
+    }
 }

@@ -9,8 +9,7 @@ mod tests;
 mod times;
 mod wire;
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::borrow::Cow;
 
 use apimachinery::GroupVersionKind;
 
@@ -76,17 +75,7 @@ pub fn message(definition: &str) -> Option<Message> {
 
 /// The message of a built-in kind.
 pub fn message_of(kind: &GroupVersionKind) -> Option<Message> {
-    static KINDS: OnceLock<BTreeMap<(String, String), Message>> = OnceLock::new();
-    let kinds = KINDS.get_or_init(|| {
-        let kinds = crate::kinds().into_iter();
-        kinds
-            .filter_map(|it| {
-                let names = it.names();
-                Some(((names.api_version(), names.kind.clone()), message(&it.definition())?))
-            })
-            .collect()
-    });
-    kinds.get(&(kind.api_version(), kind.kind.clone())).copied()
+    Table::get().find_kind(&kind.api_version(), &kind.kind)
 }
 
 /// What is around an object on the wire. Both names are empty if the sender left them to the path.
@@ -137,6 +126,23 @@ pub fn encode(
     let mut out = Vec::with_capacity(json.len());
     envelope(&mut out, api_version, kind, |out| encode::fields(message, json, out))?;
     Ok(out)
+}
+
+/// An object of a built-in kind that names itself.
+pub fn encode_object(json: &[u8]) -> serde_json::Result<Vec<u8>> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Names<'a> {
+        #[serde(borrow)]
+        api_version: Cow<'a, str>,
+        #[serde(borrow)]
+        kind: Cow<'a, str>,
+    }
+    let names: Names<'_> = serde_json::from_slice(json)?;
+    let message = Table::get()
+        .find_kind(&names.api_version, &names.kind)
+        .ok_or_else(|| serde::de::Error::custom("the kind has no protobuf"))?;
+    encode(message, (&names.api_version, &names.kind), json)
 }
 
 /// A list: its metadata as JSON, and each item as JSON.

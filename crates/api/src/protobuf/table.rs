@@ -66,6 +66,8 @@ struct Type {
 pub(super) struct Table {
     types: Vec<Type>,
     by_name: BTreeMap<(&'static str, &'static str), Message>,
+    /// apiVersion to package.
+    packages: BTreeMap<&'static str, &'static str>,
     schema: Message,
 }
 
@@ -79,6 +81,11 @@ impl Table {
     pub(super) fn find(&self, definition: &str) -> Option<Message> {
         let (package, name) = definition.rsplit_once('.')?;
         self.by_name.get(&(package, name)).copied()
+    }
+
+    pub(super) fn find_kind(&self, api_version: &str, kind: &str) -> Option<Message> {
+        let package = self.packages.get(api_version)?;
+        self.by_name.get(&(*package, kind)).copied()
     }
 
     /// The fields of a message and their places among them.
@@ -99,11 +106,12 @@ impl Table {
     fn parse(text: &'static str) -> Self {
         let lines = || text.lines().filter(|it| !it.is_empty() && !it.starts_with('#'));
         let mut by_name = BTreeMap::new();
-        let mut packages = BTreeMap::new();
+        let (mut aliases, mut packages) = (BTreeMap::new(), BTreeMap::new());
         let mut package = "";
         for line in lines() {
-            if let Some((alias, name)) = header(line) {
-                packages.insert(alias, name);
+            if let Some([alias, name, api_version]) = header(line) {
+                aliases.insert(alias, name);
+                packages.insert(api_version, name);
                 package = name;
                 continue;
             }
@@ -113,12 +121,12 @@ impl Table {
             assert!(previous.is_none(), "{package}.{name} is listed once");
         }
         let find = |package: &'static str, name: &'static str| match name.split_once('.') {
-            Some((alias, name)) => by_name[&(packages[alias], name)],
+            Some((alias, name)) => by_name[&(aliases[alias], name)],
             None => by_name[&(package, name)],
         };
         let mut types = Vec::with_capacity(by_name.len());
         for line in lines() {
-            if let Some((_, name)) = header(line) {
+            if let Some([_, name, _]) = header(line) {
                 package = name;
                 continue;
             }
@@ -129,12 +137,14 @@ impl Table {
         }
         link_slots(&mut types);
         let schema = find("", "apiextensions.JSONSchemaProps");
-        Self { types, by_name, schema }
+        Self { types, by_name, packages, schema }
     }
 }
 
-fn header(line: &'static str) -> Option<(&'static str, &'static str)> {
-    line.strip_prefix("package ")?.split_once(' ')
+/// Alias, name and apiVersion of a package.
+fn header(line: &'static str) -> Option<[&'static str; 3]> {
+    let mut words = line.strip_prefix("package ")?.split(' ');
+    Some([words.next()?, words.next()?, words.next()?])
 }
 
 fn field(word: &'static str, find: &dyn Fn(&'static str) -> Message) -> Field {

@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kvstore::{KeyRange, KeyValue, RangeRequest, Revision, Store, Watch};
 use lifecycle::Shutdown;
 
-pub use change::{Change, Event, frame, kind_name};
+pub use change::{Change, Event, frame, kind_name, protobuf_frame};
 pub use resource::{Subscription, TooOld};
 pub use selection::Selection;
 

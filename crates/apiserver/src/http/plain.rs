@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use serde_json::json;
 
 use super::documents::{Document, Name};
-use super::negotiate::{Form, form};
+use super::negotiate::{Form, form_of_text};
 use super::query::Query;
 use super::{Body, respond, status};
 use crate::server::Core;
@@ -131,7 +131,7 @@ pub(super) fn answer(
         return Some(status::text(200, text));
     }
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    let form = form(accept).unwrap_or(Form::Plain);
+    let form = form_of_text(accept).unwrap_or(Form::Plain);
     let Some(name) = document_name(path, form) else {
         let mut response = status::json(200, small(core, path)?);
         if path == "/openid/v1/jwks" {

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 use super::flow::{self, Class};
-use super::negotiate::{Form, form};
+use super::negotiate::{Form, form, form_of_text};
 use super::path::{self, ResourcePath};
 use super::query::Query;
 use super::respond::{self, Wish};
@@ -34,10 +34,12 @@ pub(super) async fn answer(
         .get("audit-id")
         .cloned()
         .or_else(|| HeaderValue::from_str(&core.world.random.uuid()).ok());
+    let accept = request.headers().get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    let errors_in = form(accept).unwrap_or(Form::Plain);
     let mut class = None;
     let mut response = match routed(core, certificate, request, &mut class).await {
         Ok(response) => response,
-        Err(error) => status::refuse(&error),
+        Err(error) => status::refuse_in(errors_in, &error),
     };
     let headers = response.headers_mut();
     if let Some(audit_id) = audit_id {
@@ -90,7 +92,12 @@ async fn routed(
     );
     *class = Some(kind);
     let accept = head.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    let wish = wish_of(core, form(accept)?, &query, &head.headers);
+    let kinds = core.registry.kinds();
+    let form = match kinds.find(&target.resource) {
+        Some(kind) if !kind.is_custom() => form(accept)?,
+        _ => form_of_text(accept)?,
+    };
+    let wish = wish_of(core, form, &query, &head.headers);
     let bytes = read(body).await?;
     let call = Call {
         credential,
