@@ -25,6 +25,7 @@ pub mod discovery;
 pub mod discovery_documents;
 pub mod openapi;
 pub mod policy;
+pub mod protobuf;
 pub mod rbac;
 mod schemas;
 

@@ -73,7 +73,11 @@ impl Expiry {
         let now = Instant::now();
         let keys: Vec<ObjectKey> = {
             let due = self.due();
-            due.by_time.range(..=now).flat_map(|(_, keys)| keys.iter().cloned()).take(BATCH_MAX).collect()
+            due.by_time
+                .range(..=now)
+                .flat_map(|(_, keys)| keys.iter().cloned())
+                .take(BATCH_MAX)
+                .collect()
         };
         let kind = core.kind_of::<Event>();
         for key in keys {
@@ -95,7 +99,8 @@ impl Expiry {
 
 impl Observer for Expiry {
     fn observe(&self, resource: &GroupResource, change: &Change) {
-        if resource.resource != "events" || !matches!(resource.group.as_str(), "" | "events.k8s.io") {
+        if resource.resource != "events" || !matches!(resource.group.as_str(), "" | "events.k8s.io")
+        {
             return;
         }
         let key = &change.latest().meta.key;

@@ -36,13 +36,18 @@ pub(crate) struct ApiServer {
 
 impl ApiServer {
     /// Returns when `/readyz` says ok.
-    pub(crate) async fn start(settings: &Settings<'_>, world: &World, tasks: &Tasks) -> Result<Self> {
+    pub(crate) async fn start(
+        settings: &Settings<'_>,
+        world: &World,
+        tasks: &Tasks,
+    ) -> Result<Self> {
         let data = DataDir::open(settings.data_dir)?;
-        let listener = TcpListener::bind(settings.bind)
-            .await
-            .with_context(|| format!("cannot listen on {}: choose another port with --https-port", settings.bind))?;
+        let listener = TcpListener::bind(settings.bind).await.with_context(|| {
+            format!("cannot listen on {}: choose another port with --https-port", settings.bind)
+        })?;
         let address = listener.local_addr().context("reading the listening address")?;
-        let pki = Pki::load_or_create(&data.pki(), world, SERVER_NAMES, &server_addresses(settings))?;
+        let pki =
+            Pki::load_or_create(&data.pki(), world, SERVER_NAMES, &server_addresses(settings))?;
         let store = Embedded::open(&data.store(), Options::default())
             .with_context(|| format!("opening the store in {}", data.store().display()))?;
         let readiness = Readiness::default();
@@ -54,7 +59,10 @@ impl ApiServer {
             service_account_keys: vec![pki.service_account_key.clone()],
         };
         let config = Config {
-            service_cidr: ServiceCidr { base: settings.service_cidr.address, prefix: settings.service_cidr.prefix_length },
+            service_cidr: ServiceCidr {
+                base: settings.service_cidr.address,
+                prefix: settings.service_cidr.prefix_length,
+            },
             advertise: reachable(address),
             ..Config::default()
         };
@@ -81,7 +89,8 @@ const SERVER_NAMES: &[&str] = &[
 ];
 
 fn server_addresses(settings: &Settings<'_>) -> Vec<IpAddr> {
-    let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(settings.service_cidr.first_address())];
+    let mut addresses =
+        vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(settings.service_cidr.first_address())];
     let bind = settings.bind.ip();
     if !bind.is_unspecified() && !bind.is_loopback() {
         addresses.push(bind);
@@ -91,5 +100,9 @@ fn server_addresses(settings: &Settings<'_>) -> Vec<IpAddr> {
 
 /// The address to put into a kubeconfig for clients on this machine.
 fn reachable(address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()) } else { address }
+    if address.ip().is_unspecified() {
+        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port())
+    } else {
+        address
+    }
 }

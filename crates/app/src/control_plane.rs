@@ -24,9 +24,15 @@ pub(crate) struct PodNetwork {
 }
 
 /// Starts the controllers against `server`, each under the identity that upstream gives it.
-pub(crate) fn start_controllers(server: &Arc<Server>, tasks: &Tasks, world: &World, root_ca: &str) -> Arc<Factory> {
+pub(crate) fn start_controllers(
+    server: &Arc<Server>,
+    tasks: &Tasks,
+    world: &World,
+    root_ca: &str,
+) -> Arc<Factory> {
     let tasks = tasks.child("controller-manager");
-    let manager = server.client(User::new("system:kube-controller-manager", &[]), "kube-controller-manager");
+    let manager =
+        server.client(User::new("system:kube-controller-manager", &[]), "kube-controller-manager");
     let factory = Factory::new(manager, world.clone(), &tasks);
     let server = server.clone();
     let client_for = move |name: &str| -> Client {
@@ -71,8 +77,9 @@ pub(crate) fn start_fleet(
         pod_prefix_length: network.prefix_length,
         version: KUBERNETES_VERSION.to_owned(),
     };
-    let client_for =
-        |name: &str| server.client(User::new(format!("system:node:{name}"), &["system:nodes"]), "kubelet");
+    let client_for = |name: &str| {
+        server.client(User::new(format!("system:node:{name}"), &["system:nodes"]), "kubelet")
+    };
     Fleet::start(config, &tasks.child("simulator"), world, factory, client_for)
 }
 
@@ -94,8 +101,10 @@ struct ReadyNodes {
 impl ReadyNodes {
     fn observe(&self, node: &Node, exists: bool) {
         let name = node.metadata.name.clone().unwrap_or_default();
-        let conditions = node.status.as_ref().and_then(|it| it.conditions.as_deref()).unwrap_or_default();
-        let is_ready = exists && conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
+        let conditions =
+            node.status.as_ref().and_then(|it| it.conditions.as_deref()).unwrap_or_default();
+        let is_ready =
+            exists && conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if is_ready {
             names.insert(name);

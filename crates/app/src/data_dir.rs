@@ -18,7 +18,11 @@ const LOCK: &str = "lock";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot use the data directory {}", .path.display())]
-    Open { path: PathBuf, #[source] source: io::Error },
+    Open {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("{} is not empty and not a xebec data directory: choose another with --data-dir", .0.display())]
     Foreign(PathBuf),
     #[error("{} has format {found:?}, this xebec reads {FORMAT}: use a newer xebec", .path.display())]
@@ -42,7 +46,10 @@ pub(crate) fn default_path() -> PathBuf {
         return PathBuf::from("/var/lib/xebec");
     }
     let home = || std::env::var_os("HOME").map(|it| PathBuf::from(it).join(".local/share"));
-    let base = std::env::var_os("XDG_DATA_HOME").filter(|it| !it.is_empty()).map(PathBuf::from).or_else(home);
+    let base = std::env::var_os("XDG_DATA_HOME")
+        .filter(|it| !it.is_empty())
+        .map(PathBuf::from)
+        .or_else(home);
     base.unwrap_or_else(|| PathBuf::from(".")).join("xebec")
 }
 
@@ -97,7 +104,13 @@ pub(crate) fn running(path: &Path) -> Result<Option<Pid>, Error> {
 }
 
 fn lock_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path.join(LOCK))
 }
 
 fn read_pid(lock: &mut File) -> String {
@@ -133,7 +146,8 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let beside = path.with_file_name(name);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&beside, path)
@@ -149,7 +163,10 @@ mod tests {
         std::fs::write(directory.path().join("thesis.txt"), "years of work").unwrap();
         let err = DataDir::open(directory.path()).err().unwrap().to_string();
         assert!(err.contains("not a xebec data directory"), "{err}");
-        let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        let names: Vec<_> = std::fs::read_dir(directory.path())
+            .unwrap()
+            .map(|it| it.unwrap().file_name())
+            .collect();
         assert_eq!(names, ["thesis.txt"]);
     }
 

@@ -56,7 +56,8 @@ pub(crate) fn start(data_dir: &Path) -> Result<()> {
 /// In the background: tells the parent, then lets go of its terminal and pipe.
 pub(crate) fn ready() -> Result<()> {
     say(READY);
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null").context("opening /dev/null")?;
+    let null =
+        OpenOptions::new().read(true).write(true).open("/dev/null").context("opening /dev/null")?;
     rustix::stdio::dup2_stdout(&null).context("closing standard output")
 }
 

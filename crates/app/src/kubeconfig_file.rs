@@ -36,14 +36,16 @@ pub(crate) fn merge_into_users(cluster: &Cluster, identity: &Identity) -> Result
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     }
-    write_private(&path, after.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    write_private(&path, after.as_bytes())
+        .with_context(|| format!("writing {}", path.display()))?;
     Ok(Some(path))
 }
 
 /// Takes the context out of the user's kubeconfig, if it is the one of this cluster.
 pub(crate) fn forget(own: &Path) -> Result<()> {
     let Some(path) = users_file() else { return Ok(()) };
-    let (Ok(ours), Ok(text)) = (std::fs::read_to_string(own), std::fs::read_to_string(&path)) else {
+    let (Ok(ours), Ok(text)) = (std::fs::read_to_string(own), std::fs::read_to_string(&path))
+    else {
         return Ok(());
     };
     let is_same = match (kubeconfig::pick(&ours, Some(NAME)), kubeconfig::pick(&text, Some(NAME))) {
@@ -52,28 +54,33 @@ pub(crate) fn forget(own: &Path) -> Result<()> {
     };
     if is_same {
         let left = kubeconfig::remove(&text, NAME)?;
-        write_private(&path, left.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+        write_private(&path, left.as_bytes())
+            .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
 }
 
 /// Reads the current context of a kubeconfig as the settings of an HTTPS client.
 pub(crate) fn load(path: &Path, user_agent: &str) -> Result<client::https::Config> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    let context = kubeconfig::pick(&text, None).with_context(|| format!("reading {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let context =
+        kubeconfig::pick(&text, None).with_context(|| format!("reading {}", path.display()))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let bytes = |source: &kubeconfig::Source| match source {
         kubeconfig::Source::Inline(bytes) => Ok(bytes.clone()),
-        kubeconfig::Source::File(name) => {
-            std::fs::read(folder.join(name)).with_context(|| format!("reading {}", folder.join(name).display()))
-        }
+        kubeconfig::Source::File(name) => std::fs::read(folder.join(name))
+            .with_context(|| format!("reading {}", folder.join(name).display())),
     };
     let optional = |source: &Option<kubeconfig::Source>| source.as_ref().map(bytes).transpose();
     let certificate = optional(&context.client_certificate)?;
     let key = optional(&context.client_key)?;
     let token = optional(&context.token)?.map(|it| String::from_utf8_lossy(&it).trim().to_owned());
     if context.is_insecure {
-        return Err(anyhow!("{}: insecure-skip-tls-verify is not supported; give the authority", path.display()));
+        return Err(anyhow!(
+            "{}: insecure-skip-tls-verify is not supported; give the authority",
+            path.display()
+        ));
     }
     Ok(client::https::Config {
         server: context.server.clone(),
@@ -102,7 +109,9 @@ fn users_file() -> Option<PathBuf> {
     if let Some(list) = std::env::var_os("KUBECONFIG").filter(|it| !it.is_empty()) {
         return std::env::split_paths(&list).find(|it| !it.as_os_str().is_empty());
     }
-    std::env::var_os("HOME").filter(|it| !it.is_empty()).map(|it| PathBuf::from(it).join(".kube/config"))
+    std::env::var_os("HOME")
+        .filter(|it| !it.is_empty())
+        .map(|it| PathBuf::from(it).join(".kube/config"))
 }
 
 fn read(path: &Path) -> Result<String> {

@@ -11,5 +11,9 @@ pub(crate) fn start(level: u8) {
         _ => LevelFilter::TRACE,
     };
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_max_level(level).with_ansi(is_terminal).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(is_terminal)
+        .with_writer(std::io::stderr)
+        .init();
 }

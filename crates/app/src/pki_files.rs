@@ -28,12 +28,19 @@ pub(crate) struct Pki {
 
 impl Pki {
     /// `names` and `addresses` are what the API server answers to.
-    pub(crate) fn load_or_create(folder: &Path, world: &World, names: &[&str], addresses: &[IpAddr]) -> Result<Self> {
+    pub(crate) fn load_or_create(
+        folder: &Path,
+        world: &World,
+        names: &[&str],
+        addresses: &[IpAddr],
+    ) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         let now = world.clock.now();
         let authority = match read_pair(folder, "ca")? {
             Some(pair) => Authority::load(&pair.certificate_pem, &pair.private_key_pem)
-                .with_context(|| format!("reading the certificate authority in {}", folder.display()))?,
+                .with_context(|| {
+                    format!("reading the certificate authority in {}", folder.display())
+                })?,
             None => {
                 let authority = Authority::create("xebec", now, &world.random)?;
                 write_pair(folder, "ca", &authority.identity())?;
@@ -46,8 +53,17 @@ impl Pki {
         let admin = load_or_issue(folder, "admin", &authority, now, || {
             authority.issue_client("xebec-admin", &["system:masters"], now, &world.random)
         })?;
-        let service_account_key = Arc::new(service_account_key(&folder.join("service-account.key"))?);
-        Ok(Self { authority, server, admin, service_account_key, folder: folder.to_owned(), now, world: world.clone() })
+        let service_account_key =
+            Arc::new(service_account_key(&folder.join("service-account.key"))?);
+        Ok(Self {
+            authority,
+            server,
+            admin,
+            service_account_key,
+            folder: folder.to_owned(),
+            now,
+            world: world.clone(),
+        })
     }
 
     /// The client certificate of a component that runs alone.
@@ -83,28 +99,37 @@ fn load_or_issue(
 
 fn service_account_key(path: &Path) -> Result<ServiceAccountKey> {
     if path.exists() {
-        let pem = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        return ServiceAccountKey::load(&pem).with_context(|| format!("reading {}", path.display()));
+        let pem =
+            fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        return ServiceAccountKey::load(&pem)
+            .with_context(|| format!("reading {}", path.display()));
     }
     let key = ServiceAccountKey::create()?;
-    write_private(path, key.private_pem().as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    write_private(path, key.private_pem().as_bytes())
+        .with_context(|| format!("writing {}", path.display()))?;
     Ok(key)
 }
 
 fn read_pair(folder: &Path, name: &str) -> Result<Option<Identity>> {
-    let (certificate, key) = (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
+    let (certificate, key) =
+        (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
     if !certificate.exists() && !key.exists() {
         return Ok(None);
     }
-    let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
+    let read = |path: &Path| {
+        fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+    };
     Ok(Some(Identity { certificate_pem: read(&certificate)?, private_key_pem: read(&key)? }))
 }
 
 /// The key first: a certificate without its key would be taken for a whole pair.
 fn write_pair(folder: &Path, name: &str, identity: &Identity) -> Result<()> {
-    for (ending, content) in [("key", &identity.private_key_pem), ("crt", &identity.certificate_pem)] {
+    for (ending, content) in
+        [("key", &identity.private_key_pem), ("crt", &identity.certificate_pem)]
+    {
         let path = folder.join(format!("{name}.{ending}"));
-        write_private(&path, content.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+        write_private(&path, content.as_bytes())
+            .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
 }

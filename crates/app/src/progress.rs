@@ -15,7 +15,10 @@ impl Progress {
     pub(crate) fn start() -> Self {
         let bar = std::io::stdout().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
-            bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is a constant"));
+            bar.set_style(
+                ProgressStyle::with_template("{spinner} {msg}")
+                    .expect("the template is a constant"),
+            );
             bar.enable_steady_tick(Duration::from_millis(80));
             bar
         });

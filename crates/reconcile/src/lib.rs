@@ -14,4 +14,4 @@ pub use events::{EventRecorder, EventType};
 pub use expectations::Expectations;
 pub use leader::with_leadership;
 pub use queue::WorkQueue;
-pub use workers::{Next, Reconciler, enqueue, run};
+pub use workers::{Next, Reconciler, enqueue, run, run_synced};

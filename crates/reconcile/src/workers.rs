@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::Resource;
 use apimachinery::{ApiError, ObjectKey};
 use futures_util::FutureExt as _;
-use informer::{EventHandler, SharedInformer};
+use informer::{EventHandler, Factory, SharedInformer};
 use lifecycle::{Shutdown, Tasks};
 
 use crate::queue::WorkQueue;
@@ -35,6 +35,25 @@ pub fn run<R: Reconciler>(tasks: &Tasks, queue: WorkQueue, workers: usize, recon
             work(queue, reconciler, shutdown)
         });
     }
+}
+
+/// As `run`, but nobody works before every informer made so far has its first list: a reconciler that saw half of the
+/// cluster would take the other half for missing and make it again.
+pub fn run_synced<R: Reconciler>(
+    tasks: &Tasks,
+    factory: &Arc<Factory>,
+    queue: WorkQueue,
+    workers: usize,
+    reconciler: Arc<R>,
+) {
+    let (factory, workers_tasks) = (factory.clone(), tasks.clone());
+    tasks.spawn("waiting-for-caches", move |shutdown| async move {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {}
+            () = factory.wait_for_sync() => run(&workers_tasks, queue, workers, reconciler),
+        }
+    });
 }
 
 async fn work<R: Reconciler>(queue: WorkQueue, reconciler: Arc<R>, shutdown: Shutdown) {

@@ -112,7 +112,7 @@ impl Fleet {
         });
         let addresses = Mutex::new(Addresses::new(config.pod_network, config.pod_prefix_length));
         let pods = Arc::new(Pods { members: members.clone(), pods: informer.indexer(), addresses });
-        reconcile::run(tasks, queue.clone(), 32, pods);
+        reconcile::run_synced(tasks, factory, queue.clone(), 32, pods);
         let renewing = members.clone();
         tasks.spawn_restarting("leases", move |shutdown| leases::run(renewing.clone(), shutdown));
         Self { members, queue, pods: informer.indexer(), tasks: tasks.clone() }

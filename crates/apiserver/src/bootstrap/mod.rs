@@ -47,7 +47,8 @@ pub(crate) async fn run(core: &Core) -> Result<(), kvstore::Error> {
     }
     plan.ensure(core, service(core), |_, _| None);
     plan.ensure(core, endpoints(core), |old, new| {
-        (old.subsets != new.subsets).then(|| Endpoints { subsets: new.subsets.clone(), ..old.clone() })
+        (old.subsets != new.subsets)
+            .then(|| Endpoints { subsets: new.subsets.clone(), ..old.clone() })
     });
     plan.ensure(core, endpoint_slice(core), |old, new| {
         let is_same = old.endpoints == new.endpoints && old.ports == new.ports;
@@ -65,7 +66,9 @@ pub(crate) async fn run(core: &Core) -> Result<(), kvstore::Error> {
             let _ = core.cache.wait_for(revision.0).await;
         }
         // Another server over the same store was faster with the same objects.
-        TxnOutcome::Refused { .. } => tracing::info!("the first objects were written by another server"),
+        TxnOutcome::Refused { .. } => {
+            tracing::info!("the first objects were written by another server")
+        }
     }
     Ok(())
 }

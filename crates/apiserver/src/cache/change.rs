@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use api::{Meta, Stored};
+use api::{Meta, Stored, protobuf};
+use apimachinery::ApiError;
 use bytes::Bytes;
 use client::WatchEventKind;
 
@@ -17,8 +18,13 @@ pub struct Change {
     pub previous: Option<Arc<Stored>>,
     pub revision: u64,
     tombstone: OnceLock<Arc<Stored>>,
-    frames: [OnceLock<Bytes>; 3],
+    frames: Frames,
+    /// Most changes have no watcher that wants them.
+    protobuf_frames: OnceLock<Box<Frames>>,
 }
+
+/// By what the change is to the watcher: added, modified, deleted.
+type Frames = [OnceLock<Bytes>; 3];
 
 /// A change as one watcher sees it: what it is depends on the selection.
 #[derive(Clone)]
@@ -38,7 +44,8 @@ impl Change {
             previous,
             revision,
             tombstone: OnceLock::new(),
-            frames: [const { OnceLock::new() }; 3],
+            frames: Frames::default(),
+            protobuf_frames: OnceLock::new(),
         }
     }
 
@@ -80,12 +87,22 @@ impl Event {
 
     /// The JSON line of a watch response.
     pub fn frame(&self) -> Bytes {
-        let slot = match self.kind {
+        let slot = &self.change.frames[self.slot()];
+        slot.get_or_init(|| frame(self.kind, &self.object().bytes)).clone()
+    }
+
+    /// The frame of a watch response in protobuf.
+    pub fn protobuf_frame(&self) -> Bytes {
+        let slot = &self.change.protobuf_frames.get_or_init(Box::default)[self.slot()];
+        slot.get_or_init(|| protobuf_frame(self.kind, &self.object().bytes)).clone()
+    }
+
+    fn slot(&self) -> usize {
+        match self.kind {
             WatchEventKind::Added => 0,
             WatchEventKind::Modified => 1,
             _ => 2,
-        };
-        self.change.frames[slot].get_or_init(|| frame(self.kind, &self.object().bytes)).clone()
+        }
     }
 }
 
@@ -97,6 +114,20 @@ pub fn frame(kind: WatchEventKind, object: &[u8]) -> Bytes {
     line.extend_from_slice(object);
     line.extend_from_slice(b"}\n");
     Bytes::from(line)
+}
+
+/// What the table cannot express is an error to the watcher, which can then ask for JSON.
+pub fn protobuf_frame(kind: WatchEventKind, object: &[u8]) -> Bytes {
+    match protobuf::encode_object(object) {
+        Ok(object) => protobuf::encode_event(kind_name(kind), &object),
+        Err(err) => {
+            let status = serde_json::to_vec(&ApiError::internal(err).to_status());
+            let message = protobuf::message(protobuf::STATUS).expect("the table has Status");
+            let status = status.and_then(|it| protobuf::encode(message, ("v1", "Status"), &it));
+            protobuf::encode_event("ERROR", &status.unwrap_or_default())
+        }
+    }
+    .into()
 }
 
 pub fn kind_name(kind: WatchEventKind) -> &'static str {

@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kvstore::{KeyRange, KeyValue, RangeRequest, Revision, Store, Watch};
 use lifecycle::Shutdown;
 
-pub use change::{Change, Event, frame, kind_name};
+pub use change::{Change, Event, frame, kind_name, protobuf_frame};
 pub use resource::{Subscription, TooOld};
 pub use selection::Selection;
 
@@ -103,10 +103,8 @@ impl Cache {
     /// Reads everything; returns the watch that goes on from there.
     pub(crate) async fn load(&self) -> Result<Box<dyn Watch>, kvstore::Error> {
         let range = KeyRange::prefix(ROOT.as_bytes());
-        let all = self
-            .store
-            .range(RangeRequest { range: range.clone(), at: None, limit: 0 })
-            .await?;
+        let all =
+            self.store.range(RangeRequest { range: range.clone(), at: None, limit: 0 }).await?;
         let definitions = format!("{ROOT}apiextensions.k8s.io/customresourcedefinitions/");
         // Definitions first: they say what the other keys mean.
         let (first, rest): (Vec<_>, Vec<_>) =
@@ -228,10 +226,6 @@ impl Cache {
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store
-    }
-
-    pub(crate) fn registry(&self) -> &Arc<Registry> {
-        &self.registry
     }
 
     /// Waits until everything committed before this call is visible.
@@ -366,7 +360,10 @@ pub(crate) fn store_key(kind: &dyn Kind, path: &str) -> Bytes {
     Bytes::from(format!("{ROOT}{}/{path}", kind.registry_prefix()))
 }
 
-fn locate<'a, 'b>(kinds: &'a Kinds, key: &'b [u8]) -> Option<(&'a str, &'a Arc<dyn Kind>, &'b str)> {
+fn locate<'a, 'b>(
+    kinds: &'a Kinds,
+    key: &'b [u8],
+) -> Option<(&'a str, &'a Arc<dyn Kind>, &'b str)> {
     kinds.locate(std::str::from_utf8(key).ok()?.strip_prefix(ROOT)?)
 }
 

@@ -52,7 +52,8 @@ fn field_of<'a>(meta: &'a Meta, field: &str) -> Option<&'a str> {
 }
 
 fn canonical(kind: &dyn Kind, field: &str) -> Result<String, ApiError> {
-    if field == "metadata.name" || (field == "metadata.namespace" && kind.scope() == Scope::Namespaced)
+    if field == "metadata.name"
+        || (field == "metadata.namespace" && kind.scope() == Scope::Namespaced)
     {
         return Ok(field.to_owned());
     }

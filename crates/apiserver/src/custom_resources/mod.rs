@@ -108,8 +108,7 @@ enum Next {
 async fn reconcile(core: &Core, name: &str) -> Result<Next, ApiError> {
     let kind = core.kind_of::<CustomResourceDefinition>();
     let Some(stored) = core.cache.get(kind.as_ref(), name) else { return Ok(Next::Settled) };
-    let definition =
-        CustomResourceDefinition::decode(&stored.bytes).map_err(ApiError::internal)?;
+    let definition = CustomResourceDefinition::decode(&stored.bytes).map_err(ApiError::internal)?;
     if definition.metadata.deletion_timestamp.is_some() {
         return clean_up(core, definition).await;
     }

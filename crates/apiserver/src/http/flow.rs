@@ -50,7 +50,8 @@ const NAMES: &[&str] = &[
 
 impl Flow {
     pub(crate) fn new(random: &Random) -> Self {
-        let line = |seats| Line { seats: Semaphore::new(seats), places: Semaphore::new(WAITING_MAX) };
+        let line =
+            |seats| Line { seats: Semaphore::new(seats), places: Semaphore::new(WAITING_MAX) };
         Self {
             readonly: line(READONLY_MAX),
             mutating: line(MUTATING_MAX),
@@ -75,9 +76,7 @@ impl Flow {
         if let Ok(seat) = line.seats.try_acquire() {
             return Ok(Some(seat));
         }
-        let full = || {
-            ApiError::too_many_requests("too many requests, please try again later", 1)
-        };
+        let full = || ApiError::too_many_requests("too many requests, please try again later", 1);
         let _place = line.places.try_acquire().map_err(|_| full())?;
         line.seats.acquire().await.map(Some).map_err(|_| full())
     }

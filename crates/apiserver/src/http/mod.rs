@@ -28,6 +28,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::server::{Core, Server};
 
+pub(crate) use route::unsupported;
+
 pub(crate) type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// A client that does not finish its handshake in this time is dropped.
@@ -75,7 +77,9 @@ async fn connection(core: Arc<Core>, acceptor: TlsAcceptor, stream: TcpStream, s
         .map(|it| Arc::from(it.as_ref()));
     let service = service_fn(move |request| {
         let (core, certificate) = (core.clone(), certificate.clone());
-        async move { Ok::<_, std::convert::Infallible>(route::answer(&core, certificate, request).await) }
+        async move {
+            Ok::<_, std::convert::Infallible>(route::answer(&core, certificate, request).await)
+        }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);

@@ -5,6 +5,8 @@ use apimachinery::{ApiError, Reason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Plain,
+    /// As plain, in protobuf.
+    Protobuf,
     Table,
     /// PartialObjectMetadata and its list.
     Metadata,
@@ -14,19 +16,35 @@ pub(super) enum Form {
 
 /// The first entry of `Accept` that this server can answer; JSON when nothing is asked for.
 pub(super) fn form(accept: Option<&str>) -> Result<Form, ApiError> {
-    let Some(accept) = accept.filter(|it| !it.trim().is_empty()) else { return Ok(Form::Plain) };
-    accept.split(',').find_map(entry).ok_or_else(|| {
-        ApiError::new(
-            Reason::NotAcceptable,
-            "only the following media types are accepted: application/json, application/yaml",
-        )
-    })
+    const ACCEPTED: &str =
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    entries(accept).next().ok_or_else(|| not_acceptable(ACCEPTED))
+}
+
+/// The same for what has no protobuf: custom resources and documents.
+pub(super) fn form_of_text(accept: Option<&str>) -> Result<Form, ApiError> {
+    let mut entries = entries(accept).filter(|it| *it != Form::Protobuf);
+    entries.next().ok_or_else(|| not_acceptable("application/json, application/yaml"))
+}
+
+fn entries(accept: Option<&str>) -> impl Iterator<Item = Form> {
+    let accept = accept.filter(|it| !it.trim().is_empty()).unwrap_or("*/*");
+    accept.split(',').filter_map(entry)
+}
+
+fn not_acceptable(accepted: &str) -> ApiError {
+    ApiError::new(
+        Reason::NotAcceptable,
+        format!("only the following media types are accepted: {accepted}"),
+    )
 }
 
 fn entry(text: &str) -> Option<Form> {
     let mut parts = text.split(';').map(str::trim);
     let media = parts.next()?;
-    if !matches!(media, "application/json" | "*/*" | "application/*" | "application/yaml") {
+    let is_protobuf = media == api::protobuf::MEDIA_TYPE;
+    let is_text = matches!(media, "application/json" | "*/*" | "application/*" | "application/yaml");
+    if !is_protobuf && !is_text {
         return None;
     }
     let (mut kind, mut group, mut version) = ("", "", "");
@@ -39,7 +57,10 @@ fn entry(text: &str) -> Option<Form> {
         }
     }
     match (kind, group, version) {
+        ("", ..) if is_protobuf => Some(Form::Protobuf),
         ("", ..) => Some(Form::Plain),
+        // The other forms are answered in JSON only, which clients that ask for them accept too.
+        _ if is_protobuf => None,
         ("Table", "meta.k8s.io", "v1") => Some(Form::Table),
         ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => {
             Some(Form::Metadata)
@@ -51,7 +72,7 @@ fn entry(text: &str) -> Option<Form> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, form};
+    use super::{Form, form, form_of_text};
 
     fn check(accept: &str, expected: Option<Form>) {
         assert_eq!(form(Some(accept)).ok(), expected, "{accept}");
@@ -61,16 +82,31 @@ mod tests {
     fn the_first_form_that_is_known_wins() {
         check("", Some(Form::Plain));
         check("application/json", Some(Form::Plain));
-        check("application/vnd.kubernetes.protobuf,application/json", Some(Form::Plain));
-        check("application/vnd.kubernetes.protobuf", None);
+        check("application/vnd.kubernetes.protobuf,application/json", Some(Form::Protobuf));
+        check("application/json,application/vnd.kubernetes.protobuf", Some(Form::Plain));
+        check("application/vnd.kubernetes.protobuf;stream=watch", Some(Form::Protobuf));
+        check(
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Some(Form::Metadata),
+        );
+        check("text/html", None);
         check(
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
             Some(Form::Table),
         );
-        check("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Some(Form::Plain));
+        check(
+            "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+            Some(Form::Plain),
+        );
         check(
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json",
             Some(Form::Discovery),
         );
+    }
+    #[test]
+    fn what_has_no_protobuf_is_answered_in_json_or_not_at_all() {
+        let both = form_of_text(Some("application/vnd.kubernetes.protobuf,application/json"));
+        assert_eq!(both.ok(), Some(Form::Plain));
+        assert!(form_of_text(Some("application/vnd.kubernetes.protobuf")).is_err());
     }
 }

@@ -28,7 +28,10 @@ pub(super) fn parse(path: &str) -> Option<ResourcePath> {
     }
     let mut namespace = None;
     // `/namespaces/x` is the namespace itself; `/namespaces/x/pods` is inside it; its own subresources are its.
-    if rest.len() > 2 && rest[0] == "namespaces" && !matches!(rest[2].as_str(), "status" | "finalize") {
+    if rest.len() > 2
+        && rest[0] == "namespaces"
+        && !matches!(rest[2].as_str(), "status" | "finalize")
+    {
         namespace = Some(rest[1].clone());
         rest.drain(..2);
     }
@@ -39,8 +42,7 @@ pub(super) fn parse(path: &str) -> Option<ResourcePath> {
     if rest.next().is_some() {
         return None;
     }
-    let resource =
-        GroupVersionResource::new(group_version.group, group_version.version, resource);
+    let resource = GroupVersionResource::new(group_version.group, group_version.version, resource);
     Some(ResourcePath { resource, namespace, name, subresource, is_watch })
 }
 
@@ -76,7 +78,10 @@ mod tests {
         check("/api/v1/namespaces/a", "v1 namespaces - a -");
         check("/api/v1/namespaces/a/finalize", "v1 namespaces - a finalize");
         check("/apis/apps/v1/namespaces/a/deployments", "apps/v1 deployments a - -");
-        check("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode", "rbac.authorization.k8s.io/v1 clusterroles - system:node -");
+        check(
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+            "rbac.authorization.k8s.io/v1 clusterroles - system:node -",
+        );
         check("/apis/apps/v1", "none");
         check("/healthz", "none");
     }

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use serde_json::json;
 
 use super::documents::{Document, Name};
-use super::negotiate::{Form, form};
+use super::negotiate::{Form, form_of_text};
 use super::query::Query;
 use super::{Body, respond, status};
 use crate::server::Core;
@@ -124,11 +124,14 @@ pub(super) fn answer(
         return Some(response);
     }
     if path == "/metrics" {
-        let text = format!("# TYPE apiserver_storage_revision gauge\napiserver_storage_revision {}\n", core.cache.revision());
+        let text = format!(
+            "# TYPE apiserver_storage_revision gauge\napiserver_storage_revision {}\n",
+            core.cache.revision()
+        );
         return Some(status::text(200, text));
     }
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    let form = form(accept).unwrap_or(Form::Plain);
+    let form = form_of_text(accept).unwrap_or(Form::Plain);
     let Some(name) = document_name(path, form) else {
         let mut response = status::json(200, small(core, path)?);
         if path == "/openid/v1/jwks" {
@@ -203,7 +206,11 @@ fn health(core: &Core, path: &str, query: &Query) -> Option<Response<Body>> {
     }
     if let Some(single) = single {
         let (_, is_ok) = checks.into_iter().find(|(name, _)| name == single)?;
-        return Some(if is_ok { status::text(200, "ok") } else { status::text(500, "internal server error: not ready") });
+        return Some(if is_ok {
+            status::text(200, "ok")
+        } else {
+            status::text(500, "internal server error: not ready")
+        });
     }
     let excluded: Vec<&str> = query.all("exclude").collect();
     let is_ok = checks.iter().all(|(name, is_ok)| *is_ok || excluded.contains(&name.as_str()));

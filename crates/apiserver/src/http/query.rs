@@ -10,9 +10,8 @@ pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(super) fn parse(text: Option<&str>) -> Self {
-        let decode = |it: &str| {
-            percent_decode_str(&it.replace('+', " ")).decode_utf8_lossy().into_owned()
-        };
+        let decode =
+            |it: &str| percent_decode_str(&it.replace('+', " ")).decode_utf8_lossy().into_owned();
         let pairs = text.unwrap_or_default().split('&').filter(|it| !it.is_empty());
         Self(
             pairs
@@ -45,7 +44,9 @@ impl Query {
             .filter(|it| !it.is_empty())
             .map(|it| {
                 it.parse().map_err(|_| {
-                    ApiError::bad_request(format!("strconv.ParseInt: parsing {it:?}: invalid syntax"))
+                    ApiError::bad_request(format!(
+                        "strconv.ParseInt: parsing {it:?}: invalid syntax"
+                    ))
                 })
             })
             .transpose()
@@ -97,9 +98,7 @@ impl Query {
     pub(super) fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, ApiError> {
         let wire: WireOptions = if body.is_empty() {
             WireOptions {
-                grace_period_seconds: self
-                    .get("gracePeriodSeconds")
-                    .and_then(|it| it.parse().ok()),
+                grace_period_seconds: self.get("gracePeriodSeconds").and_then(|it| it.parse().ok()),
                 propagation_policy: self.text("propagationPolicy"),
                 orphan_dependents: self.get("orphanDependents").map(|it| it == "true"),
                 ..WireOptions::default()

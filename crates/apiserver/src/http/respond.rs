@@ -2,7 +2,8 @@
 
 use std::io::Write as _;
 
-use api::{Kind, Stored};
+use api::{Kind, Stored, protobuf};
+use apimachinery::ApiError;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -31,7 +32,8 @@ pub(super) struct Wish {
 pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
     let kind = answer.kind.as_ref();
     let mut response = match answer.outcome {
-        Outcome::Done(details) => status::success(answer.code, *details),
+        Outcome::Done(details) => status::success(answer.code, *details, wish.form),
+        outcome if wish.form == Form::Protobuf => in_protobuf(answer.code, kind, &outcome, wish),
         Outcome::Object(object) => {
             let bytes = object_bytes(kind, &object, wish);
             finish(answer.code, bytes, wish)
@@ -42,9 +44,34 @@ pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
     response
 }
 
+fn in_protobuf(code: u16, kind: &dyn Kind, outcome: &Outcome, wish: Wish) -> Response<Body> {
+    let encoded = match outcome {
+        Outcome::Object(object) => protobuf::encode_object(&object.bytes),
+        Outcome::List(list) => protobuf_list(kind, list),
+        Outcome::Done(_) => Ok(Vec::new()),
+    };
+    match encoded {
+        Ok(bytes) if bytes.len() > GZIP_MIN && wish.accepts_gzip => {
+            gzipped(status::protobuf(code, gzip(&bytes)))
+        }
+        Ok(bytes) => status::protobuf(code, bytes),
+        // A stored object that the table cannot express: the client can still ask for JSON.
+        Err(err) => status::refuse_in(wish.form, &ApiError::internal(err)),
+    }
+}
+
+fn protobuf_list(kind: &dyn Kind, list: &ListAnswer) -> serde_json::Result<Vec<u8>> {
+    let names = kind.names();
+    let message = protobuf::message_of(&names.gvk())
+        .ok_or_else(|| serde::de::Error::custom("the kind has no protobuf"))?;
+    let items = list.items.iter().map(|it| &it.bytes[..]);
+    let meta = list_meta(list).to_string();
+    protobuf::encode_list(message, (&names.api_version(), &names.list_kind), meta.as_bytes(), items)
+}
+
 fn object_bytes(kind: &dyn Kind, object: &Stored, wish: Wish) -> Bytes {
     match wish.form {
-        Form::Plain | Form::Discovery => object.bytes.clone(),
+        Form::Plain | Form::Protobuf | Form::Discovery => object.bytes.clone(),
         Form::Metadata => table::metadata(&object.bytes).to_string().into(),
         Form::Table => {
             let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
@@ -79,7 +106,11 @@ fn list_bytes(kind: &dyn Kind, list: &ListAnswer, wish: Wish) -> Bytes {
     };
     let size: usize = list.items.iter().map(|it| it.bytes.len() + 1).sum();
     let mut out = Vec::with_capacity(size + 256);
-    let head = format!("{{\"kind\":{},\"apiVersion\":{},\"metadata\":{meta},\"items\":[", json!(list_kind), json!(version));
+    let head = format!(
+        "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{meta},\"items\":[",
+        json!(list_kind),
+        json!(version)
+    );
     out.extend_from_slice(head.as_bytes());
     for (index, item) in list.items.iter().enumerate() {
         if index > 0 {

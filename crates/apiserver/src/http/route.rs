@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::protobuf::{self, Envelope};
 use apimachinery::{ApiError, Reason, User};
 use authn::Credential;
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 use super::flow::{self, Class};
-use super::negotiate::{Form, form};
+use super::negotiate::{Form, form, form_of_text};
 use super::path::{self, ResourcePath};
 use super::query::Query;
 use super::respond::{self, Wish};
@@ -33,20 +34,23 @@ pub(super) async fn answer(
         .get("audit-id")
         .cloned()
         .or_else(|| HeaderValue::from_str(&core.world.random.uuid()).ok());
+    let accept = request.headers().get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    let errors_in = form(accept).unwrap_or(Form::Plain);
     let mut class = None;
     let mut response = match routed(core, certificate, request, &mut class).await {
         Ok(response) => response,
-        Err(error) => status::refuse(&error),
+        Err(error) => status::refuse_in(errors_in, &error),
     };
     let headers = response.headers_mut();
     if let Some(audit_id) = audit_id {
         headers.insert(HeaderName::from_static("audit-id"), audit_id);
     }
-    headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-cache, private"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if let Some(Class { schema, level }) = class {
-        let names = [("x-kubernetes-pf-flowschema-uid", schema), ("x-kubernetes-pf-prioritylevel-uid", level)];
+        let names = [
+            ("x-kubernetes-pf-flowschema-uid", schema),
+            ("x-kubernetes-pf-prioritylevel-uid", level),
+        ];
         for (name, of) in names {
             if let Ok(uid) = HeaderValue::from_str(core.flow.uid(of)) {
                 headers.insert(HeaderName::from_static(name), uid);
@@ -80,10 +84,20 @@ async fn routed(
     };
     let list = query.list_options()?;
     let verb = verb_of(&head.method, &target, query.flag("watch"))?;
-    let kind = flow::classify(authenticated.user(), verb.name(), Some(&target.resource.resource), url_path);
+    let kind = flow::classify(
+        authenticated.user(),
+        verb.name(),
+        Some(&target.resource.resource),
+        url_path,
+    );
     *class = Some(kind);
     let accept = head.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    let wish = wish_of(core, form(accept)?, &query, &head.headers);
+    let kinds = core.registry.kinds();
+    let form = match kinds.find(&target.resource) {
+        Some(kind) if !kind.is_custom() => form(accept)?,
+        _ => form_of_text(accept)?,
+    };
+    let wish = wish_of(core, form, &query, &head.headers);
     let bytes = read(body).await?;
     let call = Call {
         credential,
@@ -216,12 +230,15 @@ fn body_of(
     match verb {
         Verb::Get | Verb::List | Verb::Watch => Ok(CallBody::Empty),
         Verb::Delete | Verb::DeleteCollection => {
-            let bytes = if bytes.is_empty() { bytes } else { to_json(kind, bytes)? };
+            let bytes = match kind {
+                _ if bytes.is_empty() => bytes,
+                protobuf::MEDIA_TYPE => options_to_json(&bytes)?,
+                _ => to_json(kind, bytes)?,
+            };
             Ok(CallBody::Delete(query.delete_options(&bytes)?))
         }
         Verb::Patch => {
-            let forms =
-                [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
+            let forms = [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
             let form = forms.into_iter().find(|it| it.content_type() == kind);
             form.map(|it| CallBody::Patch(it, bytes)).ok_or_else(|| {
                 unsupported(
@@ -230,8 +247,24 @@ fn body_of(
                 )
             })
         }
+        Verb::Create | Verb::Update if kind == protobuf::MEDIA_TYPE => {
+            Ok(CallBody::Protobuf(bytes))
+        }
         Verb::Create | Verb::Update => Ok(CallBody::Json(to_json(kind, bytes)?)),
     }
+}
+
+/// DeleteOptions belong to every group: only the kind is looked at.
+fn options_to_json(bytes: &[u8]) -> Result<Bytes, ApiError> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        ApiError::bad_request(format!("DeleteOptions cannot be decoded: {why}"))
+    };
+    let envelope = Envelope::parse(bytes).map_err(|err| cannot(&err))?;
+    if !matches!(envelope.kind, "" | "DeleteOptions") {
+        return Err(cannot(&format_args!("no kind {:?} is expected here", envelope.kind)));
+    }
+    let message = protobuf::message(protobuf::DELETE_OPTIONS).expect("the table has DeleteOptions");
+    Ok(envelope.to_json(message).map_err(|err| cannot(&err))?.into())
 }
 
 fn to_json(kind: &str, bytes: Bytes) -> Result<Bytes, ApiError> {
@@ -244,11 +277,13 @@ fn to_json(kind: &str, bytes: Bytes) -> Result<Bytes, ApiError> {
             })?;
             Ok(value.to_string().into())
         }
-        _ => Err(unsupported("application/json, application/yaml")),
+        _ => Err(unsupported(
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
     }
 }
 
-fn unsupported(accepted: &str) -> ApiError {
+pub(crate) fn unsupported(accepted: &str) -> ApiError {
     ApiError::new(
         Reason::UnsupportedMediaType,
         format!(

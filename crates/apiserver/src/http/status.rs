@@ -1,5 +1,6 @@
 //! The one place where an `ApiError` becomes an HTTP response.
 
+use api::protobuf;
 use apimachinery::ApiError;
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
@@ -7,6 +8,7 @@ use http_body_util::{BodyExt as _, Full};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusDetails};
 
 use super::Body;
+use super::negotiate::Form;
 
 pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).boxed_unsync()
@@ -14,10 +16,19 @@ pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
 
 pub(super) fn json(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(full(bytes));
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
+}
+
+pub(super) fn protobuf(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
+    let mut response = json(code, bytes);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(protobuf::MEDIA_TYPE));
     response
 }
 
@@ -31,8 +42,11 @@ pub(super) fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
 }
 
 pub(super) fn refuse(error: &ApiError) -> Response<Body> {
-    let bytes = serde_json::to_vec(&error.to_status()).unwrap_or_default();
-    let mut response = json(error.code(), bytes);
+    refuse_in(Form::Plain, error)
+}
+
+pub(super) fn refuse_in(form: Form, error: &ApiError) -> Response<Body> {
+    let mut response = respond(error.code(), error_object(error), form);
     if let Some(seconds) = error.retry_after_seconds() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
@@ -44,7 +58,20 @@ pub(super) fn error_object(error: &ApiError) -> Vec<u8> {
     serde_json::to_vec(&error.to_status()).unwrap_or_default()
 }
 
-pub(super) fn success(code: u16, details: StatusDetails) -> Response<Body> {
+fn respond(code: u16, status: Vec<u8>, form: Form) -> Response<Body> {
+    match form {
+        Form::Protobuf => protobuf(code, to_protobuf(&status)),
+        _ => json(code, status),
+    }
+}
+
+/// A Status from JSON to protobuf.
+pub(super) fn to_protobuf(status: &[u8]) -> Vec<u8> {
+    let message = protobuf::message(protobuf::STATUS).expect("the table has Status");
+    protobuf::encode(message, ("v1", "Status"), status).unwrap_or_default()
+}
+
+pub(super) fn success(code: u16, details: StatusDetails, form: Form) -> Response<Body> {
     let is_empty = details == StatusDetails::default();
     let status = Status {
         status: Some("Success".to_owned()),
@@ -53,5 +80,5 @@ pub(super) fn success(code: u16, details: StatusDetails) -> Response<Body> {
         metadata: ListMeta::default(),
         ..Status::default()
     };
-    json(code, serde_json::to_vec(&status).unwrap_or_default())
+    respond(code, serde_json::to_vec(&status).unwrap_or_default(), form)
 }

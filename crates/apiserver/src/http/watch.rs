@@ -1,5 +1,7 @@
-//! A watch as a stream of JSON lines. Plain lines are made once per event and shared by all watchers.
+//! A watch as a stream of JSON lines, or of protobuf frames. Plain lines and frames are made once per event and shared
+//! by all watchers.
 
+use api::protobuf;
 use bytes::{Bytes, BytesMut};
 use client::WatchEventKind;
 use http::{HeaderValue, Response, header};
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use super::negotiate::Form;
 use super::respond::Wish;
 use super::{Body, status, table};
-use crate::cache::{frame, kind_name};
+use crate::cache::{frame, kind_name, protobuf_frame};
 use crate::pipeline::{WatchItem, Watching};
 
 /// What is ready is sent together, up to this size.
@@ -30,9 +32,11 @@ pub(super) fn respond(watching: Watching, wish: Wish) -> Response<Body> {
         Some((Ok(Frame::data(chunk)), lines))
     });
     let mut response = Response::new(StreamBody::new(stream).boxed_unsync());
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let media_type = match wish.form {
+        Form::Protobuf => protobuf::MEDIA_TYPE_WATCH,
+        _ => "application/json",
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 
@@ -42,7 +46,13 @@ impl Lines {
             Ok(item) => self.line(&item),
             Err(error) => {
                 let object = status::error_object(&error);
-                return Some([b"{\"type\":\"ERROR\",\"object\":", &object[..], b"}\n"].concat().into());
+                if self.wish.form == Form::Protobuf {
+                    let status = status::to_protobuf(&object);
+                    return Some(protobuf::encode_event("ERROR", &status).into());
+                }
+                return Some(
+                    [b"{\"type\":\"ERROR\",\"object\":", &object[..], b"}\n"].concat().into(),
+                );
             }
         };
         let mut chunk: Option<BytesMut> = None;
@@ -58,6 +68,9 @@ impl Lines {
         let (kind, object) = match item {
             WatchItem::Initial(object) => (WatchEventKind::Added, object),
             WatchItem::Event(event) if self.wish.form == Form::Plain => return event.frame(),
+            WatchItem::Event(event) if self.wish.form == Form::Protobuf => {
+                return event.protobuf_frame();
+            }
             WatchItem::Event(event) => (event.kind, event.object()),
             WatchItem::Bookmark { revision, is_initial_end } => {
                 return self.bookmark(*revision, *is_initial_end);
@@ -65,9 +78,8 @@ impl Lines {
         };
         match self.wish.form {
             Form::Plain | Form::Discovery => frame(kind, &object.bytes),
-            Form::Metadata => {
-                frame(kind, table::metadata(&object.bytes).to_string().as_bytes())
-            }
+            Form::Protobuf => protobuf_frame(kind, &object.bytes),
+            Form::Metadata => frame(kind, table::metadata(&object.bytes).to_string().as_bytes()),
             Form::Table => {
                 let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
                 let mut table = table::render(
@@ -89,12 +101,13 @@ impl Lines {
 
     fn bookmark(&self, revision: u64, is_initial_end: bool) -> Bytes {
         let names = self.watching.kind.names();
-        let mut meta = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+        let mut meta =
+            json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
         if is_initial_end {
             meta["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
         let object = match self.wish.form {
-            Form::Plain | Form::Discovery => {
+            Form::Plain | Form::Protobuf | Form::Discovery => {
                 json!({ "kind": names.kind, "apiVersion": names.api_version(), "metadata": meta })
             }
             Form::Metadata => json!({
@@ -109,6 +122,9 @@ impl Lines {
                 } }],
             }),
         };
+        if self.wish.form == Form::Protobuf {
+            return protobuf_frame(WatchEventKind::Bookmark, object.to_string().as_bytes());
+        }
         let line = json!({ "type": kind_name(WatchEventKind::Bookmark), "object": object });
         Bytes::from(format!("{line}\n"))
     }

@@ -4,7 +4,7 @@ use admission::{Attributes, Mutated, Operation, Valid};
 use api::ApiObject;
 use apimachinery::ApiError;
 
-use super::Request;
+use super::{Request, trace};
 use crate::server::Core;
 
 fn attributes<'a>(
@@ -38,6 +38,7 @@ pub(super) async fn mutate(
     object: &mut dyn ApiObject,
     old: Option<&dyn ApiObject>,
 ) -> Result<Mutated, ApiError> {
+    trace::passed("mutate");
     core.admission.mutate(&mut attributes(request, operation(old), Some(object), old)).await
 }
 
@@ -48,6 +49,7 @@ pub(super) async fn validate(
     object: &mut dyn ApiObject,
     old: Option<&dyn ApiObject>,
 ) -> Result<Valid, ApiError> {
+    trace::passed("admit");
     let attributes = attributes(request, operation(old), Some(object), old);
     core.admission.validate(mutated, &attributes).await
 }

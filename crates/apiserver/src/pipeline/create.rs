@@ -5,7 +5,7 @@ use apimachinery::validation::check_metadata;
 use apimachinery::{ApiError, FieldErrors};
 
 use super::store::{Expect, Written};
-use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
+use super::{Outcome, Request, admit, decode, fields, loose, metadata, store, trace};
 use crate::cache::path_of;
 use crate::server::Core;
 
@@ -44,7 +44,10 @@ async fn create_once(
     let mutated = admit::mutate(core, request, object.as_mut(), None).await?;
     metadata::fill_new(core, kind.as_ref(), object.meta_mut());
     kind.prepare_create(object.as_mut());
-    fields::record(core, request, None, object.as_mut());
+    // Apply has recorded its own ownership already.
+    if !super::update::is_applying(request) {
+        fields::record(core, request, None, object.as_mut());
+    }
     validate(kind.as_ref(), object.as_ref())?;
     request.warnings.extend(kind.warnings(object.as_ref()));
     let _valid = admit::validate(core, request, mutated, object.as_mut(), None).await?;
@@ -68,6 +71,7 @@ async fn create_once(
 }
 
 fn validate(kind: &dyn Kind, object: &dyn ApiObject) -> Result<(), ApiError> {
+    trace::passed("validate");
     let mut errors = FieldErrors::new();
     check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
     kind.validate(object, &mut errors);

@@ -6,7 +6,7 @@ use apimachinery::ApiError;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::{Body, Request};
+use super::{Body, Request, trace};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -19,11 +19,12 @@ struct Header<'a> {
 
 /// The object that the client sent, defaults applied.
 pub(super) fn decode(request: &mut Request) -> Result<Box<dyn ApiObject>, ApiError> {
+    trace::passed("decode");
     let body = std::mem::replace(&mut request.call.body, Body::Empty);
     let mut object = match body {
         Body::Object(object) => object,
         Body::Json(bytes) => from_json(request, &bytes)?,
-        Body::Empty | Body::Patch(..) | Body::Delete(_) => {
+        Body::Empty | Body::Protobuf(_) | Body::Patch(..) | Body::Delete(_) => {
             return Err(ApiError::bad_request("the request has no body"));
         }
     };
@@ -78,7 +79,8 @@ pub(super) fn check_fields(
         return Ok(());
     }
     let report = kind.schema().check_fields(bytes);
-    if let Some(error) = report.type_error {
+    // Values of custom resources are judged by their schema, with every problem at once: see `Kind::validate`.
+    if let Some(error) = report.type_error.filter(|_| !kind.is_custom()) {
         return Err(cannot(kind, &error));
     }
     if policy == "Strict" && !report.problems.is_empty() {

@@ -150,14 +150,15 @@ fn check_options(request: &Request, version: &str, wanted: &str) -> Result<(), A
     let mut errors = FieldErrors::new();
     let path = Path::new("resourceVersionMatch");
     if list.send_initial_events.is_some() {
-        errors.forbidden(
-            &Path::new("sendInitialEvents"),
-            "sendInitialEvents is forbidden for list",
-        );
+        errors
+            .forbidden(&Path::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
     }
     if !wanted.is_empty() {
         if version.is_empty() {
-            errors.forbidden(&path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+            errors.forbidden(
+                &path,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            );
         }
         if list.continue_token.as_deref().is_some_and(|it| !it.is_empty()) {
             errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
@@ -166,7 +167,10 @@ fn check_options(request: &Request, version: &str, wanted: &str) -> Result<(), A
             errors.not_supported(&path, wanted, &["Exact", "NotOlderThan", ""]);
         }
         if wanted == "Exact" && version == "0" {
-            errors.forbidden(&path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            errors.forbidden(
+                &path,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            );
         }
     }
     options_error(&errors)

@@ -60,7 +60,16 @@ pub(super) fn generate_name(core: &Core, meta: &mut ObjectMeta) -> bool {
     true
 }
 
+/// Empty lists and maps are as good as absent, and are not stored.
+fn drop_empty(meta: &mut ObjectMeta) {
+    meta.labels.take_if(|it| it.is_empty());
+    meta.annotations.take_if(|it| it.is_empty());
+    meta.finalizers.take_if(|it| it.is_empty());
+    meta.owner_references.take_if(|it| it.is_empty());
+}
+
 pub(super) fn fill_new(core: &Core, kind: &dyn Kind, meta: &mut ObjectMeta) {
+    drop_empty(meta);
     meta.uid = Some(core.world.random.uuid());
     meta.creation_timestamp = Some(now(core));
     meta.deletion_timestamp = None;
@@ -74,6 +83,7 @@ pub(super) fn fill_new(core: &Core, kind: &dyn Kind, meta: &mut ObjectMeta) {
 pub(super) fn carry_over(object: &mut dyn ApiObject, stored: &dyn ApiObject) {
     let old = stored.meta().clone();
     let meta = object.meta_mut();
+    drop_empty(meta);
     meta.name = old.name;
     meta.namespace = old.namespace;
     meta.creation_timestamp = old.creation_timestamp;

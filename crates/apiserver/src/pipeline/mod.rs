@@ -10,11 +10,13 @@ mod fields;
 mod list;
 mod metadata;
 mod patch;
+mod protobuf;
 mod read;
 mod reviews;
 mod stages;
 mod store;
 mod subresources;
+mod trace;
 mod update;
 mod watch;
 
@@ -28,7 +30,7 @@ use client::{DeleteOptions, ListOptions, PatchKind, Verb, WriteOptions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 
 pub use list::ListAnswer;
-pub use watch::{Watching, WatchItem};
+pub use watch::{WatchItem, Watching};
 
 pub(crate) use delete::CLEANUP;
 pub(crate) use stages::{Request, authenticate, authorize_path};
@@ -42,6 +44,8 @@ pub enum Body {
     Object(Box<dyn ApiObject>),
     /// JSON; YAML has been turned into it at the border.
     Json(Bytes),
+    /// Becomes JSON once the kind is known.
+    Protobuf(Bytes),
     Patch(PatchKind, Bytes),
     Delete(DeleteOptions),
 }
@@ -83,6 +87,7 @@ pub async fn call(core: &Core, call: Call) -> Result<Answer, ApiError> {
     let authenticated = authenticate(core, &call.credential, call.impersonate.as_ref())?;
     let authorized = stages::authorize(core, &authenticated, &call)?;
     let mut request = stages::find_kind(core, authorized, call)?;
+    protobuf::body_to_json(&mut request)?;
     let outcome = dispatch(core, &mut request).await;
     let (outcome, code) = outcome?;
     Ok(Answer { outcome, code, warnings: request.warnings, kind: request.kind })

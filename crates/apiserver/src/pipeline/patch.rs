@@ -67,8 +67,9 @@ fn patched(
     let value = match form {
         PatchKind::Json => patch::json(&live, bytes).map_err(|err| refuse(request, &err))?,
         PatchKind::Merge => patch::merge(&live, &parse(bytes)?),
-        PatchKind::Strategic => patch::strategic(&schema, &live, &parse(bytes)?)
-            .map_err(|err| refuse(request, &err))?,
+        PatchKind::Strategic => {
+            patch::strategic(&schema, &live, &parse(bytes)?).map_err(|err| refuse(request, &err))?
+        }
         PatchKind::Apply => applied(core, request, Some(&live), bytes)?,
     };
     typed(request, &value)

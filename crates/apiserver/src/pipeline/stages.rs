@@ -8,11 +8,11 @@ use apimachinery::{ApiError, User};
 use authn::{Authenticated, Credential};
 use authz::{Attributes, Authorized};
 
-use super::{Call, method_not_allowed};
+use super::{Call, method_not_allowed, trace};
 use crate::server::Core;
 
 /// A call that was let in, with the kind it is about.
-pub struct Request {
+pub(crate) struct Request {
     pub call: Call,
     pub kind: Arc<dyn Kind>,
     pub warnings: Vec<String>,
@@ -24,6 +24,7 @@ pub(crate) fn authenticate(
     credential: &Credential,
     impersonate: Option<&User>,
 ) -> Result<Authenticated, ApiError> {
+    trace::passed("authenticate");
     let authenticated = core.authenticator.authenticate(credential.clone())?;
     match impersonate {
         None => Ok(authenticated),
@@ -36,6 +37,7 @@ pub(crate) fn authorize(
     authenticated: &Authenticated,
     call: &Call,
 ) -> Result<Authorized, ApiError> {
+    trace::passed("authorize");
     let fields = call.list.field_selector.as_deref().map(Fields::parse);
     let fields = match fields {
         Some(Ok(fields)) => fields.terms,
@@ -74,6 +76,7 @@ pub(super) fn find_kind(
     authorized: Authorized,
     call: Call,
 ) -> Result<Request, ApiError> {
+    trace::passed("find kind");
     let kinds = core.registry.kinds();
     let kind = kinds.find(&call.resource).cloned().ok_or_else(ApiError::no_such_resource)?;
     let verb = call.verb.name();

@@ -7,6 +7,7 @@ use api::{ApiObject, Kind, Stored};
 use apimachinery::ApiError;
 use kvstore::{Compare, Revision, Txn, TxnOutcome, Write};
 
+use super::trace;
 use crate::cache::{store_key, with_version};
 use crate::server::Core;
 
@@ -43,6 +44,7 @@ pub(super) async fn put(
     expect: Expect,
 ) -> Result<Written, ApiError> {
     let key = store_key(kind, path);
+    trace::passed("store");
     let prepared = core.cache.prepare(kind, object);
     let txn = Txn {
         compares: vec![compare(&key, expect)],
@@ -71,7 +73,8 @@ pub(super) async fn remove(
     at: u64,
 ) -> Result<Option<u64>, ApiError> {
     let key = store_key(kind, path);
-    let txn = Txn { compares: vec![compare(&key, Expect::At(at))], writes: vec![Write::Delete(key)] };
+    let txn =
+        Txn { compares: vec![compare(&key, Expect::At(at))], writes: vec![Write::Delete(key)] };
     match core.cache.store().txn(txn).await.map_err(|err| internal(&err))? {
         TxnOutcome::Refused { .. } => Ok(None),
         TxnOutcome::Committed(revision) => {

@@ -9,7 +9,7 @@ use apimachinery::{ApiError, Reason, patch};
 use client::{DeleteOptions, PatchKind, Preconditions, Propagation, Verb};
 use k8s_openapi::api::autoscaling::v1::{ScaleSpec, ScaleStatus};
 use k8s_openapi::api::core::v1::PodCondition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, StatusDetails};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::update::{Current, TRIES_MAX, current, replace};
 use super::{Body, Outcome, Request, admit, delete, loose, metadata, read, update};
@@ -104,7 +104,8 @@ async fn set_scale(core: &Core, request: &mut Request) -> Result<(Outcome, u16),
             let mut errors = apimachinery::FieldErrors::new();
             let path = apimachinery::Path::new("spec").child("replicas");
             errors.invalid(&path, replicas, "must be greater than or equal to 0");
-            let kind = apimachinery::GroupKind { group: "autoscaling".into(), kind: "Scale".into() };
+            let kind =
+                apimachinery::GroupKind { group: "autoscaling".into(), kind: "Scale".into() };
             return Err(ApiError::invalid(&kind, request.name(), &errors));
         }
         let mut object = current.object.clone_box();
@@ -118,11 +119,7 @@ async fn set_scale(core: &Core, request: &mut Request) -> Result<(Outcome, u16),
     Err(request.modified())
 }
 
-fn patch_scale(
-    live: &ScaleObject,
-    form: PatchKind,
-    bytes: &[u8],
-) -> Result<ScaleObject, ApiError> {
+fn patch_scale(live: &ScaleObject, form: PatchKind, bytes: &[u8]) -> Result<ScaleObject, ApiError> {
     let bad = |err: &dyn std::fmt::Display| ApiError::bad_request(err.to_string());
     let value = ApiObject::to_value(live);
     let patched = match form {
@@ -161,12 +158,12 @@ pub(super) async fn bind(core: &Core, request: &mut Request) -> Result<(Outcome,
         }
         let spec = pod.spec.get_or_insert_default();
         if let Some(taken) = spec.node_name.as_deref().filter(|it| !it.is_empty()) {
-            let why =
-                format!("pod {} is already assigned to node {taken:?}", request.name());
+            let why = format!("pod {} is already assigned to node {taken:?}", request.name());
             return Err(ApiError::conflict(&resource, request.name(), &why));
         }
         if pod.metadata.deletion_timestamp.is_some() {
-            let why = format!("pod {} is being deleted, cannot be assigned to a host", request.name());
+            let why =
+                format!("pod {} is being deleted, cannot be assigned to a host", request.name());
             return Err(ApiError::conflict(&resource, request.name(), &why));
         }
         spec.node_name = Some(node.clone());
@@ -176,15 +173,14 @@ pub(super) async fn bind(core: &Core, request: &mut Request) -> Result<(Outcome,
         }
         mark_scheduled(core, pod);
         if bind_once(core, request, &current, object).await? {
-            return Ok((Outcome::Done(Box::new(StatusDetails::default())), 201));
+            return Ok((Outcome::Done(Box::default()), 201));
         }
     }
     Err(request.modified())
 }
 
 fn mark_scheduled(core: &Core, pod: &mut Pod) {
-    let conditions =
-        pod.status.get_or_insert_default().conditions.get_or_insert_default();
+    let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
     conditions.retain(|it| it.type_ != "PodScheduled");
     conditions.push(PodCondition {
         type_: "PodScheduled".to_owned(),
@@ -236,5 +232,5 @@ async fn evict(core: &Core, request: &mut Request) -> Result<(Outcome, u16), Api
     });
     request.call.subresource = None;
     delete::delete(core, request).await?;
-    Ok((Outcome::Done(Box::new(StatusDetails::default())), 201))
+    Ok((Outcome::Done(Box::default()), 201))
 }

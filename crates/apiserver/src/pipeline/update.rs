@@ -138,7 +138,7 @@ pub(super) async fn replace(
     Ok(written)
 }
 
-fn is_applying(request: &Request) -> bool {
+pub(super) fn is_applying(request: &Request) -> bool {
     matches!(request.call.body, super::Body::Patch(client::PatchKind::Apply, _))
 }
 

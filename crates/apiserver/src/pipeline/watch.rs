@@ -23,7 +23,10 @@ pub enum WatchItem {
     /// One object of the state that the watch started from.
     Initial(Arc<Stored>),
     Event(Event),
-    Bookmark { revision: u64, is_initial_end: bool },
+    Bookmark {
+        revision: u64,
+        is_initial_end: bool,
+    },
 }
 
 /// A watch in progress. Ends with `None`, or with one error that tells the client to list again.
@@ -154,40 +157,35 @@ impl Watching {
         if let Some(item) = self.next_ready() {
             return Some(Ok(item));
         }
-        loop {
-            let wakes_at = if self.has_bookmarks {
-                self.bookmark_at.min(self.ends_at)
-            } else {
-                self.ends_at
-            };
-            // Known before the queue is looked at: everything up to it has been queued.
-            let event = tokio::select! {
-                biased;
-                event = self.subscription.queue.recv() => event,
-                () = tokio::time::sleep_until(wakes_at) => {
-                    if Instant::now() >= self.ends_at {
-                        self.is_over = true;
-                        return None;
-                    }
-                    self.plan_bookmark();
-                    let revision = self.cache.revision();
-                    match self.subscription.queue.try_recv() {
-                        Ok(event) => Some(event),
-                        Err(_) => {
-                            let bookmark = WatchItem::Bookmark { revision, is_initial_end: false };
-                            return Some(Ok(bookmark));
-                        }
+        let wakes_at =
+            if self.has_bookmarks { self.bookmark_at.min(self.ends_at) } else { self.ends_at };
+        let event = tokio::select! {
+            biased;
+            event = self.subscription.queue.recv() => event,
+            () = tokio::time::sleep_until(wakes_at) => {
+                if Instant::now() >= self.ends_at {
+                    self.is_over = true;
+                    return None;
+                }
+                self.plan_bookmark();
+                // Read before the queue: everything up to it has been queued.
+                let revision = self.cache.revision();
+                match self.subscription.queue.try_recv() {
+                    Ok(event) => Some(event),
+                    Err(_) => {
+                        let bookmark = WatchItem::Bookmark { revision, is_initial_end: false };
+                        return Some(Ok(bookmark));
                     }
                 }
-            };
-            let Some(event) = event else {
-                self.is_over = true;
-                return self.subscription.is_cut_off().then(|| {
-                    Err(ApiError::expired("the watch was too slow and missed events; list again"))
-                });
-            };
-            return Some(Ok(WatchItem::Event(event)));
-        }
+            }
+        };
+        let Some(event) = event else {
+            self.is_over = true;
+            return self.subscription.is_cut_off().then(|| {
+                Err(ApiError::expired("the watch was too slow and missed events; list again"))
+            });
+        };
+        Some(Ok(WatchItem::Event(event)))
     }
 
     /// What can be sent without waiting: lets a writer fill its buffer before it flushes.

@@ -20,8 +20,12 @@ pub struct Kinds {
 
 impl Kinds {
     fn new(kinds: impl Iterator<Item = Arc<dyn Kind>>, generation: u64) -> Self {
-        let mut all =
-            Self { served: BTreeMap::new(), stored: BTreeMap::new(), prefixes: BTreeMap::new(), generation };
+        let mut all = Self {
+            served: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            prefixes: BTreeMap::new(),
+            generation,
+        };
         for kind in kinds {
             let prefix = kind.registry_prefix();
             if !prefix.is_empty() {

@@ -113,11 +113,8 @@ impl Services {
         object: &mut dyn ApiObject,
         old: Option<&dyn ApiObject>,
     ) -> Result<Reservation, ApiError> {
-        let mut reservation = Reservation {
-            pools: self.pools.clone(),
-            addresses: Vec::new(),
-            ports: Vec::new(),
-        };
+        let mut reservation =
+            Reservation { pools: self.pools.clone(), addresses: Vec::new(), ports: Vec::new() };
         let Some(service) = object.downcast_mut::<Service>() else { return Ok(reservation) };
         let old = old.and_then(|it| it.downcast_ref::<Service>());
         let mut errors = FieldErrors::new();
@@ -182,7 +179,9 @@ impl Services {
                             errors.invalid(&path, vec![text.to_owned()], &why);
                         }
                     }
-                    _ => errors.invalid(&path, vec![text.to_owned()], "must be a valid IPv4 address"),
+                    _ => {
+                        errors.invalid(&path, vec![text.to_owned()], "must be a valid IPv4 address")
+                    }
                 }
                 spec.cluster_ips.get_or_insert_with(|| vec![text.to_owned()]);
             }

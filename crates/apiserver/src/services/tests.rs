@@ -12,14 +12,13 @@ fn services() -> Services {
 }
 
 fn service(kind: &str, address: Option<&str>) -> Service {
-    let mut service = Service::default();
-    service.spec = Some(ServiceSpec {
+    let spec = ServiceSpec {
         type_: Some(kind.to_owned()),
         cluster_ip: address.map(str::to_owned),
         ports: Some(vec![ServicePort { port: 80, ..ServicePort::default() }]),
         ..ServiceSpec::default()
-    });
-    service
+    };
+    Service { spec: Some(spec), ..Service::default() }
 }
 
 #[test]

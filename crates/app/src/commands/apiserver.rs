@@ -31,8 +31,10 @@ pub(crate) struct Flags {
 }
 
 /// Components that get a kubeconfig: the file's name and the user.
-const COMPONENTS: &[(&str, &str)] =
-    &[("controller-manager", "system:kube-controller-manager"), ("scheduler", "system:kube-scheduler")];
+const COMPONENTS: &[(&str, &str)] = &[
+    ("controller-manager", "system:kube-controller-manager"),
+    ("scheduler", "system:kube-scheduler"),
+];
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
     logging::start(flags.verbosity);

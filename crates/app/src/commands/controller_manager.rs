@@ -37,10 +37,13 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         let client = remote::connect(&flags.kubeconfig, NAME, &tasks, &world)?;
         let root_ca = match &flags.root_ca_file {
             None => String::new(),
-            Some(path) => std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?,
+            Some(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("reading {}", path.display()))?,
         };
         let (leading_client, leading_world) = (client.clone(), world.clone());
-        let lead = move |tasks: Tasks| async move { start(&tasks, &leading_world, leading_client, root_ca) };
+        let lead = move |tasks: Tasks| async move {
+            start(&tasks, &leading_world, leading_client, root_ca)
+        };
         remote::lead(&tasks, client, world, NAME, flags.leader_elect, lead).await;
         Ok(())
     })

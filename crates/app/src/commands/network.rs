@@ -24,16 +24,21 @@ impl std::fmt::Display for Cidr {
 
 /// Between /8 and /28, written with its network address.
 pub(crate) fn parse_cidr(text: &str) -> Result<Cidr, String> {
-    let (address, length) = text.split_once('/').ok_or("expected an address and a length, such as 10.96.0.0/16")?;
-    let address: Ipv4Addr = address.parse().map_err(|_| format!("{address:?} is not an IPv4 address"))?;
-    let prefix_length: u8 = length.parse().map_err(|_| format!("{length:?} is not a prefix length"))?;
+    let (address, length) =
+        text.split_once('/').ok_or("expected an address and a length, such as 10.96.0.0/16")?;
+    let address: Ipv4Addr =
+        address.parse().map_err(|_| format!("{address:?} is not an IPv4 address"))?;
+    let prefix_length: u8 =
+        length.parse().map_err(|_| format!("{length:?} is not a prefix length"))?;
     if !(8..=28).contains(&prefix_length) {
         return Err(format!("the prefix length must be between 8 and 28, not {prefix_length}"));
     }
     let mask = u32::MAX << (32 - u32::from(prefix_length));
     let network = Ipv4Addr::from(u32::from(address) & mask);
     if network != address {
-        return Err(format!("{address} is not the start of its range; did you mean {network}/{prefix_length}?"));
+        return Err(format!(
+            "{address} is not the start of its range; did you mean {network}/{prefix_length}?"
+        ));
     }
     Ok(Cidr { address, prefix_length })
 }
@@ -50,7 +55,10 @@ mod tests {
     #[test]
     fn ranges_are_read_and_wrong_ones_say_what_would_be_right() {
         check("10.96.0.0/16", "10.96.0.0/16");
-        check("10.96.0.5/16", "10.96.0.5 is not the start of its range; did you mean 10.96.0.0/16?");
+        check(
+            "10.96.0.5/16",
+            "10.96.0.5 is not the start of its range; did you mean 10.96.0.0/16?",
+        );
         check("10.96.0.0/4", "the prefix length must be between 8 and 28, not 4");
         check("10.96.0.0", "expected an address and a length, such as 10.96.0.0/16");
         check("web/16", "\"web\" is not an IPv4 address");

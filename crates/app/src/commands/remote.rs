@@ -12,7 +12,12 @@ use stdx::World;
 
 use crate::kubeconfig_file;
 
-pub(crate) fn connect(kubeconfig: &Path, name: &str, tasks: &Tasks, world: &World) -> Result<Client> {
+pub(crate) fn connect(
+    kubeconfig: &Path,
+    name: &str,
+    tasks: &Tasks,
+    world: &World,
+) -> Result<Client> {
     let config = kubeconfig_file::load(kubeconfig, &format!("{name}/v1.36 (xebec)"))?;
     Ok(Client::new(Arc::new(Https::new(tasks, world, &config)?), name))
 }

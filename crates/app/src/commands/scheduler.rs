@@ -33,7 +33,13 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         let (leading_client, leading_world) = (client.clone(), world.clone());
         let lead = move |tasks: Tasks| async move {
             let factory = Factory::new(leading_client.clone(), leading_world.clone(), &tasks);
-            scheduler::start(scheduler::Config::default(), &tasks, &leading_world, &factory, &leading_client);
+            scheduler::start(
+                scheduler::Config::default(),
+                &tasks,
+                &leading_world,
+                &factory,
+                &leading_client,
+            );
             factory.start();
         };
         remote::lead(&tasks, client, world, NAME, flags.leader_elect, lead).await;

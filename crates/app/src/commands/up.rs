@@ -84,7 +84,10 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     progress.done("controllers and scheduler running");
     if flags.simulate > 0 {
         progress.waiting("registering simulated nodes");
-        let network = PodNetwork { address: flags.pod_cidr.address, prefix_length: flags.pod_cidr.prefix_length };
+        let network = PodNetwork {
+            address: flags.pod_cidr.address,
+            prefix_length: flags.pod_cidr.prefix_length,
+        };
         control_plane::start_fleet(&api.server, tasks, &world, &factory, flags.simulate, network);
         control_plane::wait_for_nodes(&factory, flags.simulate).await;
         progress.done(&format!("{} simulated nodes ready", flags.simulate));

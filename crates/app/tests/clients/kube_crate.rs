@@ -3,7 +3,9 @@
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{
+    Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::json;
@@ -12,7 +14,9 @@ use crate::cluster::Cluster;
 
 async fn connect(cluster: &Cluster) -> kube::Client {
     let kubeconfig = Kubeconfig::read_from(cluster.path("data/kubeconfig")).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     kube::Client::try_from(config).unwrap()
 }
 
@@ -21,15 +25,26 @@ async fn create_watch_patch_delete() {
     let Some(cluster) = Cluster::start(2) else { return };
     let client = connect(&cluster).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
-    let map: ConfigMap = serde_json::from_value(json!({ "metadata": { "name": "settings" }, "data": { "a": "1" } })).unwrap();
+    let map: ConfigMap =
+        serde_json::from_value(json!({ "metadata": { "name": "settings" }, "data": { "a": "1" } }))
+            .unwrap();
     let created = maps.create(&PostParams::default(), &map).await.unwrap();
     let version = created.metadata.resource_version.clone().unwrap();
-    assert!(matches!(maps.create(&PostParams::default(), &map).await, Err(kube::Error::Api(err)) if err.code == 409));
+    assert!(
+        matches!(maps.create(&PostParams::default(), &map).await, Err(kube::Error::Api(err)) if err.code == 409)
+    );
 
-    let mut events = maps.watch(&WatchParams::default().fields("metadata.name=settings"), &version).await.unwrap().boxed();
-    maps.patch("settings", &PatchParams::default(), &Patch::Merge(json!({ "data": { "b": "2" } }))).await.unwrap();
+    let mut events = maps
+        .watch(&WatchParams::default().fields("metadata.name=settings"), &version)
+        .await
+        .unwrap()
+        .boxed();
+    maps.patch("settings", &PatchParams::default(), &Patch::Merge(json!({ "data": { "b": "2" } })))
+        .await
+        .unwrap();
     let apply = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "c": "3" } });
-    let applied = maps.patch("settings", &PatchParams::apply("test"), &Patch::Apply(apply)).await.unwrap();
+    let applied =
+        maps.patch("settings", &PatchParams::apply("test"), &Patch::Apply(apply)).await.unwrap();
     assert_eq!(applied.data.unwrap().len(), 3);
     maps.delete("settings", &DeleteParams::default()).await.unwrap();
     let mut seen = Vec::new();
@@ -69,7 +84,10 @@ async fn a_watcher_with_streaming_lists_follows_a_deployment() {
     let first = pods.list(&ListParams::default().labels("app=web").limit(1)).await.unwrap();
     assert_eq!(first.items.len(), 1);
     let token = first.metadata.continue_.unwrap();
-    let rest = pods.list(&ListParams::default().labels("app=web").limit(5).continue_token(&token)).await.unwrap();
+    let rest = pods
+        .list(&ListParams::default().labels("app=web").limit(5).continue_token(&token))
+        .await
+        .unwrap();
     assert_eq!(rest.items.len(), 1);
     assert_ne!(first.items[0].metadata.name, rest.items[0].metadata.name);
 }

@@ -33,12 +33,22 @@ print("all good")
 #[test]
 fn create_watch_patch_delete() {
     let python = std::env::var_os("XEBEC_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-    if !Command::new(&python).args(["-c", "import kubernetes"]).output().is_ok_and(|it| it.status.success()) {
-        eprintln!("SKIPPED: the Python client `kubernetes` is not installed (cargo xtask install-test-deps)");
+    if !Command::new(&python)
+        .args(["-c", "import kubernetes"])
+        .output()
+        .is_ok_and(|it| it.status.success())
+    {
+        eprintln!(
+            "SKIPPED: the Python client `kubernetes` is not installed (cargo xtask install-test-deps)"
+        );
         return;
     }
     let Some(cluster) = Cluster::start(2) else { return };
-    let output = Command::new(python).args(["-c", SCRIPT]).arg(cluster.path("data/kubeconfig")).output().unwrap();
+    let output = Command::new(python)
+        .args(["-c", SCRIPT])
+        .arg(cluster.path("data/kubeconfig"))
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("all good"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -26,11 +26,26 @@ fn a_service_account_token_is_an_identity() {
     let Some(cluster) = Cluster::start(0) else { return };
     cluster.ok(&["create", "serviceaccount", "robot"]);
     cluster.ok(&["create", "role", "reader", "--verb=get,list", "--resource=configmaps"]);
-    cluster.ok(&["create", "rolebinding", "robot-reads", "--role=reader", "--serviceaccount=default:robot"]);
+    cluster.ok(&[
+        "create",
+        "rolebinding",
+        "robot-reads",
+        "--role=reader",
+        "--serviceaccount=default:robot",
+    ]);
     let token = cluster.ok(&["create", "token", "robot"]).trim().to_owned();
     let get = |token: &str, path: &str| {
         let output = Command::new("curl")
-            .args(["-sS", "--max-time", "20", "-w", "\n%{http_code}", "-H", &format!("Authorization: Bearer {token}"), "--cacert"])
+            .args([
+                "-sS",
+                "--max-time",
+                "20",
+                "-w",
+                "\n%{http_code}",
+                "-H",
+                &format!("Authorization: Bearer {token}"),
+                "--cacert",
+            ])
             .arg(cluster.path("data/pki/ca.crt"))
             .arg(format!("{}{path}", cluster.server()))
             .output()
@@ -39,10 +54,16 @@ fn a_service_account_token_is_an_identity() {
     };
     assert!(get(&token, "/api/v1/namespaces/default/configmaps").ends_with("\n200"));
     let refused = get(&token, "/api/v1/namespaces/default/secrets");
-    assert!(refused.contains("system:serviceaccount:default:robot") && refused.ends_with("\n403"), "{refused}");
+    assert!(
+        refused.contains("system:serviceaccount:default:robot") && refused.ends_with("\n403"),
+        "{refused}"
+    );
     assert!(get("not-a-token", "/api/v1/namespaces").ends_with("\n401"));
     cluster.ok(&["delete", "serviceaccount", "robot"]);
-    assert!(get(&token, "/api/v1/namespaces/default/configmaps").ends_with("\n401"), "a token dies with its account");
+    assert!(
+        get(&token, "/api/v1/namespaces/default/configmaps").ends_with("\n401"),
+        "a token dies with its account"
+    );
 }
 
 #[test]

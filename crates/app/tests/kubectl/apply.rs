@@ -22,33 +22,60 @@ fn client_side_apply_diff_and_prune_fields() {
     let file = cluster.file("web.yaml", DEPLOYMENT);
     assert_eq!(cluster.ok(&["apply", "-f", &file]), "deployment.apps/web created\n");
     assert_eq!(cluster.ok(&["apply", "-f", &file]), "deployment.apps/web unchanged\n");
-    let changed = cluster.file("web2.yaml", &DEPLOYMENT.replace("toolbox:1", "toolbox:2").replace("replicas: 2", "replicas: 3"));
+    let changed = cluster.file(
+        "web2.yaml",
+        &DEPLOYMENT.replace("toolbox:1", "toolbox:2").replace("replicas: 2", "replicas: 3"),
+    );
     let diff = cluster.run(&["diff", "-f", &changed]);
-    assert!(diff.stdout.contains("-        image: xebec.local/toolbox:1") || diff.stdout.contains("toolbox:2"), "{}{}", diff.stdout, diff.stderr);
+    assert!(
+        diff.stdout.contains("-        image: xebec.local/toolbox:1")
+            || diff.stdout.contains("toolbox:2"),
+        "{}{}",
+        diff.stdout,
+        diff.stderr
+    );
     assert_eq!(cluster.ok(&["apply", "-f", &changed]), "deployment.apps/web configured\n");
     let deployment = cluster.json(&["get", "deploy", "web"]);
     assert_eq!(deployment["spec"]["replicas"], 3);
     // The label is gone from the manifest, so apply removes it; the port stays.
-    let without = cluster.file("web3.yaml", &DEPLOYMENT.replace(", labels: { app: web } }\nspec", " }\nspec"));
+    let without = cluster
+        .file("web3.yaml", &DEPLOYMENT.replace(", labels: { app: web } }\nspec", " }\nspec"));
     cluster.ok(&["apply", "-f", &without]);
     let deployment = cluster.json(&["get", "deploy", "web"]);
     assert!(deployment["metadata"]["labels"].is_null(), "{deployment}");
-    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"], 8080);
+    assert_eq!(
+        deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"],
+        8080
+    );
 }
 
 #[test]
 fn server_side_apply_tracks_owners_and_reports_conflicts() {
     let Some(cluster) = Cluster::start(1) else { return };
     let file = cluster.file("web.yaml", DEPLOYMENT);
-    assert_eq!(cluster.ok(&["apply", "--server-side", "-f", &file]), "deployment.apps/web serverside-applied\n");
+    assert_eq!(
+        cluster.ok(&["apply", "--server-side", "-f", &file]),
+        "deployment.apps/web serverside-applied\n"
+    );
     cluster.ok(&["apply", "--server-side", "-f", &file]);
     let managed = cluster.json(&["get", "deploy", "web", "--show-managed-fields"]);
     let managers = managed["metadata"]["managedFields"].to_string();
-    assert!(managers.contains(r#""manager":"kubectl""#) && managers.contains(r#""operation":"Apply""#), "{managers}");
+    assert!(
+        managers.contains(r#""manager":"kubectl""#) && managers.contains(r#""operation":"Apply""#),
+        "{managers}"
+    );
     let other = cluster.file("web2.yaml", &DEPLOYMENT.replace("replicas: 2", "replicas: 4"));
-    let refused = cluster.refused(&["apply", "--server-side", "--field-manager=other", "-f", &other]);
+    let refused =
+        cluster.refused(&["apply", "--server-side", "--field-manager=other", "-f", &other]);
     assert!(refused.contains("conflict") && refused.contains(".spec.replicas"), "{refused}");
-    cluster.ok(&["apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", &other]);
+    cluster.ok(&[
+        "apply",
+        "--server-side",
+        "--field-manager=other",
+        "--force-conflicts",
+        "-f",
+        &other,
+    ]);
     assert_eq!(cluster.json(&["get", "deploy", "web"])["spec"]["replicas"], 4);
     let diff = cluster.run(&["diff", "--server-side", "--force-conflicts", "-f", &file]);
     assert!(diff.stdout.contains("replicas: 2"), "{}{}", diff.stdout, diff.stderr);
@@ -66,9 +93,23 @@ fn every_type_of_patch() {
     let json = r#"[{"op":"replace","path":"/spec/replicas","value":2},{"op":"test","path":"/spec/replicas","value":2}]"#;
     cluster.ok(&["patch", "deploy", "web", "--type=json", "-p", json]);
     assert_eq!(containers("jsonpath={.spec.replicas}"), "2");
-    let bad = cluster.refused(&["patch", "deploy", "web", "--type=merge", "-p", r#"{"spec":{"replicas":-1}}"#]);
+    let bad = cluster.refused(&[
+        "patch",
+        "deploy",
+        "web",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"replicas":-1}}"#,
+    ]);
     assert!(bad.contains(r#"The Deployment "web" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0"#), "{bad}");
-    let bad = cluster.refused(&["patch", "deploy", "web", "--type=merge", "-p", r#"{"spec":{"replicas":"many"}}"#]);
+    let bad = cluster.refused(&[
+        "patch",
+        "deploy",
+        "web",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"replicas":"many"}}"#,
+    ]);
     assert!(bad.contains("spec.replicas"), "{bad}");
 }
 
@@ -81,17 +122,31 @@ fn label_annotate_wait_explain_and_api_resources() {
     assert!(cluster.refused(&["label", "pod", "one", "tier=back"]).contains("already has a value"));
     cluster.ok(&["annotate", "pod", "one", "note=hello"]);
     assert_eq!(cluster.json(&["get", "pod", "one"])["metadata"]["annotations"]["note"], "hello");
-    assert!(cluster.ok(&["get", "pods", "-l", "tier in (front),a!=c", "-o", "name"]).contains("pod/one"));
+    assert!(
+        cluster
+            .ok(&["get", "pods", "-l", "tier in (front),a!=c", "-o", "name"])
+            .contains("pod/one")
+    );
     let explained = cluster.ok(&["explain", "deployment.spec.strategy"]);
-    for line in ["GROUP:      apps", "KIND:       Deployment", "rollingUpdate\t<RollingUpdateDeployment>", "type\t<string>"] {
+    for line in [
+        "GROUP:      apps",
+        "KIND:       Deployment",
+        "rollingUpdate\t<RollingUpdateDeployment>",
+        "type\t<string>",
+    ] {
         assert!(explained.contains(line), "{explained}");
     }
     let resources = cluster.ok(&["api-resources"]);
     assert_eq!(header(&resources), "NAME SHORTNAMES APIVERSION NAMESPACED KIND");
-    for name in ["deployments", "endpointslices", "customresourcedefinitions", "selfsubjectaccessreviews"] {
+    for name in
+        ["deployments", "endpointslices", "customresourcedefinitions", "selfsubjectaccessreviews"]
+    {
         assert!(resources.contains(name), "no {name} in\n{resources}");
     }
     assert!(cluster.ok(&["version"]).contains("Server Version: v1.36"));
-    let typo = cluster.file("typo.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\ndta: { a: b }\n");
+    let typo = cluster.file(
+        "typo.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\ndta: { a: b }\n",
+    );
     assert!(cluster.refused(&["create", "-f", &typo]).contains(r#"unknown field "dta""#));
 }

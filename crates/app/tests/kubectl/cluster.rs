@@ -59,7 +59,13 @@ impl Cluster {
     /// Must succeed; returns standard output.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
-        assert!(ran.is_ok, "kubectl {arguments:?} failed\n{}{}\nserver log:\n{}", ran.stdout, ran.stderr, self.log());
+        assert!(
+            ran.is_ok,
+            "kubectl {arguments:?} failed\n{}{}\nserver log:\n{}",
+            ran.stdout,
+            ran.stderr,
+            self.log()
+        );
         ran.stdout
     }
 
@@ -86,7 +92,10 @@ impl Cluster {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("kubectl {arguments:?} never became right; last:\n{last}\nserver log:\n{}", self.log());
+        panic!(
+            "kubectl {arguments:?} never became right; last:\n{last}\nserver log:\n{}",
+            self.log()
+        );
     }
 
     /// curl with the administrator's certificate; the path starts with `/`.
@@ -159,7 +168,12 @@ fn ran(output: Output) -> Ran {
 fn start_server(directory: &Path, simulate: usize) -> Child {
     let port_file = directory.join("port");
     let port = std::fs::read_to_string(&port_file).unwrap_or_else(|_| {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port()
+            .to_string();
         std::fs::write(&port_file, &port).unwrap();
         port
     });
@@ -173,7 +187,8 @@ fn start_server(directory: &Path, simulate: usize) -> Child {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let is_ready = lines.by_ref().map_while(Result::ok).any(|it| it.contains("Your cluster is ready"));
+    let is_ready =
+        lines.by_ref().map_while(Result::ok).any(|it| it.contains("Your cluster is ready"));
     let log = || std::fs::read_to_string(directory.join("log")).unwrap_or_default();
     assert!(is_ready, "xebec up ended before it was ready:\n{}", log());
     std::thread::spawn(move || lines.for_each(drop));
@@ -181,8 +196,13 @@ fn start_server(directory: &Path, simulate: usize) -> Child {
 }
 
 fn kubectl() -> Option<PathBuf> {
-    let path = std::env::var_os("XEBEC_TEST_KUBECTL").map_or_else(|| PathBuf::from("kubectl"), PathBuf::from);
-    if Command::new(&path).args(["version", "--client"]).output().is_ok_and(|it| it.status.success()) {
+    let path = std::env::var_os("XEBEC_TEST_KUBECTL")
+        .map_or_else(|| PathBuf::from("kubectl"), PathBuf::from);
+    if Command::new(&path)
+        .args(["version", "--client"])
+        .output()
+        .is_ok_and(|it| it.status.success())
+    {
         return Some(path);
     }
     eprintln!("SKIPPED: no kubectl on this machine");

@@ -42,8 +42,12 @@ fn the_fruit_walk_through() {
     let definition = cluster.file("fruits.yaml", DEFINITION);
     cluster.ok(&["apply", "-f", &definition]);
     cluster.ok(&["wait", "--for=condition=Established", "crd/fruits.example.org", "--timeout=30s"]);
-    let apple = cluster.file("apple.yaml", &fruit("apple", "{ sweet: true, weight: 150, comment: keeps the doctor away }"));
-    let banana = cluster.file("banana.yaml", &fruit("banana", "{ sweet: true, weight: 120, comment: bent }"));
+    let apple = cluster.file(
+        "apple.yaml",
+        &fruit("apple", "{ sweet: true, weight: 150, comment: keeps the doctor away }"),
+    );
+    let banana = cluster
+        .file("banana.yaml", &fruit("banana", "{ sweet: true, weight: 120, comment: bent }"));
     let created = cluster.run(&["create", "-v", "10", "-f", &apple]);
     assert!(created.is_ok, "{}", created.stderr);
     check_conversation(&created.stderr);
@@ -53,7 +57,13 @@ fn the_fruit_walk_through() {
     assert_eq!(header(&table), "NAME SWEET WEIGHT COMMENT");
     assert_eq!(row(&table, "apple"), "apple true 150 keeps the doctor away");
     let explained = cluster.ok(&["explain", "fruits.spec"]);
-    for line in ["KIND:       Fruit", "comment\t<string>", "sweet\t<boolean>", "weight\t<integer>", "What people say."] {
+    for line in [
+        "KIND:       Fruit",
+        "comment\t<string>",
+        "sweet\t<boolean>",
+        "weight\t<integer>",
+        "What people say.",
+    ] {
         assert!(explained.contains(line), "{explained}");
     }
 
@@ -66,22 +76,39 @@ fn the_fruit_walk_through() {
 
     let wrong = cluster.file("wrong.yaml", &fruit("plum", "{ weight: heavy }"));
     let refused = cluster.refused(&["create", "-f", &wrong]);
-    assert!(refused.contains("spec.weight: Invalid value") && refused.contains("must be of type integer"), "{refused}");
+    assert!(
+        refused.contains("spec.weight: Invalid value")
+            && refused.contains("must be of type integer"),
+        "{refused}"
+    );
     let unknown = cluster.file("unknown.yaml", &fruit("plum", "{ colour: blue }"));
     let refused = cluster.refused(&["create", "-f", &unknown]);
     assert!(refused.contains(r#"unknown field "spec.colour""#), "{refused}");
 
     cluster.ok(&["delete", "fruit", "apple"]);
-    assert!(cluster.refused(&["get", "fruit", "apple"]).contains(r#"fruits.example.org "apple" not found"#));
+    assert!(
+        cluster
+            .refused(&["get", "fruit", "apple"])
+            .contains(r#"fruits.example.org "apple" not found"#)
+    );
     cluster.ok(&["delete", "crd", "fruits.example.org", "--timeout=30s"]);
     cluster.until(&["get", "fruits"], |it| it.contains("the server doesn't have a resource type"));
 }
 
 /// What goes over the wire, as `kubectl -v 10` shows it.
 fn check_conversation(log: &str) {
-    let post = log.lines().find(|it| it.contains("POST") && it.contains("/fruits?")).unwrap_or_default();
-    assert!(post.contains("fieldManager=kubectl-create") && post.contains("fieldValidation=Strict"), "{log}");
-    for wanted in ["Audit-Id:", "X-Kubernetes-Pf-Flowschema-Uid:", "X-Kubernetes-Pf-Prioritylevel-Uid:", "managedFields"] {
+    let post =
+        log.lines().find(|it| it.contains("POST") && it.contains("/fruits?")).unwrap_or_default();
+    assert!(
+        post.contains("fieldManager=kubectl-create") && post.contains("fieldValidation=Strict"),
+        "{log}"
+    );
+    for wanted in [
+        "Audit-Id:",
+        "X-Kubernetes-Pf-Flowschema-Uid:",
+        "X-Kubernetes-Pf-Prioritylevel-Uid:",
+        "managedFields",
+    ] {
         assert!(log.contains(wanted), "no {wanted} in\n{log}");
     }
 }

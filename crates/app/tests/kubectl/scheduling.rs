@@ -14,10 +14,16 @@ fn a_pod_that_fits_nowhere_says_why_in_its_condition_and_event() {
     let path = r#"jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}"#;
     let message = cluster.until(&["get", "pod", "huge", "-o", path], |it| !it.is_empty());
     assert!(message.starts_with(expected), "{message}");
-    let events = cluster.until(&["get", "events", "--field-selector", "reason=FailedScheduling"], |it| it.contains("huge"));
+    let events = cluster
+        .until(&["get", "events", "--field-selector", "reason=FailedScheduling"], |it| {
+            it.contains("huge")
+        });
     assert!(events.contains(expected), "{events}");
     let described = cluster.ok(&["describe", "pod", "huge"]);
-    assert!(described.contains("FailedScheduling") && described.contains("default-scheduler"), "{described}");
+    assert!(
+        described.contains("FailedScheduling") && described.contains("default-scheduler"),
+        "{described}"
+    );
 
     cluster.ok(&["delete", "pod", "huge"]);
     cluster.ok(&["run", "small", "--image=xebec.local/toolbox"]);

@@ -27,7 +27,9 @@ fn pods_of_a_posted_replication_controller_appear() {
     );
     let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(answer["kind"], "ReplicationController", "{answer}");
-    cluster.until(&["get", "pods", "-l", "app=old", "--no-headers"], |it| it.matches("Running").count() == 2);
+    cluster.until(&["get", "pods", "-l", "app=old", "--no-headers"], |it| {
+        it.matches("Running").count() == 2
+    });
 }
 
 /// Writers note what was acknowledged; after the kill all of it must be there, in an order that only grows.
@@ -41,11 +43,17 @@ fn no_acknowledged_write_is_lost_by_kill_9_and_watchers_resume() {
         assert!(!written.is_empty(), "nothing was acknowledged in round {round}");
         acknowledged.extend(written);
         cluster.restart(0);
-        let list: Value = serde_json::from_str(&cluster.curl("/api/v1/namespaces/default/configmaps", &[])).unwrap();
+        let list: Value =
+            serde_json::from_str(&cluster.curl("/api/v1/namespaces/default/configmaps", &[]))
+                .unwrap();
         let revision: u64 = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-        assert!(revision >= last && revision >= highest, "the revision went back from {last} to {revision}");
+        assert!(
+            revision >= last && revision >= highest,
+            "the revision went back from {last} to {revision}"
+        );
         highest = revision;
-        let found: BTreeMap<String, u64> = list["items"].as_array().unwrap().iter().map(name_and_version).collect();
+        let found: BTreeMap<String, u64> =
+            list["items"].as_array().unwrap().iter().map(name_and_version).collect();
         for (name, version) in &acknowledged {
             assert_eq!(found.get(name), Some(version), "{name} was acknowledged at {version}");
         }
@@ -107,14 +115,18 @@ fn write_until_killed(cluster: &mut Cluster, round: usize) -> (BTreeMap<String, 
         writers.into_iter().flat_map(|it| it.join().unwrap()).collect()
     });
     let last = written.iter().map(|(_, version)| *version).max().unwrap_or(0);
-    let distinct: std::collections::BTreeSet<u64> = written.iter().map(|(_, version)| *version).collect();
+    let distinct: std::collections::BTreeSet<u64> =
+        written.iter().map(|(_, version)| *version).collect();
     assert_eq!(distinct.len(), written.len(), "a revision was given twice");
     (written.into_iter().collect(), last)
 }
 
 fn name_and_version(object: &Value) -> (String, u64) {
     let meta = &object["metadata"];
-    (meta["name"].as_str().unwrap().to_owned(), meta["resourceVersion"].as_str().unwrap().parse().unwrap())
+    (
+        meta["name"].as_str().unwrap().to_owned(),
+        meta["resourceVersion"].as_str().unwrap().parse().unwrap(),
+    )
 }
 
 #[test]
@@ -132,8 +144,12 @@ fn a_running_cluster_survives_kill_9() {
 #[test]
 fn get_watch_shows_changes_as_they_happen() {
     let Some(cluster) = Cluster::start(1) else { return };
-    let mut watch =
-        cluster.command(&["get", "pods", "-w", "--no-headers"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut watch = cluster
+        .command(&["get", "pods", "-w", "--no-headers"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     cluster.ok(&["run", "one", "--image=xebec.local/toolbox"]);
     let seen: Vec<String> =

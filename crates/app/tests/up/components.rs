@@ -36,14 +36,23 @@ fn apiserver_controller_manager_and_scheduler_run_apart() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+        .to_string();
     let data = home.path().join("data");
     let text = |name: &str| data.join(name).display().to_string();
     let run = |arguments: &[&str]| {
-        let output =
-            Command::new(&kubectl).args(arguments).env("KUBECONFIG", data.join("kubeconfig")).env("HOME", home.path()).output();
+        let output = Command::new(&kubectl)
+            .args(arguments)
+            .env("KUBECONFIG", data.join("kubeconfig"))
+            .env("HOME", home.path())
+            .output();
         let output = output.unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
     };
     let until = |arguments: &[&str], wanted: &str| {
         for _ in 0..300 {
@@ -54,17 +63,34 @@ fn apiserver_controller_manager_and_scheduler_run_apart() {
         }
         let logs: Vec<String> = ["apiserver", "controller-manager", "scheduler"]
             .iter()
-            .map(|it| std::fs::read_to_string(home.path().join(format!("{it}.log"))).unwrap_or_default())
+            .map(|it| {
+                std::fs::read_to_string(home.path().join(format!("{it}.log"))).unwrap_or_default()
+            })
             .collect();
         panic!("{arguments:?} never said {wanted:?}: {}\n{logs:#?}", run(arguments));
     };
-    let _server = spawn(home.path(), "apiserver", &["--data-dir", &data.display().to_string(), "--secure-port", &port, "--bind-address", "127.0.0.1"]);
+    let _server = spawn(
+        home.path(),
+        "apiserver",
+        &[
+            "--data-dir",
+            &data.display().to_string(),
+            "--secure-port",
+            &port,
+            "--bind-address",
+            "127.0.0.1",
+        ],
+    );
     until(&["get", "--raw", "/readyz"], "ok");
     let controllers_config = text("controller-manager.kubeconfig");
     let root_ca = text("pki/ca.crt");
-    let _controllers =
-        spawn(home.path(), "controller-manager", &["--kubeconfig", &controllers_config, "--root-ca-file", &root_ca]);
-    let _scheduler = spawn(home.path(), "scheduler", &["--kubeconfig", &text("scheduler.kubeconfig")]);
+    let _controllers = spawn(
+        home.path(),
+        "controller-manager",
+        &["--kubeconfig", &controllers_config, "--root-ca-file", &root_ca],
+    );
+    let _scheduler =
+        spawn(home.path(), "scheduler", &["--kubeconfig", &text("scheduler.kubeconfig")]);
     until(&["get", "serviceaccounts"], "default");
     let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"lonely"},"status":{"allocatable":{"cpu":"4","memory":"4Gi","pods":"10"},
         "conditions":[{"type":"Ready","status":"True"}]}}"#;

@@ -49,7 +49,11 @@ fn detach_returns_when_ready_and_down_purge_leaves_nothing() {
     assert!(text(&again.stderr).contains("a cluster already runs on"), "{}", text(&again.stderr));
 
     let down = xebec(home.path(), &["down", "--data-dir", &data]);
-    assert!(down.status.success() && text(&down.stdout).contains("stopped"), "{}", text(&down.stderr));
+    assert!(
+        down.status.success() && text(&down.stdout).contains("stopped"),
+        "{}",
+        text(&down.stderr)
+    );
     let purge = xebec(home.path(), &["down", "--purge", "--data-dir", &data]);
     assert!(purge.status.success(), "{}", text(&purge.stderr));
     assert!(!Path::new(&data).exists());
@@ -84,11 +88,17 @@ fn what_cannot_work_is_refused_clearly() {
     let data = home.path().join("data").display().to_string();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    check(&["up", "--https-port", &port, "--data-dir", &data], "choose another port with --https-port");
+    check(
+        &["up", "--https-port", &port, "--data-dir", &data],
+        "choose another port with --https-port",
+    );
     let foreign = home.path().join("photos");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("cat.jpg"), "meow").unwrap();
-    check(&["up", "--https-port", "0", "--data-dir", foreign.to_str().unwrap()], "not a xebec data directory");
+    check(
+        &["up", "--https-port", "0", "--data-dir", foreign.to_str().unwrap()],
+        "not a xebec data directory",
+    );
     assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1);
     check(&["up", "--service-cidr", "10.96.0.0/40", "--data-dir", &data], "--service-cidr");
     check(&["up", "--data-dir", "/proc/nowhere"], "cannot use the data directory /proc/nowhere");
@@ -97,11 +107,16 @@ fn what_cannot_work_is_refused_clearly() {
     let corrupt = home.path().join("corrupt");
     let up = ["up", "--https-port", "0", "--detach", "--data-dir", corrupt.to_str().unwrap()];
     assert!(xebec(home.path(), &up).status.success());
-    assert!(xebec(home.path(), &["down", "--data-dir", corrupt.to_str().unwrap()]).status.success());
+    assert!(
+        xebec(home.path(), &["down", "--data-dir", corrupt.to_str().unwrap()]).status.success()
+    );
     for entry in std::fs::read_dir(corrupt.join("store")).unwrap() {
         let path = entry.unwrap().path();
         let size = std::fs::metadata(&path).unwrap().len() as usize;
         std::fs::write(&path, vec![0x5a; size]).unwrap();
     }
-    check(&["up", "--https-port", "0", "--data-dir", corrupt.to_str().unwrap()], "opening the store");
+    check(
+        &["up", "--https-port", "0", "--data-dir", corrupt.to_str().unwrap()],
+        "opening the store",
+    );
 }

@@ -38,7 +38,7 @@ fn authorizer() -> Authorizer {
         });
         let meta = Meta {
             key: ObjectKey::new("ns", name),
-            fields: vec![("spec.nodeName", node.to_owned())],
+            fields: vec![("spec.nodeName".into(), node.to_owned())],
             ..Meta::default()
         };
         Arc::new(Stored::new(meta, pod.to_string().into_bytes().into()))

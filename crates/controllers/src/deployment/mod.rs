@@ -124,7 +124,13 @@ fn start(context: &Context, descriptor: &Descriptor) {
         }
     });
     let workers = context.config.concurrent_deployment_syncs;
-    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        workers,
+        Arc::new(reconciler),
+    );
 }
 
 fn deployments_of(known: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<ObjectKey> {

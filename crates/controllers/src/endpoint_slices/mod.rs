@@ -83,7 +83,13 @@ fn start(context: &Context, descriptor: &Descriptor) {
         to_queue.add(service);
     });
     let workers = context.config.concurrent_service_endpoint_syncs;
-    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        workers,
+        Arc::new(reconciler),
+    );
 }
 
 /// The Service whose slice this is, when we manage it.

@@ -1,1 +1,144 @@
-//! .
+//! Pods and slices of a Service in, writes out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::core::pod::Pod;
+use api::core::service::Service;
+use api::discovery::endpoint_slice::EndpointSlice;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::plan::{Action, Observed, plan};
+
+fn service() -> Arc<Service> {
+    let service = json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "uid-web"},
+        "spec": {"clusterIP": "10.0.0.9", "ports": [{"name": "web", "port": 80, "targetPort": 8080}]},
+    });
+    Arc::new(serde_json::from_value(service).unwrap())
+}
+
+fn pod(number: usize, is_ready: bool, is_deleting: bool) -> Arc<Pod> {
+    let mut pod = json!({
+        "metadata": {"name": format!("p{number}"), "namespace": "default", "uid": format!("u{number}")},
+        "spec": {"containers": [], "nodeName": "n"},
+        "status": {
+            "phase": "Running",
+            "podIPs": [{"ip": format!("10.1.{}.{}", number / 200, number % 200)}],
+            "conditions": [{"type": "Ready", "status": if is_ready { "True" } else { "False" }}],
+        },
+    });
+    if is_deleting {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    Arc::new(serde_json::from_value(pod).unwrap())
+}
+
+fn pods(numbers: impl IntoIterator<Item = usize>) -> Vec<Arc<Pod>> {
+    numbers.into_iter().map(|it| pod(it, true, false)).collect()
+}
+
+/// A Service, its slices, and the writes made so far.
+struct Model {
+    slices: BTreeMap<String, Arc<EndpointSlice>>,
+    next: usize,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self { slices: BTreeMap::new(), next: 0 }
+    }
+
+    fn observed(&self, pods: Vec<Arc<Pod>>) -> Observed {
+        let slices = self.slices.values().cloned().collect();
+        Observed { service: service(), pods, slices, endpoints_per_slice: 3 }
+    }
+
+    /// Plans, carries out, and tells: `create 3, update 2, delete`.
+    fn step(&mut self, pods: Vec<Arc<Pod>>) -> String {
+        let mut words = Vec::new();
+        for action in plan(&self.observed(pods)) {
+            let size = |it: &EndpointSlice| it.endpoints.as_ref().map_or(0, Vec::len);
+            match action {
+                Action::Create(mut slice) => {
+                    words.push(format!("create {}", size(&slice)));
+                    self.next += 1;
+                    let name = format!("web-{}", self.next);
+                    slice.metadata.name = Some(name.clone());
+                    self.slices.insert(name, Arc::new(*slice));
+                }
+                Action::Update(slice) => {
+                    words.push(format!("update {}", size(&slice)));
+                    let name = slice.metadata.name.clone().unwrap();
+                    self.slices.insert(name, Arc::new(*slice));
+                }
+                Action::Delete(slice) => {
+                    words.push("delete".to_owned());
+                    self.slices.remove(slice.metadata.name.as_ref().unwrap());
+                }
+            }
+        }
+        words.join(", ")
+    }
+}
+
+#[test]
+fn slices_fill_up_before_new_ones_are_made() {
+    let mut model = Model::new();
+    assert_eq!(model.step(pods(0..4)), "create 3, create 1");
+    assert_eq!(model.step(pods(0..4)), "");
+    assert_eq!(model.step(pods(0..5)), "update 2");
+    assert_eq!(model.step(pods(0..7)), "create 2");
+}
+
+#[test]
+fn one_pod_gone_is_one_write() {
+    let mut model = Model::new();
+    model.step(pods(0..6));
+    assert_eq!(model.step(pods(1..6)), "update 2");
+    assert_eq!(model.step(pods(3..6)), "delete");
+}
+
+#[test]
+fn a_service_without_pods_keeps_one_empty_slice() {
+    let mut model = Model::new();
+    assert_eq!(model.step(Vec::new()), "create 0");
+    assert_eq!(model.step(Vec::new()), "");
+    model.step(pods(0..2));
+    assert_eq!(model.slices.len(), 1);
+    model.step(Vec::new());
+    assert_eq!(model.slices.len(), 1);
+    assert_eq!(model.step(Vec::new()), "");
+}
+
+#[test]
+fn a_terminating_pod_serves_but_is_not_ready() {
+    let mut model = Model::new();
+    model.step(vec![pod(0, true, true)]);
+    let slice = model.slices.values().next().unwrap();
+    let conditions = slice.endpoints.as_ref().unwrap()[0].conditions.clone().unwrap();
+    let found = (conditions.ready, conditions.serving, conditions.terminating);
+    assert_eq!(found, (Some(false), Some(true), Some(true)));
+}
+
+proptest! {
+    #[test]
+    fn every_change_settles_after_one_round(
+        rounds in prop::collection::vec(prop::collection::btree_set(0..20usize, 0..15), 1..6),
+    ) {
+        let mut model = Model::new();
+        for numbers in rounds {
+            let observed = model.observed(pods(numbers.clone()));
+            prop_assert_eq!(plan(&observed), plan(&observed));
+            model.step(pods(numbers.clone()));
+            prop_assert_eq!(model.step(pods(numbers.clone())), "");
+            let shown: usize =
+                model.slices.values().map(|it| it.endpoints.as_ref().map_or(0, Vec::len)).sum();
+            prop_assert_eq!(shown, numbers.len());
+            prop_assert!(
+                model.slices.values().all(|it| it.endpoints.as_ref().is_none_or(|it| it.len() <= 3))
+            );
+        }
+    }
+}

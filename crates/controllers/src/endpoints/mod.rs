@@ -61,7 +61,13 @@ fn start(context: &Context, descriptor: &Descriptor) {
         }
     });
     let workers = context.config.concurrent_endpoint_syncs;
-    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        workers,
+        Arc::new(reconciler),
+    );
 }
 
 /// Wakes the Services that select a pod when something that endpoints show has changed.

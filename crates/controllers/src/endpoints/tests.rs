@@ -1,1 +1,102 @@
-//! .
+//! Pods of a Service in, subsets out.
+
+use std::sync::Arc;
+
+use api::core::pod::Pod;
+use api::core::service::Service;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::plan::{Action, Observed, plan};
+
+fn service(options: &str) -> Arc<Service> {
+    let publishes = options.contains("publish");
+    let target = if options.contains("named") { json!("http") } else { json!(8080) };
+    let service = json!({
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "clusterIP": if options.contains("headless") { "None" } else { "10.0.0.9" },
+            "publishNotReadyAddresses": publishes,
+            "ports": [{"name": "web", "port": 80, "targetPort": target}],
+        },
+    });
+    Arc::new(serde_json::from_value(service).unwrap())
+}
+
+/// `name ip [ready] [deleting] [Phase] [port=n]`
+fn pod(text: &str) -> Arc<Pod> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let has = |word: &str| words.contains(&word);
+    let phase = if has("Failed") { "Failed" } else { "Running" };
+    let port: Vec<i32> =
+        words.iter().filter_map(|it| it.strip_prefix("port=")?.parse().ok()).collect();
+    let ports: Vec<_> =
+        port.iter().map(|it| json!({"name": "http", "containerPort": it})).collect();
+    let mut pod = json!({
+        "metadata": {"name": words[0], "namespace": "default", "uid": words[0]},
+        "spec": {"containers": [{"name": "c", "ports": ports}], "nodeName": "n"},
+        "status": {
+            "phase": phase,
+            "podIPs": [{"ip": words[1]}],
+            "conditions": [{"type": "Ready", "status": if has("ready") { "True" } else { "False" }}],
+        },
+    });
+    if has("deleting") {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    Arc::new(serde_json::from_value(pod).unwrap())
+}
+
+fn render(action: Option<&Action>) -> String {
+    let Some(Action::Create(endpoints) | Action::Update(endpoints)) = action else {
+        return "nothing".to_owned();
+    };
+    let subsets = endpoints.subsets.iter().flatten().map(|it| {
+        let ips = |list: &Option<Vec<k8s_openapi::api::core::v1::EndpointAddress>>| -> String {
+            list.iter().flatten().map(|it| it.ip.clone()).collect::<Vec<_>>().join(",")
+        };
+        let ports: Vec<String> = it.ports.iter().flatten().map(|it| it.port.to_string()).collect();
+        format!("{}|{}:{}", ips(&it.addresses), ips(&it.not_ready_addresses), ports.join(","))
+    });
+    subsets.collect::<Vec<_>>().join(" ")
+}
+
+fn observed(options: &str, pods: &[&str]) -> Observed {
+    let pods = pods.iter().map(|it| pod(it)).collect();
+    Observed { service: service(options), pods, endpoints: None }
+}
+
+fn check(options: &str, pods: &[&str], expected: &str) {
+    assert_eq!(render(plan(&observed(options, pods)).as_ref()), expected);
+}
+
+#[test]
+fn ready_pods_are_addresses_and_others_wait() {
+    check("", &["a 10.1.0.1 ready", "b 10.1.0.2"], "10.1.0.1|10.1.0.2:8080");
+    check("", &["a 10.1.0.1 ready deleting", "b 10.1.0.2 Failed"], "");
+    check("publish", &["a 10.1.0.1", "b 10.1.0.2 deleting"], "10.1.0.1,10.1.0.2|:8080");
+}
+
+#[test]
+fn named_ports_are_looked_up_in_each_pod() {
+    let pods = ["a 10.1.0.1 ready port=1", "b 10.1.0.2 ready port=2", "c 10.1.0.3 ready"];
+    check("named", &pods, "10.1.0.1|:1 10.1.0.2|:2");
+}
+
+proptest! {
+    #[test]
+    fn writing_once_is_enough(ready in prop::collection::vec(any::<bool>(), 0..12)) {
+        let texts: Vec<String> = ready
+            .iter()
+            .enumerate()
+            .map(|(n, it)| format!("p{n} 10.1.0.{n}{}", if *it { " ready" } else { "" }))
+            .collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut observed = observed("", &texts);
+        let Some(Action::Create(endpoints)) = plan(&observed) else {
+            return Err(TestCaseError::fail("absent endpoints are created"));
+        };
+        observed.endpoints = Some(Arc::new(*endpoints));
+        prop_assert_eq!(plan(&observed), None);
+    }
+}

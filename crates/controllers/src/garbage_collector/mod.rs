@@ -239,9 +239,10 @@ impl GarbageCollector {
             Scope::Cluster => "",
             Scope::Namespaced => &node.key.namespace,
         };
-        // A cluster-scoped object cannot be owned by a namespaced one.
+        // A cluster-scoped object cannot have a namespaced owner: a mistake that cannot be looked up, so
+        // nothing is deleted because of it.
         if scope == Scope::Namespaced && namespace.is_empty() {
-            return Ok(Owner::Absent);
+            return Ok(Owner::Solid);
         }
         let key = ObjectKey::new(namespace, reference.name.clone());
         match self.read(&resource, &key).await? {

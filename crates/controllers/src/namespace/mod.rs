@@ -81,7 +81,13 @@ fn start(context: &Context, descriptor: &Descriptor) {
         }
     });
     let workers = context.config.concurrent_namespace_syncs;
-    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        workers,
+        Arc::new(reconciler),
+    );
 }
 
 impl Reconciler for Namespaces {

@@ -128,7 +128,13 @@ fn start(context: &Context, descriptor: &Descriptor) {
             to_queue.add(key_of(&node.metadata));
         }
     });
-    reconcile::run(&context.tasks.child(descriptor.name), queue, 8, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        8,
+        Arc::new(reconciler),
+    );
 }
 
 fn heartbeat(node: &Node) -> Option<Timestamp> {

@@ -109,7 +109,13 @@ fn start(context: &Context, descriptor: &Descriptor) {
             to_queue.add(key_of(&pod.metadata));
         }
     });
-    reconcile::run(&context.tasks.child(descriptor.name), queue, 1, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        1,
+        Arc::new(reconciler),
+    );
 }
 
 impl Reconciler for PodGc {

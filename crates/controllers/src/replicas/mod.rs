@@ -121,7 +121,13 @@ pub(crate) fn start<T: ReplicaOwner>(context: &Context, descriptor: &Descriptor,
     let owners_queue = queue.clone();
     on_change(&owner_informer, move |owner| owners_queue.add(key_of(owner.metadata())));
     follow_pods(&pod_informer, &owner_informer.indexer(), expectations, queue.clone());
-    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        workers,
+        Arc::new(reconciler),
+    );
 }
 
 /// Pod events settle expectations and wake the owner; a pod without an owner wakes all that may
@@ -189,7 +195,9 @@ impl<T: ReplicaOwner> Reconciler for Replicas<T> {
             return Ok(Next::Settled);
         };
         let plan = plan::plan(&self.observe(key, &owner)?);
-        self.claim(key, &*owner, &plan).await?;
+        if !self.claim(key, &*owner, &plan).await? {
+            return Ok(Next::Settled);
+        }
         let failed = match self.create(key, &*owner, plan.create).await {
             Ok(()) => self.delete(key, &*owner, &plan.delete).await,
             failed => failed,
@@ -234,9 +242,10 @@ impl<T: ReplicaOwner> Replicas<T> {
         per_node
     }
 
-    async fn claim(&self, key: &ObjectKey, owner: &T, plan: &Plan) -> Result<(), Error> {
+    /// Whether the owner is still there to go on with.
+    async fn claim(&self, key: &ObjectKey, owner: &T, plan: &Plan) -> Result<bool, Error> {
         if !plan.adopt.is_empty() && !self.is_still_there(key, owner).await? {
-            return Ok(());
+            return Ok(false);
         }
         let reference = owners::controller_reference(owner);
         for pod in &plan.adopt {
@@ -247,7 +256,7 @@ impl<T: ReplicaOwner> Replicas<T> {
             let body = owners::release_patch(&reference.uid, owners::uid(&pod.metadata));
             self.patch(pod, body).await.map_err(|(pod, source)| Error::Release { pod, source })?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The cache may show an owner that is gone, or was made again under the same name: its pods

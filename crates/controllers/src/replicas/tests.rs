@@ -1,1 +1,214 @@
-//! .
+//! Pods in, adoptions, releases, creations and deletions out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::core::pod::Pod;
+use apimachinery::selector::Labels;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use proptest::prelude::*;
+
+use super::plan::{Observed, Plan, plan};
+use super::status;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_767_225_600 + seconds).unwrap()
+}
+
+/// `name word word ...`: `orphan`, `foreign`, `other` (labels that do not match), `deleting`,
+/// `node=n`, `ready=seconds`, `age=seconds`, `cost=n`, `restarts=n`, or a phase.
+fn pod(text: &str) -> Arc<Pod> {
+    let mut words = text.split(' ');
+    let name = words.next().unwrap();
+    let mut pod = Pod {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            uid: Some(format!("uid-{name}")),
+            labels: Some(BTreeMap::from([("app".to_owned(), "web".to_owned())])),
+            owner_references: Some(vec![owner("owner")]),
+            creation_timestamp: Some(Time(at(0))),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PodSpec::default()),
+        status: Some(PodStatus { phase: Some("Running".to_owned()), ..PodStatus::default() }),
+    };
+    for word in words {
+        describe(&mut pod, word);
+    }
+    Arc::new(pod)
+}
+
+fn owner(uid: &str) -> OwnerReference {
+    OwnerReference { uid: uid.to_owned(), controller: Some(true), ..OwnerReference::default() }
+}
+
+fn describe(pod: &mut Pod, word: &str) {
+    let (meta, status) = (&mut pod.metadata, pod.status.as_mut().unwrap());
+    match word.split_once('=').unwrap_or((word, "")) {
+        ("orphan", _) => meta.owner_references = None,
+        ("foreign", _) => meta.owner_references = Some(vec![owner("somebody")]),
+        ("other", _) => meta.labels = None,
+        ("deleting", _) => meta.deletion_timestamp = Some(Time(at(0))),
+        ("node", node) => pod.spec.as_mut().unwrap().node_name = Some(node.to_owned()),
+        ("age", seconds) => {
+            meta.creation_timestamp = Some(Time(at(-seconds.parse::<i64>().unwrap())));
+        }
+        ("ready", seconds) => {
+            status.conditions = Some(vec![PodCondition {
+                type_: "Ready".to_owned(),
+                status: "True".to_owned(),
+                last_transition_time: Some(Time(at(-seconds.parse::<i64>().unwrap()))),
+                ..PodCondition::default()
+            }]);
+        }
+        ("cost", cost) => {
+            let key = "controller.kubernetes.io/pod-deletion-cost".to_owned();
+            meta.annotations = Some(BTreeMap::from([(key, cost.to_owned())]));
+        }
+        ("restarts", count) => {
+            let restart_count = count.parse().unwrap();
+            status.container_statuses =
+                Some(vec![ContainerStatus { restart_count, ..ContainerStatus::default() }]);
+        }
+        (phase, _) => status.phase = Some(phase.to_owned()),
+    }
+}
+
+fn observed(replicas: i32, pods: Vec<Arc<Pod>>) -> Observed {
+    let mut related_per_node = BTreeMap::new();
+    for node in pods.iter().filter_map(|it| crate::pods::node_name(it)) {
+        *related_per_node.entry(node.to_owned()).or_insert(0) += 1;
+    }
+    Observed {
+        owner_uid: "owner".to_owned(),
+        is_deleting: false,
+        replicas,
+        selector: Labels::from_map(&BTreeMap::from([("app".to_owned(), "web".to_owned())])),
+        candidates: pods,
+        related_per_node,
+        is_cache_current: true,
+    }
+}
+
+fn render(plan: &Plan) -> String {
+    let names = |pods: &[Arc<Pod>]| -> String {
+        let names = pods.iter().map(|it| format!(" {}", it.metadata.name.as_deref().unwrap()));
+        names.collect()
+    };
+    let mut lines = Vec::new();
+    for (verb, pods) in
+        [("adopt", &plan.adopt), ("release", &plan.release), ("delete", &plan.delete)]
+    {
+        if !pods.is_empty() {
+            lines.push(format!("{verb}{}", names(pods)));
+        }
+    }
+    if plan.create > 0 {
+        lines.push(format!("create {}", plan.create));
+    }
+    lines.join("; ")
+}
+
+fn check(replicas: i32, pods: &[&str], expected: &str) {
+    let pods = pods.iter().map(|it| pod(it)).collect();
+    assert_eq!(render(&plan(&observed(replicas, pods))), expected);
+}
+
+#[test]
+fn missing_pods_are_created_in_bounded_number() {
+    check(3, &[], "create 3");
+    check(3, &["a", "b"], "create 1");
+    check(3, &["a", "b Failed", "c deleting"], "create 2");
+    check(10_000, &[], "create 500");
+}
+
+#[test]
+fn orphans_that_match_are_adopted_and_strangers_left_alone() {
+    check(1, &["a orphan"], "adopt a");
+    check(1, &["a foreign"], "create 1");
+    check(1, &["a orphan other"], "create 1");
+    check(1, &["a orphan deleting"], "create 1");
+    check(1, &["a other"], "release a; create 1");
+}
+
+#[test]
+fn surplus_pods_that_do_the_least_go_first() {
+    check(1, &["a node=n", "b"], "delete b");
+    check(1, &["a node=n", "b node=n Pending"], "delete b");
+    check(1, &["a node=n ready=9", "b node=n"], "delete b");
+    check(1, &["a node=n ready=9 cost=5", "b node=n ready=9 cost=-5"], "delete b");
+    check(2, &["a node=m ready=9", "b node=n ready=5", "c node=n ready=9"], "delete b");
+    check(1, &["a node=n ready=9", "b node=n ready=5"], "delete b");
+    check(1, &["a node=n ready=9", "b node=n ready=9 restarts=3"], "delete b");
+    check(1, &["a node=n age=9", "b node=n age=5"], "delete b");
+}
+
+#[test]
+fn nothing_is_created_or_deleted_while_earlier_writes_are_not_seen() {
+    let mut stale = observed(3, vec![pod("a")]);
+    stale.is_cache_current = false;
+    assert_eq!(render(&plan(&stale)), "");
+    let mut deleting = observed(3, vec![pod("a"), pod("b orphan")]);
+    deleting.is_deleting = true;
+    assert_eq!(render(&plan(&deleting)), "");
+}
+
+#[test]
+fn a_ready_pod_is_available_after_its_minimum_time() {
+    let plan = plan(&observed(3, vec![pod("a ready=10"), pod("b ready=4"), pod("c")]));
+    let counted = status::count(&plan, None, 5, at(0));
+    let status = &counted.status;
+    assert_eq!((status.replicas, status.ready, status.available), (3, 2, 1));
+    assert_eq!(counted.next_available, Some(Duration::from_secs(1)));
+}
+
+fn some_pod() -> impl Strategy<Value = String> {
+    let owner = prop_oneof![Just(""), Just(" orphan"), Just(" foreign")];
+    let labels = prop_oneof![3 => Just(""), 1 => Just(" other")];
+    let life = prop_oneof![4 => Just(""), 1 => Just(" deleting"), 1 => Just(" Failed")];
+    let place = prop_oneof![Just(""), Just(" node=n"), Just(" node=m ready=3")];
+    (owner, labels, life, place).prop_map(|(a, b, c, d)| format!("{a}{b}{c}{d}"))
+}
+
+/// Carries a plan out on the model.
+fn apply(plan: &Plan, pods: &mut Vec<Arc<Pod>>, created: &mut usize) {
+    let is_in = |list: &[Arc<Pod>], it: &Arc<Pod>| {
+        list.iter().any(|other| other.metadata.name == it.metadata.name)
+    };
+    pods.retain(|it| !is_in(&plan.delete, it));
+    for pod in pods.iter_mut() {
+        if is_in(&plan.adopt, pod) {
+            Arc::make_mut(pod).metadata.owner_references = Some(vec![owner("owner")]);
+        } else if is_in(&plan.release, pod) {
+            Arc::make_mut(pod).metadata.owner_references = None;
+        }
+    }
+    for _ in 0..plan.create {
+        *created += 1;
+        pods.push(pod(&format!("new-{created}")));
+    }
+}
+
+proptest! {
+    #[test]
+    fn planning_is_stable_and_reaches_the_wanted_number(
+        replicas in 0..20i32,
+        pods in prop::collection::vec(some_pod(), 0..20),
+    ) {
+        let mut pods: Vec<Arc<Pod>> =
+            pods.iter().enumerate().map(|(n, it)| pod(&format!("pod-{n}{it}"))).collect();
+        let mut created = 0;
+        for _ in 0..2 {
+            let observed = observed(replicas, pods.clone());
+            let plan = plan(&observed);
+            prop_assert_eq!(render(&plan), render(&super::plan::plan(&observed)));
+            apply(&plan, &mut pods, &mut created);
+        }
+        let last = plan(&observed(replicas, pods));
+        prop_assert_eq!(render(&last), "");
+        prop_assert_eq!(i32::try_from(last.active.len()).unwrap(), replicas);
+    }
+}

@@ -51,7 +51,13 @@ fn start(context: &Context, descriptor: &Descriptor) {
             to_queue.add(ObjectKey::cluster(owners::namespace(&it.metadata)));
         }
     });
-    reconcile::run(&context.tasks.child(descriptor.name), queue, 1, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        1,
+        Arc::new(reconciler),
+    );
 }
 
 impl Reconciler for ServiceAccounts {

@@ -77,7 +77,13 @@ fn start(context: &Context, descriptor: &Descriptor) {
             to_queue.add(key_of(&pod.metadata));
         }
     });
-    reconcile::run(&context.tasks.child(descriptor.name), queue, 8, Arc::new(reconciler));
+    reconcile::run_synced(
+        &context.tasks.child(descriptor.name),
+        &context.factory,
+        queue,
+        8,
+        Arc::new(reconciler),
+    );
 }
 
 fn no_execute(node: &Node) -> Vec<Taint> {

@@ -1,0 +1,258 @@
+//! JSON to protobuf and back for every served kind; bytes made by hand; and bytes that nobody made on purpose.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::table::{Count, Field, Message, Shape, Table};
+use super::{Envelope, Error, encode, encode_event, encode_list, message, wire};
+use crate::kind::{Kind, Resource, Typed};
+
+/// An object with every field of the message, except where a message would be in itself.
+fn full(message: Message, around: &mut Vec<Message>) -> Value {
+    around.push(message);
+    let mut object = Map::new();
+    for field in Table::get().fields(message) {
+        if let Shape::Message(inner) = field.shape
+            && around.contains(&inner)
+        {
+            continue;
+        }
+        let value = value_of(field, around);
+        match (field.count, value) {
+            (Count::Inline, Value::Object(inner)) => object.extend(inner),
+            (Count::List, value) => drop(object.insert(field.name.into(), json!([value]))),
+            (Count::Map, value) => drop(object.insert(field.name.into(), json!({ "key": value }))),
+            (_, value) => drop(object.insert(field.name.into(), value)),
+        }
+    }
+    around.pop();
+    object.into()
+}
+
+fn value_of(field: &Field, around: &mut Vec<Message>) -> Value {
+    let is_odd = field.number % 2 == 1;
+    let schema = Table::get().schema();
+    let mut nested = || if around.contains(&schema) { json!({}) } else { full(schema, around) };
+    match field.shape {
+        Shape::Text => json!("a \"text\" é"),
+        Shape::Int32 => json!(-7),
+        Shape::Int64 => json!(1_i64 << 40),
+        Shape::Bool => json!(true),
+        Shape::Bytes => json!("AQL/"),
+        Shape::Double => json!(1.5),
+        Shape::Message(inner) => full(inner, around),
+        Shape::IntOrString if is_odd => json!(80),
+        Shape::IntOrString => json!("http"),
+        Shape::MicroTime => json!("2024-01-02T03:04:05.000006Z"),
+        Shape::Time => json!("2024-01-02T03:04:05Z"),
+        Shape::Quantity => json!("1500m"),
+        Shape::Raw => json!({"f:metadata": {"f:name": {}}}),
+        Shape::SchemaOrBool if is_odd => json!(false),
+        Shape::SchemaOrStrings if is_odd => json!(["a", "b"]),
+        Shape::SchemaOrArray if is_odd => json!([nested()]),
+        Shape::SchemaOrArray | Shape::SchemaOrBool | Shape::SchemaOrStrings => nested(),
+        Shape::Strings => json!(["a", "b"]),
+    }
+}
+
+fn round_trip(definition: &str, names: (&str, &str), object: &Value) -> Value {
+    let message = message(definition).expect("the table has the kind");
+    let bytes = encode(message, names, object.to_string().as_bytes()).expect("it encodes");
+    let envelope = Envelope::parse(&bytes).expect("an envelope");
+    assert_eq!((envelope.api_version, envelope.kind), names);
+    serde_json::from_slice(&envelope.to_json(message).expect("it decodes")).expect("JSON")
+}
+
+fn check_every_field<T: Resource>() {
+    check_kind(&Typed::<T>::new(crate::schema));
+}
+
+fn check_kind(kind: &dyn Kind) {
+    let (names, definition) = (kind.names(), kind.definition());
+    let message = message(&definition).unwrap_or_else(|| panic!("{definition} is not listed"));
+    let version = names.api_version();
+    let mut object = full(message, &mut Vec::new());
+    object["apiVersion"] = json!(version);
+    object["kind"] = json!(names.kind);
+    assert_eq!(round_trip(&definition, (&version, &names.kind), &object), object);
+    let typed = kind.decode(object.to_string().as_bytes()).expect("the typed kind takes it");
+    let typed: Value = serde_json::from_slice(&typed.encode()).expect("JSON");
+    assert_eq!(typed, object, "{definition}");
+}
+
+#[test]
+fn every_field_of_every_served_kind_survives_and_is_one_that_the_typed_kind_has() {
+    for kind in crate::kinds() {
+        check_kind(kind.as_ref());
+    }
+    check_every_field::<crate::authentication::TokenRequest>();
+    check_every_field::<crate::autoscaling::Scale>();
+    check_every_field::<crate::policy::Eviction>();
+}
+
+#[test]
+fn what_is_written_below_objects_is_known_too() {
+    for kind in crate::kinds() {
+        for subresource in kind.subresources() {
+            let below = subresource.kind_below(kind.names());
+            assert!(super::message_of(&below).is_some(), "{below:?}");
+        }
+        assert_eq!(super::message_of(&kind.names().gvk()), message(&kind.definition()));
+    }
+}
+
+#[test]
+fn status_and_delete_options_survive() {
+    for definition in [super::STATUS, super::DELETE_OPTIONS] {
+        let message = message(definition).expect("it is listed");
+        let object = full(message, &mut Vec::new());
+        let mut expected = object.clone();
+        expected["apiVersion"] = json!("v1");
+        expected["kind"] = json!("X");
+        assert_eq!(round_trip(definition, ("v1", "X"), &object), expected);
+    }
+}
+
+fn put(fields: &[(u32, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (number, bytes) in fields {
+        wire::put_bytes(&mut out, *number, bytes);
+    }
+    out
+}
+
+/// A message made by hand, as JSON without its names.
+fn check(definition: &str, object: &[u8], expected: Result<Value, Error>) {
+    let envelope = Envelope { api_version: "", kind: "", object };
+    let found = envelope.to_json(message(definition).expect("it is listed"));
+    let found = found.map(|it| serde_json::from_slice::<Value>(&it).expect("JSON"));
+    assert_eq!(found, expected, "{object:x?}");
+}
+
+const DEPLOYMENT_SPEC: &str = "io.k8s.api.apps.v1.DeploymentSpec";
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const SERVICE_PORT: &str = "io.k8s.api.core.v1.ServicePort";
+
+#[test]
+fn zero_is_left_out_unless_it_means_something() {
+    check(DEPLOYMENT_SPEC, &[0x08, 0, 0x28, 0], Ok(json!({"replicas": 0})));
+    check(OBJECT_META, &put(&[(1, b""), (3, b"x"), (8, b"")]), Ok(json!({"namespace": "x"})));
+    check(
+        OBJECT_META,
+        &put(&[(8, &[0x08, 0, 0x10, 0])]),
+        Ok(json!({"creationTimestamp": "1970-01-01T00:00:00Z"})),
+    );
+    check(SERVICE_PORT, &put(&[(4, &[0x08, 0, 0x10, 0, 0x1a, 0])]), Ok(json!({"targetPort": 0})));
+    check(
+        SERVICE_PORT,
+        &put(&[(4, &[0x08, 1, 0x10, 0, 0x1a, 1, b'x'])]),
+        Ok(json!({"targetPort": "x"})),
+    );
+}
+
+#[test]
+fn the_last_scalar_wins_and_parts_of_a_message_are_one() {
+    check(OBJECT_META, &put(&[(1, b"a"), (1, b"b")]), Ok(json!({"name": "b"})));
+    let template = "io.k8s.api.core.v1.PodTemplateSpec";
+    let parts = put(&[(1, &put(&[(1, b"a")])), (1, &put(&[(3, b"b")]))]);
+    check(template, &parts, Ok(json!({"metadata": {"name": "a", "namespace": "b"}})));
+    let entries = put(&[(11, &put(&[(1, b"k"), (2, b"1")])), (11, &put(&[(1, b"k"), (2, b"2")]))]);
+    check(OBJECT_META, &entries, Ok(json!({"labels": {"k": "2"}})));
+}
+
+#[test]
+fn lists_of_numbers_may_be_packed() {
+    let context = "io.k8s.api.core.v1.PodSecurityContext";
+    check(context, &[0x20, 5, 0x22, 2, 6, 7], Ok(json!({"supplementalGroups": [5, 6, 7]})));
+}
+
+#[test]
+fn fields_that_are_not_known_are_passed_over() {
+    check(OBJECT_META, &put(&[(999, b"x"), (1, b"a")]), Ok(json!({"name": "a"})));
+}
+
+#[test]
+fn broken_bytes_are_told_apart() {
+    let inside = |path: &str, why| Err(Error::Inside { path: path.into(), why: Box::new(why) });
+    check(OBJECT_META, &[0x0a, 5, b'a'], Err(Error::Truncated));
+    check(OBJECT_META, &[0x0b], Err(Error::Tag));
+    check(OBJECT_META, &[0xff; 11], Err(Error::Varint));
+    check(OBJECT_META, &[0x0a, 1, 0xff], inside("name", Error::Utf8));
+    check(OBJECT_META, &[0x08, 1], inside("name", Error::Type));
+    let entry = put(&[(17, &put(&[(7, &put(&[(1, b"{")]))]))]);
+    check(OBJECT_META, &entry, inside("managedFields.fieldsV1", Error::Json));
+    let mut schema = Vec::new();
+    for _ in 0..100 {
+        schema = put(&[(28, &schema)]);
+    }
+    let props = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    let envelope = Envelope { api_version: "", kind: "", object: &schema };
+    let err = envelope.to_json(message(props).expect("it is listed")).expect_err("too deep");
+    assert!(err.to_string().ends_with("messages are nested too deep"), "{err}");
+}
+
+#[test]
+fn an_envelope_needs_its_magic_and_something_in_it() {
+    let err = |bytes: &[u8]| Envelope::parse(bytes).expect_err("no envelope");
+    assert_eq!(err(b""), Error::Magic);
+    assert_eq!(err(b"k8s"), Error::Magic);
+    assert_eq!(err(b"{\"kind\": \"Pod\"}"), Error::Magic);
+    assert_eq!(err(b"k8s\0"), Error::Truncated);
+    let bytes = b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x00\x1a\x00\x22\x00";
+    let envelope = Envelope::parse(bytes).expect("an envelope");
+    assert_eq!(envelope, Envelope { api_version: "v1", kind: "Pod", object: b"" });
+}
+
+#[test]
+fn lists_and_events_are_framed_as_clients_read_them() {
+    let item = message("io.k8s.api.core.v1.Namespace").expect("it is listed");
+    let items = [&br#"{"metadata":{"name":"a"}}"#[..]];
+    let names = ("v1", "NamespaceList");
+    let bytes = encode_list(item, names, br#"{"resourceVersion":"7"}"#, items.into_iter());
+    let bytes = bytes.expect("it encodes");
+    let envelope = Envelope::parse(&bytes).expect("an envelope");
+    let list = message("io.k8s.api.core.v1.NamespaceList").expect("it is listed");
+    let json: Value =
+        serde_json::from_slice(&envelope.to_json(list).expect("it decodes")).expect("JSON");
+    let expected = json!({
+        "apiVersion": "v1", "kind": "NamespaceList",
+        "metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "a"}}],
+    });
+    assert_eq!(json, expected);
+    let event = encode_event("ADDED", b"k8s\0x");
+    assert_eq!(event, b"\0\0\0\x10\x0a\x05ADDED\x12\x07\x0a\x05k8s\0x");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_a_panic_and_what_decodes_is_json(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        at in 0..29usize,
+    ) {
+        let kinds = crate::kinds();
+        let definition = kinds[at % kinds.len()].definition();
+        let message = message(&definition).expect("it is listed");
+        let _ = Envelope::parse(&bytes);
+        if let Ok(json) = (Envelope { api_version: "v1", kind: "X", object: &bytes }).to_json(message) {
+            serde_json::from_slice::<Value>(&json).expect("JSON");
+        }
+    }
+
+    #[test]
+    fn a_broken_object_is_no_panic(cut in 0..4000usize, flip in any::<u8>(), at in 0..29usize) {
+        let kinds = crate::kinds();
+        let definition = kinds[at % kinds.len()].definition();
+        let message = message(&definition).expect("it is listed");
+        let object = full(message, &mut Vec::new()).to_string();
+        let mut bytes = encode(message, ("v1", "X"), object.as_bytes()).expect("it encodes");
+        let cut = cut % bytes.len();
+        bytes[cut] ^= flip;
+        if let Ok(envelope) = Envelope::parse(&bytes) {
+            let _ = envelope.to_json(message);
+        }
+        bytes.truncate(cut);
+        if let Ok(envelope) = Envelope::parse(&bytes) {
+            let _ = envelope.to_json(message);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Bodies in protobuf become JSON as soon as the kind is known: only then is it known what their bytes mean.
+
+use api::protobuf::{self, Envelope};
+use apimachinery::{ApiError, GroupVersionKind};
+use bytes::Bytes;
+
+use super::{Body, Request};
+
+pub(super) fn body_to_json(request: &mut Request) -> Result<(), ApiError> {
+    let Body::Protobuf(bytes) = &request.call.body else { return Ok(()) };
+    let wanted = kind_of_body(request);
+    let message = protobuf::message_of(&wanted)
+        .ok_or_else(|| crate::http::unsupported("application/json, application/yaml"))?;
+    let json = to_json(bytes, &wanted, message)?;
+    request.call.body = Body::Json(json.into());
+    // Fields that the server does not know are lost in protobuf: there is nothing to report.
+    request.call.write.field_validation = Some("Ignore".to_owned());
+    Ok(())
+}
+
+/// What is written at this path: the kind, or that of the subresource.
+fn kind_of_body(request: &Request) -> GroupVersionKind {
+    let names = request.kind.names();
+    let subresources = request.kind.subresources();
+    let subresource = subresources.iter().find(|it| Some(it.name) == request.subresource());
+    subresource.map_or_else(|| names.gvk(), |it| it.kind_below(names))
+}
+
+fn to_json(
+    bytes: &Bytes,
+    wanted: &GroupVersionKind,
+    message: protobuf::Message,
+) -> Result<Vec<u8>, ApiError> {
+    let cannot = |err: protobuf::Error| {
+        ApiError::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {err}",
+            wanted.kind, wanted.version, wanted.kind
+        ))
+    };
+    let envelope = Envelope::parse(bytes).map_err(cannot)?;
+    let (version, kind) = (wanted.api_version(), wanted.kind.as_str());
+    if !envelope.api_version.is_empty() && envelope.api_version != version {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({version})",
+            envelope.api_version
+        )));
+    }
+    if !envelope.kind.is_empty() && envelope.kind != kind {
+        return Err(ApiError::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {kind}: no kind {:?} is expected here",
+            envelope.kind, wanted.version, envelope.kind
+        )));
+    }
+    let envelope = Envelope { api_version: &version, kind, ..envelope };
+    envelope.to_json(message).map_err(cannot)
+}

@@ -1,0 +1,36 @@
+//! A whole server over the in-memory store, with a client that may do everything.
+
+use std::sync::Arc;
+
+use apimachinery::User;
+use apiserver::{Config, Parts, Server};
+use authn::pki::ServiceAccountKey;
+use client::Client;
+use lifecycle::{Readiness, Tasks};
+use stdx::World;
+
+#[expect(dead_code, reason = "each test file uses its part")]
+pub(crate) struct Harness {
+    pub(crate) server: Arc<Server>,
+    pub(crate) client: Client,
+    pub(crate) tasks: Tasks,
+    pub(crate) world: World,
+}
+
+pub(crate) async fn start(world: World) -> Harness {
+    start_over(world, Arc::new(kvstore::memory::Memory::new())).await
+}
+
+pub(crate) async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> Harness {
+    let tasks = Tasks::new();
+    let parts = Parts {
+        store,
+        world: world.clone(),
+        tasks: tasks.clone(),
+        readiness: Readiness::default(),
+        service_account_keys: vec![Arc::new(ServiceAccountKey::create().expect("a key"))],
+    };
+    let server = Server::start(Config::default(), parts).await.expect("the server starts");
+    let client = server.client(User::new("admin", &["system:masters"]), "test");
+    Harness { server, client, tasks, world }
+}
