@@ -1,12 +1,13 @@
 //! The fleet: who its members are, which of them live, and how it is started.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use apimachinery::ObjectKey;
 use client::Client;
 use informer::{Factory, Indexer};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use lifecycle::Tasks;
 use reconcile::WorkQueue;
@@ -39,6 +40,8 @@ pub(crate) struct Member {
 pub(crate) struct Members {
     all: Vec<Member>,
     dead: Mutex<BTreeSet<String>>,
+    /// The lease of each node, by index, as it last wrote it.
+    leases: Mutex<BTreeMap<usize, Arc<Lease>>>,
     /// What the API shows of the nodes.
     pub(crate) nodes: Indexer<Node>,
     pub(crate) world: World,
@@ -52,6 +55,10 @@ impl Members {
 
     fn dead(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn leases(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Lease>>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find(&self, name: &str) -> Option<&Member> {
@@ -90,6 +97,7 @@ impl Fleet {
         let members = Arc::new(Members {
             all: (0..config.nodes).map(member).collect(),
             dead: Mutex::default(),
+            leases: Mutex::default(),
             nodes: factory.informer::<Node>().indexer(),
             world: world.clone(),
             version: config.version,

@@ -76,21 +76,33 @@ async fn renew(
 async fn renew_once(members: &Members, member: &Member, is_first: bool) -> Result<(), ApiError> {
     let registered = if is_first { Some(register(members, member).await?) } else { None };
     let leases = member.client.api::<Lease>();
-    let now = members.world.clock.now();
-    match leases.get(LEASE_NAMESPACE, &member.name).await {
-        Ok(lease) => {
-            let mut lease = Arc::unwrap_or_clone(lease);
+    let renewed = match current(members, member).await? {
+        Some(mut lease) => {
+            let now = members.world.clock.now();
             lease.spec.get_or_insert_default().renew_time = Some(MicroTime(now));
-            leases.update(lease).await?;
-            correct_status(members, member).await
+            leases.update(lease).await
         }
-        Err(err) if err.is_not_found() => {
+        None => {
             let registered = match registered {
                 Some(node) => node,
                 None => register(members, member).await?,
             };
-            leases.create(node::lease(&registered, now)).await.map(|_| ())
+            leases.create(node::lease(&registered, members.world.clock.now())).await
         }
+    };
+    members.leases().insert(member.index, renewed?);
+    correct_status(members, member).await
+}
+
+/// The lease as this node last wrote it, without asking; the server is asked after a write that failed.
+async fn current(members: &Members, member: &Member) -> Result<Option<Lease>, ApiError> {
+    let known = members.leases().remove(&member.index);
+    if let Some(lease) = known {
+        return Ok(Some(Arc::unwrap_or_clone(lease)));
+    }
+    match member.client.api::<Lease>().get(LEASE_NAMESPACE, &member.name).await {
+        Ok(lease) => Ok(Some(Arc::unwrap_or_clone(lease))),
+        Err(err) if err.is_not_found() => Ok(None),
         Err(err) => Err(err),
     }
 }

@@ -1,5 +1,6 @@
 //! Whole clusters under paused time: random node deaths and API faults, a history that repeats, and rest afterwards.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use client::{Client, ListOptions};
@@ -14,6 +15,8 @@ const DEPLOYMENTS: usize = 20;
 /// Deployments behind one Service.
 const GROUP: usize = 4;
 const REPLICAS: i32 = 5;
+/// What an idle cluster writes.
+const LEASES: &str = "leases/kube-node-lease";
 
 fn run<T>(simulation: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -103,6 +106,14 @@ async fn converge(cluster: &Cluster, seed: u64, limit: Duration) -> Duration {
     start.elapsed()
 }
 
+/// What is written during `period`, by resource, once events and endpoints had time to follow.
+async fn writes_at_rest(cluster: &Cluster, period: Duration) -> BTreeMap<String, usize> {
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let settled = cluster.history().await.unwrap();
+    tokio::time::sleep(period).await;
+    cluster.history().await.unwrap().writes_since(&settled)
+}
+
 /// Faults and node deaths for ten simulated minutes, then peace.
 async fn storm(seed: u64) -> History {
     let cluster = Cluster::start(Options { seed, nodes: NODES }).await.unwrap();
@@ -125,8 +136,8 @@ async fn storm(seed: u64) -> History {
         cluster.fleet.revive(&node);
     }
     converge(&cluster, seed, Duration::from_secs(1200)).await;
-    // Endpoints follow the pods.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    let writes = writes_at_rest(&cluster, Duration::from_secs(60)).await;
+    assert_eq!(writes.keys().collect::<Vec<_>>(), [LEASES], "seed {seed}: {writes:?}");
     let violations = testkit::violations(&cluster.admin).await.unwrap();
     assert!(violations.is_empty(), "seed {seed}:\n{}", violations.join("\n"));
     let history = cluster.history().await.unwrap();
@@ -204,11 +215,8 @@ fn a_quiet_cluster_writes_lease_renewals_only() {
         let cluster = Cluster::start(Options { seed, nodes }).await.unwrap();
         deploy(&cluster.admin, GROUP).await;
         converge(&cluster, seed, Duration::from_secs(60)).await;
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        let settled = cluster.history().await.unwrap();
-        tokio::time::sleep(Duration::from_secs(600)).await;
-        let writes = cluster.history().await.unwrap().writes_since(&settled);
-        let renewals = writes.get("leases/kube-node-lease").copied().unwrap_or_default();
+        let writes = writes_at_rest(&cluster, Duration::from_secs(600)).await;
+        let renewals = writes.get(LEASES).copied().unwrap_or_default();
         assert!((59 * nodes..=61 * nodes).contains(&renewals), "{writes:?}");
         assert_eq!(writes.len(), 1, "{writes:?}");
         cluster.stop().await.unwrap();
