@@ -86,10 +86,10 @@ impl Issuer {
 
     async fn transport(&self, name: &str) -> Result<Https> {
         let request = TokenRequest {
-            spec: TokenRequestSpec {
+            spec: Some(TokenRequestSpec {
                 expiration_seconds: i64::try_from(LIFETIME.as_secs()).ok(),
                 ..TokenRequestSpec::default()
-            },
+            }),
             ..TokenRequest::default()
         };
         let answer = self
@@ -98,7 +98,7 @@ impl Issuer {
             .exchange_subresource(NAMESPACE, name, "token", request)
             .await
             .with_context(|| format!("asking for a token of the service account {name}"))?;
-        let token = answer.status.as_ref().map(|it| it.token.clone());
+        let token = answer.status.as_ref().and_then(|it| it.token.clone());
         let config = Config { token, certificate_pem: None, ..self.config.clone() };
         Ok(Https::new(&self.tasks, &self.world, &config)?)
     }
