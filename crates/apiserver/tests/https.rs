@@ -196,10 +196,17 @@ async fn built_in_kinds_are_taken_and_given_in_protobuf() {
     assert_eq!((head.status.as_u16(), &created["spec"]["replicas"]), (201, &json!(0)), "{created}");
 
     let accept = [("accept", "application/vnd.kubernetes.protobuf,application/json")];
-    let (head, body) = connection.send("GET", "/apis/apps/v1/deployments", &accept, &Value::Null).await;
-    assert_eq!((head.status.as_u16(), &head.headers["content-type"]), (200, &PROTOBUF.parse().expect("a header")));
+    let (head, body) =
+        connection.send("GET", "/apis/apps/v1/deployments", &accept, &Value::Null).await;
+    assert_eq!(
+        (head.status.as_u16(), &head.headers["content-type"]),
+        (200, &PROTOBUF.parse().expect("a header"))
+    );
     let list = from_protobuf(&body);
-    assert_eq!((&list["kind"], &list["items"][0]["metadata"]["name"]), (&json!("DeploymentList"), &json!("web")));
+    assert_eq!(
+        (&list["kind"], &list["items"][0]["metadata"]["name"]),
+        (&json!("DeploymentList"), &json!("web"))
+    );
     assert_eq!(list["items"][0]["spec"], created["spec"]);
 
     let gone = "/apis/apps/v1/namespaces/default/deployments/none";

@@ -259,6 +259,23 @@ impl<T: Resource> Api<T> {
         request.payload = Payload::Object(Box::new(body));
         call_done(&self.client, request).await
     }
+
+    /// POST to a subresource that answers with what was asked for, such as `token`.
+    pub async fn exchange_subresource<S: Resource>(
+        &self,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        body: S,
+    ) -> Result<Arc<S>, ApiError> {
+        let mut request = self.request(Verb::Create, namespace);
+        request.name = Some(name.to_owned());
+        request.subresource = Some(subresource.to_owned());
+        request.write = self.client.signed(WriteOptions::default());
+        request.payload = Payload::Object(Box::new(body));
+        let reply = self.client.call_object(request).await?;
+        reply.shared::<S>().map_err(ApiError::internal)
+    }
 }
 
 impl DynamicApi {

@@ -1,5 +1,6 @@
 //! From a protobuf message to JSON, as the same object would be written in JSON by its author.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -13,7 +14,7 @@ use super::{Error, times};
 /// Messages in messages; a schema of this depth is deeper than JSON can be.
 const DEPTH_MAX: usize = 64;
 
-/// One value of a field: what the wire had for it, in order.
+/// What the wire had for one field, in order.
 type Values<'a, 'b> = &'b [(usize, Wire<'a>)];
 
 pub(super) struct Decoder<'t> {
@@ -278,12 +279,16 @@ fn is_zero(shape: Shape, wire: Wire<'_>) -> bool {
     }
 }
 
-fn merged(values: Values<'_, '_>) -> Result<Vec<u8>, Error> {
+/// The bytes of a message, which may have come in parts.
+fn merged<'a>(values: Values<'a, '_>) -> Result<Cow<'a, [u8]>, Error> {
+    if let [(_, wire)] = values {
+        return Ok(Cow::Borrowed(message(*wire)?));
+    }
     let mut bytes = Vec::new();
     for (_, wire) in values {
         bytes.extend_from_slice(message(*wire)?);
     }
-    Ok(bytes)
+    Ok(Cow::Owned(bytes))
 }
 
 /// The value of a field in a small message: the last, as for all scalars.

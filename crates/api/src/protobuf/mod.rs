@@ -52,7 +52,7 @@ pub enum Error {
     #[error("the time cannot be expressed")]
     Time,
     #[error("{path}: {why}")]
-    Inside { path: String, why: Box<Error> },
+    Inside { path: String, why: Box<Self> },
 }
 
 impl Error {

@@ -102,6 +102,14 @@ fn what_is_written_below_objects_is_known_too() {
 }
 
 #[test]
+fn null_is_a_value_in_a_list_and_nothing_as_a_field() {
+    let props = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    let object = json!({"enum": ["a", null], "default": null, "type": null});
+    let expected = json!({"apiVersion": "v1", "kind": "X", "enum": ["a", null]});
+    assert_eq!(round_trip(props, ("v1", "X"), &object), expected);
+}
+
+#[test]
 fn status_and_delete_options_survive() {
     for definition in [super::STATUS, super::DELETE_OPTIONS] {
         let message = message(definition).expect("it is listed");

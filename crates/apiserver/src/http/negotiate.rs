@@ -43,7 +43,8 @@ fn entry(text: &str) -> Option<Form> {
     let mut parts = text.split(';').map(str::trim);
     let media = parts.next()?;
     let is_protobuf = media == api::protobuf::MEDIA_TYPE;
-    let is_text = matches!(media, "application/json" | "*/*" | "application/*" | "application/yaml");
+    let is_text =
+        matches!(media, "application/json" | "*/*" | "application/*" | "application/yaml");
     if !is_protobuf && !is_text {
         return None;
     }

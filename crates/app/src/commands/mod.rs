@@ -6,4 +6,5 @@ pub(crate) mod down;
 pub(crate) mod network;
 pub(crate) mod remote;
 pub(crate) mod scheduler;
+pub(crate) mod service_accounts;
 pub(crate) mod up;

@@ -6,20 +6,18 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use client::Client;
-use client::https::Https;
+use client::https::{Config, Https};
 use lifecycle::Tasks;
 use stdx::World;
 
 use crate::kubeconfig_file;
 
-pub(crate) fn connect(
-    kubeconfig: &Path,
-    name: &str,
-    tasks: &Tasks,
-    world: &World,
-) -> Result<Client> {
-    let config = kubeconfig_file::load(kubeconfig, &format!("{name}/v1.36 (xebec)"))?;
-    Ok(Client::new(Arc::new(Https::new(tasks, world, &config)?), name))
+pub(crate) fn config(kubeconfig: &Path, name: &str) -> Result<Config> {
+    kubeconfig_file::load(kubeconfig, &format!("{name}/v1.36 (xebec)"))
+}
+
+pub(crate) fn connect(config: &Config, name: &str, tasks: &Tasks, world: &World) -> Result<Client> {
+    Ok(Client::new(Arc::new(Https::new(tasks, world, config)?), name))
 }
 
 /// Runs `lead` at once, or when this process becomes the leader.

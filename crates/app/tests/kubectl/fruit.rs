@@ -92,7 +92,8 @@ fn the_fruit_walk_through() {
             .contains(r#"fruits.example.org "apple" not found"#)
     );
     cluster.ok(&["delete", "crd", "fruits.example.org", "--timeout=30s"]);
-    cluster.until(&["get", "fruits"], |it| it.contains("the server doesn't have a resource type"));
+    let gone = cluster.refused(&["get", "--raw", "/apis/example.org/v1/namespaces/default/fruits"]);
+    assert!(gone.contains("the server could not find the requested resource"), "{gone}");
 }
 
 /// What goes over the wire, as `kubectl -v 10` shows it.

@@ -3,6 +3,7 @@
 
 mod access;
 mod apply;
+#[expect(dead_code, reason = "shared with other tests, which use the rest")]
 mod cluster;
 mod fruit;
 mod rollout;
