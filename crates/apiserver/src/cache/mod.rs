@@ -26,7 +26,7 @@ pub use change::{Change, Event, frame, kind_name, protobuf_frame};
 pub use resource::{Subscription, TooOld};
 pub use selection::Selection;
 
-pub(crate) use bytes::with_version;
+pub(crate) use bytes::{with_api_version, with_version};
 
 use crate::registry::{Kinds, Registry};
 use reached::Reached;
@@ -205,7 +205,7 @@ impl Cache {
 
     /// Announces a write, so that the feed need not decode it. `forget` must follow.
     pub(crate) fn prepare(&self, kind: &dyn Kind, object: &dyn ApiObject) -> Arc<Prepared> {
-        let value = Bytes::from(object.encode());
+        let value = stored_form(kind, object);
         let prepared = Arc::new(Prepared {
             meta: meta_of(kind, object),
             value: value.clone(),
@@ -349,6 +349,16 @@ impl api::Lookup for Cache {
         let objects = state.resources.get(prefix).into_iter();
         objects.flat_map(|it| it.range(namespace, "")).map(|(_, it)| it.clone()).collect()
     }
+}
+
+/// The bytes to store: in the version that the kind is stored in.
+pub(crate) fn stored_form(kind: &dyn Kind, object: &dyn ApiObject) -> Bytes {
+    let bytes = Bytes::from(object.encode());
+    if !kind.is_custom() {
+        return bytes;
+    }
+    let version = format!("{}/{}", kind.names().group, kind.storage_version());
+    with_api_version(&bytes, &version).unwrap_or(bytes)
 }
 
 /// `namespace/name`, or `name` alone.

@@ -24,6 +24,10 @@ pub(super) async fn create_object(
     request: &mut Request,
     object: Box<dyn ApiObject>,
 ) -> Result<(Outcome, u16), ApiError> {
+    // What apply and PUT create passes here without the verb having been asked for.
+    if !request.kind.verbs().contains(&"create") {
+        return Err(super::method_not_allowed());
+    }
     let mut tries = 1;
     loop {
         let mut attempt = object.clone_box();
@@ -75,6 +79,7 @@ fn validate(kind: &dyn Kind, object: &dyn ApiObject) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
     kind.validate(object, &mut errors);
+    kind.validate_create(object, &mut errors);
     invalid_if_any(kind, object, &errors)
 }
 

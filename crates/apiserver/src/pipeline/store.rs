@@ -8,7 +8,7 @@ use apimachinery::ApiError;
 use kvstore::{Compare, Revision, Txn, TxnOutcome, Write};
 
 use super::trace;
-use crate::cache::{store_key, with_version};
+use crate::cache::{store_key, stored_form, with_version};
 use crate::server::Core;
 
 /// What must be there for the write to happen.
@@ -85,6 +85,6 @@ pub(super) async fn remove(
 }
 
 /// Whether writing the object would change nothing.
-pub(super) fn is_same(object: &dyn ApiObject, stored: &Stored) -> bool {
-    with_version(&object.encode(), stored.meta.resource_version) == stored.bytes
+pub(super) fn is_same(kind: &dyn Kind, object: &dyn ApiObject, stored: &Stored) -> bool {
+    with_version(&stored_form(kind, object), stored.meta.resource_version) == stored.bytes
 }
