@@ -57,6 +57,8 @@ pub struct Cache {
 #[derive(Default)]
 struct State {
     revision: u64,
+    /// The feed ended: there is nothing more to watch.
+    is_over: bool,
     resources: BTreeMap<String, Resource>,
 }
 
@@ -166,7 +168,9 @@ impl Cache {
     }
 
     pub(crate) fn end_watches(&self) {
-        for resource in self.state().resources.values_mut() {
+        let mut state = self.state();
+        state.is_over = true;
+        for resource in state.resources.values_mut() {
             resource.end_watches();
         }
     }
@@ -274,7 +278,9 @@ impl Cache {
         since: u64,
     ) -> Result<Subscription, TooOld> {
         let mut state = self.state();
-        state.resource(kind).subscribe(selection, since)
+        let subscription = state.resource(kind).subscribe(selection, since)?;
+        state.end_if_over(kind);
+        Ok(subscription)
     }
 
     /// The selected objects now, the revision of that state, and everything after it.
@@ -294,6 +300,7 @@ impl Cache {
             .collect();
         let subscription =
             resource.subscribe(selection, revision).expect("the present is never forgotten");
+        state.end_if_over(kind);
         (objects, revision, subscription)
     }
 
@@ -330,6 +337,13 @@ pub struct Snapshot {
 }
 
 impl State {
+    /// A watch that opens while the server stops has a start and an end.
+    fn end_if_over(&mut self, kind: &dyn Kind) {
+        if self.is_over {
+            self.resource(kind).end_watches();
+        }
+    }
+
     fn resource(&mut self, kind: &dyn Kind) -> &mut Resource {
         self.resources.entry(kind.registry_prefix()).or_insert_with(|| Resource::new(0))
     }

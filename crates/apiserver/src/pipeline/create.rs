@@ -58,19 +58,21 @@ async fn create_once(
     core.check_escalation(request, object.as_ref(), None)?;
     let reservation = core.services.reserve(object.as_mut(), None)?;
     object.meta_mut().resource_version = None;
-    if request.call.write.dry_run {
-        return Ok((Outcome::Object(loose(object.encode())), 201));
-    }
     let key = object.key();
     let path = path_of(&key.namespace, &key.name);
+    let taken = || ApiError::already_exists(&kind.names().group_resource(), &key.name);
+    if request.call.write.dry_run {
+        core.cache.wait_current().await?;
+        let is_free = core.cache.get(kind.as_ref(), &path).is_none();
+        let dry = || (Outcome::Object(loose(object.encode())), 201);
+        return is_free.then(dry).ok_or_else(taken);
+    }
     match store::put(core, kind.as_ref(), &path, object.as_ref(), Expect::Absent).await? {
         Written::Stored(stored) => {
             reservation.keep();
             Ok((Outcome::Object(stored), 201))
         }
-        Written::Refused => {
-            Err(ApiError::already_exists(&kind.names().group_resource(), &key.name))
-        }
+        Written::Refused => Err(taken()),
     }
 }
 
