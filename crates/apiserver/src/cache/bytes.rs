@@ -1,9 +1,51 @@
 //! Small changes to an object's JSON that need no decoding: the resourceVersion, which is the first field of metadata in
-//! what is served and absent in what the store holds, and the apiVersion of custom resources.
+//! what is stored and served, and the apiVersion of custom resources.
 
 use bytes::Bytes;
 
 const FIELD: &[u8] = b"\"resourceVersion\":\"";
+
+/// A value whose resourceVersion the store fills in: the JSON with an empty one, and where its digits go.
+pub(crate) struct Unstamped {
+    pub(crate) value: Bytes,
+    pub(crate) at: usize,
+}
+
+impl Unstamped {
+    /// `None` if there is no metadata to put a version into.
+    pub(crate) fn new(json: &[u8]) -> Option<Self> {
+        let start = metadata_start(json)?;
+        if json[start..].starts_with(FIELD) {
+            return None;
+        }
+        let separator: &[u8] = if json.get(start) == Some(&b'}') { b"\"" } else { b"\"," };
+        let value = [&json[..start], FIELD, separator, &json[start..]].concat();
+        Some(Self { value: Bytes::from(value), at: start + FIELD.len() })
+    }
+
+    /// Whether `stamped` is this value at `version`.
+    pub(crate) fn is(&self, stamped: &[u8], version: u64) -> bool {
+        let digits = version.to_string();
+        let (before, after) = self.value.split_at(self.at);
+        let rest = stamped.strip_prefix(before).and_then(|it| it.strip_prefix(digits.as_bytes()));
+        rest == Some(after)
+    }
+
+    pub(crate) fn stamped(&self, version: u64) -> Bytes {
+        let (before, after) = self.value.split_at(self.at);
+        Bytes::from([before, version.to_string().as_bytes(), after].concat())
+    }
+}
+
+/// A stored value as it is served. The same bytes, if the store has put the version in.
+pub(crate) fn served(value: &Bytes, version: u64) -> Bytes {
+    let found = metadata_start(value).and_then(|at| value[at..].strip_prefix(FIELD));
+    let end = format!("{version}\"");
+    if found.is_some_and(|it| it.starts_with(end.as_bytes())) {
+        return value.clone();
+    }
+    with_version(value, version)
+}
 
 /// Puts the version into JSON that has none. Gives the bytes back unchanged if there is no metadata.
 pub(crate) fn with_version(json: &[u8], version: u64) -> Bytes {
@@ -90,7 +132,7 @@ fn string_end(json: &[u8], mut at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{replace_version, with_api_version, with_version};
+    use super::{Unstamped, replace_version, served, with_api_version, with_version};
 
     fn check(json: &str, expected: &str) {
         assert_eq!(with_version(json.as_bytes(), 7), expected.as_bytes());
@@ -104,6 +146,21 @@ mod tests {
             r#"{"a":{"metadata":{"x":1}},"b":"\"metadata\":{","metadata":{"resourceVersion":"7","name":"n"}}"#,
         );
         check(r#"{"kind":"x"}"#, r#"{"kind":"x"}"#);
+    }
+
+    #[test]
+    fn a_stamped_value_is_served_as_it_is() {
+        for json in [r#"{"metadata":{}}"#, r#"{"kind":"x","metadata":{"name":"n"}}"#] {
+            let unstamped = Unstamped::new(json.as_bytes()).expect("it has metadata");
+            let stamped = unstamped.stamped(12);
+            assert_eq!(stamped, with_version(json.as_bytes(), 12));
+            assert!(unstamped.is(&stamped, 12) && !unstamped.is(&stamped, 1));
+            assert_eq!(served(&stamped, 12).as_ptr(), stamped.as_ptr());
+            // A value from elsewhere, or from before, is corrected.
+            assert_eq!(served(&stamped, 1), with_version(json.as_bytes(), 1));
+            assert_eq!(served(&json.to_owned().into(), 12), stamped);
+        }
+        assert!(Unstamped::new(b"{}").is_none());
     }
 
     #[test]

@@ -45,11 +45,8 @@ pub(super) async fn put(
 ) -> Result<Written, ApiError> {
     let key = store_key(kind, path);
     trace::passed("store");
-    let prepared = core.cache.prepare(kind, object);
-    let txn = Txn {
-        compares: vec![compare(&key, expect)],
-        writes: vec![Write::Put(key, prepared.value.clone())],
-    };
+    let prepared = core.cache.prepare(kind, key.clone(), object);
+    let txn = Txn { compares: vec![compare(&key, expect)], writes: vec![prepared.write()] };
     let outcome = core.cache.store().txn(txn).await;
     let written = match outcome {
         Err(err) => Err(internal(&err)),
