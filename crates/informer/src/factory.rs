@@ -153,9 +153,8 @@ impl Factory {
     /// Returns when every informer made so far has its first list delivered to all handlers.
     pub async fn wait_for_sync(&self) {
         let waits: Vec<_> = self.state().informers.iter().map(|it| it.sink.synced()).collect();
-        for mut synced in waits {
-            // An informer that is forgotten meanwhile has nothing to wait for.
-            let _ = synced.wait_for(|it| *it).await;
+        for synced in waits {
+            synced.wait().await;
         }
     }
 }
@@ -210,7 +209,7 @@ impl<T: Resource> SharedInformer<T> {
     }
 
     pub async fn wait_for_sync(&self) {
-        let _ = self.shared.synced().wait_for(|it| *it).await;
+        self.shared.synced().wait().await;
     }
 }
 
@@ -239,10 +238,10 @@ impl MetadataInformer {
     /// Returns when the first list is delivered, or when the informer is forgotten.
     pub async fn wait_for_sync(&self) {
         let shutdown = self.tasks.shutdown_signal();
-        let mut synced = self.shared.synced();
+        let synced = self.shared.synced();
         tokio::select! {
             biased;
-            _ = synced.wait_for(|it| *it) => {}
+            () = synced.wait() => {}
             () = shutdown.cancelled() => {}
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::Stored;
 use apimachinery::ObjectKey;
 use client::{WatchEvent, WatchEventKind};
-use tokio::sync::watch;
+use lifecycle::Latch;
 
 use crate::fifo::{Delta, DeltaFifo, DeltaKind};
 use crate::indexer::{Entry, Indexer};
@@ -24,8 +24,8 @@ pub trait EventHandler<T>: Send + Sync {
 pub(crate) trait Sink: Send + Sync {
     fn replace(&self, items: &[Arc<Stored>]);
     fn apply(&self, event: &WatchEvent);
-    /// Becomes true when the first list is delivered to all handlers.
-    fn synced(&self) -> watch::Receiver<bool>;
+    /// Is set when the first list is delivered to all handlers, or when this is dropped: then nobody need wait.
+    fn synced(&self) -> Latch;
 }
 
 pub(crate) type ReadFn<T> = fn(&Arc<Stored>) -> Result<Arc<T>, serde_json::Error>;
@@ -36,7 +36,13 @@ pub(crate) struct Shared<T> {
     /// Held while one change goes into the cache and to the handlers, so that a handler that is added in between
     /// misses nothing and sees nothing twice.
     processor: Mutex<Processor<T>>,
-    synced: watch::Sender<bool>,
+    synced: Latch,
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        self.synced.set();
+    }
 }
 
 struct Processor<T> {
@@ -52,12 +58,12 @@ impl<T: Send + Sync + 'static> Shared<T> {
             indexer: Indexer::default(),
             read,
             processor: Mutex::new(Processor { fifo: DeltaFifo::default(), handlers: Vec::new() }),
-            synced: watch::Sender::new(false),
+            synced: Latch::default(),
         }
     }
 
     pub(crate) fn has_synced(&self) -> bool {
-        *self.synced.borrow()
+        self.synced.is_set()
     }
 
     fn processor(&self) -> MutexGuard<'_, Processor<T>> {
@@ -138,7 +144,7 @@ impl<T: Send + Sync + 'static> Sink for Shared<T> {
         let mut processor = self.processor();
         processor.fifo.replace(items, self.indexer.entries());
         self.deliver(&mut processor, !self.has_synced());
-        self.synced.send_replace(true);
+        self.synced.set();
     }
 
     fn apply(&self, event: &WatchEvent) {
@@ -154,7 +160,7 @@ impl<T: Send + Sync + 'static> Sink for Shared<T> {
         self.deliver(&mut processor, false);
     }
 
-    fn synced(&self) -> watch::Receiver<bool> {
-        self.synced.subscribe()
+    fn synced(&self) -> Latch {
+        self.synced.clone()
     }
 }
