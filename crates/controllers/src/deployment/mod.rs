@@ -1,7 +1,8 @@
 //! Deployments: ReplicaSets per template, moved from one to the next by a strategy.
 //!
 //! Names of ReplicaSets follow from the template and every write carries a resourceVersion, so a cache
-//! that is behind makes a write fail and never happen twice.
+//! that is behind makes a write fail and never happen twice. A reconcile reads the Deployment's ReplicaSets; pods are
+//! looked at for the strategy Recreate alone.
 
 mod plan;
 mod proportional;
@@ -27,9 +28,10 @@ use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
 use stdx::SharedClock;
 
 use self::plan::{Action, Observed, Scale};
-use crate::handlers::on_change;
+use crate::handlers::{on_change, on_transition};
 use crate::owners::{BY_CONTROLLER, ORPHANS};
-use crate::{Context, Descriptor, owners, pods};
+use crate::service_account::is_namespace_gone;
+use crate::{Descriptor, Startup, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "deployment-controller", identity: "deployment-controller", start };
@@ -92,7 +94,7 @@ struct Deployments {
     clock: SharedClock,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let deployments = context.factory.informer::<Deployment>();
@@ -117,10 +119,14 @@ fn start(context: &Context, descriptor: &Descriptor) {
         deployments_of(&known, it).into_iter().for_each(|key| to_queue.add(key));
     });
     let (to_queue, known) = (queue.clone(), replica_sets.indexer());
-    crate::handlers::on_transition(&pods, move |before, after| {
+    let rollouts = deployments.indexer();
+    on_transition(&pods, move |before, after| {
         // Only the last pod of a Recreate rollout is waited for.
-        if let (Some(pod), None) = (before, after) {
-            deployment_of_pod(&known, pod).into_iter().for_each(|key| to_queue.add(key));
+        if let (Some(pod), None) = (before, after)
+            && let Some(key) = deployment_of_pod(&known, pod)
+            && rollouts.get(&key).is_some_and(|it| plan::is_recreate(&it))
+        {
+            to_queue.add(key);
         }
     });
     let workers = context.config.concurrent_deployment_syncs;
@@ -142,11 +148,11 @@ fn deployments_of(known: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<
             .into_iter()
             .collect();
     }
-    let labels = replica_set.metadata.labels.clone().unwrap_or_default();
+    let labels = replica_set.metadata.labels.as_ref().unwrap_or(&NONE);
     known
         .list_namespace(namespace)
         .iter()
-        .filter(|it| selector_of(it).is_ok_and(|selector| selector.matches(&labels)))
+        .filter(|it| selector_of(it).is_ok_and(|selector| selector.matches(labels)))
         .map(|it| key_of(&it.metadata))
         .collect()
 }
@@ -170,9 +176,13 @@ impl Reconciler for Deployments {
         let Some(deployment) = self.deployments.get(key) else {
             return Ok(Next::Settled);
         };
+        if selector_of(&deployment).is_ok_and(|it| it.is_everything()) {
+            return self.refuse_everything(key, &deployment).await;
+        }
         let owned = self.claim(key, &deployment).await?;
         let mut observed = Observed::new(deployment, owned, self.clock.now());
-        observed.has_old_pods = observed.old.iter().any(|it| self.has_pods(it));
+        observed.has_old_pods =
+            observed.is_recreate() && observed.old.iter().any(|it| self.has_pods(it));
         let plan = plan::plan(&observed);
         for action in plan.actions {
             self.apply(key, &observed.deployment, action).await?;
@@ -182,6 +192,22 @@ impl Reconciler for Deployments {
 }
 
 impl Deployments {
+    /// Validation refuses such a Deployment; one from elsewhere must not take every pod of its namespace.
+    async fn refuse_everything(
+        &self,
+        key: &ObjectKey,
+        deployment: &Deployment,
+    ) -> Result<Next, Error> {
+        let text = "This deployment is selecting all pods. A non-empty selector is required.";
+        self.events.event(deployment, EventType::Warning, "SelectingAll", text.to_owned());
+        let mut status = deployment.status.clone().unwrap_or_default();
+        if status.observed_generation < deployment.metadata.generation {
+            status.observed_generation = deployment.metadata.generation;
+            self.set_status(key, deployment, status).await?;
+        }
+        Ok(Next::Settled)
+    }
+
     fn has_pods(&self, replica_set: &ReplicaSet) -> bool {
         let pods = self.pods.by_index(BY_CONTROLLER, owners::uid(&replica_set.metadata));
         pods.iter().any(|it| !pods::is_terminal(it))
@@ -285,9 +311,13 @@ impl Deployments {
                 Ok(())
             }
             Err(err) if err.is_already_exists() => self.settle_name(key, deployment, name).await,
+            Err(err) if is_namespace_gone(&err) => Ok(()),
             Err(source) => {
                 let message = format!("Failed to create new replica set {:?}: {source}", name.name);
-                let reason = "ReplicaSetCreateError";
+                if let Some(status) = status::not_created(deployment, &message, self.clock.now()) {
+                    self.set_status(key, deployment, status).await?;
+                }
+                let reason = status::NOT_CREATED;
                 self.events.event(deployment, EventType::Warning, reason, message);
                 Err(Error::Create { replica_set: name, source })
             }

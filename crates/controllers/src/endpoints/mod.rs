@@ -1,4 +1,4 @@
-//! One Endpoints object per Service with a selector.
+//! One Endpoints object per Service with a selector. A pod event costs its own labels; a reconcile the Service's pods.
 
 mod plan;
 #[cfg(test)]
@@ -16,8 +16,10 @@ use informer::Indexer;
 use reconcile::{Next, Reconciler, WorkQueue};
 
 use self::plan::{Action, Observed};
+use crate::backends::BY_SELECTOR;
 use crate::handlers::{on_change, on_transition};
-use crate::{Context, Descriptor, backends};
+use crate::pods::BY_LABEL;
+use crate::{Descriptor, Startup, backends, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "endpoints-controller", identity: "endpoint-controller", start };
@@ -37,11 +39,13 @@ struct EndpointsController {
     api: Api<Endpoints>,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let services = context.factory.informer::<Service>();
     let pods = context.factory.informer::<Pod>();
+    services.add_index(BY_SELECTOR, backends::index_by_selector);
+    pods.add_index(BY_LABEL, pods::index_by_label);
     let endpoints = context.factory.informer::<Endpoints>();
     let reconciler = EndpointsController {
         services: services.indexer(),
@@ -98,7 +102,7 @@ impl Reconciler for EndpointsController {
             Some(service) => match backends::selector(&service) {
                 None => Ok(()),
                 Some(selector) => {
-                    let pods = backends::selected(&self.pods, &key.namespace, &selector);
+                    let pods = backends::selected(&self.pods, &key.namespace, selector);
                     let endpoints = self.endpoints.get(key);
                     self.apply(plan::plan(&Observed { service, pods, endpoints })).await
                 }

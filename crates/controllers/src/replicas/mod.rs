@@ -1,7 +1,8 @@
 //! What ReplicaSet and ReplicationController share: keeping a number of equal pods.
 //!
 //! The cache may be behind our own writes, so a reconcile creates and deletes only when it shows all
-//! that earlier ones did (`Expectations`).
+//! that earlier ones did (`Expectations`). A pod event that matters wakes its owner, found in O(1); a reconcile reads
+//! the owner's pods and the orphans with one label of its selector, by index; never all pods.
 
 mod plan;
 mod status;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use api::Resource;
 use api::core::pod::Pod;
 use api::object::key_of;
-use apimachinery::selector::{self, Labels};
+use apimachinery::selector::{self, Labels, Requirement};
 use apimachinery::{ApiError, ObjectKey};
 use client::{Api, Client, DeleteOptions, PatchKind, Preconditions};
 use futures_util::future::join_all;
@@ -29,7 +30,8 @@ use self::plan::{Observed, Plan};
 pub(crate) use self::status::{Failure, Status};
 use crate::handlers::{on_change, on_transition};
 use crate::owners::{BY_CONTROLLER, ORPHANS};
-use crate::{Context, Descriptor, owners, pods};
+use crate::pods::ORPHANS_BY_LABEL;
+use crate::{Descriptor, Startup, owners, pods};
 
 /// A kind that keeps a number of equal pods.
 pub(crate) trait ReplicaOwner: Resource {
@@ -100,7 +102,7 @@ pub(crate) struct Replicas<T: ReplicaOwner> {
     clock: SharedClock,
 }
 
-pub(crate) fn start<T: ReplicaOwner>(context: &Context, descriptor: &Descriptor, workers: usize) {
+pub(crate) fn start<T: ReplicaOwner>(context: &Startup, descriptor: &Descriptor, workers: usize) {
     let client: Client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let owner_informer = context.factory.informer::<T>();
@@ -108,6 +110,7 @@ pub(crate) fn start<T: ReplicaOwner>(context: &Context, descriptor: &Descriptor,
     owner_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<T>);
     pod_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
     pod_informer.add_index(ORPHANS, owners::index_orphans::<Pod>);
+    pod_informer.add_index(ORPHANS_BY_LABEL, pods::index_orphans_by_label);
     let expectations = Arc::new(Expectations::new(context.world.clock.clone()));
     let reconciler = Replicas {
         owners: owner_informer.indexer(),
@@ -155,6 +158,11 @@ fn follow_pods<T: ReplicaOwner>(
             }
             (None, None) => {}
         }
+        if let (Some(before), Some(after)) = (before, after)
+            && !is_relevant(before, after)
+        {
+            return;
+        }
         for pod in [before, after].into_iter().flatten() {
             match owners::controller_of(&pod.metadata) {
                 Some(_) => owner_of(pod).into_iter().for_each(|it| queue.add(it)),
@@ -162,6 +170,17 @@ fn follow_pods<T: ReplicaOwner>(
             }
         }
     });
+}
+
+/// Whether an owner's plan or counts could differ between two states of a pod.
+fn is_relevant(before: &Pod, after: &Pod) -> bool {
+    before.metadata.uid != after.metadata.uid
+        || before.metadata.labels != after.metadata.labels
+        || before.metadata.owner_references != after.metadata.owner_references
+        || owners::is_deleting(&before.metadata) != owners::is_deleting(&after.metadata)
+        || pods::is_terminal(before) != pods::is_terminal(after)
+        || pods::is_ready(before) != pods::is_ready(after)
+        || pods::ready_since(before) != pods::ready_since(after)
 }
 
 fn owner_key<T: ReplicaOwner>(owners: &Indexer<T>, meta: &ObjectMeta) -> Option<ObjectKey> {
@@ -209,21 +228,40 @@ impl<T: ReplicaOwner> Reconciler for Replicas<T> {
 }
 
 impl<T: ReplicaOwner> Replicas<T> {
-    fn observe(&self, key: &ObjectKey, owner: &T) -> Result<Observed, Error> {
+    fn observe<'a>(&'a self, key: &ObjectKey, owner: &'a T) -> Result<Observed<'a>, Error> {
         let uid = owners::uid(owner.metadata());
         let selector =
             owner.selector().map_err(|source| Error::Selector { owner: key.clone(), source })?;
         let mut candidates = self.pods.by_index(BY_CONTROLLER, uid);
-        candidates.extend(self.pods.by_index(ORPHANS, &key.namespace));
+        candidates.extend(self.orphans(&key.namespace, &selector));
         Ok(Observed {
             owner_uid: uid.to_owned(),
             is_deleting: owners::is_deleting(owner.metadata()),
             replicas: owner.replicas(),
             selector,
             candidates,
-            related_per_node: self.related_per_node(owner),
+            related_per_node: Box::new(|| self.related_per_node(owner)),
             is_cache_current: self.expectations.is_satisfied(key),
+            now: self.clock.now(),
         })
+    }
+
+    /// Pods of nobody that the selector may match: those with one label that it asks for, if it asks for one.
+    fn orphans(&self, namespace: &str, selector: &Labels) -> Vec<Arc<Pod>> {
+        let exact = selector.requirements.iter().find_map(|it| match it {
+            Requirement::In(key, values) => match values.as_slice() {
+                [value] => Some((key, value)),
+                _ => None,
+            },
+            _ => None,
+        });
+        match exact {
+            Some((key, value)) => {
+                let value = pods::label_value(namespace, key, value);
+                self.pods.by_index(ORPHANS_BY_LABEL, &value)
+            }
+            None => self.pods.by_index(ORPHANS, namespace),
+        }
     }
 
     fn related_per_node(&self, owner: &T) -> BTreeMap<String, usize> {
@@ -378,7 +416,12 @@ impl<T: ReplicaOwner> Replicas<T> {
         if !T::COUNTS_TERMINATING {
             status.terminating = 0;
         }
-        if status != owner.status() {
+        let stored = owner.status();
+        // A failure that goes on is said once: its words may differ in every attempt.
+        if status.failure.is_some() && stored.failure.is_some() {
+            status.failure.clone_from(&stored.failure);
+        }
+        if status != stored {
             match self.owners_api.update_status(owner.with_status(status, now)).await {
                 Ok(_) => {}
                 Err(err) if err.is_not_found() => return Ok(Next::Settled),
