@@ -8,8 +8,10 @@ mod endpoint_slices;
 mod endpoints;
 mod garbage_collector;
 mod handlers;
+mod labels;
 mod namespace;
 mod node_lifecycle;
+mod own_writes;
 mod owners;
 mod pod_gc;
 mod pods;
@@ -38,7 +40,7 @@ pub struct Descriptor {
     pub name: &'static str,
     /// The service account in kube-system that it acts as.
     pub identity: &'static str,
-    pub(crate) start: fn(&Startup, &Descriptor),
+    pub(crate) start: fn(&Startup, &Self),
 }
 
 /// Every controller, by name.

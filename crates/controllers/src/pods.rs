@@ -6,7 +6,7 @@ use api::core::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::PodCondition;
 
-use crate::{conditions, owners};
+use crate::{conditions, labels, owners};
 
 /// Index: the node that a pod is bound to.
 pub(crate) const BY_NODE: &str = "node-name";
@@ -15,15 +15,10 @@ pub(crate) const BY_LABEL: &str = "labels";
 /// Index: each label of a pod that belongs to no controller, with its namespace.
 pub(crate) const ORPHANS_BY_LABEL: &str = "orphans-by-label";
 
-/// The form of a label in an index.
-pub(crate) fn label_value(namespace: &str, key: &str, value: &str) -> String {
-    format!("{namespace}/{key}={value}")
-}
-
 pub(crate) fn index_by_label(pod: &Pod) -> Vec<String> {
     let namespace = owners::namespace(&pod.metadata);
-    let labels = pod.metadata.labels.iter().flatten();
-    labels.map(|(key, value)| label_value(namespace, key, value)).collect()
+    let pairs = pod.metadata.labels.iter().flatten();
+    pairs.map(|(key, value)| labels::index_value(namespace, key, value)).collect()
 }
 
 pub(crate) fn index_orphans_by_label(pod: &Pod) -> Vec<String> {

@@ -182,6 +182,7 @@ mod tests {
     use super::{Entry, Indexer};
 
     /// Objects are `color name` texts.
+    #[expect(clippy::ptr_arg, reason = "an index function takes the type of the objects")]
     fn color(object: &String) -> Vec<String> {
         object.split(' ').next().map(str::to_owned).into_iter().collect()
     }

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Container, ObjectReference, PodIP, ServicePort}
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::pods::BY_LABEL;
-use crate::{owners, pods};
+use crate::{labels, owners, pods};
 
 pub(crate) const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
 
@@ -24,7 +24,7 @@ pub(crate) const BY_SELECTOR: &str = "selector";
 pub(crate) fn index_by_selector(service: &Service) -> Vec<String> {
     let namespace = owners::namespace(&service.metadata);
     let first = selector(service).and_then(|it| it.first_key_value());
-    first.map(|(key, value)| pods::label_value(namespace, key, value)).into_iter().collect()
+    first.map(|(key, value)| labels::index_value(namespace, key, value)).into_iter().collect()
 }
 
 /// The selector of a Service whose endpoints are made here, never empty; absent for others.
@@ -56,8 +56,7 @@ pub(crate) fn ports(service: &Service) -> &[ServicePort] {
 
 /// The Services that select a pod. The Services need the index `BY_SELECTOR`.
 pub(crate) fn services_of(services: &Indexer<Service>, pod: &Pod) -> Vec<ObjectKey> {
-    let labels = pods::index_by_label(pod);
-    labels
+    pods::index_by_label(pod)
         .iter()
         .flat_map(|it| services.by_index(BY_SELECTOR, it))
         .filter(|it| selector(it).is_some_and(|selector| matches(selector, pod)))
@@ -72,8 +71,8 @@ pub(crate) fn selected(
     namespace: &str,
     selector: &BTreeMap<String, String>,
 ) -> Vec<Arc<Pod>> {
-    let labels = selector.iter().map(|(key, value)| pods::label_value(namespace, key, value));
-    let rarest = labels.min_by_key(|it| pods.count_by_index(BY_LABEL, it));
+    let values = selector.iter().map(|(key, value)| labels::index_value(namespace, key, value));
+    let rarest = values.min_by_key(|it| pods.count_by_index(BY_LABEL, it));
     let mut selected = rarest.map(|it| pods.by_index(BY_LABEL, &it)).unwrap_or_default();
     selected.retain(|it| matches(selector, it));
     selected

@@ -29,6 +29,7 @@ use stdx::SharedClock;
 
 use self::plan::{Action, Observed, Scale};
 use crate::handlers::{on_change, on_transition};
+use crate::own_writes::OwnWrites;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
 use crate::service_account::is_namespace_gone;
 use crate::{Descriptor, Startup, owners, pods};
@@ -90,6 +91,8 @@ struct Deployments {
     pods: Indexer<Pod>,
     deployments_api: Api<Deployment>,
     replica_sets_api: Api<ReplicaSet>,
+    deployment_writes: OwnWrites,
+    replica_set_writes: Arc<OwnWrites>,
     events: EventRecorder,
     clock: SharedClock,
 }
@@ -103,20 +106,28 @@ fn start(context: &Startup, descriptor: &Descriptor) {
     replica_sets.add_index(BY_CONTROLLER, owners::index_by_controller::<ReplicaSet>);
     replica_sets.add_index(ORPHANS, owners::index_orphans::<ReplicaSet>);
     pods.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
+    let replica_set_writes = Arc::new(OwnWrites::default());
     let reconciler = Deployments {
         deployments: deployments.indexer(),
         replica_sets: replica_sets.indexer(),
         pods: pods.indexer(),
         deployments_api: client.api(),
         replica_sets_api: client.api(),
+        deployment_writes: OwnWrites::default(),
+        replica_set_writes: replica_set_writes.clone(),
         events: context.events(descriptor, &client),
         clock: context.world.clock.clone(),
     };
     let to_queue = queue.clone();
     on_change(&deployments, move |it| to_queue.add(key_of(&it.metadata)));
     let (to_queue, known) = (queue.clone(), deployments.indexer());
-    on_change(&replica_sets, move |it| {
-        deployments_of(&known, it).into_iter().for_each(|key| to_queue.add(key));
+    on_transition(&replica_sets, move |before, after| {
+        if let (Some(deleted), None) = (before, after) {
+            replica_set_writes.forget(&key_of(&deleted.metadata));
+        }
+        for replica_set in [before, after].into_iter().flatten() {
+            deployments_of(&known, replica_set).into_iter().for_each(|key| to_queue.add(key));
+        }
     });
     let (to_queue, known) = (queue.clone(), replica_sets.indexer());
     let rollouts = deployments.indexer();
@@ -174,12 +185,19 @@ impl Reconciler for Deployments {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
         let Some(deployment) = self.deployments.get(key) else {
+            self.deployment_writes.forget(key);
             return Ok(Next::Settled);
         };
+        if !self.deployment_writes.is_shown(&deployment.metadata) {
+            return Ok(Next::Settled);
+        }
         if selector_of(&deployment).is_ok_and(|it| it.is_everything()) {
             return self.refuse_everything(key, &deployment).await;
         }
         let owned = self.claim(key, &deployment).await?;
+        if owned.iter().any(|it| !self.replica_set_writes.is_shown(&it.metadata)) {
+            return Ok(Next::Settled);
+        }
         let mut observed = Observed::new(deployment, owned, self.clock.now());
         observed.has_old_pods =
             observed.is_recreate() && observed.old.iter().any(|it| self.has_pods(it));
@@ -351,7 +369,10 @@ impl Deployments {
     async fn update(&self, replica_set: ReplicaSet) -> Result<(), Error> {
         let key = key_of(&replica_set.metadata);
         match self.replica_sets_api.update(replica_set).await {
-            Ok(_) => Ok(()),
+            Ok(written) => {
+                self.replica_set_writes.note(&written.metadata);
+                Ok(())
+            }
             Err(source) => Err(Error::Update { replica_set: key, source }),
         }
     }
@@ -403,7 +424,10 @@ impl Deployments {
         let annotations = deployment.metadata.annotations.get_or_insert_default();
         annotations.insert(revisions::REVISION.to_owned(), revision);
         match self.deployments_api.update(deployment).await {
-            Ok(_) => Ok(()),
+            Ok(written) => {
+                self.deployment_writes.note(&written.metadata);
+                Ok(())
+            }
             Err(err) if err.is_not_found() => Ok(()),
             Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
         }
@@ -417,7 +441,10 @@ impl Deployments {
     ) -> Result<(), Error> {
         let deployment = Deployment { status: Some(status), ..deployment.clone() };
         match self.deployments_api.update_status(deployment).await {
-            Ok(_) => Ok(()),
+            Ok(written) => {
+                self.deployment_writes.note(&written.metadata);
+                Ok(())
+            }
             Err(err) if err.is_not_found() => Ok(()),
             Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
         }

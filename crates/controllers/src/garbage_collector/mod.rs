@@ -294,7 +294,9 @@ impl GarbageCollector {
                 let live = self.read(&resource, &dependent).await?;
                 match live.filter(|it| it.meta.uid == uid) {
                     None => Ok(()),
-                    Some(live) => self.drop_from(&resource, &live, &[node.uid.clone()]).await,
+                    Some(live) => {
+                        self.drop_from(&resource, &live, std::slice::from_ref(&node.uid)).await
+                    }
                 }
             }
             Action::DropOwners(_) | Action::Delete(_) => Ok(()),

@@ -120,10 +120,10 @@ fn start(context: &Startup, descriptor: &Descriptor) {
     });
     let (clock, to_queue) = (context.world.clock.clone(), queue.clone());
     on_transition(&nodes, move |before, after| {
-        if let Some(node) = after {
-            if before.is_none_or(|it| heartbeat(it) != heartbeat(node)) {
-                heartbeats.seen(owners::name(&node.metadata), clock.now());
-            }
+        if let Some(node) = after
+            && before.is_none_or(|it| heartbeat(it) != heartbeat(node))
+        {
+            heartbeats.seen(owners::name(&node.metadata), clock.now());
         }
         if let Some(node) = after.or(before) {
             to_queue.add(key_of(&node.metadata));

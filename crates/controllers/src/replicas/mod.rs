@@ -11,11 +11,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Resource;
 use api::core::pod::Pod;
 use api::object::key_of;
-use apimachinery::selector::{self, Labels, Requirement};
+use apimachinery::selector::{self, Labels};
 use apimachinery::{ApiError, ObjectKey};
 use client::{Api, Client, DeleteOptions, PatchKind, Preconditions};
 use futures_util::future::join_all;
@@ -29,9 +30,15 @@ use stdx::SharedClock;
 use self::plan::{Observed, Plan};
 pub(crate) use self::status::{Failure, Status};
 use crate::handlers::{on_change, on_transition};
+use crate::own_writes::OwnWrites;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
 use crate::pods::ORPHANS_BY_LABEL;
-use crate::{Descriptor, Startup, owners, pods};
+use crate::{Descriptor, Startup, labels, owners, pods};
+
+/// Index: a label that the owner's selector demands.
+const BY_SELECTOR: &str = "selector";
+/// A little later than `Expectations` give up.
+const EXPIRY: Duration = Duration::from_secs(5 * 60 + 1);
 
 /// A kind that keeps a number of equal pods.
 pub(crate) trait ReplicaOwner: Resource {
@@ -98,6 +105,7 @@ pub(crate) struct Replicas<T: ReplicaOwner> {
     owners_api: Api<T>,
     pods_api: Api<Pod>,
     expectations: Arc<Expectations>,
+    own_writes: OwnWrites,
     events: EventRecorder,
     clock: SharedClock,
 }
@@ -108,6 +116,7 @@ pub(crate) fn start<T: ReplicaOwner>(context: &Startup, descriptor: &Descriptor,
     let owner_informer = context.factory.informer::<T>();
     let pod_informer = context.factory.informer::<Pod>();
     owner_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<T>);
+    owner_informer.add_index(BY_SELECTOR, index_by_selector::<T>);
     pod_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
     pod_informer.add_index(ORPHANS, owners::index_orphans::<Pod>);
     pod_informer.add_index(ORPHANS_BY_LABEL, pods::index_orphans_by_label);
@@ -118,6 +127,7 @@ pub(crate) fn start<T: ReplicaOwner>(context: &Startup, descriptor: &Descriptor,
         owners_api: client.api::<T>(),
         pods_api: client.api::<Pod>(),
         expectations: expectations.clone(),
+        own_writes: OwnWrites::default(),
         events: context.events(descriptor, &client),
         clock: context.world.clock.clone(),
     };
@@ -194,15 +204,23 @@ fn owner_key<T: ReplicaOwner>(owners: &Indexer<T>, meta: &ObjectMeta) -> Option<
 }
 
 fn may_adopt<T: ReplicaOwner>(owners: &Indexer<T>, pod: &Pod) -> Vec<ObjectKey> {
-    let Some(labels) = pod.metadata.labels.as_ref().filter(|it| !it.is_empty()) else {
+    let Some(pod_labels) = pod.metadata.labels.as_ref().filter(|it| !it.is_empty()) else {
         return Vec::new();
     };
-    owners
-        .list_namespace(owners::namespace(&pod.metadata))
+    let mut values = pods::index_by_label(pod);
+    values.push(labels::index_value(owners::namespace(&pod.metadata), "", ""));
+    values
         .iter()
-        .filter(|it| it.selector().is_ok_and(|selector| selector.matches(labels)))
+        .flat_map(|it| owners.by_index(BY_SELECTOR, it))
+        .filter(|it| it.selector().is_ok_and(|selector| selector.matches(pod_labels)))
         .map(|it| key_of(it.metadata()))
         .collect()
+}
+
+fn index_by_selector<T: ReplicaOwner>(owner: &T) -> Vec<String> {
+    let namespace = owners::namespace(owner.metadata());
+    let selector = owner.selector().ok();
+    selector.and_then(|it| labels::selector_value(namespace, &it)).into_iter().collect()
 }
 
 impl<T: ReplicaOwner> Reconciler for Replicas<T> {
@@ -211,8 +229,12 @@ impl<T: ReplicaOwner> Reconciler for Replicas<T> {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
         let Some(owner) = self.owners.get(key) else {
             self.expectations.forget(key);
+            self.own_writes.forget(key);
             return Ok(Next::Settled);
         };
+        if !self.own_writes.is_shown(owner.metadata()) {
+            return Ok(Next::Settled);
+        }
         let plan = plan::plan(&self.observe(key, &owner)?);
         if !self.claim(key, &*owner, &plan).await? {
             return Ok(Next::Settled);
@@ -223,11 +245,19 @@ impl<T: ReplicaOwner> Reconciler for Replicas<T> {
         };
         let failure = failed.as_ref().err().and_then(failure);
         let next = self.update_status(key, &*owner, &plan, failure).await?;
-        failed.map(|()| next)
+        failed.map(|()| self.until_expiry(key, next))
     }
 }
 
 impl<T: ReplicaOwner> Replicas<T> {
+    /// Events of our own writes may be lost with a watch that breaks; then nobody else would wake the owner.
+    fn until_expiry(&self, key: &ObjectKey, next: Next) -> Next {
+        match next {
+            Next::Settled if !self.expectations.is_satisfied(key) => Next::After(EXPIRY),
+            next => next,
+        }
+    }
+
     fn observe<'a>(&'a self, key: &ObjectKey, owner: &'a T) -> Result<Observed<'a>, Error> {
         let uid = owners::uid(owner.metadata());
         let selector =
@@ -248,16 +278,9 @@ impl<T: ReplicaOwner> Replicas<T> {
 
     /// Pods of nobody that the selector may match: those with one label that it asks for, if it asks for one.
     fn orphans(&self, namespace: &str, selector: &Labels) -> Vec<Arc<Pod>> {
-        let exact = selector.requirements.iter().find_map(|it| match it {
-            Requirement::In(key, values) => match values.as_slice() {
-                [value] => Some((key, value)),
-                _ => None,
-            },
-            _ => None,
-        });
-        match exact {
+        match labels::exact(selector) {
             Some((key, value)) => {
-                let value = pods::label_value(namespace, key, value);
+                let value = labels::index_value(namespace, key, value);
                 self.pods.by_index(ORPHANS_BY_LABEL, &value)
             }
             None => self.pods.by_index(ORPHANS, namespace),
@@ -423,7 +446,7 @@ impl<T: ReplicaOwner> Replicas<T> {
         }
         if status != stored {
             match self.owners_api.update_status(owner.with_status(status, now)).await {
-                Ok(_) => {}
+                Ok(written) => self.own_writes.note(written.metadata()),
                 Err(err) if err.is_not_found() => return Ok(Next::Settled),
                 Err(source) => return Err(Error::UpdateStatus { owner: key.clone(), source }),
             }

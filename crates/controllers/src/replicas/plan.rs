@@ -67,9 +67,7 @@ fn claim(observed: &Observed<'_>) -> Plan {
         match owners::controller_of(&pod.metadata) {
             Some(owner) if owner.uid != observed.owner_uid => {}
             Some(_) if !pods::is_active(pod) => {
-                if is_match && !pods::is_terminal(pod) {
-                    plan.terminating += 1;
-                }
+                plan.terminating += usize::from(is_match && !pods::is_terminal(pod));
             }
             Some(_) if is_match => plan.active.push(pod.clone()),
             Some(_) if observed.is_deleting => {}

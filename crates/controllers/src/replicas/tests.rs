@@ -175,6 +175,18 @@ fn a_ready_pod_is_available_after_its_minimum_time() {
     assert_eq!(counted.next_available, Some(Duration::from_secs(1)));
 }
 
+#[test]
+fn only_changes_that_count_wake_the_owner() {
+    let is_relevant = |before: &str, after: &str| super::is_relevant(&pod(before), &pod(after));
+    for after in ["a deleting", "a Failed", "a ready=1", "a other", "a orphan"] {
+        assert!(is_relevant("a", after), "{after}");
+    }
+    for after in ["a node=n", "a restarts=1", "a cost=3", "a Pending"] {
+        assert!(!is_relevant("a", after), "{after}");
+    }
+    assert!(is_relevant("a ready=1", "a ready=2"));
+}
+
 fn some_pod() -> impl Strategy<Value = String> {
     let owner = prop_oneof![Just(""), Just(" orphan"), Just(" foreign")];
     let labels = prop_oneof![3 => Just(""), 1 => Just(" other")];
