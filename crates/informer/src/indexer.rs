@@ -182,7 +182,7 @@ mod tests {
     use super::{Entry, Indexer};
 
     /// Objects are `color name` texts.
-    #[expect(clippy::ptr_arg, reason = "an index function takes the type of the objects")]
+    #[expect(clippy::ptr_arg, reason = "an index function takes the object type")]
     fn color(object: &String) -> Vec<String> {
         object.split(' ').next().map(str::to_owned).into_iter().collect()
     }

@@ -52,7 +52,7 @@ struct Shared {
 
 /// A decision that is still to be written.
 enum Decision {
-    Bind { pod: PodRequirements, node: String },
+    Bind { key: ObjectKey, uid: String, node: String },
     Refuse { key: ObjectKey, diagnosis: Diagnosis },
 }
 
@@ -145,8 +145,9 @@ fn decide(shared: &Shared) -> Option<Decision> {
     match cycle::choose(&pod, &nodes, &shared.writer.world.random) {
         Ok(index) => {
             let node = nodes[index].name.clone();
-            snapshot.assume(pod.clone(), node.clone());
-            Some(Decision::Bind { pod, node })
+            let (key, uid) = (pod.key.clone(), pod.uid.clone());
+            snapshot.assume(pod, node.clone());
+            Some(Decision::Bind { key, uid, node })
         }
         Err(diagnosis) => {
             queue.put_back_unschedulable(&pod.key, Instant::now());
@@ -169,27 +170,27 @@ async fn write_decisions(
         };
         match decision {
             None => return,
-            Some(Decision::Bind { pod, node }) => bind(&shared, &pod, &node).await,
+            Some(Decision::Bind { key, uid, node }) => bind(&shared, &key, &uid, &node).await,
             Some(Decision::Refuse { key, diagnosis }) => refuse(&shared, &key, &diagnosis).await,
         }
     }
 }
 
-async fn bind(shared: &Shared, pod: &PodRequirements, node: &str) {
-    match shared.writer.bind(&pod.key, &pod.uid, node).await {
+async fn bind(shared: &Shared, key: &ObjectKey, uid: &str, node: &str) {
+    match shared.writer.bind(key, uid, node).await {
         Ok(()) => {
-            if let Some(seen) = shared.pods.get(&pod.key) {
-                shared.writer.record_scheduled(&seen, &pod.key, node);
+            if let Some(seen) = shared.pods.get(key) {
+                shared.writer.record_scheduled(&seen, key, node);
             }
         }
         Err(err) => {
             let mut state = shared.state();
-            state.snapshot.forget_assumed(&pod.key);
+            state.snapshot.forget_assumed(key);
             if err.is_not_found() {
-                state.queue.forget(&pod.key);
+                state.queue.forget(key);
             } else {
-                tracing::warn!(pod = %pod.key, node, error = %err, "binding refused");
-                state.queue.put_back_failed(&pod.key, Instant::now());
+                tracing::warn!(pod = %key, node, error = %err, "binding refused");
+                state.queue.put_back_failed(key, Instant::now());
             }
             drop(state);
             shared.wake.notify_one();

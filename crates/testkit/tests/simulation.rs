@@ -147,9 +147,14 @@ async fn storm(seed: u64) -> History {
     history
 }
 
+/// One seed by default; `SEEDS=100..200 cargo test -p testkit --test simulation converges` hunts through many.
 #[test]
 fn a_cluster_converges_after_node_deaths_and_api_faults() {
-    run(storm(1));
+    let seeds = std::env::var("SEEDS").unwrap_or_else(|_| "1..2".to_owned());
+    let (first, end) = seeds.split_once("..").expect("a range of numbers");
+    for seed in first.parse::<u64>().unwrap()..end.parse().unwrap() {
+        run(storm(seed));
+    }
 }
 
 #[test]
@@ -164,17 +169,6 @@ fn the_same_seed_gives_the_same_history() {
         panic!("seed 7 gives two histories, which differ from {difference}");
     }
     assert_eq!(one.fingerprint, two.fingerprint);
-}
-
-/// For hunting: `SEEDS=100..200 cargo test -p testkit -- --ignored many_seeds`.
-#[test]
-#[ignore = "minutes: one storm per seed"]
-fn many_seeds_converge() {
-    let seeds = std::env::var("SEEDS").unwrap_or_else(|_| "100..120".to_owned());
-    let (first, end) = seeds.split_once("..").expect("a range of numbers");
-    for seed in first.parse::<u64>().unwrap()..end.parse().unwrap() {
-        run(storm(seed));
-    }
 }
 
 #[test]

@@ -43,7 +43,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         let client = remote::connect(&config, NAME, &tasks, &world)?;
         let root_ca = match &flags.root_ca_file {
             None => String::new(),
-            Some(path) => std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?,
+            Some(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("reading {}", path.display()))?,
         };
         let issuer = flags.use_service_account_credentials.then_some(config);
         let (manager, leading_world) = (client.clone(), world.clone());

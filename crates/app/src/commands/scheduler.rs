@@ -29,7 +29,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     logging::start(flags.verbosity);
     serve::run(|tasks| async move {
         let world = World::system();
-        let client = remote::connect(&remote::config(&flags.kubeconfig, NAME)?, NAME, &tasks, &world)?;
+        let client =
+            remote::connect(&remote::config(&flags.kubeconfig, NAME)?, NAME, &tasks, &world)?;
         let (leading_client, leading_world) = (client.clone(), world.clone());
         let lead = move |tasks: Tasks| async move {
             let factory = Factory::new(leading_client.clone(), leading_world.clone(), &tasks);

@@ -38,8 +38,14 @@ struct Renewed(ArcSwap<Https>);
 
 impl Issuer {
     /// A client that acts as `system:serviceaccount:kube-system:<name>`.
-    pub(crate) async fn client(self: &Arc<Self>, name: &str, field_manager: &str) -> Result<Client> {
-        self.ensure_account(name).await.with_context(|| format!("making the service account {name}"))?;
+    pub(crate) async fn client(
+        self: &Arc<Self>,
+        name: &str,
+        field_manager: &str,
+    ) -> Result<Client> {
+        self.ensure_account(name)
+            .await
+            .with_context(|| format!("making the service account {name}"))?;
         let transport = self.transport(name).await?;
         let renewed = Arc::new(Renewed(ArcSwap::from_pointee(transport)));
         let (issuer, name, renewing) = (self.clone(), name.to_owned(), renewed.clone());
@@ -75,7 +81,10 @@ impl Issuer {
                     namespace: Some(NAMESPACE.to_owned()),
                     ..ObjectMeta::default()
                 };
-                match accounts.create(ServiceAccount { metadata, ..ServiceAccount::default() }).await {
+                match accounts
+                    .create(ServiceAccount { metadata, ..ServiceAccount::default() })
+                    .await
+                {
                     Err(err) if !err.is_already_exists() => Err(err),
                     _ => Ok(()),
                 }

@@ -1,5 +1,11 @@
 //! Third-party clients, unchanged: the `kube` crate and the Python client create, watch, patch and delete.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
 #[path = "../kubectl/cluster.rs"]
 #[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
 mod cluster;

@@ -1,6 +1,12 @@
 //! What a user sees: the real `xebec` binary, driven by a real kubectl and by curl. Each test runs a cluster of its own,
 //! in directories of its own, on a port of its own.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
 mod access;
 mod apply;
 #[expect(dead_code, reason = "shared with other tests, which use the rest")]

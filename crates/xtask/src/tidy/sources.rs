@@ -36,7 +36,12 @@ fn check_lines(path: &Path, text: &str) -> Vec<Problem> {
         let code = line.split("//").next().unwrap_or("");
         let mut report =
             |what: &str| problems.push(Problem::new(path, &format!("line {}: {what}", number + 1)));
-        if code.contains("env::var") && !in_crate("app") && !in_crate("xtask") && !is_test && !is_build {
+        if code.contains("env::var")
+            && !in_crate("app")
+            && !in_crate("xtask")
+            && !is_test
+            && !is_build
+        {
             report("only `app` reads the environment");
         }
         if code.contains(concat!("tokio::", "select! {"))
