@@ -439,6 +439,9 @@ impl<T: ReplicaOwner> Replicas<T> {
         if !T::COUNTS_TERMINATING {
             status.terminating = 0;
         }
+        // Creating and deleting took a while: written on what is known by now, or the write would be refused.
+        let latest = self.owners.get(key).filter(|it| it.metadata().uid == owner.metadata().uid);
+        let owner = latest.as_deref().unwrap_or(owner);
         let stored = owner.status();
         // A failure that goes on is said once: its words may differ in every attempt.
         if status.failure.is_some() && stored.failure.is_some() {
