@@ -17,7 +17,9 @@ pub(crate) fn run() -> Result<()> {
     tidy::run(&root())?;
     run_cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     let mut tests = Command::new("cargo");
-    tests.args(["test", "--workspace", "--no-fail-fast"]).current_dir(root());
+    tests
+        .args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
+        .current_dir(root());
     tools.export(&mut tests);
     process::run(&mut tests)
 }
