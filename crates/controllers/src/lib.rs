@@ -8,14 +8,17 @@ mod endpoint_slices;
 mod endpoints;
 mod garbage_collector;
 mod handlers;
+mod labels;
 mod namespace;
 mod node_lifecycle;
+mod own_writes;
 mod owners;
 mod pod_gc;
 mod pods;
 mod replica_set;
 mod replicas;
 mod replication_controller;
+mod resources;
 mod root_ca_publisher;
 mod service_account;
 mod taint_eviction;
@@ -29,13 +32,15 @@ use lifecycle::Tasks;
 use reconcile::EventRecorder;
 use stdx::World;
 
+use self::resources::Resources;
+
 /// One controller, as `--controllers` and RBAC know it.
 pub struct Descriptor {
     /// Upstream's name of the controller.
     pub name: &'static str,
     /// The service account in kube-system that it acts as.
     pub identity: &'static str,
-    pub start: fn(&Context, &Descriptor),
+    pub(crate) start: fn(&Startup, &Self),
 }
 
 /// Every controller, by name.
@@ -112,6 +117,20 @@ impl Default for Config {
     }
 }
 
+/// What controllers share besides: made anew by every `start_all`.
+pub(crate) struct Startup {
+    context: Context,
+    resources: Arc<Resources>,
+}
+
+impl std::ops::Deref for Startup {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
 impl Context {
     fn client(&self, descriptor: &Descriptor) -> Client {
         (self.client_for)(descriptor.identity)
@@ -129,9 +148,11 @@ impl Context {
 
 /// Starts every controller. Informers they need are made in the factory, which the caller starts.
 pub fn start_all(context: &Context) {
+    let startup = Startup { context: context.clone(), resources: Arc::default() };
     for descriptor in ALL {
-        (descriptor.start)(context, descriptor);
+        (descriptor.start)(&startup, descriptor);
     }
+    resources::start(context, startup.resources);
 }
 
 #[cfg(test)]

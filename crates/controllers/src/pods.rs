@@ -6,10 +6,27 @@ use api::core::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::PodCondition;
 
-use crate::{conditions, owners};
+use crate::{conditions, labels, owners};
 
 /// Index: the node that a pod is bound to.
 pub(crate) const BY_NODE: &str = "node-name";
+/// Index: each label of a pod, with its namespace.
+pub(crate) const BY_LABEL: &str = "labels";
+/// Index: each label of a pod that belongs to no controller, with its namespace.
+pub(crate) const ORPHANS_BY_LABEL: &str = "orphans-by-label";
+
+pub(crate) fn index_by_label(pod: &Pod) -> Vec<String> {
+    let namespace = owners::namespace(&pod.metadata);
+    let pairs = pod.metadata.labels.iter().flatten();
+    pairs.map(|(key, value)| labels::index_value(namespace, key, value)).collect()
+}
+
+pub(crate) fn index_orphans_by_label(pod: &Pod) -> Vec<String> {
+    match owners::controller_of(&pod.metadata) {
+        Some(_) => Vec::new(),
+        None => index_by_label(pod),
+    }
+}
 
 pub(crate) fn index_by_node(pod: &Pod) -> Vec<String> {
     node_name(pod).map(str::to_owned).into_iter().collect()

@@ -231,6 +231,11 @@ impl MetadataInformer {
         self.shared.indexer.list_namespace(namespace)
     }
 
+    /// Whether the namespace has any object, without making the list.
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.shared.indexer.has_namespace(namespace)
+    }
+
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }

@@ -2,7 +2,7 @@
 //!
 //! Readers get `Arc`s copied out under a short read lock, so nobody holds the cache while working with objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use apimachinery::ObjectKey;
@@ -37,23 +37,24 @@ impl<T> Clone for Entry<T> {
 
 struct Index<T> {
     values_of: IndexFn<T>,
-    /// Every key here is in `State::objects`; no set is empty.
-    keys: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// Every object here is in `State::objects` under the same key; no map is empty. The objects themselves, so that
+    /// reading a value costs as much as it has objects and no search for each.
+    values: BTreeMap<String, BTreeMap<ObjectKey, Arc<T>>>,
 }
 
 impl<T> Index<T> {
-    fn insert(&mut self, key: &ObjectKey, object: &T) {
+    fn insert(&mut self, key: &ObjectKey, object: &Arc<T>) {
         for value in (self.values_of)(object) {
-            self.keys.entry(value).or_default().insert(key.clone());
+            self.values.entry(value).or_default().insert(key.clone(), object.clone());
         }
     }
 
     fn remove(&mut self, key: &ObjectKey, object: &T) {
         for value in (self.values_of)(object) {
-            if let Some(keys) = self.keys.get_mut(&value) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.keys.remove(&value);
+            if let Some(objects) = self.values.get_mut(&value) {
+                objects.remove(key);
+                if objects.is_empty() {
+                    self.values.remove(&value);
                 }
             }
         }
@@ -104,12 +105,22 @@ impl<T> Indexer<T> {
     /// Objects whose index function gave `value`, sorted by key; none when there is no such index.
     pub fn by_index(&self, index: &'static str, value: &str) -> Vec<Arc<T>> {
         let state = self.read();
-        let keys = state.indexes.get(index).and_then(|it| it.keys.get(value));
-        keys.into_iter()
-            .flatten()
-            .filter_map(|key| state.objects.get(key))
-            .map(|it| it.object.clone())
-            .collect()
+        let objects = state.indexes.get(index).and_then(|it| it.values.get(value));
+        objects.map(|it| it.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// How many objects `by_index` would give, without making the list.
+    pub fn count_by_index(&self, index: &'static str, value: &str) -> usize {
+        let state = self.read();
+        let objects = state.indexes.get(index).and_then(|it| it.values.get(value));
+        objects.map_or(0, BTreeMap::len)
+    }
+
+    /// Whether the namespace has any object, without making the list.
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        let state = self.read();
+        let mut from = state.objects.range(ObjectKey::new(namespace, "")..);
+        from.next().is_some_and(|(key, _)| key.namespace == namespace)
     }
 
     pub fn len(&self) -> usize {
@@ -125,7 +136,7 @@ impl<T> Indexer<T> {
         if state.indexes.contains_key(name) {
             return;
         }
-        let mut index = Index { values_of, keys: BTreeMap::new() };
+        let mut index = Index { values_of, values: BTreeMap::new() };
         for (key, entry) in &state.objects {
             index.insert(key, &entry.object);
         }
@@ -199,6 +210,8 @@ mod tests {
         indexer.remove(&ObjectKey::new("a", "2"));
         check(indexer.by_index("color", "red"), &[]);
         check(indexer.by_index("size", "red"), &[]);
+        assert_eq!(indexer.count_by_index("color", "blue"), 1);
+        assert_eq!(indexer.count_by_index("color", "red"), 0);
     }
 
     #[test]
@@ -209,5 +222,7 @@ mod tests {
         }
         check(indexer.list_namespace("a"), &["a/1", "a/2"]);
         check(indexer.list(), &["/1", "a/1", "a/2", "ab/1"]);
+        assert!(indexer.has_namespace("a") && indexer.has_namespace("ab"));
+        assert!(!indexer.has_namespace("aa") && !indexer.has_namespace("b"));
     }
 }

@@ -2,27 +2,43 @@
 //! Pure, but for the indexes' look-ups.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::core::pod::Pod;
 use api::core::service::Service;
 use api::object::key_of;
 use apimachinery::ObjectKey;
-use apimachinery::selector::Labels;
 use informer::Indexer;
-use k8s_openapi::api::core::v1::{Container, ObjectReference, ServicePort};
+use k8s_openapi::api::core::v1::{Container, ObjectReference, PodIP, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::{owners, pods};
+use crate::pods::BY_LABEL;
+use crate::{labels, owners, pods};
 
 pub(crate) const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
 
-/// The selector of a Service whose endpoints are made here; absent for others.
-pub(crate) fn selector(service: &Service) -> Option<Labels> {
+/// Index: one label that a Service asks for, with its namespace: a pod has few labels, so the Services that may select it
+/// are found without looking at the others.
+pub(crate) const BY_SELECTOR: &str = "selector";
+
+pub(crate) fn index_by_selector(service: &Service) -> Vec<String> {
+    let namespace = owners::namespace(&service.metadata);
+    let first = selector(service).and_then(|it| it.first_key_value());
+    first.map(|(key, value)| labels::index_value(namespace, key, value)).into_iter().collect()
+}
+
+/// The selector of a Service whose endpoints are made here, never empty; absent for others.
+pub(crate) fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
     let spec = service.spec.as_ref()?;
     if spec.type_.as_deref() == Some("ExternalName") {
         return None;
     }
-    spec.selector.as_ref().filter(|it| !it.is_empty()).map(Labels::from_map)
+    spec.selector.as_ref().filter(|it| !it.is_empty())
+}
+
+fn matches(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
+    let labels = pod.metadata.labels.as_ref();
+    labels.is_some_and(|labels| selector.iter().all(|(key, value)| labels.get(key) == Some(value)))
 }
 
 pub(crate) fn is_headless(service: &Service) -> bool {
@@ -38,38 +54,43 @@ pub(crate) fn ports(service: &Service) -> &[ServicePort] {
     service.spec.as_ref().and_then(|it| it.ports.as_deref()).unwrap_or_default()
 }
 
-/// The Services that select a pod.
+/// The Services that select a pod. The Services need the index `BY_SELECTOR`.
 pub(crate) fn services_of(services: &Indexer<Service>, pod: &Pod) -> Vec<ObjectKey> {
-    let no_labels = BTreeMap::new();
-    let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
-    services
-        .list_namespace(owners::namespace(&pod.metadata))
+    pods::index_by_label(pod)
         .iter()
-        .filter(|it| selector(it).is_some_and(|selector| selector.matches(labels)))
+        .flat_map(|it| services.by_index(BY_SELECTOR, it))
+        .filter(|it| selector(it).is_some_and(|selector| matches(selector, pod)))
         .map(|it| key_of(&it.metadata))
         .collect()
 }
 
+/// The pods that a Service selects, sorted by key, found through the rarest of its labels. The pods need the index
+/// `BY_LABEL`.
 pub(crate) fn selected(
     pods: &Indexer<Pod>,
     namespace: &str,
-    selector: &Labels,
-) -> Vec<std::sync::Arc<Pod>> {
-    let no_labels = BTreeMap::new();
-    let mut selected = pods.list_namespace(namespace);
-    selected.retain(|it| selector.matches(it.metadata.labels.as_ref().unwrap_or(&no_labels)));
+    selector: &BTreeMap<String, String>,
+) -> Vec<Arc<Pod>> {
+    let values = selector.iter().map(|(key, value)| labels::index_value(namespace, key, value));
+    let rarest = values.min_by_key(|it| pods.count_by_index(BY_LABEL, it));
+    let mut selected = rarest.map(|it| pods.by_index(BY_LABEL, &it)).unwrap_or_default();
+    selected.retain(|it| matches(selector, it));
     selected
 }
 
 /// Whether endpoints could differ between two states of a pod.
 pub(crate) fn is_relevant(before: &Pod, after: &Pod) -> bool {
-    let ips = |pod: &Pod| pod.status.as_ref().and_then(|it| it.pod_ips.clone());
     before.metadata.labels != after.metadata.labels
         || owners::is_deleting(&before.metadata) != owners::is_deleting(&after.metadata)
         || pods::is_ready(before) != pods::is_ready(after)
         || pods::is_terminal(before) != pods::is_terminal(after)
         || pods::node_name(before) != pods::node_name(after)
         || ips(before) != ips(after)
+        || before.metadata.uid != after.metadata.uid
+}
+
+fn ips(pod: &Pod) -> Option<&Vec<PodIP>> {
+    pod.status.as_ref()?.pod_ips.as_ref()
 }
 
 /// The number behind a Service's port in one pod; absent when the pod has no port of that name.

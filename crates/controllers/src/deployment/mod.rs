@@ -1,7 +1,8 @@
 //! Deployments: ReplicaSets per template, moved from one to the next by a strategy.
 //!
 //! Names of ReplicaSets follow from the template and every write carries a resourceVersion, so a cache
-//! that is behind makes a write fail and never happen twice.
+//! that is behind makes a write fail and never happen twice. A reconcile reads the Deployment's ReplicaSets; pods are
+//! looked at for the strategy Recreate alone.
 
 mod plan;
 mod proportional;
@@ -27,9 +28,11 @@ use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
 use stdx::SharedClock;
 
 use self::plan::{Action, Observed, Scale};
-use crate::handlers::on_change;
+use crate::handlers::{on_change, on_transition};
+use crate::own_writes::OwnWrites;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
-use crate::{Context, Descriptor, owners, pods};
+use crate::service_account::is_namespace_gone;
+use crate::{Descriptor, Startup, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "deployment-controller", identity: "deployment-controller", start };
@@ -88,11 +91,13 @@ struct Deployments {
     pods: Indexer<Pod>,
     deployments_api: Api<Deployment>,
     replica_sets_api: Api<ReplicaSet>,
+    deployment_writes: OwnWrites,
+    replica_set_writes: Arc<OwnWrites>,
     events: EventRecorder,
     clock: SharedClock,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let deployments = context.factory.informer::<Deployment>();
@@ -101,26 +106,38 @@ fn start(context: &Context, descriptor: &Descriptor) {
     replica_sets.add_index(BY_CONTROLLER, owners::index_by_controller::<ReplicaSet>);
     replica_sets.add_index(ORPHANS, owners::index_orphans::<ReplicaSet>);
     pods.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
+    let replica_set_writes = Arc::new(OwnWrites::default());
     let reconciler = Deployments {
         deployments: deployments.indexer(),
         replica_sets: replica_sets.indexer(),
         pods: pods.indexer(),
         deployments_api: client.api(),
         replica_sets_api: client.api(),
+        deployment_writes: OwnWrites::default(),
+        replica_set_writes: replica_set_writes.clone(),
         events: context.events(descriptor, &client),
         clock: context.world.clock.clone(),
     };
     let to_queue = queue.clone();
     on_change(&deployments, move |it| to_queue.add(key_of(&it.metadata)));
     let (to_queue, known) = (queue.clone(), deployments.indexer());
-    on_change(&replica_sets, move |it| {
-        deployments_of(&known, it).into_iter().for_each(|key| to_queue.add(key));
+    on_transition(&replica_sets, move |before, after| {
+        if let (Some(deleted), None) = (before, after) {
+            replica_set_writes.forget(&key_of(&deleted.metadata));
+        }
+        for replica_set in [before, after].into_iter().flatten() {
+            deployments_of(&known, replica_set).into_iter().for_each(|key| to_queue.add(key));
+        }
     });
     let (to_queue, known) = (queue.clone(), replica_sets.indexer());
-    crate::handlers::on_transition(&pods, move |before, after| {
+    let rollouts = deployments.indexer();
+    on_transition(&pods, move |before, after| {
         // Only the last pod of a Recreate rollout is waited for.
-        if let (Some(pod), None) = (before, after) {
-            deployment_of_pod(&known, pod).into_iter().for_each(|key| to_queue.add(key));
+        if let (Some(pod), None) = (before, after)
+            && let Some(key) = deployment_of_pod(&known, pod)
+            && rollouts.get(&key).is_some_and(|it| plan::is_recreate(&it))
+        {
+            to_queue.add(key);
         }
     });
     let workers = context.config.concurrent_deployment_syncs;
@@ -142,11 +159,11 @@ fn deployments_of(known: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<
             .into_iter()
             .collect();
     }
-    let labels = replica_set.metadata.labels.clone().unwrap_or_default();
+    let labels = replica_set.metadata.labels.as_ref().unwrap_or(&NONE);
     known
         .list_namespace(namespace)
         .iter()
-        .filter(|it| selector_of(it).is_ok_and(|selector| selector.matches(&labels)))
+        .filter(|it| selector_of(it).is_ok_and(|selector| selector.matches(labels)))
         .map(|it| key_of(&it.metadata))
         .collect()
 }
@@ -168,11 +185,22 @@ impl Reconciler for Deployments {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
         let Some(deployment) = self.deployments.get(key) else {
+            self.deployment_writes.forget(key);
             return Ok(Next::Settled);
         };
+        if !self.deployment_writes.is_shown(&deployment.metadata) {
+            return Ok(Next::Settled);
+        }
+        if selector_of(&deployment).is_ok_and(|it| it.is_everything()) {
+            return self.refuse_everything(key, &deployment).await;
+        }
         let owned = self.claim(key, &deployment).await?;
+        if owned.iter().any(|it| !self.replica_set_writes.is_shown(&it.metadata)) {
+            return Ok(Next::Settled);
+        }
         let mut observed = Observed::new(deployment, owned, self.clock.now());
-        observed.has_old_pods = observed.old.iter().any(|it| self.has_pods(it));
+        observed.has_old_pods =
+            observed.is_recreate() && observed.old.iter().any(|it| self.has_pods(it));
         let plan = plan::plan(&observed);
         for action in plan.actions {
             self.apply(key, &observed.deployment, action).await?;
@@ -182,6 +210,22 @@ impl Reconciler for Deployments {
 }
 
 impl Deployments {
+    /// Validation refuses such a Deployment; one from elsewhere must not take every pod of its namespace.
+    async fn refuse_everything(
+        &self,
+        key: &ObjectKey,
+        deployment: &Deployment,
+    ) -> Result<Next, Error> {
+        let text = "This deployment is selecting all pods. A non-empty selector is required.";
+        self.events.event(deployment, EventType::Warning, "SelectingAll", text.to_owned());
+        let mut status = deployment.status.clone().unwrap_or_default();
+        if status.observed_generation < deployment.metadata.generation {
+            status.observed_generation = deployment.metadata.generation;
+            self.set_status(key, deployment, status).await?;
+        }
+        Ok(Next::Settled)
+    }
+
     fn has_pods(&self, replica_set: &ReplicaSet) -> bool {
         let pods = self.pods.by_index(BY_CONTROLLER, owners::uid(&replica_set.metadata));
         pods.iter().any(|it| !pods::is_terminal(it))
@@ -285,9 +329,13 @@ impl Deployments {
                 Ok(())
             }
             Err(err) if err.is_already_exists() => self.settle_name(key, deployment, name).await,
+            Err(err) if is_namespace_gone(&err) => Ok(()),
             Err(source) => {
                 let message = format!("Failed to create new replica set {:?}: {source}", name.name);
-                let reason = "ReplicaSetCreateError";
+                if let Some(status) = status::not_created(deployment, &message, self.clock.now()) {
+                    self.set_status(key, deployment, status).await?;
+                }
+                let reason = status::NOT_CREATED;
                 self.events.event(deployment, EventType::Warning, reason, message);
                 Err(Error::Create { replica_set: name, source })
             }
@@ -321,7 +369,10 @@ impl Deployments {
     async fn update(&self, replica_set: ReplicaSet) -> Result<(), Error> {
         let key = key_of(&replica_set.metadata);
         match self.replica_sets_api.update(replica_set).await {
-            Ok(_) => Ok(()),
+            Ok(written) => {
+                self.replica_set_writes.note(&written.metadata);
+                Ok(())
+            }
             Err(source) => Err(Error::Update { replica_set: key, source }),
         }
     }
@@ -373,7 +424,10 @@ impl Deployments {
         let annotations = deployment.metadata.annotations.get_or_insert_default();
         annotations.insert(revisions::REVISION.to_owned(), revision);
         match self.deployments_api.update(deployment).await {
-            Ok(_) => Ok(()),
+            Ok(written) => {
+                self.deployment_writes.note(&written.metadata);
+                Ok(())
+            }
             Err(err) if err.is_not_found() => Ok(()),
             Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
         }
@@ -387,7 +441,10 @@ impl Deployments {
     ) -> Result<(), Error> {
         let deployment = Deployment { status: Some(status), ..deployment.clone() };
         match self.deployments_api.update_status(deployment).await {
-            Ok(_) => Ok(()),
+            Ok(written) => {
+                self.deployment_writes.note(&written.metadata);
+                Ok(())
+            }
             Err(err) if err.is_not_found() => Ok(()),
             Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
         }

@@ -68,13 +68,17 @@ impl Observed {
     }
 
     pub(crate) fn is_recreate(&self) -> bool {
-        let strategy = self.deployment.spec.as_ref().and_then(|it| it.strategy.as_ref());
-        strategy.and_then(|it| it.type_.as_deref()) == Some("Recreate")
+        is_recreate(&self.deployment)
     }
 
     pub(crate) fn is_paused(&self) -> bool {
         self.deployment.spec.as_ref().and_then(|it| it.paused).unwrap_or(false)
     }
+}
+
+pub(crate) fn is_recreate(deployment: &Deployment) -> bool {
+    let strategy = deployment.spec.as_ref().and_then(|it| it.strategy.as_ref());
+    strategy.and_then(|it| it.type_.as_deref()) == Some("Recreate")
 }
 
 pub(crate) fn wanted(deployment: &Deployment) -> i32 {

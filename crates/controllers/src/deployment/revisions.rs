@@ -7,6 +7,7 @@ use std::sync::Arc;
 use api::apps::deployment::Deployment;
 use api::apps::replica_set::ReplicaSet;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
 
 pub(crate) const HASH_LABEL: &str = "pod-template-hash";
@@ -65,19 +66,26 @@ pub(crate) fn is_of_template(replica_set: &ReplicaSet, wanted: &PodTemplateSpec)
     let Some(template) = replica_set.spec.as_ref().and_then(|it| it.template.as_ref()) else {
         return false;
     };
-    without_hash(template) == without_hash(wanted)
+    template.spec == wanted.spec
+        && is_same_meta(template.metadata.as_ref(), wanted.metadata.as_ref())
 }
 
-fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
-    let mut template = template.clone();
-    let meta = template.metadata.get_or_insert_default();
-    if let Some(labels) = &mut meta.labels {
-        labels.remove(HASH_LABEL);
-    }
-    meta.labels = meta.labels.take().filter(|it| !it.is_empty());
-    meta.annotations = meta.annotations.take().filter(|it| !it.is_empty());
-    template
+/// The hash is ours and not the user's; absent and empty are the same. Nothing is cloned: this runs for every ReplicaSet
+/// in every reconcile.
+fn is_same_meta(one: Option<&ObjectMeta>, two: Option<&ObjectMeta>) -> bool {
+    let no_meta = ObjectMeta::default();
+    let (one, two) = (one.unwrap_or(&no_meta), two.unwrap_or(&no_meta));
+    pairs(one.labels.as_ref()).eq(pairs(two.labels.as_ref()))
+        && pairs(one.annotations.as_ref()).eq(pairs(two.annotations.as_ref()))
+        && one.finalizers.as_deref().unwrap_or_default()
+            == two.finalizers.as_deref().unwrap_or_default()
 }
+
+fn pairs(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&String, &String)> {
+    map.unwrap_or(&NONE).iter().filter(|(key, _)| *key != HASH_LABEL)
+}
+
+static NONE: BTreeMap<String, String> = BTreeMap::new();
 
 /// Sorts the oldest first.
 pub(crate) fn age_key(replica_set: &ReplicaSet) -> (jiff::Timestamp, String) {

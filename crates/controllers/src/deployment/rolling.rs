@@ -6,7 +6,7 @@ use api::apps::deployment::Deployment;
 use api::apps::replica_set::ReplicaSet;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::plan::{Scale, available, replicas, wanted};
+use super::plan::{Scale, available, is_recreate, replicas, wanted};
 use super::revisions::age_key;
 
 /// How many pods more, and how many fewer, than wanted there may be during an update.
@@ -24,10 +24,10 @@ enum Round {
 /// Surge rounds up and unavailability down, and never are both zero: an update could not move.
 pub(crate) fn bounds(deployment: &Deployment) -> Bounds {
     let total = wanted(deployment);
-    let strategy = deployment.spec.as_ref().and_then(|it| it.strategy.as_ref());
-    if strategy.and_then(|it| it.type_.as_deref()) == Some("Recreate") {
+    if is_recreate(deployment) {
         return Bounds { surge: 0, unavailable: 0 };
     }
+    let strategy = deployment.spec.as_ref().and_then(|it| it.strategy.as_ref());
     let rolling = strategy.and_then(|it| it.rolling_update.as_ref());
     let quarter = IntOrString::String("25%".to_owned());
     let surge = rolling.and_then(|it| it.max_surge.as_ref()).unwrap_or(&quarter);

@@ -14,6 +14,8 @@ use crate::{conditions, owners, pods};
 const AVAILABLE: &str = "Available";
 const PROGRESSING: &str = "Progressing";
 const FAILURE: &str = "ReplicaFailure";
+/// A ReplicaSet, not one of its pods.
+pub(crate) const NOT_CREATED: &str = "ReplicaSetCreateError";
 /// What upstream takes for "no deadline" (the default of kinds older than apps/v1).
 const NO_DEADLINE: i32 = i32::MAX;
 
@@ -174,6 +176,22 @@ fn is_timed_out(stored: Option<&DeploymentCondition>, deadline: Duration, now: T
             .as_ref()
             .is_some_and(|it| pods::remaining(it.0, deadline, now).is_zero()),
     }
+}
+
+/// The status after a ReplicaSet could not be created, when it says something new and there is a deadline that makes
+/// progress worth a condition.
+pub(crate) fn not_created(
+    deployment: &Deployment,
+    message: &str,
+    now: Timestamp,
+) -> Option<DeploymentStatus> {
+    deadline(deployment)?;
+    let stored = deployment.status.clone().unwrap_or_default();
+    let mut status = stored.clone();
+    let conditions = status.conditions.get_or_insert_default();
+    let condition = condition(now, PROGRESSING, "False", NOT_CREATED).saying(message);
+    conditions::set(conditions, condition);
+    (status != stored).then_some(status)
 }
 
 /// A ReplicaSet that cannot create pods speaks through the Deployment, the current one first.

@@ -7,7 +7,8 @@ use api::apps::deployment::Deployment;
 use api::apps::replica_set::ReplicaSet;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{
-    DeploymentSpec, DeploymentStrategy, ReplicaSetSpec, ReplicaSetStatus, RollingUpdateDeployment,
+    DeploymentCondition, DeploymentSpec, DeploymentStrategy, ReplicaSetCondition, ReplicaSetSpec,
+    ReplicaSetStatus, RollingUpdateDeployment,
 };
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
@@ -205,6 +206,65 @@ fn a_collision_changes_the_hash_and_nothing_else_does() {
     assert_ne!(hash(None), hash(Some(1)));
     assert_ne!(hash(None), revisions::template_hash(&template("old"), None));
     assert_eq!(hash(None).len(), 10);
+}
+
+/// `type=status reason: message` of each condition besides Available.
+fn told(conditions: Option<&Vec<DeploymentCondition>>) -> Vec<String> {
+    let conditions = conditions.into_iter().flatten().filter(|it| it.type_ != "Available");
+    let text = |it: &Option<String>| it.clone().unwrap_or_default();
+    conditions
+        .map(|it| format!("{}={} {}: {}", it.type_, it.status, text(&it.reason), text(&it.message)))
+        .collect()
+}
+
+#[test]
+fn pods_that_cannot_be_created_are_a_failure_until_they_can() {
+    let mut set = ReplicaSet::clone(&replica_set(0, "*new 3/0 revision=1"));
+    set.status.as_mut().unwrap().conditions = Some(vec![ReplicaSetCondition {
+        type_: "ReplicaFailure".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("FailedCreate".to_owned()),
+        message: Some("exceeded quota".to_owned()),
+        ..ReplicaSetCondition::default()
+    }]);
+    let mut deployment = deployment(3, "revision=1");
+    let status = |deployment: &Arc<Deployment>, set: &ReplicaSet| {
+        let observed = observe(deployment, &[Arc::new(set.clone())]);
+        super::status::plan(&observed, &[]).status
+    };
+    let failed = status(&deployment, &set);
+    let progressing = r#"Progressing=True FoundNewReplicaSet: Found new replica set "new""#;
+    let failure = "ReplicaFailure=True FailedCreate: exceeded quota";
+    assert_eq!(told(failed.conditions.as_ref()), [progressing, failure]);
+    Arc::make_mut(&mut deployment).status = Some(failed);
+    set.status.as_mut().unwrap().conditions = None;
+    let well = status(&deployment, &set);
+    assert_eq!(told(well.conditions.as_ref()), [progressing]);
+}
+
+#[test]
+fn a_replica_set_that_cannot_be_created_stops_progress_and_is_said_once() {
+    let mut deployment = deployment(3, "");
+    let status = super::status::not_created(&deployment, "quota", at(0)).unwrap();
+    let expected = "Progressing=False ReplicaSetCreateError: quota";
+    assert_eq!(told(status.conditions.as_ref()), [expected]);
+    Arc::make_mut(&mut deployment).status = Some(status);
+    assert_eq!(super::status::not_created(&deployment, "quota again", at(9)), None);
+    let spec = Arc::make_mut(&mut deployment).spec.as_mut().unwrap();
+    spec.progress_deadline_seconds = None;
+    assert_eq!(super::status::not_created(&deployment, "quota", at(9)), None);
+}
+
+#[test]
+fn the_hash_label_and_empty_maps_do_not_make_another_template() {
+    let mut hashed = template("new");
+    let meta = hashed.metadata.as_mut().unwrap();
+    meta.labels.as_mut().unwrap().insert("pod-template-hash".to_owned(), "1".to_owned());
+    meta.annotations = Some(BTreeMap::new());
+    let mut set = ReplicaSet::clone(&replica_set(0, "*new 1/1"));
+    set.spec.as_mut().unwrap().template = Some(hashed);
+    assert!(revisions::is_of_template(&set, &template("new")));
+    assert!(!revisions::is_of_template(&set, &template("old")));
 }
 
 /// Carries actions out on the model; pods become available at once.

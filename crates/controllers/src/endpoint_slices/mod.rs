@@ -22,9 +22,11 @@ use stdx::SharedClock;
 
 use self::plan::{Action, CONTROLLER, MANAGED_BY, Observed, SERVICE_NAME};
 use self::written::Written;
+use crate::backends::BY_SELECTOR;
 use crate::endpoints::follow_pods;
 use crate::handlers::{on_change, on_transition};
-use crate::{Context, Descriptor, backends, owners};
+use crate::pods::BY_LABEL;
+use crate::{Descriptor, Startup, backends, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "endpointslice-controller", identity: "endpointslice-controller", start };
@@ -49,11 +51,13 @@ struct EndpointSlices {
     clock: SharedClock,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let services = context.factory.informer::<Service>();
     let pods = context.factory.informer::<Pod>();
+    services.add_index(BY_SELECTOR, backends::index_by_selector);
+    pods.add_index(BY_LABEL, pods::index_by_label);
     let slices = context.factory.informer::<EndpointSlice>();
     slices.add_index(BY_SERVICE, index_by_service);
     let written = Arc::new(Written::default());
@@ -129,7 +133,7 @@ impl Reconciler for EndpointSlices {
         if owners::is_deleting(&service.metadata) {
             return Ok(Next::Settled);
         }
-        let pods = backends::selected(&self.pods, &key.namespace, &selector);
+        let pods = backends::selected(&self.pods, &key.namespace, selector);
         let endpoints_per_slice = self.endpoints_per_slice;
         for action in plan::plan(&Observed { service, pods, slices, endpoints_per_slice }) {
             match self.apply(key, action).await {

@@ -83,19 +83,17 @@ fn pack(observed: &Observed, family: &str, ports: &[PortKey], existing: Existing
     let mut changed: Vec<EndpointSlice> = Vec::new();
     let labels = labels(&observed.service);
     for stored in &existing.slices {
-        let mut slice = EndpointSlice::clone(stored);
-        slice.endpoints = Some(
-            stored
-                .endpoints
-                .iter()
-                .flatten()
-                .filter_map(|it| wanted.remove(&endpoint_key(it)))
-                .collect(),
-        );
-        slice.metadata.labels = Some(labels.clone());
-        if slice.endpoints == Some(stored.endpoints.clone().unwrap_or_default())
-            && slice.metadata.labels == stored.metadata.labels
-        {
+        let before = stored.endpoints.as_deref().unwrap_or_default();
+        let kept: Vec<Endpoint> =
+            before.iter().filter_map(|it| wanted.remove(&endpoint_key(it))).collect();
+        let is_same = kept == before && stored.metadata.labels.as_ref() == Some(&labels);
+        let slice = EndpointSlice {
+            metadata: ObjectMeta { labels: Some(labels.clone()), ..stored.metadata.clone() },
+            address_type: stored.address_type.clone(),
+            endpoints: Some(kept),
+            ports: stored.ports.clone(),
+        };
+        if is_same {
             unchanged.push(slice);
         } else {
             changed.push(slice);

@@ -16,10 +16,12 @@ const EXPIRY: Duration = Duration::from_secs(30);
 /// By Service, by slice: the resourceVersion that we wrote and when. An entry means that the cache has
 /// not been seen at that version; it is dropped as soon as it has.
 #[derive(Default)]
-pub(crate) struct Written(Mutex<BTreeMap<ObjectKey, BTreeMap<String, (u64, Timestamp)>>>);
+pub(crate) struct Written(Mutex<Services>);
+
+type Services = BTreeMap<ObjectKey, BTreeMap<String, (u64, Timestamp)>>;
 
 impl Written {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, BTreeMap<String, (u64, Timestamp)>>> {
+    fn lock(&self) -> MutexGuard<'_, Services> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! One Endpoints object per Service with a selector.
+//! One Endpoints object per Service with a selector. A pod event costs its own labels; a reconcile the Service's pods.
 
 mod plan;
 #[cfg(test)]
@@ -16,8 +16,11 @@ use informer::Indexer;
 use reconcile::{Next, Reconciler, WorkQueue};
 
 use self::plan::{Action, Observed};
+use crate::backends::BY_SELECTOR;
 use crate::handlers::{on_change, on_transition};
-use crate::{Context, Descriptor, backends};
+use crate::own_writes::OwnWrites;
+use crate::pods::BY_LABEL;
+use crate::{Descriptor, Startup, backends, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "endpoints-controller", identity: "endpoint-controller", start };
@@ -35,19 +38,23 @@ struct EndpointsController {
     pods: Indexer<Pod>,
     endpoints: Indexer<Endpoints>,
     api: Api<Endpoints>,
+    own_writes: OwnWrites,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let services = context.factory.informer::<Service>();
     let pods = context.factory.informer::<Pod>();
+    services.add_index(BY_SELECTOR, backends::index_by_selector);
+    pods.add_index(BY_LABEL, pods::index_by_label);
     let endpoints = context.factory.informer::<Endpoints>();
     let reconciler = EndpointsController {
         services: services.indexer(),
         pods: pods.indexer(),
         endpoints: endpoints.indexer(),
         api: client.api(),
+        own_writes: OwnWrites::default(),
     };
     let to_queue = queue.clone();
     on_change(&services, move |it| to_queue.add(key_of(&it.metadata)));
@@ -93,19 +100,24 @@ impl Reconciler for EndpointsController {
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+        let endpoints = self.endpoints.get(key);
+        if endpoints.as_ref().is_some_and(|it| !self.own_writes.is_shown(&it.metadata)) {
+            return Ok(Next::Settled);
+        }
         let written = match self.services.get(key) {
-            None => self.delete(key).await,
+            None => self.delete(key, endpoints).await,
             Some(service) => match backends::selector(&service) {
                 None => Ok(()),
                 Some(selector) => {
-                    let pods = backends::selected(&self.pods, &key.namespace, &selector);
-                    let endpoints = self.endpoints.get(key);
+                    let pods = backends::selected(&self.pods, &key.namespace, selector);
                     self.apply(plan::plan(&Observed { service, pods, endpoints })).await
                 }
             },
         };
         match written {
             Ok(()) => Ok(Next::Settled),
+            // Made by an earlier reconcile, and not in the cache yet: its event comes.
+            Err(err) if err.is_already_exists() => Ok(Next::Settled),
             Err(err) if crate::service_account::is_namespace_gone(&err) => Ok(Next::Settled),
             Err(source) => Err(Error { service: key.clone(), source }),
         }
@@ -114,16 +126,23 @@ impl Reconciler for EndpointsController {
 
 impl EndpointsController {
     async fn apply(&self, action: Option<Action>) -> Result<(), ApiError> {
-        match action {
-            None => Ok(()),
-            Some(Action::Create(endpoints)) => self.api.create(*endpoints).await.map(|_| ()),
-            Some(Action::Update(endpoints)) => self.api.update(*endpoints).await.map(|_| ()),
-        }
+        let written = match action {
+            None => return Ok(()),
+            Some(Action::Create(endpoints)) => self.api.create(*endpoints).await?,
+            Some(Action::Update(endpoints)) => self.api.update(*endpoints).await?,
+        };
+        self.own_writes.note(&written.metadata);
+        Ok(())
     }
 
     /// The Service is gone; its Endpoints have no owner reference that would take them along.
-    async fn delete(&self, key: &ObjectKey) -> Result<(), ApiError> {
-        let Some(endpoints) = self.endpoints.get(key) else {
+    async fn delete(
+        &self,
+        key: &ObjectKey,
+        endpoints: Option<Arc<Endpoints>>,
+    ) -> Result<(), ApiError> {
+        self.own_writes.forget(key);
+        let Some(endpoints) = endpoints else {
             return Ok(());
         };
         let preconditions =

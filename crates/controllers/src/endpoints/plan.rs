@@ -58,13 +58,12 @@ pub(crate) fn plan(observed: &Observed) -> Option<Action> {
     }
 }
 
+/// Absent and empty are the same.
 fn is_same(stored: &Endpoints, wanted: &Endpoints) -> bool {
-    let parts = |it: &Endpoints| {
-        let annotations = it.metadata.annotations.clone().unwrap_or_default();
-        let labels = it.metadata.labels.clone().unwrap_or_default();
-        (it.subsets.clone().unwrap_or_default(), labels, annotations)
-    };
-    parts(stored) == parts(wanted)
+    let (one, two) = (&stored.metadata, &wanted.metadata);
+    stored.subsets.as_deref().unwrap_or_default() == wanted.subsets.as_deref().unwrap_or_default()
+        && one.labels.iter().flatten().eq(two.labels.iter().flatten())
+        && one.annotations.iter().flatten().eq(two.annotations.iter().flatten())
 }
 
 fn labels(service: &Service) -> BTreeMap<String, String> {

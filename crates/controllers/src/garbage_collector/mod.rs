@@ -1,33 +1,32 @@
 //! Deletes what lost its last owner, and carries out foreground and orphan deletion.
 //!
-//! A graph of every object's owners follows metadata informers over all deletable resources, found by
-//! discovery and found again when CustomResourceDefinitions change. The graph only suggests: the server
-//! is asked before anything is deleted, and every write carries the uid that was looked at.
+//! A graph of every object's owners follows metadata informers over all deletable resources (`resources`). The graph
+//! only suggests: the server is asked before anything is deleted, and every write carries the uid that was looked at.
+//! An update of a status costs O(1); an object whose owners are known to exist costs no request.
 
 mod graph;
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use api::apiextensions::custom_resource_definition::CustomResourceDefinition;
 use api::{Meta, Stored};
 use apimachinery::{ApiError, GroupVersion, GroupVersionResource, ObjectKey, Scope};
 use client::{
     Client, DeleteOptions, Discovered, PatchKind, Preconditions, Propagation, WriteOptions,
 };
-use informer::{Factory, MetadataInformer};
+use informer::MetadataInformer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use reconcile::{Next, Reconciler, WorkQueue};
 use serde_json::json;
 
 use self::graph::{Graph, Node};
 use self::plan::{Action, Owner};
-use crate::handlers::{on_change, on_metadata};
-use crate::{Context, Descriptor};
+use crate::handlers::on_metadata;
+use crate::resources::{Followed, Listener, Resources};
+use crate::{Descriptor, Startup};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "garbage-collector-controller",
@@ -35,13 +34,8 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     start,
 };
 
-/// Caches that are still filling: the graph may lack dependents, so nothing is let go yet.
-const NOT_SYNCED: Duration = Duration::from_millis(200);
-
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("discover resources")]
-    Discover(#[source] ApiError),
     #[error("owner {kind} {name} has a kind that is not served")]
     UnknownKind { kind: String, name: String },
     #[error("read {resource} {key}")]
@@ -63,94 +57,49 @@ pub(crate) enum Error {
 /// Objects are keys here by their uid: two objects of one name are two keys.
 struct GarbageCollector {
     client: Client,
+    resources: Arc<Resources>,
     shared: Arc<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
     graph: Mutex<Graph>,
-    /// Every resource that is followed, with its informer.
-    followed: Mutex<BTreeMap<GroupVersionResource, Followed>>,
-}
-
-#[derive(Clone)]
-struct Followed {
-    discovered: Discovered,
-    informer: Arc<MetadataInformer>,
+    /// Uids whose turn comes when more caches are complete.
+    waiting: Mutex<BTreeSet<String>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
-    let shared = Arc::new(Shared::default());
-    let discovery_queue = WorkQueue::new("garbage-collector-discovery");
-    let discovery = Discovery {
-        client: client.clone(),
-        factory: context.factory.clone(),
-        shared: shared.clone(),
-        objects: queue.clone(),
-    };
-    let to_queue = discovery_queue.clone();
-    let definitions = context.factory.informer::<CustomResourceDefinition>();
-    on_change(&definitions, move |_| to_queue.add(ObjectKey::cluster("resources")));
-    discovery_queue.add(ObjectKey::cluster("resources"));
-    let tasks = context.tasks.child(descriptor.name);
-    reconcile::run(&tasks.child("discovery"), discovery_queue, 1, Arc::new(discovery));
+    let (shared, resources) = (Arc::new(Shared::default()), context.resources.clone());
+    resources.listen(Arc::new(Follower { shared: shared.clone(), queue: queue.clone() }));
+    let collector = GarbageCollector { client, resources, shared };
     let workers = context.config.concurrent_gc_syncs;
-    reconcile::run(&tasks, queue, workers, Arc::new(GarbageCollector { client, shared }));
+    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(collector));
 }
 
-/// Keeps the set of followed resources equal to what the server serves.
-struct Discovery {
-    client: Client,
-    factory: Arc<Factory>,
+/// Keeps the graph.
+struct Follower {
     shared: Arc<Shared>,
-    objects: WorkQueue,
+    queue: WorkQueue,
 }
 
-/// Events own nothing and are many.
-fn is_followed(resource: &Discovered) -> bool {
-    let can = |verb: &str| resource.verbs.iter().any(|it| it == verb);
-    resource.resource.resource != "events" && can("delete") && can("list") && can("watch")
-}
-
-impl Reconciler for Discovery {
-    type Error = Error;
-
-    async fn reconcile(&self, _key: &ObjectKey) -> Result<Next, Error> {
-        let served = self.client.discover().await.map_err(Error::Discover)?;
-        let served: BTreeMap<GroupVersionResource, Discovered> =
-            served.into_iter().filter(is_followed).map(|it| (it.resource.clone(), it)).collect();
-        let known: Vec<GroupVersionResource> =
-            lock(&self.shared.followed).keys().cloned().collect();
-        for resource in known.iter().filter(|it| !served.contains_key(it)) {
-            self.factory.forget_metadata(resource);
-            lock(&self.shared.followed).remove(resource);
-            let wake = lock(&self.shared.graph).remove_resource(resource);
-            wake.into_iter().for_each(|it| self.objects.add(ObjectKey::cluster(it)));
-        }
-        for (resource, discovered) in served {
-            if !known.contains(&resource) {
-                self.follow(resource, discovered);
+impl Listener for Follower {
+    fn followed(&self, resource: &Discovered, informer: &Arc<MetadataInformer>) {
+        let (shared, queue) = (self.shared.clone(), self.queue.clone());
+        let resource = resource.resource.clone();
+        on_metadata(informer, move |before, after| {
+            if let (Some(before), Some(after)) = (before, after)
+                && is_same(before, after)
+            {
+                return;
             }
-        }
-        Ok(Next::Settled)
-    }
-}
-
-impl Discovery {
-    fn follow(&self, resource: GroupVersionResource, discovered: Discovered) {
-        let informer = self.factory.metadata(&resource);
-        let followed = Followed { discovered, informer: informer.clone() };
-        lock(&self.shared.followed).insert(resource.clone(), followed);
-        let (shared, queue) = (self.shared.clone(), self.objects.clone());
-        on_metadata(&informer, move |before: Option<&Arc<Meta>>, after| {
             let mut graph = lock(&shared.graph);
-            let mut wake = std::collections::BTreeSet::new();
+            let mut wake = BTreeSet::new();
             if let Some(before) = before.filter(|it| after.is_none_or(|a| a.uid != it.uid)) {
                 wake.extend(graph.remove(&before.uid));
             }
@@ -161,6 +110,24 @@ impl Discovery {
             wake.into_iter().for_each(|it| queue.add(ObjectKey::cluster(it)));
         });
     }
+
+    fn forgotten(&self, resource: &GroupVersionResource) {
+        let wake = lock(&self.shared.graph).remove_resource(resource);
+        wake.into_iter().for_each(|it| self.queue.add(ObjectKey::cluster(it)));
+    }
+
+    fn settled(&self) {
+        let waiting = std::mem::take(&mut *lock(&self.shared.waiting));
+        waiting.into_iter().for_each(|it| self.queue.add(ObjectKey::cluster(it)));
+    }
+}
+
+/// Nothing that the graph knows differs: most updates, since they are of a status.
+fn is_same(before: &Meta, after: &Meta) -> bool {
+    before.uid == after.uid
+        && before.is_deleting == after.is_deleting
+        && before.finalizers == after.finalizers
+        && before.owner_references == after.owner_references
 }
 
 impl Reconciler for GarbageCollector {
@@ -170,15 +137,17 @@ impl Reconciler for GarbageCollector {
         let Some(node) = lock(&self.shared.graph).get(&key.name).cloned() else {
             return Ok(Next::Settled);
         };
-        if node.is_foreground || node.is_orphaning {
-            if !self.has_synced() {
-                return Ok(Next::After(NOT_SYNCED));
-            }
+        // Dependents may be of any kind: nothing is let go before all of them are known.
+        let is_waiting = node.is_foreground || node.is_orphaning;
+        if is_waiting && self.waits(&node.uid, || self.resources.is_settled()) {
+            return Ok(Next::Settled);
+        }
+        if is_waiting {
             for action in self.plan_owner(&node) {
                 self.apply(&node, action).await?;
             }
         }
-        if !node.is_deleting {
+        if !node.is_deleting && !self.waits(&node.uid, || self.are_owners_settled(&node)) {
             self.judge(&node).await?;
         }
         Ok(Next::Settled)
@@ -186,8 +155,34 @@ impl Reconciler for GarbageCollector {
 }
 
 impl GarbageCollector {
-    fn has_synced(&self) -> bool {
-        lock(&self.shared.followed).values().all(|it| it.informer.has_synced())
+    /// Puts the object off until the next cache is complete, unless `is_settled`. In this order, so that a cache that
+    /// becomes complete in between is not missed.
+    fn waits(&self, uid: &str, is_settled: impl Fn() -> bool) -> bool {
+        if is_settled() {
+            return false;
+        }
+        lock(&self.shared.waiting).insert(uid.to_owned());
+        if is_settled() {
+            lock(&self.shared.waiting).remove(uid);
+            return false;
+        }
+        true
+    }
+
+    /// Whether a missing owner would be in the graph if it existed. Without this every object would be looked up at the
+    /// server while caches fill.
+    fn are_owners_settled(&self, node: &Node) -> bool {
+        node.owners.iter().filter(|it| !self.is_known_solid(node, it)).all(|it| {
+            match self.followed(it) {
+                Some(followed) => followed.is_settled,
+                None => self.resources.is_settled(),
+            }
+        })
+    }
+
+    fn followed(&self, reference: &OwnerReference) -> Option<Followed> {
+        let group = GroupVersion::parse(&reference.api_version)?.group;
+        self.resources.of_kind(&group, &reference.kind)
     }
 
     fn plan_owner(&self, node: &Node) -> Vec<Action> {
@@ -254,22 +249,15 @@ impl GarbageCollector {
         }
     }
 
-    /// The resource of an owner's kind; another version of the same group is as good.
     fn resource_of(
         &self,
         reference: &OwnerReference,
     ) -> Result<(GroupVersionResource, Scope), Error> {
-        let group = GroupVersion::parse(&reference.api_version).map(|it| it.group);
-        let followed = lock(&self.shared.followed);
-        followed
-            .values()
-            .map(|it| &it.discovered)
-            .find(|it| it.kind == reference.kind && Some(&it.resource.group) == group.as_ref())
-            .map(|it| (it.resource.clone(), it.scope))
-            .ok_or_else(|| Error::UnknownKind {
-                kind: reference.kind.clone(),
-                name: reference.name.clone(),
-            })
+        let followed = self.followed(reference).map(|it| it.discovered);
+        followed.map(|it| (it.resource, it.scope)).ok_or_else(|| Error::UnknownKind {
+            kind: reference.kind.clone(),
+            name: reference.name.clone(),
+        })
     }
 
     async fn read(
@@ -306,7 +294,9 @@ impl GarbageCollector {
                 let live = self.read(&resource, &dependent).await?;
                 match live.filter(|it| it.meta.uid == uid) {
                     None => Ok(()),
-                    Some(live) => self.drop_from(&resource, &live, &[node.uid.clone()]).await,
+                    Some(live) => {
+                        self.drop_from(&resource, &live, std::slice::from_ref(&node.uid)).await
+                    }
                 }
             }
             Action::DropOwners(_) | Action::Delete(_) => Ok(()),

@@ -52,7 +52,7 @@ fn check_owners(owners: &[Owner], has_dependents: bool, expected: &str) {
     let owners: Vec<(OwnerReference, Owner)> =
         owners.iter().enumerate().map(|(n, it)| (owner(&format!("o{n}")), *it)).collect();
     let action = plan_dependent(&owners, &[], has_dependents);
-    assert_eq!(action.map_or("keep".to_owned(), |it| format!("{it:?}")), expected);
+    assert_eq!(action.map_or_else(|| "keep".to_owned(), |it| format!("{it:?}")), expected);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_foreground_owner_waits_for_dependents_that_block_it() {
     let check = |nodes: &[&str], expected: &str| {
         let graph = graph(nodes);
         let action = plan_foreground("a", &graph.dependents("a"));
-        assert_eq!(action.map_or("wait".to_owned(), |it| format!("{it:?}")), expected);
+        assert_eq!(action.map_or_else(|| "wait".to_owned(), |it| format!("{it:?}")), expected);
     };
     let done = r#"RemoveFinalizer("foregroundDeletion")"#;
     check(&["a - foregroundDeletion", "b !a"], "wait");

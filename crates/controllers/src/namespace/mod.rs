@@ -1,4 +1,7 @@
 //! Empties namespaces that are being deleted (pods first, then the rest, by discovery) and lets them go.
+//!
+//! What remains is waited for by events: the deletion of the last object of a resource in a namespace wakes it, so
+//! that a namespace costs one look per resource and not per object.
 
 mod plan;
 #[cfg(test)]
@@ -8,26 +11,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::core::namespace::Namespace;
-use api::core::pod::Pod;
 use api::object::key_of;
 use apimachinery::{ApiError, GroupVersionResource, ObjectKey, Scope};
 use client::{Api, Client, DeleteOptions, Discovered, ListOptions, Propagation};
-use informer::Indexer;
+use informer::{Indexer, MetadataInformer};
 use reconcile::{Next, Reconciler, WorkQueue};
 use stdx::SharedClock;
 
 use self::plan::Found;
-use crate::handlers::{on_change, on_transition};
-use crate::{Context, Descriptor, owners};
+use crate::handlers::{on_change, on_metadata};
+use crate::resources::Listener;
+use crate::{Descriptor, Startup, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "namespace-controller", identity: "namespace-controller", start };
 
 const FINALIZER: &str = "kubernetes";
-/// How long to leave what remains alone. Deleted pods wake us earlier.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Objects without a grace period are mostly gone by the second look.
-const LOOK_AGAIN_SOON: Duration = Duration::from_millis(500);
+/// How long to leave what remains alone when no event comes: for resources that cannot be watched, and to say in the
+/// conditions how many objects are left.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -54,11 +56,10 @@ struct Namespaces {
     clock: SharedClock,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let namespaces = context.factory.informer::<Namespace>();
-    let pods = context.factory.informer::<Pod>();
     let reconciler = Namespaces {
         namespaces: namespaces.indexer(),
         api: client.api(),
@@ -71,15 +72,8 @@ fn start(context: &Context, descriptor: &Descriptor) {
             to_queue.add(key_of(&it.metadata));
         }
     });
-    let (to_queue, known) = (queue.clone(), namespaces.indexer());
-    on_transition(&pods, move |before, after| {
-        if let (Some(pod), None) = (before, after) {
-            let key = ObjectKey::cluster(owners::namespace(&pod.metadata));
-            if known.get(&key).is_some_and(|it| owners::is_deleting(&it.metadata)) {
-                to_queue.add(key);
-            }
-        }
-    });
+    let waker = Waker { namespaces: namespaces.indexer(), queue: queue.clone() };
+    context.resources.listen(Arc::new(waker));
     let workers = context.config.concurrent_namespace_syncs;
     reconcile::run_synced(
         &context.tasks.child(descriptor.name),
@@ -88,6 +82,35 @@ fn start(context: &Context, descriptor: &Descriptor) {
         workers,
         Arc::new(reconciler),
     );
+}
+
+/// Wakes a namespace when it has lost its last object of a resource.
+struct Waker {
+    namespaces: Indexer<Namespace>,
+    queue: WorkQueue,
+}
+
+impl Listener for Waker {
+    fn followed(&self, resource: &Discovered, informer: &Arc<MetadataInformer>) {
+        if resource.scope == Scope::Cluster {
+            return;
+        }
+        let (namespaces, queue) = (self.namespaces.clone(), self.queue.clone());
+        // The informer owns its handlers, so a handler must not own the informer.
+        let cache = Arc::downgrade(informer);
+        on_metadata(informer, move |before, after| {
+            let (Some(deleted), None) = (before, after) else {
+                return;
+            };
+            let key = ObjectKey::cluster(deleted.key.namespace.clone());
+            let has_more = || cache.upgrade().is_some_and(|it| it.has_namespace(&key.name));
+            let is_ending =
+                namespaces.get(&key).is_some_and(|it| owners::is_deleting(&it.metadata));
+            if is_ending && !has_more() {
+                queue.add(key);
+            }
+        });
+    }
 }
 
 impl Reconciler for Namespaces {
@@ -113,9 +136,7 @@ impl Reconciler for Namespaces {
             let failures = failures.collect::<Vec<_>>().join("; ");
             return Err(Error::Content { namespace: key.name.clone(), failures });
         }
-        // Pods have a grace period and wake us when they go; the rest is usually gone at once.
-        let waits_for_pods = found.remaining.contains_key("pods.");
-        Ok(Next::After(if waits_for_pods { LOOK_AGAIN } else { LOOK_AGAIN_SOON }))
+        Ok(Next::After(LOOK_AGAIN))
     }
 }
 

@@ -27,6 +27,9 @@ impl Found {
     }
 }
 
+/// Reason and message.
+type Trouble = (&'static str, String);
+
 /// The five conditions of a namespace that is being deleted, in upstream's words.
 pub(crate) fn conditions(
     stored: &[NamespaceCondition],
@@ -41,7 +44,7 @@ pub(crate) fn conditions(
         .then(|| ("SomeResourcesRemain", remaining_text(&found.remaining)));
     let finalizers = (!found.finalizers.is_empty())
         .then(|| ("SomeFinalizersRemain", finalizers_text(&found.finalizers)));
-    let all: [(&str, Option<(&str, String)>, (&str, &str)); 5] = [
+    let all: [(&str, Option<Trouble>, (&str, &str)); 5] = [
         (
             "NamespaceDeletionDiscoveryFailure",
             discovery,

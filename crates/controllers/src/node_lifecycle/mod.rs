@@ -1,5 +1,6 @@
 //! Nodes that fell silent: conditions become Unknown, taints follow the conditions, pods of dead nodes
-//! stop being ready. One deadline per node, moved by its heartbeats; nothing looks at all nodes.
+//! stop being ready. One deadline per node, moved by its heartbeats; nothing looks at all nodes. A lease renewal costs one
+//! note of the time, and each node one look per grace period.
 
 mod plan;
 #[cfg(test)]
@@ -25,7 +26,7 @@ use stdx::SharedClock;
 use self::plan::Observed;
 use crate::handlers::on_transition;
 use crate::pods::BY_NODE;
-use crate::{Context, Descriptor, conditions, owners, pods};
+use crate::{Descriptor, Startup, conditions, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "node-lifecycle-controller", identity: "node-controller", start };
@@ -87,7 +88,7 @@ struct NodeLifecycle {
     startup_grace: Duration,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let nodes = context.factory.informer::<Node>();
@@ -119,10 +120,10 @@ fn start(context: &Context, descriptor: &Descriptor) {
     });
     let (clock, to_queue) = (context.world.clock.clone(), queue.clone());
     on_transition(&nodes, move |before, after| {
-        if let Some(node) = after {
-            if before.is_none_or(|it| heartbeat(it) != heartbeat(node)) {
-                heartbeats.seen(owners::name(&node.metadata), clock.now());
-            }
+        if let Some(node) = after
+            && before.is_none_or(|it| heartbeat(it) != heartbeat(node))
+        {
+            heartbeats.seen(owners::name(&node.metadata), clock.now());
         }
         if let Some(node) = after.or(before) {
             to_queue.add(key_of(&node.metadata));

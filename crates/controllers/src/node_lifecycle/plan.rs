@@ -48,33 +48,35 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     let has_ready = condition(&observed.node, "Ready").is_some();
     let grace = if has_ready { observed.grace } else { observed.startup_grace };
     let left = pods::remaining(observed.seen, grace, observed.now);
-    let mut node = Node::clone(&observed.node);
+    let stored = conditions_of(&observed.node);
     let mut plan = Plan::default();
     if left.is_zero() {
-        let status = node.status.get_or_insert_default();
-        let stored = status.conditions.take().unwrap_or_default();
-        let silent = silenced(&stored, observed.now);
-        if silent != stored {
-            plan.conditions = Some(silent.clone());
-        }
-        status.conditions = Some(silent);
+        let silent = silenced(stored, observed.now);
+        plan.conditions = (silent != stored).then_some(silent);
     } else {
         plan.deadline = Some(left);
     }
-    let ready = condition(&node, "Ready").map(|it| it.status.as_str());
-    plan.is_down = ready.is_some_and(|it| it != "True");
-    let stored = taints_of(&node);
-    let wanted = tainted(&node, observed.now);
-    plan.taints = (wanted != stored).then_some(wanted);
+    let conditions = plan.conditions.as_deref().unwrap_or(stored);
+    plan.is_down = find(conditions, "Ready").is_some_and(|it| it.status != "True");
+    let wanted = tainted(&observed.node, conditions, observed.now);
+    plan.taints = (wanted != taints_of(&observed.node)).then_some(wanted);
     plan
 }
 
-pub(crate) fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
-    node.status.as_ref()?.conditions.iter().flatten().find(|it| it.type_ == kind)
+fn conditions_of(node: &Node) -> &[NodeCondition] {
+    node.status.as_ref().and_then(|it| it.conditions.as_deref()).unwrap_or_default()
 }
 
-fn taints_of(node: &Node) -> Vec<Taint> {
-    node.spec.as_ref().and_then(|it| it.taints.clone()).unwrap_or_default()
+fn find<'a>(conditions: &'a [NodeCondition], kind: &str) -> Option<&'a NodeCondition> {
+    conditions.iter().find(|it| it.type_ == kind)
+}
+
+pub(crate) fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
+    find(conditions_of(node), kind)
+}
+
+fn taints_of(node: &Node) -> &[Taint] {
+    node.spec.as_ref().and_then(|it| it.taints.as_deref()).unwrap_or_default()
 }
 
 fn silenced(stored: &[NodeCondition], now: Timestamp) -> Vec<NodeCondition> {
@@ -102,17 +104,17 @@ fn silenced(stored: &[NodeCondition], now: Timestamp) -> Vec<NodeCondition> {
 }
 
 /// The node's taints with ours set by its conditions; foreign ones stay as they are.
-fn tainted(node: &Node, now: Timestamp) -> Vec<Taint> {
+fn tainted(node: &Node, conditions: &[NodeCondition], now: Timestamp) -> Vec<Taint> {
     let mut wanted: Vec<(&str, &str)> = Vec::new();
     for (kind, trouble, key) in CONDITION_TAINTS {
-        if condition(node, kind).is_some_and(|it| it.status == *trouble) {
+        if find(conditions, kind).is_some_and(|it| it.status == *trouble) {
             wanted.push((key, "NoSchedule"));
             if *kind == "Ready" {
                 wanted.push((key, "NoExecute"));
             }
         }
     }
-    if condition(node, "Ready").is_none() {
+    if find(conditions, "Ready").is_none() {
         // Set by admission when the node registers; it stays until the first status.
         wanted.push((NOT_READY, "NoSchedule"));
     }
@@ -129,7 +131,7 @@ fn tainted(node: &Node, now: Timestamp) -> Vec<Taint> {
     };
     let is_wanted = |it: &Taint| wanted.contains(&(it.key.as_str(), it.effect.as_str()));
     let mut taints: Vec<Taint> =
-        taints_of(node).into_iter().filter(|it| !is_ours(it) || is_wanted(it)).collect();
+        taints_of(node).iter().filter(|it| !is_ours(it) || is_wanted(it)).cloned().collect();
     for (key, effect) in wanted {
         if !taints.iter().any(|it| it.key == key && it.effect == effect) {
             taints.push(Taint {

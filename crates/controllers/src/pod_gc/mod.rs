@@ -1,5 +1,5 @@
 //! Deletes pods that nobody else would: finished ones above a threshold, those of nodes that are gone,
-//! and those deleted before they were bound.
+//! and those deleted before they were bound. A pod event costs one look at its node in the cache.
 
 mod plan;
 #[cfg(test)]
@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use api::core::node::Node;
 use api::core::pod::Pod;
@@ -22,7 +23,7 @@ use stdx::SharedClock;
 use self::plan::Verdict;
 use crate::handlers::on_transition;
 use crate::pods::BY_NODE;
-use crate::{Context, Descriptor, conditions, owners, pods};
+use crate::{Descriptor, Startup, conditions, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "pod-garbage-collector-controller",
@@ -30,6 +31,8 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     start,
 };
 
+/// Finished pods are counted at most this often: one by one they would cost a list of all each.
+const FINISHED_PAUSE: Duration = Duration::from_secs(5);
 /// Index: pods that ran to their end.
 const FINISHED: &str = "finished";
 
@@ -69,7 +72,7 @@ fn index_finished(pod: &Pod) -> Vec<String> {
     if pods::is_terminal(pod) { vec![FINISHED.to_owned()] } else { Vec::new() }
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let nodes = context.factory.informer::<Node>();
@@ -99,7 +102,7 @@ fn start(context: &Context, descriptor: &Descriptor) {
             return;
         };
         if pods::is_terminal(pod) && before.is_none_or(|it| !pods::is_terminal(it)) {
-            to_queue.add(finished_key());
+            to_queue.add_after(finished_key(), FINISHED_PAUSE);
         }
         let is_suspect = match pods::node_name(pod) {
             None => owners::is_deleting(&pod.metadata),
@@ -123,6 +126,9 @@ impl Reconciler for PodGc {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
         if *key == finished_key() {
+            if self.pods.count_by_index(FINISHED, FINISHED) <= self.threshold {
+                return Ok(Next::Settled);
+            }
             let finished = self.pods.by_index(FINISHED, FINISHED);
             for pod in plan::excess(finished, self.threshold) {
                 self.delete(&pod).await?;

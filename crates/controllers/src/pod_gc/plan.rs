@@ -40,10 +40,13 @@ pub(crate) fn plan(pod: &Pod, has_node: bool, missing_since: Timestamp, now: Tim
 /// The finished pods above the threshold, the oldest first.
 pub(crate) fn excess(mut finished: Vec<Arc<Pod>>, threshold: usize) -> Vec<Arc<Pod>> {
     let excess = finished.len().saturating_sub(threshold);
-    finished.sort_by_key(|it| {
-        let created = it.metadata.creation_timestamp.as_ref().map(|it| it.0);
-        (created, it.metadata.namespace.clone(), it.metadata.name.clone())
-    });
+    finished.sort_by(|one, two| age_key(one).cmp(&age_key(two)));
     finished.truncate(excess);
     finished
+}
+
+fn age_key(pod: &Pod) -> (Option<Timestamp>, Option<&str>, Option<&str>) {
+    let meta = &pod.metadata;
+    let created = meta.creation_timestamp.as_ref().map(|it| it.0);
+    (created, meta.namespace.as_deref(), meta.name.as_deref())
 }

@@ -1,7 +1,8 @@
 //! What ReplicaSet and ReplicationController share: keeping a number of equal pods.
 //!
 //! The cache may be behind our own writes, so a reconcile creates and deletes only when it shows all
-//! that earlier ones did (`Expectations`).
+//! that earlier ones did (`Expectations`). A pod event that matters wakes its owner, found in O(1); a reconcile reads
+//! the owner's pods and the orphans with one label of its selector, by index; never all pods.
 
 mod plan;
 mod status;
@@ -10,6 +11,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Resource;
 use api::core::pod::Pod;
@@ -28,8 +30,15 @@ use stdx::SharedClock;
 use self::plan::{Observed, Plan};
 pub(crate) use self::status::{Failure, Status};
 use crate::handlers::{on_change, on_transition};
+use crate::own_writes::OwnWrites;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
-use crate::{Context, Descriptor, owners, pods};
+use crate::pods::ORPHANS_BY_LABEL;
+use crate::{Descriptor, Startup, labels, owners, pods};
+
+/// Index: a label that the owner's selector demands.
+const BY_SELECTOR: &str = "selector";
+/// A little later than `Expectations` give up.
+const EXPIRY: Duration = Duration::from_secs(5 * 60 + 1);
 
 /// A kind that keeps a number of equal pods.
 pub(crate) trait ReplicaOwner: Resource {
@@ -96,18 +105,21 @@ pub(crate) struct Replicas<T: ReplicaOwner> {
     owners_api: Api<T>,
     pods_api: Api<Pod>,
     expectations: Arc<Expectations>,
+    own_writes: OwnWrites,
     events: EventRecorder,
     clock: SharedClock,
 }
 
-pub(crate) fn start<T: ReplicaOwner>(context: &Context, descriptor: &Descriptor, workers: usize) {
+pub(crate) fn start<T: ReplicaOwner>(context: &Startup, descriptor: &Descriptor, workers: usize) {
     let client: Client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let owner_informer = context.factory.informer::<T>();
     let pod_informer = context.factory.informer::<Pod>();
     owner_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<T>);
+    owner_informer.add_index(BY_SELECTOR, index_by_selector::<T>);
     pod_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
     pod_informer.add_index(ORPHANS, owners::index_orphans::<Pod>);
+    pod_informer.add_index(ORPHANS_BY_LABEL, pods::index_orphans_by_label);
     let expectations = Arc::new(Expectations::new(context.world.clock.clone()));
     let reconciler = Replicas {
         owners: owner_informer.indexer(),
@@ -115,6 +127,7 @@ pub(crate) fn start<T: ReplicaOwner>(context: &Context, descriptor: &Descriptor,
         owners_api: client.api::<T>(),
         pods_api: client.api::<Pod>(),
         expectations: expectations.clone(),
+        own_writes: OwnWrites::default(),
         events: context.events(descriptor, &client),
         clock: context.world.clock.clone(),
     };
@@ -155,6 +168,11 @@ fn follow_pods<T: ReplicaOwner>(
             }
             (None, None) => {}
         }
+        if let (Some(before), Some(after)) = (before, after)
+            && !is_relevant(before, after)
+        {
+            return;
+        }
         for pod in [before, after].into_iter().flatten() {
             match owners::controller_of(&pod.metadata) {
                 Some(_) => owner_of(pod).into_iter().for_each(|it| queue.add(it)),
@@ -162,6 +180,17 @@ fn follow_pods<T: ReplicaOwner>(
             }
         }
     });
+}
+
+/// Whether an owner's plan or counts could differ between two states of a pod.
+fn is_relevant(before: &Pod, after: &Pod) -> bool {
+    before.metadata.uid != after.metadata.uid
+        || before.metadata.labels != after.metadata.labels
+        || before.metadata.owner_references != after.metadata.owner_references
+        || owners::is_deleting(&before.metadata) != owners::is_deleting(&after.metadata)
+        || pods::is_terminal(before) != pods::is_terminal(after)
+        || pods::is_ready(before) != pods::is_ready(after)
+        || pods::ready_since(before) != pods::ready_since(after)
 }
 
 fn owner_key<T: ReplicaOwner>(owners: &Indexer<T>, meta: &ObjectMeta) -> Option<ObjectKey> {
@@ -175,15 +204,23 @@ fn owner_key<T: ReplicaOwner>(owners: &Indexer<T>, meta: &ObjectMeta) -> Option<
 }
 
 fn may_adopt<T: ReplicaOwner>(owners: &Indexer<T>, pod: &Pod) -> Vec<ObjectKey> {
-    let Some(labels) = pod.metadata.labels.as_ref().filter(|it| !it.is_empty()) else {
+    let Some(pod_labels) = pod.metadata.labels.as_ref().filter(|it| !it.is_empty()) else {
         return Vec::new();
     };
-    owners
-        .list_namespace(owners::namespace(&pod.metadata))
+    let mut values = pods::index_by_label(pod);
+    values.push(labels::index_value(owners::namespace(&pod.metadata), "", ""));
+    values
         .iter()
-        .filter(|it| it.selector().is_ok_and(|selector| selector.matches(labels)))
+        .flat_map(|it| owners.by_index(BY_SELECTOR, it))
+        .filter(|it| it.selector().is_ok_and(|selector| selector.matches(pod_labels)))
         .map(|it| key_of(it.metadata()))
         .collect()
+}
+
+fn index_by_selector<T: ReplicaOwner>(owner: &T) -> Vec<String> {
+    let namespace = owners::namespace(owner.metadata());
+    let selector = owner.selector().ok();
+    selector.and_then(|it| labels::selector_value(namespace, &it)).into_iter().collect()
 }
 
 impl<T: ReplicaOwner> Reconciler for Replicas<T> {
@@ -192,8 +229,12 @@ impl<T: ReplicaOwner> Reconciler for Replicas<T> {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
         let Some(owner) = self.owners.get(key) else {
             self.expectations.forget(key);
+            self.own_writes.forget(key);
             return Ok(Next::Settled);
         };
+        if !self.own_writes.is_shown(owner.metadata()) {
+            return Ok(Next::Settled);
+        }
         let plan = plan::plan(&self.observe(key, &owner)?);
         if !self.claim(key, &*owner, &plan).await? {
             return Ok(Next::Settled);
@@ -204,26 +245,46 @@ impl<T: ReplicaOwner> Reconciler for Replicas<T> {
         };
         let failure = failed.as_ref().err().and_then(failure);
         let next = self.update_status(key, &*owner, &plan, failure).await?;
-        failed.map(|()| next)
+        failed.map(|()| self.until_expiry(key, next))
     }
 }
 
 impl<T: ReplicaOwner> Replicas<T> {
-    fn observe(&self, key: &ObjectKey, owner: &T) -> Result<Observed, Error> {
+    /// Events of our own writes may be lost with a watch that breaks; then nobody else would wake the owner.
+    fn until_expiry(&self, key: &ObjectKey, next: Next) -> Next {
+        match next {
+            Next::Settled if !self.expectations.is_satisfied(key) => Next::After(EXPIRY),
+            next => next,
+        }
+    }
+
+    fn observe<'a>(&'a self, key: &ObjectKey, owner: &'a T) -> Result<Observed<'a>, Error> {
         let uid = owners::uid(owner.metadata());
         let selector =
             owner.selector().map_err(|source| Error::Selector { owner: key.clone(), source })?;
         let mut candidates = self.pods.by_index(BY_CONTROLLER, uid);
-        candidates.extend(self.pods.by_index(ORPHANS, &key.namespace));
+        candidates.extend(self.orphans(&key.namespace, &selector));
         Ok(Observed {
             owner_uid: uid.to_owned(),
             is_deleting: owners::is_deleting(owner.metadata()),
             replicas: owner.replicas(),
             selector,
             candidates,
-            related_per_node: self.related_per_node(owner),
+            related_per_node: Box::new(|| self.related_per_node(owner)),
             is_cache_current: self.expectations.is_satisfied(key),
+            now: self.clock.now(),
         })
+    }
+
+    /// Pods of nobody that the selector may match: those with one label that it asks for, if it asks for one.
+    fn orphans(&self, namespace: &str, selector: &Labels) -> Vec<Arc<Pod>> {
+        match labels::exact(selector) {
+            Some((key, value)) => {
+                let value = labels::index_value(namespace, key, value);
+                self.pods.by_index(ORPHANS_BY_LABEL, &value)
+            }
+            None => self.pods.by_index(ORPHANS, namespace),
+        }
     }
 
     fn related_per_node(&self, owner: &T) -> BTreeMap<String, usize> {
@@ -378,9 +439,17 @@ impl<T: ReplicaOwner> Replicas<T> {
         if !T::COUNTS_TERMINATING {
             status.terminating = 0;
         }
-        if status != owner.status() {
+        // Creating and deleting took a while: written on what is known by now, or the write would be refused.
+        let latest = self.owners.get(key).filter(|it| it.metadata().uid == owner.metadata().uid);
+        let owner = latest.as_deref().unwrap_or(owner);
+        let stored = owner.status();
+        // A failure that goes on is said once: its words may differ in every attempt.
+        if status.failure.is_some() && stored.failure.is_some() {
+            status.failure.clone_from(&stored.failure);
+        }
+        if status != stored {
             match self.owners_api.update_status(owner.with_status(status, now)).await {
-                Ok(_) => {}
+                Ok(written) => self.own_writes.note(written.metadata()),
                 Err(err) if err.is_not_found() => return Ok(Next::Settled),
                 Err(source) => return Err(Error::UpdateStatus { owner: key.clone(), source }),
             }

@@ -1,6 +1,6 @@
 //! Which pods belong to an owner of replicas, how many to create, which to delete. Pure.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,17 +14,18 @@ use crate::{owners, pods};
 pub(crate) const BURST: usize = 500;
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-pub(crate) struct Observed {
+pub(crate) struct Observed<'a> {
     pub owner_uid: String,
     pub is_deleting: bool,
     pub replicas: i32,
     pub selector: Labels,
     /// The pods that the owner controls, and the pods of its namespace that nobody controls.
     pub candidates: Vec<Arc<Pod>>,
-    /// Pods per node of all owners that belong together (ReplicaSets of one Deployment).
-    pub related_per_node: BTreeMap<String, usize>,
+    /// Pods per node of all owners that belong together (ReplicaSets of one Deployment). Counted only when it matters.
+    pub related_per_node: Box<dyn Fn() -> BTreeMap<String, usize> + Send + 'a>,
     /// Whether the cache shows everything that was created and deleted before.
     pub is_cache_current: bool,
+    pub now: Timestamp,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +39,7 @@ pub(crate) struct Plan {
     pub delete: Vec<Arc<Pod>>,
 }
 
-pub(crate) fn plan(observed: &Observed) -> Plan {
+pub(crate) fn plan(observed: &Observed<'_>) -> Plan {
     let mut plan = claim(observed);
     if observed.is_deleting || !observed.is_cache_current {
         return plan;
@@ -49,14 +50,15 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
         plan.create = (wanted - have).min(BURST);
     } else if have > wanted {
         let mut ranked = plan.active.clone();
-        ranked.sort_by(|one, two| rank(one, two, &observed.related_per_node));
+        let related_per_node = (observed.related_per_node)();
+        ranked.sort_by_cached_key(|it| rank(it, &related_per_node, observed.now));
         ranked.truncate((have - wanted).min(BURST));
         plan.delete = ranked;
     }
     plan
 }
 
-fn claim(observed: &Observed) -> Plan {
+fn claim(observed: &Observed<'_>) -> Plan {
     let mut plan = Plan::default();
     let no_labels = BTreeMap::new();
     for pod in &observed.candidates {
@@ -65,9 +67,7 @@ fn claim(observed: &Observed) -> Plan {
         match owners::controller_of(&pod.metadata) {
             Some(owner) if owner.uid != observed.owner_uid => {}
             Some(_) if !pods::is_active(pod) => {
-                if is_match && !pods::is_terminal(pod) {
-                    plan.terminating += 1;
-                }
+                plan.terminating += usize::from(is_match && !pods::is_terminal(pod));
             }
             Some(_) if is_match => plan.active.push(pod.clone()),
             Some(_) if observed.is_deleting => {}
@@ -82,23 +82,37 @@ fn claim(observed: &Observed) -> Plan {
     plan
 }
 
-/// Which of two pods goes first when there are too many: what does the least work, then what was
-/// placed or became ready last.
-pub(crate) fn rank(one: &Pod, two: &Pod, related_per_node: &BTreeMap<String, usize>) -> Ordering {
-    let doubled = |pod: &Pod| {
-        pods::node_name(pod).and_then(|it| related_per_node.get(it)).copied().unwrap_or(0)
+/// Sorts pods by who goes first when there are too many: what does the least work, then what was placed or became ready
+/// last. Times count by their order of magnitude, so that not always the youngest go: the choice within one order is as
+/// good as random (the uid), which spreads the loss over rollouts and zones.
+type Rank = (bool, u8, bool, i32, Reverse<usize>, i64, Reverse<i32>, i64, Option<String>);
+
+fn rank(pod: &Pod, related_per_node: &BTreeMap<String, usize>, now: Timestamp) -> Rank {
+    let node = pods::node_name(pod);
+    let related = node.and_then(|it| related_per_node.get(it)).copied().unwrap_or(0);
+    let is_ready = pods::is_ready(pod);
+    (
+        node.is_some(),
+        phase_rank(pod),
+        is_ready,
+        deletion_cost(pod),
+        Reverse(related),
+        if is_ready { magnitude(pods::ready_since(pod), now) } else { 0 },
+        Reverse(pods::restarts(pod)),
+        magnitude(created(pod), now),
+        pod.metadata.uid.clone(),
+    )
+}
+
+/// The logarithm of an age; what has none is the youngest of all.
+fn magnitude(since: Option<Timestamp>, now: Timestamp) -> i64 {
+    let Some(since) = since else {
+        return i64::MIN;
     };
-    let is_assigned = |pod: &Pod| pods::node_name(pod).is_some();
-    is_assigned(one)
-        .cmp(&is_assigned(two))
-        .then_with(|| phase_rank(one).cmp(&phase_rank(two)))
-        .then_with(|| pods::is_ready(one).cmp(&pods::is_ready(two)))
-        .then_with(|| deletion_cost(one).cmp(&deletion_cost(two)))
-        .then_with(|| doubled(two).cmp(&doubled(one)))
-        .then_with(|| later_first(pods::ready_since(one), pods::ready_since(two)))
-        .then_with(|| pods::restarts(two).cmp(&pods::restarts(one)))
-        .then_with(|| later_first(created(one), created(two)))
-        .then_with(|| one.metadata.name.cmp(&two.metadata.name))
+    match u128::try_from(now.duration_since(since).as_nanos()) {
+        Ok(age) if age > 0 => i64::from(age.ilog2()),
+        _ => -1,
+    }
 }
 
 fn phase_rank(pod: &Pod) -> u8 {
@@ -116,10 +130,4 @@ fn deletion_cost(pod: &Pod) -> i32 {
 
 fn created(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.creation_timestamp.as_ref().map(|it| it.0)
-}
-
-/// An unknown time counts as now.
-fn later_first(one: Option<Timestamp>, two: Option<Timestamp>) -> Ordering {
-    let time = |it: Option<Timestamp>| Reverse(it.unwrap_or(Timestamp::MAX));
-    time(one).cmp(&time(two))
 }

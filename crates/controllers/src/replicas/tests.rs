@@ -77,7 +77,7 @@ fn describe(pod: &mut Pod, word: &str) {
     }
 }
 
-fn observed(replicas: i32, pods: Vec<Arc<Pod>>) -> Observed {
+fn observed(replicas: i32, pods: Vec<Arc<Pod>>) -> Observed<'static> {
     let mut related_per_node = BTreeMap::new();
     for node in pods.iter().filter_map(|it| crate::pods::node_name(it)) {
         *related_per_node.entry(node.to_owned()).or_insert(0) += 1;
@@ -88,8 +88,9 @@ fn observed(replicas: i32, pods: Vec<Arc<Pod>>) -> Observed {
         replicas,
         selector: Labels::from_map(&BTreeMap::from([("app".to_owned(), "web".to_owned())])),
         candidates: pods,
-        related_per_node,
+        related_per_node: Box::new(move || related_per_node.clone()),
         is_cache_current: true,
+        now: at(0),
     }
 }
 
@@ -143,7 +144,16 @@ fn surplus_pods_that_do_the_least_go_first() {
     check(2, &["a node=m ready=9", "b node=n ready=5", "c node=n ready=9"], "delete b");
     check(1, &["a node=n ready=9", "b node=n ready=5"], "delete b");
     check(1, &["a node=n ready=9", "b node=n ready=9 restarts=3"], "delete b");
-    check(1, &["a node=n age=9", "b node=n age=5"], "delete b");
+    check(1, &["a node=n age=9", "b node=n age=3"], "delete b");
+}
+
+#[test]
+fn ages_of_one_order_of_magnitude_count_as_equal() {
+    // 2^33 ns are 8.6 s and 2^34 ns 17.2 s: 9 s and 16 s are one order, 5 s another.
+    check(1, &["a node=n ready=9", "b node=n ready=16"], "delete a");
+    check(1, &["b node=n ready=9", "a node=n ready=16"], "delete a");
+    check(1, &["a node=n ready=9", "b node=n ready=5"], "delete b");
+    check(1, &["b node=n age=9", "a node=n age=16"], "delete a");
 }
 
 #[test]
@@ -163,6 +173,18 @@ fn a_ready_pod_is_available_after_its_minimum_time() {
     let status = &counted.status;
     assert_eq!((status.replicas, status.ready, status.available), (3, 2, 1));
     assert_eq!(counted.next_available, Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn only_changes_that_count_wake_the_owner() {
+    let is_relevant = |before: &str, after: &str| super::is_relevant(&pod(before), &pod(after));
+    for after in ["a deleting", "a Failed", "a ready=1", "a other", "a orphan"] {
+        assert!(is_relevant("a", after), "{after}");
+    }
+    for after in ["a node=n", "a restarts=1", "a cost=3", "a Pending"] {
+        assert!(!is_relevant("a", after), "{after}");
+    }
+    assert!(is_relevant("a ready=1", "a ready=2"));
 }
 
 fn some_pod() -> impl Strategy<Value = String> {

@@ -14,7 +14,7 @@ use reconcile::{Next, Reconciler, WorkQueue};
 
 use crate::handlers::on_change;
 use crate::service_account::is_namespace_gone;
-use crate::{Context, Descriptor, owners};
+use crate::{Descriptor, Startup, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "root-ca-certificate-publisher-controller",
@@ -42,7 +42,7 @@ struct RootCaPublisher {
     root_ca: String,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let namespaces = context.factory.informer::<Namespace>();

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use reconcile::{Next, Reconciler, WorkQueue};
 
 use crate::handlers::on_change;
-use crate::{Context, Descriptor, owners};
+use crate::{Descriptor, Startup, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "serviceaccount-controller", identity: "service-account-controller", start };
@@ -33,7 +33,7 @@ struct ServiceAccounts {
     api: Api<ServiceAccount>,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let namespaces = context.factory.informer::<Namespace>();

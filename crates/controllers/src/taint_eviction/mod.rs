@@ -1,4 +1,5 @@
-//! Evicts pods from nodes with NoExecute taints that they do not tolerate, or tolerate only for a while.
+//! Evicts pods from nodes with NoExecute taints that they do not tolerate, or tolerate only for a while. A pod event costs
+//! O(1), a node event nothing unless its taints changed, then the node's pods.
 
 mod plan;
 #[cfg(test)]
@@ -14,14 +15,14 @@ use apimachinery::{ApiError, ObjectKey};
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Taint;
+use k8s_openapi::api::core::v1::{Taint, Toleration};
 use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
 use stdx::SharedClock;
 
 use self::plan::Verdict;
 use crate::handlers::on_transition;
 use crate::pods::BY_NODE;
-use crate::{Context, Descriptor, owners, pods};
+use crate::{Descriptor, Startup, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "taint-eviction-controller", identity: "node-controller", start };
@@ -44,7 +45,7 @@ struct TaintEviction {
     since: Mutex<BTreeMap<ObjectKey, Timestamp>>,
 }
 
-fn start(context: &Context, descriptor: &Descriptor) {
+fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let nodes = context.factory.informer::<Node>();
@@ -60,8 +61,10 @@ fn start(context: &Context, descriptor: &Descriptor) {
     };
     let (to_queue, bound) = (queue.clone(), pods.indexer());
     on_transition(&nodes, move |before, after| {
-        let taints = |it: Option<&Arc<Node>>| it.map(|it| no_execute(it)).unwrap_or_default();
-        if let Some(node) = after.filter(|_| taints(before) != taints(after)) {
+        let is_same = before.is_some_and(|before| {
+            after.is_some_and(|after| no_execute(before).eq(no_execute(after)))
+        });
+        if let Some(node) = after.filter(|_| !is_same) {
             for pod in bound.by_index(BY_NODE, owners::name(&node.metadata)) {
                 to_queue.add(key_of(&pod.metadata));
             }
@@ -69,10 +72,14 @@ fn start(context: &Context, descriptor: &Descriptor) {
     });
     let to_queue = queue.clone();
     on_transition(&pods, move |before, after| {
-        let node = |it: Option<&Arc<Pod>>| it.and_then(|it| pods::node_name(it).map(str::to_owned));
-        let tolerations =
-            |it: Option<&Arc<Pod>>| it.and_then(|it| it.spec.as_ref()?.tolerations.clone());
-        let is_same = node(before) == node(after) && tolerations(before) == tolerations(after);
+        let is_same = match (before, after) {
+            (Some(before), Some(after)) => {
+                pods::node_name(before) == pods::node_name(after)
+                    && tolerations(before) == tolerations(after)
+            }
+            // Unbound pods are nobody's to evict.
+            (pod, None) | (None, pod) => pod.is_none_or(|it| pods::node_name(it).is_none()),
+        };
         if let Some(pod) = after.or(before).filter(|_| !is_same) {
             to_queue.add(key_of(&pod.metadata));
         }
@@ -86,9 +93,13 @@ fn start(context: &Context, descriptor: &Descriptor) {
     );
 }
 
-fn no_execute(node: &Node) -> Vec<Taint> {
-    let taints = node.spec.as_ref().and_then(|it| it.taints.clone()).unwrap_or_default();
-    taints.into_iter().filter(|it| it.effect == "NoExecute").collect()
+fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
+    let taints = node.spec.iter().flat_map(|it| it.taints.iter().flatten());
+    taints.filter(|it| it.effect == "NoExecute")
+}
+
+fn tolerations(pod: &Pod) -> &[Toleration] {
+    pod.spec.as_ref().and_then(|it| it.tolerations.as_deref()).unwrap_or_default()
 }
 
 impl Reconciler for TaintEviction {
@@ -101,9 +112,8 @@ impl Reconciler for TaintEviction {
             return Ok(Next::Settled);
         };
         let node = pods::node_name(&pod).and_then(|it| self.nodes.get(&ObjectKey::cluster(it)));
-        let taints = node.map(|it| no_execute(&it)).unwrap_or_default();
-        let tolerations = pod.spec.as_ref().and_then(|it| it.tolerations.as_deref());
-        match plan::plan(&taints, tolerations.unwrap_or_default()) {
+        let taints: Vec<Taint> = node.iter().flat_map(|it| no_execute(it)).cloned().collect();
+        match plan::plan(&taints, tolerations(&pod)) {
             Verdict::Stay => {
                 self.stay(key, &pod);
                 Ok(Next::Settled)

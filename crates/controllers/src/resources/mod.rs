@@ -1,0 +1,174 @@
+//! Every deletable resource that is served, each followed by one metadata informer, for all controllers that care about
+//! objects of any kind. Found by discovery, and again when CustomResourceDefinitions change.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::apiextensions::custom_resource_definition::CustomResourceDefinition;
+use apimachinery::{ApiError, GroupVersionResource, ObjectKey};
+use client::{Client, Discovered};
+use informer::{Factory, MetadataInformer};
+use lifecycle::Tasks;
+use reconcile::{Next, Reconciler, WorkQueue};
+
+use crate::Context;
+use crate::handlers::on_change;
+
+/// Discovery is part of the garbage collector upstream and needs no more rights than it has.
+const IDENTITY: &str = "generic-garbage-collector";
+/// A resource that cannot be listed for this long (a conversion webhook that is down) holds up nobody any more.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Hears which resources are followed. Called from the discovery task, never under a lock.
+pub(crate) trait Listener: Send + Sync {
+    /// Add handlers to the informer here.
+    fn followed(&self, resource: &Discovered, informer: &Arc<MetadataInformer>);
+    fn forgotten(&self, _resource: &GroupVersionResource) {}
+    /// One more resource has its first list, or was given up waiting for.
+    fn settled(&self) {}
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("discover resources")]
+pub(crate) struct Error(#[source] ApiError);
+
+#[derive(Default)]
+pub(crate) struct Resources {
+    followed: Mutex<BTreeMap<GroupVersionResource, Followed>>,
+    /// Complete before the first resource is followed.
+    listeners: Mutex<Vec<Arc<dyn Listener>>>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Followed {
+    pub discovered: Discovered,
+    /// Whether the cache is to be relied on: its first list is there, or not to be expected soon.
+    pub is_settled: bool,
+    informer: Arc<MetadataInformer>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Resources {
+    /// Only while controllers start.
+    pub(crate) fn listen(&self, listener: Arc<dyn Listener>) {
+        lock(&self.listeners).push(listener);
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        let followed = lock(&self.followed);
+        !followed.is_empty() && followed.values().all(|it| it.is_settled)
+    }
+
+    /// The resource of a kind; any version of the group is as good.
+    pub(crate) fn of_kind(&self, group: &str, kind: &str) -> Option<Followed> {
+        let followed = lock(&self.followed);
+        let mut all = followed.values();
+        all.find(|it| it.discovered.kind == kind && it.discovered.resource.group == group).cloned()
+    }
+
+    fn listeners(&self) -> Vec<Arc<dyn Listener>> {
+        lock(&self.listeners).clone()
+    }
+
+    fn settle(&self, resource: &GroupVersionResource, informer: &Arc<MetadataInformer>) {
+        if let Some(followed) = lock(&self.followed).get_mut(resource)
+            && Arc::ptr_eq(&followed.informer, informer)
+        {
+            followed.is_settled = true;
+        }
+        self.listeners().iter().for_each(|it| it.settled());
+    }
+}
+
+/// Starts following, with all listeners known.
+pub(crate) fn start(context: &Context, resources: Arc<Resources>) {
+    let tasks = context.tasks.child("resources");
+    let queue = WorkQueue::new("resource-discovery");
+    let definitions = context.factory.informer::<CustomResourceDefinition>();
+    let to_queue = queue.clone();
+    on_change(&definitions, move |_| to_queue.add(ObjectKey::cluster("resources")));
+    queue.add(ObjectKey::cluster("resources"));
+    let discovery = Discovery {
+        client: (context.client_for)(IDENTITY),
+        factory: context.factory.clone(),
+        resources,
+        tasks: tasks.clone(),
+    };
+    reconcile::run(&tasks, queue, 1, Arc::new(discovery));
+}
+
+/// Keeps the set of followed resources equal to what the server serves.
+struct Discovery {
+    client: Client,
+    factory: Arc<Factory>,
+    resources: Arc<Resources>,
+    tasks: Tasks,
+}
+
+/// Events own nothing, hold up nothing and are many.
+fn is_followed(resource: &Discovered) -> bool {
+    let can = |verb: &str| resource.verbs.iter().any(|it| it == verb);
+    resource.resource.resource != "events" && can("delete") && can("list") && can("watch")
+}
+
+impl Reconciler for Discovery {
+    type Error = Error;
+
+    async fn reconcile(&self, _key: &ObjectKey) -> Result<Next, Error> {
+        let served = self.client.discover().await.map_err(Error)?;
+        let served: BTreeMap<GroupVersionResource, Discovered> =
+            served.into_iter().filter(is_followed).map(|it| (it.resource.clone(), it)).collect();
+        let known: Vec<GroupVersionResource> =
+            lock(&self.resources.followed).keys().cloned().collect();
+        for resource in known.iter().filter(|it| !served.contains_key(it)) {
+            self.factory.forget_metadata(resource);
+            lock(&self.resources.followed).remove(resource);
+            self.resources.listeners().iter().for_each(|it| it.forgotten(resource));
+        }
+        // All are known before the first settles: a set that is settled is complete.
+        let new: Vec<Discovered> = served.into_values().collect();
+        let new = new.into_iter().filter(|it| !known.contains(&it.resource));
+        let new: Vec<(Discovered, Arc<MetadataInformer>)> = new
+            .map(|it| {
+                let informer = self.factory.metadata(&it.resource);
+                (it, informer)
+            })
+            .collect();
+        for (discovered, informer) in &new {
+            let followed = Followed {
+                discovered: discovered.clone(),
+                is_settled: false,
+                informer: informer.clone(),
+            };
+            lock(&self.resources.followed).insert(discovered.resource.clone(), followed);
+        }
+        for (discovered, informer) in new {
+            let listeners = self.resources.listeners();
+            listeners.iter().for_each(|it| it.followed(&discovered, &informer));
+            self.await_sync(discovered.resource, informer);
+        }
+        Ok(Next::Settled)
+    }
+}
+
+impl Discovery {
+    fn await_sync(&self, resource: GroupVersionResource, informer: Arc<MetadataInformer>) {
+        let resources = self.resources.clone();
+        self.tasks.spawn("sync", move |shutdown| async move {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                () = informer.wait_for_sync() => {}
+                () = tokio::time::sleep(PATIENCE) => {
+                    let resource = resource.group_resource();
+                    tracing::warn!(%resource, "no first list yet; going on without it");
+                }
+            }
+            resources.settle(&resource, &informer);
+        });
+    }
+}
