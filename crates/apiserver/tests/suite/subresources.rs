@@ -178,3 +178,67 @@ async fn deletion_in_the_old_way_says_whether_the_object_is_still_there() {
         assert_eq!(code, expected, "{name}");
     }
 }
+
+#[tokio::test]
+async fn custom_resources_have_a_scale_and_a_status_where_their_definition_says() {
+    let (_site, mut connection) = connect().await;
+    let number = json!({"type": "integer"});
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size",
+                        "labelSelectorPath": ".status.selector",
+                    },
+                },
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": {"size": number}},
+                    "status": {"type": "object", "properties": {
+                        "size": number, "selector": {"type": "string"},
+                    }},
+                }}},
+            }],
+        },
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    create(&mut connection, path, &definition).await;
+    let path = "/apis/example.com/v1/namespaces/default/widgets";
+    let mut tries = 0;
+    while connection.call("GET", path, &Value::Null).await.0 == 404 && tries < 100 {
+        tries += 1;
+    }
+    let widget = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
+        "spec": {"size": 1}, "status": {"size": 9},
+    });
+    let created = create(&mut connection, path, &widget).await;
+    assert_eq!((&created["status"], &created["metadata"]["generation"]), (&Value::Null, &json!(1)));
+    let status = json!({"spec": {"size": 8}, "status": {"size": 2, "selector": "app=w"}});
+    let (code, written) = connection.call("PATCH", &format!("{path}/w/status"), &status).await;
+    assert_eq!(
+        (code, &written["spec"]["size"], &written["status"]["size"]),
+        (200, &json!(1), &json!(2))
+    );
+    let scale = format!("{path}/w/scale");
+    let (code, mut read) = connection.call("GET", &scale, &Value::Null).await;
+    assert_eq!(
+        (code, &read["kind"], &read["apiVersion"]),
+        (200, &json!("Scale"), &json!("autoscaling/v1"))
+    );
+    assert_eq!(read["status"], json!({"replicas": 2, "selector": "app=w"}));
+    read["spec"]["replicas"] = json!(3);
+    let (code, written) = connection.call("PUT", &scale, &read).await;
+    assert_eq!((code, &written["spec"]["replicas"]), (200, &json!(3)), "{written}");
+    let (code, _) = connection.call("PATCH", &scale, &json!({"spec": {"replicas": 4}})).await;
+    let (_, object) = connection.call("GET", &format!("{path}/w"), &Value::Null).await;
+    assert_eq!(
+        (code, &object["spec"]["size"], &object["metadata"]["generation"]),
+        (200, &json!(4), &json!(3))
+    );
+}
