@@ -3,6 +3,7 @@
 mod correlator;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api::Resource;
@@ -27,6 +28,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 pub struct EventRecorder {
     queue: mpsc::Sender<Said>,
     component: Arc<str>,
+    /// Events that were not written, since the start.
+    dropped: Arc<AtomicU64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +53,7 @@ impl EventRecorder {
         tasks.spawn(&format!("events/{component}"), |shutdown| {
             write_all(client, world, component, said, shutdown)
         });
-        Self { queue, component: component.into() }
+        Self { queue, component: component.into(), dropped: Arc::default() }
     }
 
     pub fn event<T: Resource>(&self, about: &T, kind: EventType, reason: &str, message: String) {
@@ -67,7 +70,11 @@ impl EventRecorder {
     ) {
         let said = Said { about, kind: kind.name(), reason: reason.to_owned(), message };
         if let Err(mpsc::error::TrySendError::Full(said)) = self.queue.try_send(said) {
-            tracing::warn!(component = %self.component, reason = said.reason, "too many events wait; dropped one");
+            // At 1, 2, 4, 8, ...: whoever floods events must not flood the log as well.
+            let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
+            if dropped.is_power_of_two() {
+                tracing::warn!(component = %self.component, reason = said.reason, dropped, "too many events wait");
+            }
         }
     }
 }
