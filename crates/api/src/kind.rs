@@ -140,6 +140,10 @@ pub trait Resource: Clone + Send + Sync + 'static {
     fn validate_create(&self, _errors: &mut FieldErrors) {}
     /// In addition to `validate`, on updates of this part.
     fn validate_update(&self, _stored: &Self, _part: Part, _errors: &mut FieldErrors) {}
+    /// What every request for a deprecated kind is told.
+    fn deprecation() -> Option<&'static str> {
+        None
+    }
     /// Texts for `Warning` headers on writes.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
@@ -231,6 +235,10 @@ pub trait Kind: Send + Sync {
         part: Part,
         errors: &mut FieldErrors,
     );
+    /// The text of a `Warning` header for every request of a deprecated kind.
+    fn deprecation(&self) -> Option<String> {
+        None
+    }
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String>;
     fn columns(&self) -> Vec<Column>;
     fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value>;
@@ -395,6 +403,10 @@ impl<T: Resource> Kind for Typed<T> {
         errors: &mut FieldErrors,
     ) {
         of::<T>(object).validate_update(of(stored), part, errors);
+    }
+
+    fn deprecation(&self) -> Option<String> {
+        T::deprecation().map(str::to_owned)
     }
 
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String> {

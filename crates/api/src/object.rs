@@ -175,7 +175,9 @@ impl Stored {
         self.typed(|bytes| {
             let mut object = T::decode(bytes)?;
             object.metadata_mut().managed_fields = None;
-            Ok(object)
+            // Decoding leaves spare capacity in every list, and holes where managedFields were: a pod of 5 KB takes 35 KB
+            // while it is decoded, 15 KB after, and its copy 13 KB in one piece.
+            Ok(object.clone())
         })
     }
 

@@ -1,13 +1,17 @@
-//! Events live one hour. One timer waits for the oldest; nothing is scanned.
+//! Events live one hour from when they were last written, as their own timestamps say: a restart does not prolong them.
+//! One timer waits for the oldest; nothing is scanned.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use api::Resource as _;
 use api::core::Event;
 use apimachinery::{GroupResource, ObjectKey};
+use jiff::Timestamp;
 use kvstore::{Compare, Revision, Txn, Write};
 use lifecycle::Shutdown;
+use stdx::SharedClock;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -19,6 +23,7 @@ const BATCH_MAX: usize = 100;
 
 pub(crate) struct Expiry {
     ttl: Duration,
+    clock: SharedClock,
     due: Mutex<Due>,
     changed: Notify,
 }
@@ -43,8 +48,16 @@ impl Due {
 }
 
 impl Expiry {
-    pub(crate) fn new(ttl: Duration) -> Self {
-        Self { ttl, due: Mutex::default(), changed: Notify::new() }
+    pub(crate) fn new(ttl: Duration, clock: SharedClock) -> Self {
+        Self { ttl, clock, due: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// How long the event has still to live.
+    fn rest(&self, bytes: &[u8]) -> Duration {
+        let now = self.clock.now();
+        let written = Event::decode(bytes).ok().and_then(|it| written_at(&it)).unwrap_or(now);
+        let age = now.duration_since(written).try_into().unwrap_or(Duration::ZERO);
+        self.ttl.saturating_sub(age)
     }
 
     fn due(&self) -> MutexGuard<'_, Due> {
@@ -63,7 +76,7 @@ impl Expiry {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                () = self.changed.notified(), if first.is_none() => {}
+                () = self.changed.notified() => {}
                 () = timer => self.remove_expired(&core).await,
             }
         }
@@ -106,12 +119,24 @@ impl Observer for Expiry {
         let key = &change.latest().meta.key;
         let mut due = self.due();
         due.remove(key);
-        if change.object.is_some() {
-            let at = Instant::now() + self.ttl;
+        if let Some(object) = &change.object {
+            let at = Instant::now() + self.rest(&object.bytes);
+            let is_first = due.by_time.keys().next().is_none_or(|first| at < *first);
             due.by_key.insert(key.clone(), at);
             due.by_time.entry(at).or_default().insert(key.clone());
             drop(due);
-            self.changed.notify_one();
+            if is_first {
+                self.changed.notify_one();
+            }
         }
     }
+}
+
+/// The latest of what the event says of its making.
+fn written_at(event: &Event) -> Option<Timestamp> {
+    let observed = event.series.as_ref().and_then(|it| it.last_observed_time.as_ref());
+    let written = event.metadata.managed_fields.iter().flatten().filter_map(|it| it.time.as_ref());
+    let times = [&event.metadata.creation_timestamp, &event.last_timestamp].into_iter().flatten();
+    let precise = event.event_time.iter().chain(observed).map(|it| it.0);
+    times.chain(written).map(|it| it.0).chain(precise).max()
 }

@@ -1,10 +1,11 @@
 //! The way in for components of this process: the same pipeline, without sockets and encoding. Watches hand
 //! out the cache's own objects.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Meta, Stored};
-use apimachinery::{ApiError, Scope};
+use api::{Kind, Meta, Stored};
+use apimachinery::{ApiError, GroupResource, GroupVersion, Scope};
 use authn::{Component, Credential};
 use bytes::Bytes;
 use client::{
@@ -89,9 +90,21 @@ impl Transport for InProcess {
     }
 
     fn discover(&self) -> BoxFuture<'_, Result<Vec<Discovered>, ApiError>> {
-        let kinds = self.core.registry.kinds();
+        let kinds: Vec<Arc<dyn Kind>> = self.core.registry.kinds().iter().cloned().collect();
+        // The first version of a group that has the resource is the preferred one.
+        let mut preferred: BTreeMap<GroupResource, GroupVersion> = BTreeMap::new();
+        for version in api::discovery_documents::group_versions(&kinds) {
+            for kind in kinds.iter().filter(|it| it.names().gvr().group_version() == version) {
+                preferred.entry(kind.names().group_resource()).or_insert_with(|| version.clone());
+            }
+        }
+        let is_preferred = |kind: &&Arc<dyn Kind>| {
+            let names = kind.names();
+            preferred.get(&names.group_resource()) == Some(&names.gvr().group_version())
+        };
         let discovered = kinds
             .iter()
+            .filter(is_preferred)
             .map(|kind| Discovered {
                 resource: kind.names().gvr(),
                 kind: kind.names().kind.clone(),
@@ -108,9 +121,7 @@ impl Transport for InProcess {
 
 fn event_of(item: WatchItem) -> WatchEvent {
     match item {
-        WatchItem::Initial(object) => {
-            WatchEvent { kind: WatchEventKind::Added, object, is_initial_end: false }
-        }
+        WatchItem::Object(kind, object) => WatchEvent { kind, object, is_initial_end: false },
         WatchItem::Event(event) => {
             WatchEvent { kind: event.kind, object: event.object().clone(), is_initial_end: false }
         }

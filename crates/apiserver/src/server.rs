@@ -114,7 +114,7 @@ impl Server {
             world.random.clone(),
         ));
         let definitions = Arc::new(Definitions::new(registry.clone(), Arc::downgrade(&cache)));
-        let expiry = Arc::new(Expiry::new(config.event_ttl));
+        let expiry = Arc::new(Expiry::new(config.event_ttl, world.clock.clone()));
         cache.set_observers(vec![
             Arc::new(RbacObserver(rbac.clone())),
             definitions.clone(),

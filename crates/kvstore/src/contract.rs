@@ -20,6 +20,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("deleting nothing commits nothing", |it| Box::pin(deleting_nothing_commits_nothing(it))),
     ("entries know their history", |it| Box::pin(entries_know_their_history(it))),
     ("the last write of a key counts", |it| Box::pin(the_last_write_of_a_key_counts(it))),
+    ("a stamped value tells its revision", |it| Box::pin(a_stamped_value_tells_its_revision(it))),
     ("a failed compare changes nothing", |it| Box::pin(a_failed_compare_changes_nothing(it))),
     ("one of many rivals wins", |it| Box::pin(one_of_many_rivals_wins(it))),
     ("ranges are sorted and limited", |it| Box::pin(ranges_are_sorted_and_limited(it))),
@@ -144,6 +145,16 @@ async fn the_last_write_of_a_key_counts(store: Shared) {
     commit(&store, vec![put("a", "3"), delete("a")]).await;
     let events = events_through(&mut *watch(&store, "a", Some(1)).await, Revision(3)).await;
     assert_eq!(events_text(&events), "2:a=>2 3:a=2>");
+}
+
+async fn a_stamped_value_tells_its_revision(store: Shared) {
+    let stamped = |at| Write::PutStamped { key: bytes("a"), value: bytes("<>"), at };
+    commit(&store, vec![stamped(1)]).await;
+    commit(&store, vec![put("a", "0"), stamped(0)]).await;
+    let entries = read(&store, "", None).await.expect("readable").entries;
+    assert_eq!(text(&entries), "a=3<>@3#2");
+    let events = events_through(&mut *watch(&store, "a", Some(1)).await, Revision(3)).await;
+    assert_eq!(events_text(&events), "2:a=><2> 3:a=<2>>3<>");
 }
 
 async fn a_failed_compare_changes_nothing(store: Shared) {

@@ -56,6 +56,13 @@ pub enum Compare {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     Put(Bytes, Bytes),
+    /// As `Put`, with the digits of the revision of the write put into the value at the byte `at`. For values that tell
+    /// their own revision: they need no second copy that does.
+    PutStamped {
+        key: Bytes,
+        value: Bytes,
+        at: usize,
+    },
     Delete(Bytes),
 }
 

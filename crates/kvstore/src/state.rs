@@ -195,24 +195,36 @@ fn event_of<'a>(
     lookup: impl Fn(&[u8]) -> Option<&'a KeyValue>,
 ) -> Option<Event> {
     let previous = lookup(write.key()).cloned();
-    let value = match write {
-        Write::Put(key, value) => Some(KeyValue {
-            key: key.clone(),
-            value: value.clone(),
-            create_revision: previous.as_ref().map_or(revision, |it| it.create_revision),
-            mod_revision: revision,
-            version: previous.as_ref().map_or(1, |it| it.version + 1),
-        }),
-        Write::Delete(_) if previous.is_none() => return None,
-        Write::Delete(_) => None,
-    };
+    let value = write.value_at(revision).map(|value| KeyValue {
+        key: write.key().clone(),
+        value,
+        create_revision: previous.as_ref().map_or(revision, |it| it.create_revision),
+        mod_revision: revision,
+        version: previous.as_ref().map_or(1, |it| it.version + 1),
+    });
+    if value.is_none() && previous.is_none() {
+        return None;
+    }
     Some(Event { key: write.key().clone(), value, previous, revision })
 }
 
 impl Write {
     pub(crate) fn key(&self) -> &Bytes {
         match self {
-            Self::Put(key, _) | Self::Delete(key) => key,
+            Self::Put(key, _) | Self::PutStamped { key, .. } | Self::Delete(key) => key,
+        }
+    }
+
+    /// The value to store at `revision`; `None` for a deletion.
+    fn value_at(&self, revision: Revision) -> Option<Bytes> {
+        match self {
+            Self::Put(_, value) => Some(value.clone()),
+            Self::PutStamped { value, at, .. } => {
+                let (before, after) = value.split_at_checked(*at).unwrap_or((value, &[]));
+                let digits = revision.0.to_string();
+                Some(Bytes::from([before, digits.as_bytes(), after].concat()))
+            }
+            Self::Delete(_) => None,
         }
     }
 }

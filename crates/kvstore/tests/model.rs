@@ -33,6 +33,7 @@ fn key() -> impl Strategy<Value = Bytes> {
 fn write() -> impl Strategy<Value = Write> {
     prop_oneof![
         3 => (key(), 0u8..100).prop_map(|(key, n)| Write::Put(key, Bytes::from(n.to_string()))),
+        1 => (key(), 0usize..3).prop_map(|(key, at)| Write::PutStamped { key, value: Bytes::from_static(b"ab"), at }),
         1 => key().prop_map(Write::Delete),
     ]
 }

@@ -14,9 +14,9 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kvstore::{Compare, Revision, Txn, TxnOutcome, Write};
+use kvstore::{Compare, Revision, Txn, TxnOutcome};
 
-use crate::cache::{path_of, store_key};
+use crate::cache::{path_of, put, store_key};
 use crate::server::Core;
 
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -93,7 +93,7 @@ impl Plan {
                 meta.generation = kind.has_generation().then_some(1);
                 kind.apply_defaults(&mut wanted);
                 self.txn.compares.push(Compare::Absent(store_key.clone()));
-                self.txn.writes.push(Write::Put(store_key, ApiObject::encode(&wanted).into()));
+                self.txn.writes.push(put(store_key, &ApiObject::encode(&wanted)));
             }
             Some(stored) => {
                 let Some(mut better) = change(&stored, &wanted) else { return };
@@ -102,7 +102,7 @@ impl Plan {
                 let revision = version.and_then(|it| it.parse().ok()).unwrap_or(0);
                 let at = Compare::ModRevision(store_key.clone(), Revision(revision));
                 self.txn.compares.push(at);
-                self.txn.writes.push(Write::Put(store_key, ApiObject::encode(&better).into()));
+                self.txn.writes.push(put(store_key, &ApiObject::encode(&better)));
             }
         }
     }

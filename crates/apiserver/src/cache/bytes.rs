@@ -1,9 +1,51 @@
-//! The resourceVersion inside an object's JSON. What the store holds has none, as its revision is not known before
-//! it is written; what is served has it as the first field of metadata.
+//! Small changes to an object's JSON that need no decoding: the resourceVersion, which is the first field of metadata in
+//! what is stored and served, and the apiVersion of custom resources.
 
 use bytes::Bytes;
 
 const FIELD: &[u8] = b"\"resourceVersion\":\"";
+
+/// A value whose resourceVersion the store fills in: the JSON with an empty one, and where its digits go.
+pub(crate) struct Unstamped {
+    pub(crate) value: Bytes,
+    pub(crate) at: usize,
+}
+
+impl Unstamped {
+    /// `None` if there is no metadata to put a version into.
+    pub(crate) fn new(json: &[u8]) -> Option<Self> {
+        let start = metadata_start(json)?;
+        if json[start..].starts_with(FIELD) {
+            return None;
+        }
+        let separator: &[u8] = if json.get(start) == Some(&b'}') { b"\"" } else { b"\"," };
+        let value = [&json[..start], FIELD, separator, &json[start..]].concat();
+        Some(Self { value: Bytes::from(value), at: start + FIELD.len() })
+    }
+
+    /// Whether `stamped` is this value at `version`.
+    pub(crate) fn is(&self, stamped: &[u8], version: u64) -> bool {
+        let digits = version.to_string();
+        let (before, after) = self.value.split_at(self.at);
+        let rest = stamped.strip_prefix(before).and_then(|it| it.strip_prefix(digits.as_bytes()));
+        rest == Some(after)
+    }
+
+    pub(crate) fn stamped(&self, version: u64) -> Bytes {
+        let (before, after) = self.value.split_at(self.at);
+        Bytes::from([before, version.to_string().as_bytes(), after].concat())
+    }
+}
+
+/// A stored value as it is served. The same bytes, if the store has put the version in.
+pub(crate) fn served(value: &Bytes, version: u64) -> Bytes {
+    let found = metadata_start(value).and_then(|at| value[at..].strip_prefix(FIELD));
+    let end = format!("{version}\"");
+    if found.is_some_and(|it| it.starts_with(end.as_bytes())) {
+        return value.clone();
+    }
+    with_version(value, version)
+}
 
 /// Puts the version into JSON that has none. Gives the bytes back unchanged if there is no metadata.
 pub(crate) fn with_version(json: &[u8], version: u64) -> Bytes {
@@ -38,17 +80,34 @@ fn splice(json: &[u8], start: usize, end: usize, version: u64, separator: &[u8])
     Bytes::from(out)
 }
 
-/// The position after the `{` of the top-level `metadata`. Our encoders write no blanks between tokens.
+/// The JSON with another version of the same group as its apiVersion; `None` if there is nothing to change.
+pub(crate) fn with_api_version(json: &[u8], wanted: &str) -> Option<Bytes> {
+    let start = after_field(json, b"\"apiVersion\":\"")?;
+    let end = start + json[start..].iter().position(|it| *it == b'"')?;
+    let found = std::str::from_utf8(&json[start..end]).ok()?;
+    let group = |it: &str| it.split_once('/').map(|it| it.0.to_owned());
+    if found == wanted || group(found) != group(wanted) {
+        return None;
+    }
+    Some(Bytes::from([&json[..start], wanted.as_bytes(), &json[end..]].concat()))
+}
+
+/// The position after the `{` of the top-level `metadata`.
 fn metadata_start(json: &[u8]) -> Option<usize> {
-    const KEY: &[u8] = b"\"metadata\":{";
+    after_field(json, b"\"metadata\":{")
+}
+
+/// The position after `key`, a field of the object itself with the first character of its value. Our encoders write no
+/// blanks between tokens.
+fn after_field(json: &[u8], key: &[u8]) -> Option<usize> {
     let (mut depth, mut at) = (0_usize, 0);
     while at < json.len() {
         match json[at] {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth = depth.checked_sub(1)?,
             b'"' => {
-                if depth == 1 && json[at..].starts_with(KEY) {
-                    return Some(at + KEY.len());
+                if depth == 1 && json[at..].starts_with(key) {
+                    return Some(at + key.len());
                 }
                 at = string_end(json, at)?;
             }
@@ -73,7 +132,7 @@ fn string_end(json: &[u8], mut at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{replace_version, with_version};
+    use super::{Unstamped, replace_version, served, with_api_version, with_version};
 
     fn check(json: &str, expected: &str) {
         assert_eq!(with_version(json.as_bytes(), 7), expected.as_bytes());
@@ -87,6 +146,39 @@ mod tests {
             r#"{"a":{"metadata":{"x":1}},"b":"\"metadata\":{","metadata":{"resourceVersion":"7","name":"n"}}"#,
         );
         check(r#"{"kind":"x"}"#, r#"{"kind":"x"}"#);
+    }
+
+    #[test]
+    fn a_stamped_value_is_served_as_it_is() {
+        for json in [r#"{"metadata":{}}"#, r#"{"kind":"x","metadata":{"name":"n"}}"#] {
+            let unstamped = Unstamped::new(json.as_bytes()).expect("it has metadata");
+            let stamped = unstamped.stamped(12);
+            assert_eq!(stamped, with_version(json.as_bytes(), 12));
+            assert!(unstamped.is(&stamped, 12) && !unstamped.is(&stamped, 1));
+            assert_eq!(served(&stamped, 12).as_ptr(), stamped.as_ptr());
+            // A value from elsewhere, or from before, is corrected.
+            assert_eq!(served(&stamped, 1), with_version(json.as_bytes(), 1));
+            assert_eq!(served(&json.to_owned().into(), 12), stamped);
+        }
+        assert!(Unstamped::new(b"{}").is_none());
+    }
+
+    #[test]
+    fn the_api_version_changes_within_its_group_alone() {
+        let check = |json: &str, expected: Option<&str>| {
+            let changed = with_api_version(json.as_bytes(), "example.com/v2");
+            assert_eq!(changed.as_deref(), expected.map(str::as_bytes), "{json}");
+        };
+        check(
+            r#"{"spec":{"apiVersion":"example.com/v1"},"apiVersion":"example.com/v1","kind":"x"}"#,
+            Some(
+                r#"{"spec":{"apiVersion":"example.com/v1"},"apiVersion":"example.com/v2","kind":"x"}"#,
+            ),
+        );
+        check(r#"{"apiVersion":"example.com/v2"}"#, None);
+        check(r#"{"apiVersion":"autoscaling/v1"}"#, None);
+        check(r#"{"apiVersion":"v1"}"#, None);
+        check("{}", None);
     }
 
     #[test]

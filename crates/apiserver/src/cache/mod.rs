@@ -2,8 +2,8 @@
 //!
 //! Promises: a read that waited for revision N sees every write up to N; observers (RBAC rules, served kinds,
 //! allocators) have seen a change before any reader can wait for it; a slow watcher is cut off and never
-//! holds up the feed. The store's value and the served bytes are two copies of an object: the served one has the
-//! resourceVersion inside.
+//! holds up the feed. The store puts the resourceVersion into its values, so that it and this cache share one copy of
+//! each object, which is what clients are sent: see ADR 6.
 
 mod bytes;
 mod change;
@@ -19,14 +19,16 @@ use ::bytes::Bytes;
 use api::{ApiObject, Kind, Meta, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kvstore::{KeyRange, KeyValue, RangeRequest, Revision, Store, Watch};
+use kvstore::{KeyRange, KeyValue, RangeRequest, Revision, Store, Watch, Write};
 use lifecycle::Shutdown;
 
 pub use change::{Change, Event, frame, kind_name, protobuf_frame};
 pub use resource::{Subscription, TooOld};
 pub use selection::Selection;
 
-pub(crate) use bytes::with_version;
+pub(crate) use bytes::{with_api_version, with_version};
+
+use bytes::{Unstamped, served};
 
 use crate::registry::{Kinds, Registry};
 use reached::Reached;
@@ -47,22 +49,24 @@ pub struct Cache {
     state: Mutex<State>,
     /// Everything up to this revision has been applied, observers included.
     reached: Reached,
-    /// Writes on their way, by the address of the value's bytes: the writer already knows what lists and
-    /// watches filter by, so that the feed need not decode the object again. An entry
-    /// holds its bytes, so the address cannot be reused while it is here.
-    prepared: Mutex<HashMap<usize, Arc<Prepared>>>,
+    /// Writes on their way, by key: the writer already knows what lists and watches filter by, so that the feed need not
+    /// decode the object again.
+    prepared: Mutex<HashMap<Bytes, Vec<Arc<Prepared>>>>,
     observers: OnceLock<Vec<Arc<dyn Observer>>>,
 }
 
 #[derive(Default)]
 struct State {
     revision: u64,
+    /// The feed ended: there is nothing more to watch.
+    is_over: bool,
     resources: BTreeMap<String, Resource>,
 }
 
 /// One write on its way to the store and back through the feed.
 pub(crate) struct Prepared {
-    pub(crate) value: Bytes,
+    key: Bytes,
+    unstamped: Unstamped,
     meta: Meta,
     result: OnceLock<Arc<Stored>>,
 }
@@ -74,8 +78,17 @@ impl Prepared {
 
     /// The object as it would be stored at `revision`.
     pub(crate) fn at(&self, revision: u64) -> Arc<Stored> {
+        self.with_bytes(self.unstamped.stamped(revision), revision)
+    }
+
+    fn with_bytes(&self, bytes: Bytes, revision: u64) -> Arc<Stored> {
         let meta = Meta { resource_version: revision, ..self.meta.clone() };
-        Arc::new(Stored::new(meta, with_version(&self.value, revision)))
+        Arc::new(Stored::new(meta, bytes))
+    }
+
+    pub(crate) fn write(&self) -> Write {
+        let Unstamped { value, at } = &self.unstamped;
+        Write::PutStamped { key: self.key.clone(), value: value.clone(), at: *at }
     }
 }
 
@@ -166,7 +179,9 @@ impl Cache {
     }
 
     pub(crate) fn end_watches(&self) {
-        for resource in self.state().resources.values_mut() {
+        let mut state = self.state();
+        state.is_over = true;
+        for resource in state.resources.values_mut() {
             resource.end_watches();
         }
     }
@@ -188,10 +203,11 @@ impl Cache {
 
     /// The stored form of a new value: made by the writer, or decoded.
     fn admit(&self, kind: &dyn Kind, path: &str, entry: &KeyValue) -> Option<Arc<Stored>> {
-        let prepared = self.prepared().get(&(entry.value.as_ptr() as usize)).cloned();
-        match prepared.filter(|it| it.value.len() == entry.value.len()) {
+        let revision = entry.mod_revision.0;
+        let writers = self.prepared().get(&entry.key).cloned().unwrap_or_default();
+        match writers.into_iter().find(|it| it.unstamped.is(&entry.value, revision)) {
             Some(prepared) => {
-                let object = prepared.at(entry.mod_revision.0);
+                let object = prepared.with_bytes(entry.value.clone(), revision);
                 let _ = prepared.result.set(object.clone());
                 Some(object)
             }
@@ -199,24 +215,34 @@ impl Cache {
         }
     }
 
-    fn prepared(&self) -> MutexGuard<'_, HashMap<usize, Arc<Prepared>>> {
+    fn prepared(&self) -> MutexGuard<'_, HashMap<Bytes, Vec<Arc<Prepared>>>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Announces a write, so that the feed need not decode it. `forget` must follow.
-    pub(crate) fn prepare(&self, kind: &dyn Kind, object: &dyn ApiObject) -> Arc<Prepared> {
-        let value = Bytes::from(object.encode());
+    pub(crate) fn prepare(
+        &self,
+        kind: &dyn Kind,
+        key: Bytes,
+        object: &dyn ApiObject,
+    ) -> Arc<Prepared> {
         let prepared = Arc::new(Prepared {
+            key: key.clone(),
             meta: meta_of(kind, object),
-            value: value.clone(),
+            unstamped: unstamped(&stored_form(kind, object)),
             result: OnceLock::new(),
         });
-        self.prepared().insert(value.as_ptr() as usize, prepared.clone());
+        self.prepared().entry(key).or_default().push(prepared.clone());
         prepared
     }
 
-    pub(crate) fn forget(&self, prepared: &Prepared) {
-        self.prepared().remove(&(prepared.value.as_ptr() as usize));
+    pub(crate) fn forget(&self, prepared: &Arc<Prepared>) {
+        let mut all = self.prepared();
+        let Some(writers) = all.get_mut(&prepared.key) else { return };
+        writers.retain(|it| !Arc::ptr_eq(it, prepared));
+        if writers.is_empty() {
+            all.remove(&prepared.key);
+        }
     }
 
     /// The newest revision applied here.
@@ -274,7 +300,9 @@ impl Cache {
         since: u64,
     ) -> Result<Subscription, TooOld> {
         let mut state = self.state();
-        state.resource(kind).subscribe(selection, since)
+        let subscription = state.resource(kind).subscribe(selection, since)?;
+        state.end_if_over(kind);
+        Ok(subscription)
     }
 
     /// The selected objects now, the revision of that state, and everything after it.
@@ -294,6 +322,7 @@ impl Cache {
             .collect();
         let subscription =
             resource.subscribe(selection, revision).expect("the present is never forgotten");
+        state.end_if_over(kind);
         (objects, revision, subscription)
     }
 
@@ -330,6 +359,13 @@ pub struct Snapshot {
 }
 
 impl State {
+    /// A watch that opens while the server stops has a start and an end.
+    fn end_if_over(&mut self, kind: &dyn Kind) {
+        if self.is_over {
+            self.resource(kind).end_watches();
+        }
+    }
+
     fn resource(&mut self, kind: &dyn Kind) -> &mut Resource {
         self.resources.entry(kind.registry_prefix()).or_insert_with(|| Resource::new(0))
     }
@@ -349,6 +385,26 @@ impl api::Lookup for Cache {
         let objects = state.resources.get(prefix).into_iter();
         objects.flat_map(|it| it.range(namespace, "")).map(|(_, it)| it.clone()).collect()
     }
+}
+
+/// The bytes to store: in the version that the kind is stored in.
+pub(crate) fn stored_form(kind: &dyn Kind, object: &dyn ApiObject) -> Bytes {
+    let bytes = Bytes::from(object.encode());
+    if !kind.is_custom() {
+        return bytes;
+    }
+    let version = format!("{}/{}", kind.names().group, kind.storage_version());
+    with_api_version(&bytes, &version).unwrap_or(bytes)
+}
+
+fn unstamped(json: &[u8]) -> Unstamped {
+    Unstamped::new(json).expect("objects on their way to the store have metadata without a version")
+}
+
+/// Writes an object's JSON, which must have no resourceVersion.
+pub(crate) fn put(key: Bytes, json: &[u8]) -> Write {
+    let Unstamped { value, at } = unstamped(json);
+    Write::PutStamped { key, value, at }
 }
 
 /// `namespace/name`, or `name` alone.
@@ -415,7 +471,7 @@ fn decode(kind: &dyn Kind, path: &str, entry: &KeyValue) -> Option<Arc<Stored>> 
     match decode_meta(kind, path, &entry.value) {
         Ok(meta) => {
             let meta = Meta { resource_version: entry.mod_revision.0, ..meta };
-            Some(Arc::new(Stored::new(meta, with_version(&entry.value, entry.mod_revision.0))))
+            Some(Arc::new(Stored::new(meta, served(&entry.value, entry.mod_revision.0))))
         }
         Err(err) => {
             tracing::error!(key = %String::from_utf8_lossy(&entry.key), error = %err, "a stored object cannot be read");

@@ -15,6 +15,8 @@ use super::selection::Selection;
 /// Events kept for watches that resume. Clients are promised 75 s.
 const HISTORY_AGE: Duration = Duration::from_secs(300);
 const HISTORY_MAX: usize = 16_384;
+/// Of one resource. In a burst this is reached first: old versions of 10,000 pods would be 100 MiB.
+const HISTORY_BYTES_MAX: usize = 32 << 20;
 /// A watcher that is this many events behind is cut off; it resumes or lists again.
 const QUEUE_MAX: usize = 1_000;
 
@@ -23,12 +25,19 @@ pub(crate) struct Resource {
     objects: BTreeMap<String, Arc<Stored>>,
     /// Every change after `forgotten`, in order.
     history: VecDeque<(Instant, Arc<Change>)>,
+    /// The sum of `size_of_change` over `history`.
+    history_bytes: usize,
     /// The newest revision whose changes are no longer (or never were) in `history`.
     forgotten: u64,
     /// The revision of the last change of any object.
     changed: u64,
     watchers: BTreeMap<u64, Watcher>,
     next_watcher: u64,
+}
+
+/// What keeping a change costs: the version of the object that it brought, or took away.
+fn size_of_change(change: &Change) -> usize {
+    change.object.as_ref().or(change.previous.as_ref()).map_or(0, |it| it.bytes.len())
 }
 
 struct Watcher {
@@ -63,6 +72,7 @@ impl Resource {
         Self {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
+            history_bytes: 0,
             forgotten,
             changed: forgotten,
             watchers: BTreeMap::new(),
@@ -115,13 +125,15 @@ impl Resource {
 
     fn remember(&mut self, change: Arc<Change>) {
         let now = Instant::now();
+        self.history_bytes += size_of_change(&change);
         self.history.push_back((now, change));
         while self.history.len() > HISTORY_MAX
+            || self.history_bytes > HISTORY_BYTES_MAX
             || self.history.front().is_some_and(|(at, _)| now - *at > HISTORY_AGE)
         {
-            if let Some((_, dropped)) = self.history.pop_front() {
-                self.forgotten = dropped.revision;
-            }
+            let Some((_, dropped)) = self.history.pop_front() else { break };
+            self.forgotten = dropped.revision;
+            self.history_bytes -= size_of_change(&dropped);
         }
     }
 

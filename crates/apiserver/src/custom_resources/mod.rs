@@ -1,11 +1,14 @@
 //! CustomResourceDefinitions: their names are accepted, their kinds served from the moment the write that
 //! established them is acknowledged, and their objects removed before they go themselves.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use api::apiextensions::custom_resource_definition::naming::{TakenNames, status_with_names};
+use api::apiextensions::custom_resource_definition::CLEANUP_FINALIZER;
+use api::apiextensions::custom_resource_definition::naming::{
+    TakenNames, mark_terminating, status_with_names,
+};
 use api::apiextensions::{CustomKind, CustomResourceDefinition};
 use api::{ApiObject, Lookup, Resource};
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
@@ -15,24 +18,35 @@ use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
 use crate::cache::{Cache, Change, Observer};
-use crate::pipeline::{self, Body, CLEANUP, Call};
+use crate::pipeline::{self, Body, Call};
 use crate::registry::Registry;
 use crate::server::Core;
 
-/// Between two looks at objects that their own finalizers keep.
-const CLEANUP_AGAIN: Duration = Duration::from_secs(1);
+/// Before a definition whose write failed is looked at again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Reason and message while finalizers of single objects keep them.
+const DELETION_IN_PROGRESS: (&str, &str) =
+    ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
 
 pub(crate) struct Definitions {
     registry: Arc<Registry>,
     cache: Weak<Cache>,
     /// Names of definitions to look at.
     pending: Mutex<BTreeSet<String>>,
+    /// What is being removed, by resource: the last object to go brings the definition up again.
+    terminating: Mutex<BTreeMap<GroupResource, String>>,
     changed: Notify,
 }
 
 impl Definitions {
     pub(crate) fn new(registry: Arc<Registry>, cache: Weak<Cache>) -> Self {
-        Self { registry, cache, pending: Mutex::default(), changed: Notify::new() }
+        Self {
+            registry,
+            cache,
+            pending: Mutex::default(),
+            terminating: Mutex::default(),
+            changed: Notify::new(),
+        }
     }
 
     fn enqueue(&self, name: &str) {
@@ -44,16 +58,26 @@ impl Definitions {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_first()
     }
 
+    fn terminating(&self) -> MutexGuard<'_, BTreeMap<GroupResource, String>> {
+        self.terminating.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An object went: if its definition is going too, it may have been the last.
+    fn observe_object(&self, resource: &GroupResource, change: &Change) {
+        if change.object.is_none()
+            && let Some(name) = self.terminating().get(resource).cloned()
+        {
+            self.enqueue(&name);
+        }
+    }
+
     pub(crate) async fn run(self: Arc<Self>, core: Arc<Core>, shutdown: Shutdown) {
         let mut again: BTreeSet<String> = BTreeSet::new();
         loop {
             while let Some(name) = self.next() {
                 match reconcile(&core, &name).await {
-                    Ok(Next::Settled) => {
+                    Ok(()) => {
                         again.remove(&name);
-                    }
-                    Ok(Next::Again) => {
-                        again.insert(name);
                     }
                     Err(err) => {
                         tracing::warn!(definition = %name, error = %err, "a custom resource definition is not settled");
@@ -65,7 +89,7 @@ impl Definitions {
                 biased;
                 () = shutdown.cancelled() => return,
                 () = self.changed.notified() => {}
-                () = tokio::time::sleep(CLEANUP_AGAIN), if !again.is_empty() => {
+                () = tokio::time::sleep(RETRY_AFTER), if !again.is_empty() => {
                     for name in std::mem::take(&mut again) {
                         self.enqueue(&name);
                     }
@@ -78,13 +102,18 @@ impl Definitions {
 impl Observer for Definitions {
     fn observe(&self, resource: &GroupResource, change: &Change) {
         if resource.group != "apiextensions.k8s.io" {
-            return;
+            return self.observe_object(resource, change);
         }
         let name = change.latest().meta.key.name.clone();
         let definition =
             change.object.as_ref().and_then(|it| CustomResourceDefinition::decode(&it.bytes).ok());
         match definition {
-            Some(definition) => self.registry.set_custom(&name, CustomKind::of(&definition)),
+            Some(definition) => {
+                if definition.metadata.deletion_timestamp.is_some() {
+                    self.terminating().insert(resource_of(&definition), name.clone());
+                }
+                self.registry.set_custom(&name, CustomKind::of(&definition));
+            }
             None => {
                 let gone = change.previous.as_ref();
                 let gone = gone.and_then(|it| CustomResourceDefinition::decode(&it.bytes).ok());
@@ -93,6 +122,7 @@ impl Observer for Definitions {
                         cache.end_watches_of(kind.as_ref());
                     }
                 }
+                self.terminating().retain(|_, it| *it != name);
                 self.registry.set_custom(&name, Vec::new());
             }
         }
@@ -100,14 +130,13 @@ impl Observer for Definitions {
     }
 }
 
-enum Next {
-    Settled,
-    Again,
+fn resource_of(definition: &CustomResourceDefinition) -> GroupResource {
+    GroupResource::new(definition.spec.group.as_str(), definition.spec.names.plural.as_str())
 }
 
-async fn reconcile(core: &Core, name: &str) -> Result<Next, ApiError> {
+async fn reconcile(core: &Core, name: &str) -> Result<(), ApiError> {
     let kind = core.kind_of::<CustomResourceDefinition>();
-    let Some(stored) = core.cache.get(kind.as_ref(), name) else { return Ok(Next::Settled) };
+    let Some(stored) = core.cache.get(kind.as_ref(), name) else { return Ok(()) };
     let definition = CustomResourceDefinition::decode(&stored.bytes).map_err(ApiError::internal)?;
     if definition.metadata.deletion_timestamp.is_some() {
         return clean_up(core, definition).await;
@@ -120,14 +149,15 @@ async fn reconcile(core: &Core, name: &str) -> Result<Next, ApiError> {
         let updated = CustomResourceDefinition { status: Some(status), ..definition };
         write(core, updated, Some("status")).await?;
     }
-    Ok(Next::Settled)
+    Ok(())
 }
 
-/// Removes the definition's objects, then its own last finalizer.
-async fn clean_up(core: &Core, mut definition: CustomResourceDefinition) -> Result<Next, ApiError> {
-    let is_ours = |it: &String| it == CLEANUP;
+/// Removes the definition's objects, then its own last finalizer. What the objects' own finalizers keep goes later; the
+/// cache tells when.
+async fn clean_up(core: &Core, mut definition: CustomResourceDefinition) -> Result<(), ApiError> {
+    let is_ours = |it: &String| it == CLEANUP_FINALIZER;
     if !definition.metadata.finalizers.iter().flatten().any(is_ours) {
-        return Ok(Next::Settled);
+        return Ok(());
     }
     if let Some(kind) = CustomKind::of(&definition).into_iter().next() {
         let call = Call {
@@ -141,12 +171,16 @@ async fn clean_up(core: &Core, mut definition: CustomResourceDefinition) -> Resu
             _ => {}
         }
         if !core.cache.snapshot(kind.as_ref(), None, "").objects.is_empty() {
-            return Ok(Next::Again);
+            let status = definition.status.clone();
+            mark_terminating(&mut definition, DELETION_IN_PROGRESS, core.world.clock.now());
+            if definition.status != status {
+                write(core, definition, Some("status")).await?;
+            }
+            return Ok(());
         }
     }
     definition.metadata.finalizers.get_or_insert_default().retain(|it| !is_ours(it));
-    write(core, definition, None).await?;
-    Ok(Next::Settled)
+    write(core, definition, None).await
 }
 
 /// A call of the server itself.

@@ -119,3 +119,45 @@ pub(crate) fn classify(user: &User, verb: &str, resource: Option<&str>, path: &s
         _ => class("catch-all", "catch-all"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use stdx::Random;
+
+    use super::{Class, Flow, READONLY_MAX, WAITING_MAX};
+
+    const WORKLOAD: Class = Class { schema: "service-accounts", level: "workload-low" };
+
+    #[test]
+    fn a_full_line_sends_clients_away_for_a_second() {
+        let flow = Flow::new(&Random::from_seed(1));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut seats = Vec::new();
+        for _ in 0..READONLY_MAX {
+            let Poll::Ready(Ok(seat)) = pin!(flow.enter(WORKLOAD, false)).poll(&mut context) else {
+                panic!("there are seats left");
+            };
+            seats.push(seat);
+        }
+        let mut waiting: Vec<_> =
+            (0..WAITING_MAX).map(|_| Box::pin(flow.enter(WORKLOAD, false))).collect();
+        for it in &mut waiting {
+            assert!(it.as_mut().poll(&mut context).is_pending());
+        }
+        let Poll::Ready(Err(full)) = pin!(flow.enter(WORKLOAD, false)).poll(&mut context) else {
+            panic!("the line is full");
+        };
+        assert_eq!((full.code(), full.retry_after_seconds()), (429, Some(1)));
+        // Neither the other line nor those who are exempt wait for this one.
+        let exempt = Class { schema: "exempt", level: "exempt" };
+        for (class, is_mutating) in [(WORKLOAD, true), (exempt, false)] {
+            assert!(pin!(flow.enter(class, is_mutating)).poll(&mut context).is_ready());
+        }
+        seats.pop();
+        assert!(waiting[0].as_mut().poll(&mut context).is_ready());
+    }
+}

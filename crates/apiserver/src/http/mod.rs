@@ -20,9 +20,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
-use lifecycle::Shutdown;
+use lifecycle::{Shutdown, Tasks};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -34,6 +34,8 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// A client that does not finish its handshake in this time is dropped.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// What requests in flight get when the server stops.
+const DRAIN_MAX: Duration = Duration::from_secs(3);
 
 pub(crate) fn serve(server: &Arc<Server>, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
     let mut tls = (*tls).clone();
@@ -59,16 +61,42 @@ pub(crate) fn serve(server: &Arc<Server>, listener: TcpListener, tls: Arc<rustls
                 }
             };
             let (core, acceptor) = (core.clone(), acceptor.clone());
-            tasks.spawn("connection", |shutdown| connection(core, acceptor, stream, shutdown));
+            let streams = Streams(tasks.clone());
+            tasks.spawn("connection", |shutdown| {
+                connection(core, acceptor, (stream, streams), shutdown)
+            });
         }
     });
 }
 
-async fn connection(core: Arc<Core>, acceptor: TlsAcceptor, stream: TcpStream, shutdown: Shutdown) {
+/// Runs the streams of HTTP/2 connections as tasks that the server knows.
+#[derive(Clone)]
+struct Streams(Tasks);
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        self.0.spawn("http2-stream", |_| async move {
+            stream.await;
+        });
+    }
+}
+
+async fn connection(
+    core: Arc<Core>,
+    acceptor: TlsAcceptor,
+    (stream, streams): (TcpStream, Streams),
+    shutdown: Shutdown,
+) {
     let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await else {
-        return;
+    let accepted = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => return,
+        accepted = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)) => accepted,
     };
+    let Ok(Ok(stream)) = accepted else { return };
     let certificate: Option<Arc<[u8]>> = stream
         .get_ref()
         .1
@@ -81,7 +109,7 @@ async fn connection(core: Arc<Core>, acceptor: TlsAcceptor, stream: TcpStream, s
             Ok::<_, std::convert::Infallible>(route::answer(&core, certificate, request).await)
         }
     });
-    let builder = auto::Builder::new(TokioExecutor::new());
+    let builder = auto::Builder::new(streams);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
@@ -94,7 +122,10 @@ async fn connection(core: Arc<Core>, acceptor: TlsAcceptor, stream: TcpStream, s
         None => {
             // Requests in flight finish; watches end with the cache.
             connection.as_mut().graceful_shutdown();
-            connection.await
+            match tokio::time::timeout(DRAIN_MAX, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
         }
     };
     if let Err(err) = ended {

@@ -5,6 +5,10 @@ use client::{DeleteOptions, ListOptions, Preconditions, Propagation, WriteOption
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions as WireOptions;
 use percent_encoding::percent_decode_str;
 
+/// Whether the client asked, in the old way, for dependents to go first: then 202 says that the object is still there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waits(pub(super) bool);
+
 #[derive(Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
@@ -95,7 +99,7 @@ impl Query {
     }
 
     /// From the body if there is one, else from parameters.
-    pub(super) fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, ApiError> {
+    pub(super) fn delete_options(&self, body: &[u8]) -> Result<(DeleteOptions, Waits), ApiError> {
         let wire: WireOptions = if body.is_empty() {
             WireOptions {
                 grace_period_seconds: self.get("gracePeriodSeconds").and_then(|it| it.parse().ok()),
@@ -132,7 +136,8 @@ impl Query {
                 return Err(ApiError::invalid(&kind, "", &errors));
             }
         };
-        Ok(DeleteOptions {
+        let waits = Waits(wire.orphan_dependents == Some(false));
+        let options = DeleteOptions {
             grace_period_seconds: wire.grace_period_seconds,
             propagation,
             preconditions: Preconditions {
@@ -140,6 +145,7 @@ impl Query {
                 resource_version: preconditions.resource_version,
             },
             dry_run: is_dry_run,
-        })
+        };
+        Ok((options, waits))
     }
 }

@@ -161,7 +161,7 @@ pub(super) fn gzipped(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// `Warning: 299 - "text"`, within the size that clients can take.
-fn warn(response: &mut Response<Body>, warnings: &[String]) {
+pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     const TOTAL_MAX: usize = 4096;
     const EACH_MAX: usize = 256;
     let total: usize = warnings.iter().map(String::len).sum();

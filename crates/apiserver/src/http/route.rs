@@ -15,11 +15,11 @@ use hyper::body::Incoming;
 use super::flow::{self, Class};
 use super::negotiate::{Form, form, form_of_text};
 use super::path::{self, ResourcePath};
-use super::query::Query;
+use super::query::{Query, Waits};
 use super::respond::{self, Wish};
 use super::table::Include;
 use super::{Body, plain, status, watch, yaml};
-use crate::pipeline::{self, Body as CallBody, Call};
+use crate::pipeline::{self, Body as CallBody, Call, Outcome};
 use crate::server::Core;
 
 const BODY_MAX: usize = 3 * 1024 * 1024;
@@ -99,13 +99,14 @@ async fn routed(
     };
     let wish = wish_of(core, form, &query, &head.headers);
     let bytes = read(body).await?;
+    let (body, Waits(waits)) = body_of(verb, &head.headers, &query, bytes)?;
     let call = Call {
         credential,
         impersonate,
         verb,
         write: query.write_options()?,
         list,
-        body: body_of(verb, &head.headers, &query, bytes)?,
+        body,
         user_agent: manager(&head.headers),
         resource: target.resource,
         namespace: target.namespace,
@@ -118,7 +119,11 @@ async fn routed(
     }
     let is_mutating = !matches!(verb, Verb::Get | Verb::List);
     let _seat = core.flow.enter(kind, is_mutating).await?;
-    Ok(respond::answer(pipeline::call(core, call).await?, wish))
+    let mut answer = pipeline::call(core, call).await?;
+    if waits && matches!(&answer.outcome, Outcome::Object(it) if it.meta.is_deleting) {
+        answer.code = 202;
+    }
+    Ok(respond::answer(answer, wish))
 }
 
 /// Below `/api` and `/apis` there could be resources; elsewhere there is nothing.
@@ -224,18 +229,19 @@ fn body_of(
     headers: &HeaderMap,
     query: &Query,
     bytes: Bytes,
-) -> Result<CallBody, ApiError> {
+) -> Result<(CallBody, Waits), ApiError> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let kind = kind.unwrap_or("application/json").split(';').next().unwrap_or_default().trim();
-    match verb {
-        Verb::Get | Verb::List | Verb::Watch => Ok(CallBody::Empty),
+    let body = match verb {
+        Verb::Get | Verb::List | Verb::Watch => CallBody::Empty,
         Verb::Delete | Verb::DeleteCollection => {
             let bytes = match kind {
                 _ if bytes.is_empty() => bytes,
                 protobuf::MEDIA_TYPE => options_to_json(&bytes)?,
                 _ => to_json(kind, bytes)?,
             };
-            Ok(CallBody::Delete(query.delete_options(&bytes)?))
+            let (options, waits) = query.delete_options(&bytes)?;
+            return Ok((CallBody::Delete(options), waits));
         }
         Verb::Patch => {
             let forms = [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
@@ -245,13 +251,12 @@ fn body_of(
                     "application/json-patch+json, application/merge-patch+json, \
                      application/strategic-merge-patch+json, application/apply-patch+yaml",
                 )
-            })
+            })?
         }
-        Verb::Create | Verb::Update if kind == protobuf::MEDIA_TYPE => {
-            Ok(CallBody::Protobuf(bytes))
-        }
-        Verb::Create | Verb::Update => Ok(CallBody::Json(to_json(kind, bytes)?)),
-    }
+        Verb::Create | Verb::Update if kind == protobuf::MEDIA_TYPE => CallBody::Protobuf(bytes),
+        Verb::Create | Verb::Update => CallBody::Json(to_json(kind, bytes)?),
+    };
+    Ok((body, Waits::default()))
 }
 
 /// DeleteOptions belong to every group: only the kind is looked at.

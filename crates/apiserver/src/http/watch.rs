@@ -10,7 +10,7 @@ use hyper::body::Frame;
 use serde_json::{Value, json};
 
 use super::negotiate::Form;
-use super::respond::Wish;
+use super::respond::{Wish, warn};
 use super::{Body, status, table};
 use crate::cache::{frame, kind_name, protobuf_frame};
 use crate::pipeline::{WatchItem, Watching};
@@ -25,7 +25,8 @@ struct Lines {
     has_columns: bool,
 }
 
-pub(super) fn respond(watching: Watching, wish: Wish) -> Response<Body> {
+pub(super) fn respond(mut watching: Watching, wish: Wish) -> Response<Body> {
+    let warnings = std::mem::take(&mut watching.warnings);
     let lines = Lines { watching, wish, has_columns: false };
     let stream = futures_util::stream::unfold(lines, |mut lines| async {
         let chunk = lines.next().await?;
@@ -37,6 +38,7 @@ pub(super) fn respond(watching: Watching, wish: Wish) -> Response<Body> {
         _ => "application/json",
     };
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    warn(&mut response, &warnings);
     response
 }
 
@@ -66,7 +68,7 @@ impl Lines {
 
     fn line(&mut self, item: &WatchItem) -> Bytes {
         let (kind, object) = match item {
-            WatchItem::Initial(object) => (WatchEventKind::Added, object),
+            WatchItem::Object(kind, object) => (*kind, object),
             WatchItem::Event(event) if self.wish.form == Form::Plain => return event.frame(),
             WatchItem::Event(event) if self.wish.form == Form::Protobuf => {
                 return event.protobuf_frame();

@@ -24,6 +24,10 @@ pub(super) async fn create_object(
     request: &mut Request,
     object: Box<dyn ApiObject>,
 ) -> Result<(Outcome, u16), ApiError> {
+    // What apply and PUT create passes here without the verb having been asked for.
+    if !request.kind.verbs().contains(&"create") {
+        return Err(super::method_not_allowed());
+    }
     let mut tries = 1;
     loop {
         let mut attempt = object.clone_box();
@@ -54,19 +58,21 @@ async fn create_once(
     core.check_escalation(request, object.as_ref(), None)?;
     let reservation = core.services.reserve(object.as_mut(), None)?;
     object.meta_mut().resource_version = None;
-    if request.call.write.dry_run {
-        return Ok((Outcome::Object(loose(object.encode())), 201));
-    }
     let key = object.key();
     let path = path_of(&key.namespace, &key.name);
+    let taken = || ApiError::already_exists(&kind.names().group_resource(), &key.name);
+    if request.call.write.dry_run {
+        core.cache.wait_current().await?;
+        let is_free = core.cache.get(kind.as_ref(), &path).is_none();
+        let dry = || (Outcome::Object(loose(object.encode())), 201);
+        return is_free.then(dry).ok_or_else(taken);
+    }
     match store::put(core, kind.as_ref(), &path, object.as_ref(), Expect::Absent).await? {
         Written::Stored(stored) => {
             reservation.keep();
             Ok((Outcome::Object(stored), 201))
         }
-        Written::Refused => {
-            Err(ApiError::already_exists(&kind.names().group_resource(), &key.name))
-        }
+        Written::Refused => Err(taken()),
     }
 }
 
@@ -75,6 +81,7 @@ fn validate(kind: &dyn Kind, object: &dyn ApiObject) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
     kind.validate(object, &mut errors);
+    kind.validate_create(object, &mut errors);
     invalid_if_any(kind, object, &errors)
 }
 

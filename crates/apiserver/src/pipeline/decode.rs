@@ -1,7 +1,7 @@
 //! From a body to an object of the kind, with defaults filled in, and with what the client wrote wrong reported as it
 //! asked for.
 
-use api::{ApiObject, Kind};
+use api::{ApiObject, Dynamic, Kind};
 use apimachinery::ApiError;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -22,7 +22,14 @@ pub(super) fn decode(request: &mut Request) -> Result<Box<dyn ApiObject>, ApiErr
     trace::passed("decode");
     let body = std::mem::replace(&mut request.call.body, Body::Empty);
     let mut object = match body {
-        Body::Object(object) => object,
+        Body::Object(object) => match object.downcast_ref::<Dynamic>() {
+            // Only the kind knows what to make of an object without a type.
+            Some(dynamic) => {
+                let (kind, bytes) = (request.kind.as_ref(), dynamic.encode());
+                kind.decode(&bytes).map_err(|err| refuse(kind, &bytes, &err))?
+            }
+            None => object,
+        },
         Body::Json(bytes) => from_json(request, &bytes)?,
         Body::Empty | Body::Protobuf(_) | Body::Patch(..) | Body::Delete(_) => {
             return Err(ApiError::bad_request("the request has no body"));

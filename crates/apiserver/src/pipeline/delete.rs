@@ -2,6 +2,8 @@
 
 use api::ApiObject;
 use api::apiextensions::CustomResourceDefinition;
+use api::apiextensions::custom_resource_definition::CLEANUP_FINALIZER;
+use api::apiextensions::custom_resource_definition::naming::mark_terminating;
 use api::core::Namespace;
 use api::kind::DeletePolicy;
 use apimachinery::ApiError;
@@ -16,7 +18,11 @@ use super::{Body, Outcome, Request, admit, loose, metadata, store};
 use crate::cache::with_version;
 use crate::server::Core;
 
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// Reason and message of a definition whose objects will be removed.
+const DELETION_PENDING: (&str, &str) = (
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+);
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
@@ -110,15 +116,19 @@ fn marked(
     let was_deleting = old.deletion_timestamp.is_some();
     let is_sooner = old.deletion_grace_period_seconds.is_none_or(|it| grace < it);
     let mut finalizers = finalizers(options, kind.default_delete(), old.finalizers.as_deref());
-    if object.downcast_ref::<CustomResourceDefinition>().is_some() && !was_deleting {
+    let now = metadata::now(core);
+    if let Some(definition) = object.downcast_mut::<CustomResourceDefinition>()
+        && !was_deleting
+    {
         // Its objects go first; whoever removes them removes this.
-        finalizers.push(CLEANUP.to_owned());
+        finalizers.retain(|it| it != CLEANUP_FINALIZER);
+        finalizers.push(CLEANUP_FINALIZER.to_owned());
+        mark_terminating(definition, DELETION_PENDING, now.0);
     }
     let finalizers_differ = finalizers != old.finalizers.clone().unwrap_or_default();
     if let Some(namespace) = object.downcast_mut::<Namespace>() {
         namespace.status.get_or_insert_default().phase = Some("Terminating".to_owned());
     }
-    let now = metadata::now(core);
     let meta = object.meta_mut();
     meta.resource_version = None;
     meta.finalizers = (!finalizers.is_empty()).then_some(finalizers);

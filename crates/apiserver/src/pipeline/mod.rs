@@ -18,6 +18,7 @@ mod store;
 mod subresources;
 mod trace;
 mod update;
+mod versions;
 mod watch;
 
 use std::sync::Arc;
@@ -32,7 +33,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 pub use list::ListAnswer;
 pub use watch::{WatchItem, Watching};
 
-pub(crate) use delete::CLEANUP;
 pub(crate) use stages::{Request, authenticate, authorize_path};
 
 use crate::server::Core;
@@ -90,6 +90,7 @@ pub async fn call(core: &Core, call: Call) -> Result<Answer, ApiError> {
     protobuf::body_to_json(&mut request)?;
     let outcome = dispatch(core, &mut request).await;
     let (outcome, code) = outcome?;
+    let outcome = versions::served_outcome(request.kind.as_ref(), outcome);
     Ok(Answer { outcome, code, warnings: request.warnings, kind: request.kind })
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::create::create_object;
 use super::update::{Current, TRIES_MAX, check_version, current, replace};
-use super::{Body, Outcome, Request, decode, fields, metadata};
+use super::{Body, Outcome, Request, decode, fields, metadata, versions};
 use crate::server::Core;
 
 pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
@@ -63,7 +63,8 @@ fn patched(
     bytes: &Bytes,
 ) -> Result<Box<dyn ApiObject>, ApiError> {
     let schema = request.kind.schema();
-    let live: Value = serde_json::from_slice(&current.stored.bytes).map_err(ApiError::internal)?;
+    let live = versions::served(request.kind.as_ref(), current.stored.clone());
+    let live: Value = serde_json::from_slice(&live.bytes).map_err(ApiError::internal)?;
     let value = match form {
         PatchKind::Json => patch::json(&live, bytes).map_err(|err| refuse(request, &err))?,
         PatchKind::Merge => patch::merge(&live, &parse(bytes)?),

@@ -98,7 +98,8 @@ pub(super) fn find_kind(
             }
         }
     }
-    Ok(Request { call, kind, warnings: Vec::new(), authorized })
+    let warnings = kind.deprecation().into_iter().collect();
+    Ok(Request { call, kind, warnings, authorized })
 }
 
 impl Request {

@@ -8,7 +8,7 @@ use apimachinery::ApiError;
 use kvstore::{Compare, Revision, Txn, TxnOutcome, Write};
 
 use super::trace;
-use crate::cache::{store_key, with_version};
+use crate::cache::{store_key, stored_form, with_version};
 use crate::server::Core;
 
 /// What must be there for the write to happen.
@@ -45,11 +45,8 @@ pub(super) async fn put(
 ) -> Result<Written, ApiError> {
     let key = store_key(kind, path);
     trace::passed("store");
-    let prepared = core.cache.prepare(kind, object);
-    let txn = Txn {
-        compares: vec![compare(&key, expect)],
-        writes: vec![Write::Put(key, prepared.value.clone())],
-    };
+    let prepared = core.cache.prepare(kind, key.clone(), object);
+    let txn = Txn { compares: vec![compare(&key, expect)], writes: vec![prepared.write()] };
     let outcome = core.cache.store().txn(txn).await;
     let written = match outcome {
         Err(err) => Err(internal(&err)),
@@ -85,6 +82,6 @@ pub(super) async fn remove(
 }
 
 /// Whether writing the object would change nothing.
-pub(super) fn is_same(object: &dyn ApiObject, stored: &Stored) -> bool {
-    with_version(&object.encode(), stored.meta.resource_version) == stored.bytes
+pub(super) fn is_same(kind: &dyn Kind, object: &dyn ApiObject, stored: &Stored) -> bool {
+    with_version(&stored_form(kind, object), stored.meta.resource_version) == stored.bytes
 }

@@ -165,7 +165,7 @@ async fn commit(
 ) -> Result<Option<Outcome>, ApiError> {
     let kind = request.kind.as_ref();
     let version = current.stored.meta.resource_version;
-    if store::is_same(object, &current.stored) {
+    if store::is_same(kind, object, &current.stored) {
         return Ok(Some(Outcome::Object(current.stored.clone())));
     }
     if request.call.write.dry_run {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use api::{Kind, Stored};
 use apimachinery::{ApiError, FieldErrors, Path};
+use client::WatchEventKind;
 use tokio::time::Instant;
 
-use super::Request;
 use super::list::{options_error, select};
 use super::read::parse_version;
+use super::{Request, versions};
 use crate::cache::{Cache, Event, Selection, Subscription};
 use crate::server::Core;
 
@@ -20,8 +21,8 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 const TIMEOUT_MIN: u64 = 1_800;
 
 pub enum WatchItem {
-    /// One object of the state that the watch started from.
-    Initial(Arc<Stored>),
+    /// One object of the state that the watch started from, or one that is not served as it is stored.
+    Object(WatchEventKind, Arc<Stored>),
     Event(Event),
     Bookmark {
         revision: u64,
@@ -32,6 +33,7 @@ pub enum WatchItem {
 /// A watch in progress. Ends with `None`, or with one error that tells the client to list again.
 pub struct Watching {
     pub kind: Arc<dyn Kind>,
+    pub warnings: Vec<String>,
     initial: VecDeque<Arc<Stored>>,
     /// The revision of the initial state, until its end was announced.
     initial_end: Option<u64>,
@@ -61,6 +63,7 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     let ends_at = Instant::now() + Duration::from_secs(seconds);
     let mut watching = Watching {
         kind,
+        warnings: request.warnings.clone(),
         initial,
         initial_end: initial_end.filter(|_| list.allow_watch_bookmarks),
         subscription,
@@ -185,20 +188,34 @@ impl Watching {
                 Err(ApiError::expired("the watch was too slow and missed events; list again"))
             });
         };
-        Some(Ok(WatchItem::Event(event)))
+        Some(Ok(self.item(event)))
     }
 
     /// What can be sent without waiting: lets a writer fill its buffer before it flushes.
     pub fn next_ready(&mut self) -> Option<WatchItem> {
         if let Some(object) = self.initial.pop_front() {
-            return Some(WatchItem::Initial(object));
+            let object = versions::served(self.kind.as_ref(), object);
+            return Some(WatchItem::Object(WatchEventKind::Added, object));
         }
         if let Some(revision) = self.initial_end.take() {
             return Some(WatchItem::Bookmark { revision, is_initial_end: true });
         }
         if let Some(event) = self.subscription.backlog.pop_front() {
-            return Some(WatchItem::Event(event));
+            return Some(self.item(event));
         }
-        self.subscription.queue.try_recv().ok().map(WatchItem::Event)
+        let event = self.subscription.queue.try_recv().ok()?;
+        Some(self.item(event))
+    }
+
+    /// Events carry frames that all watchers share, unless the object has to be changed first.
+    fn item(&self, event: Event) -> WatchItem {
+        if !self.kind.is_custom() {
+            return WatchItem::Event(event);
+        }
+        let object = versions::served(self.kind.as_ref(), event.object().clone());
+        if Arc::ptr_eq(&object, event.object()) {
+            return WatchItem::Event(event);
+        }
+        WatchItem::Object(event.kind, object)
     }
 }

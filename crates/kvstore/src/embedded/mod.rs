@@ -50,9 +50,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            cache_bytes: 64 << 20,
-            ring_commits: 10_000,
-            ring_bytes: 64 << 20,
+            cache_bytes: 8 << 20,
+            ring_commits: 4_096,
+            ring_bytes: 16 << 20,
             retry_first: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
         }

@@ -28,7 +28,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 pub struct EventRecorder {
     queue: mpsc::Sender<Said>,
     component: Arc<str>,
-    /// Events that were not written, since the start.
+    /// How many events found the queue full.
     dropped: Arc<AtomicU64>,
 }
 
@@ -70,10 +70,10 @@ impl EventRecorder {
     ) {
         let said = Said { about, kind: kind.name(), reason: reason.to_owned(), message };
         if let Err(mpsc::error::TrySendError::Full(said)) = self.queue.try_send(said) {
-            // At 1, 2, 4, 8, ...: whoever floods events must not flood the log as well.
+            // Powers of two: a burst says so at once, and does not fill the log.
             let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
             if dropped.is_power_of_two() {
-                tracing::warn!(component = %self.component, reason = said.reason, dropped, "too many events wait");
+                tracing::warn!(component = %self.component, reason = said.reason, dropped, "too many events wait; dropped");
             }
         }
     }

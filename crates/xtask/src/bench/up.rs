@@ -153,8 +153,8 @@ fn scale(binary: &Path, nodes: usize, pods: usize) -> Result<()> {
         let ready = output(kubectl().args(["get", "nodes", "--no-headers"]))?;
         Ok(ready.lines().filter(|it| it.contains(" Ready ")).count() == nodes)
     })?;
-    let manifest = cluster.directory.path().join("deployments.json");
-    fs::write(&manifest, deployments(DEPLOYMENTS, pods / DEPLOYMENTS).to_string())?;
+    let manifest = cluster.directory.path().join("deployments.yaml");
+    fs::write(&manifest, deployments(DEPLOYMENTS, pods / DEPLOYMENTS))?;
     let (started, cpu) = (now(), cluster.cpu_seconds()?);
     run(kubectl().args(["create", "-f"]).arg(&manifest).stdout(Stdio::null()))?;
     wait(Duration::from_secs(300), || {
@@ -186,8 +186,9 @@ fn wait(limit: Duration, mut is_done: impl FnMut() -> Result<bool>) -> Result<()
     bail!("not done after {limit:?}")
 }
 
-fn deployments(count: usize, replicas: usize) -> serde_json::Value {
-    let items: Vec<serde_json::Value> = (0..count)
+/// One YAML document each.
+fn deployments(count: usize, replicas: usize) -> String {
+    let items: Vec<String> = (0..count)
         .map(|it| {
             let labels = serde_json::json!({ "app": format!("load-{it}") });
             serde_json::json!({
@@ -205,7 +206,8 @@ fn deployments(count: usize, replicas: usize) -> serde_json::Value {
                     },
                 },
             })
+            .to_string()
         })
         .collect();
-    serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": items })
+    items.join("\n---\n")
 }

@@ -21,7 +21,7 @@ use apimachinery::table::Column;
 use apimachinery::{FieldErrors, NameRule, Names, Path, Scope};
 
 use super::custom_resource_definition::{
-    CustomResourceDefinition, CustomResourceDefinitionVersion, is_established,
+    CustomResourceDefinition, CustomResourceDefinitionVersion, has_condition, is_established,
 };
 use super::json_path::JsonPath;
 use crate::kind::{DeletePolicy, Kind, Part, Scale, Subresource, VERBS_ALL};
@@ -47,6 +47,7 @@ pub struct CustomKind {
     /// Name (`spec.color`) and path.
     selectable: Vec<(String, JsonPath)>,
     deprecation: Option<String>,
+    is_terminating: bool,
 }
 
 struct ScalePaths {
@@ -100,6 +101,7 @@ impl CustomKind {
                 })
                 .collect(),
             deprecation: deprecation(&names, version),
+            is_terminating: has_condition(crd, "Terminating"),
             names,
         }
     }
@@ -183,8 +185,10 @@ impl Kind for CustomKind {
         self.scope
     }
 
+    /// Nothing is added to what is being removed.
     fn verbs(&self) -> Vec<&'static str> {
-        VERBS_ALL.to_vec()
+        let verbs = VERBS_ALL.iter().copied();
+        verbs.filter(|it| !self.is_terminating || *it != "create").collect()
     }
 
     fn subresources(&self) -> Vec<Subresource> {
@@ -327,8 +331,12 @@ impl Kind for CustomKind {
     ) {
     }
 
+    fn deprecation(&self) -> Option<String> {
+        self.deprecation.clone()
+    }
+
     fn warnings(&self, _object: &dyn ApiObject) -> Vec<String> {
-        self.deprecation.iter().cloned().collect()
+        Vec::new()
     }
 
     fn columns(&self) -> Vec<Column> {

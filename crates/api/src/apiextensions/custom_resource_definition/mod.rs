@@ -114,7 +114,7 @@ pub fn is_established(crd: &CustomResourceDefinition) -> bool {
     has_condition(crd, "Established")
 }
 
-fn has_condition(crd: &CustomResourceDefinition, kind: &str) -> bool {
+pub(super) fn has_condition(crd: &CustomResourceDefinition, kind: &str) -> bool {
     let conditions = crd.status.as_ref().and_then(|it| it.conditions.as_ref());
     conditions.into_iter().flatten().any(|it| it.type_ == kind && it.status == "True")
 }

@@ -134,6 +134,24 @@ fn accept(
     (names, conflicts)
 }
 
+/// Says in the status how far the removal of the definition's objects is.
+pub fn mark_terminating(
+    crd: &mut CustomResourceDefinition,
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) {
+    let status = crd.status.get_or_insert_default();
+    let condition = CustomResourceDefinitionCondition {
+        type_: "Terminating".to_owned(),
+        status: "True".to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_transition_time: Some(Time(now)),
+        observed_generation: None,
+    };
+    set(status.conditions.get_or_insert_default(), condition);
+}
+
 /// Adds or replaces; the time moves only with the status.
 fn set(
     conditions: &mut Vec<CustomResourceDefinitionCondition>,

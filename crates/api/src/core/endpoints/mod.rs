@@ -50,11 +50,8 @@ impl Resource for Endpoints {
         }
     }
 
-    fn warnings(&self) -> Vec<String> {
-        vec![
-            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-                .to_owned(),
-        ]
+    fn deprecation() -> Option<&'static str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }
 
     fn columns() -> &'static [Column] {

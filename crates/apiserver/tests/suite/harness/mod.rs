@@ -1,5 +1,7 @@
 //! A whole server over the in-memory store, with a client that may do everything.
 
+pub(crate) mod wire;
+
 use std::sync::Arc;
 
 use apimachinery::User;
@@ -9,7 +11,6 @@ use client::Client;
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 
-#[expect(dead_code, reason = "each test file uses its part")]
 pub(crate) struct Harness {
     pub(crate) server: Arc<Server>,
     pub(crate) client: Client,

@@ -1,7 +1,5 @@
 //! What a component in the process sees: every verb, over the in-memory store, in paused time.
 
-mod harness;
-
 use std::time::Duration;
 
 use api::Dynamic;
@@ -15,6 +13,8 @@ use futures_util::StreamExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 use stdx::World;
+
+use crate::harness;
 
 fn config_map(name: &str) -> ConfigMap {
     ConfigMap {

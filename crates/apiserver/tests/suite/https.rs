@@ -1,93 +1,17 @@
 //! What a client on the network sees: TLS, negotiation, status codes, discovery, watches.
 
-mod harness;
-
-use std::net::IpAddr;
-use std::sync::Arc;
-
-use authn::pki::{Authority, client_config, server_config};
-use http_body_util::{BodyExt as _, Full};
-use hyper_util::rt::TokioIo;
+use crate::harness::wire::{ADMIN, Connection, Site};
 use serde_json::{Value, json};
-use stdx::World;
-use tokio::net::{TcpListener, TcpStream};
 
-struct Connection {
-    sender: hyper::client::conn::http1::SendRequest<Full<bytes::Bytes>>,
-    _harness: harness::Harness,
-}
-
-async fn connect() -> Connection {
-    let world = World::system();
-    let harness = harness::start(world.clone()).await;
-    let now = world.clock.now();
-    let authority = Authority::create("test", now, &world.random).expect("an authority");
-    let address: IpAddr = [127, 0, 0, 1].into();
-    let server = authority
-        .issue_server("server", &["localhost"], &[address], now, &world.random)
-        .expect("a certificate");
-    let admin = authority
-        .issue_client("admin", &["system:masters"], now, &world.random)
-        .expect("a certificate");
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let port = listener.local_addr().expect("an address");
-    let tls = server_config(&server, authority.certificate_pem()).expect("TLS");
-    harness.server.serve(listener, Arc::new(tls));
-    let mut tls = client_config(authority.certificate_pem(), Some(&admin)).expect("TLS");
-    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(tls));
-    let stream = TcpStream::connect(port).await.expect("connected");
-    let name = "localhost".try_into().expect("a name");
-    let stream = connector.connect(name, stream).await.expect("a handshake");
-    let (sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
-    harness.tasks.spawn("test-client", |_| async move {
-        let _ = connection.await;
-    });
-    Connection { sender, _harness: harness }
-}
-
-impl Connection {
-    async fn send(
-        &mut self,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: &Value,
-    ) -> (http::response::Parts, bytes::Bytes) {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.send_bytes(method, path, headers, body.into()).await
-    }
-
-    async fn send_bytes(
-        &mut self,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: bytes::Bytes,
-    ) -> (http::response::Parts, bytes::Bytes) {
-        let mut request =
-            http::Request::builder().method(method).uri(path).header("host", "localhost");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::new(body)).expect("a request");
-        let response = self.sender.send_request(request).await.expect("a response");
-        let (head, body) = response.into_parts();
-        (head, body.collect().await.expect("a body").to_bytes())
-    }
-
-    async fn get(&mut self, path: &str, accept: &str) -> (u16, Value) {
-        let (head, body) = self.send("GET", path, &[("accept", accept)], &Value::Null).await;
-        let value =
-            serde_json::from_slice(&body).unwrap_or_else(|_| json!(String::from_utf8_lossy(&body)));
-        (head.status.as_u16(), value)
-    }
+async fn connect() -> (Site, Connection) {
+    let site = Site::start().await;
+    let connection = site.connect(ADMIN).await;
+    (site, connection)
 }
 
 #[tokio::test]
 async fn a_client_reads_and_writes_over_https() {
-    let mut connection = connect().await;
+    let (_site, mut connection) = connect().await;
     let path = "/api/v1/namespaces/default/configmaps";
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}, "extra": 1});
     let (head, body) = connection.send("POST", path, &[], &object).await;
@@ -133,7 +57,7 @@ async fn a_client_reads_and_writes_over_https() {
 
 #[tokio::test]
 async fn discovery_openapi_and_health_are_served() {
-    let mut connection = connect().await;
+    let (_site, mut connection) = connect().await;
     let aggregated =
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     let (head, body) =
@@ -180,7 +104,7 @@ fn from_protobuf(bytes: &[u8]) -> Value {
 
 #[tokio::test]
 async fn built_in_kinds_are_taken_and_given_in_protobuf() {
-    let mut connection = connect().await;
+    let (_site, mut connection) = connect().await;
     let path = "/apis/apps/v1/namespaces/default/deployments?fieldValidation=Strict";
     let object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -223,7 +147,7 @@ async fn built_in_kinds_are_taken_and_given_in_protobuf() {
 
 #[tokio::test]
 async fn a_broken_protobuf_body_is_told_what_is_wrong() {
-    let mut connection = connect().await;
+    let (_site, mut connection) = connect().await;
     let path = "/api/v1/namespaces/default/configmaps";
     let types = [("content-type", PROTOBUF)];
     for (body, why) in [

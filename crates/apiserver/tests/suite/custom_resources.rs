@@ -1,0 +1,190 @@
+//! Custom resources: several versions of one kind, and the end of a definition.
+
+use std::time::Duration;
+
+use api::apiextensions::CustomResourceDefinition;
+use api::{Dynamic, Resource as _, Stored};
+use apimachinery::GroupVersionResource;
+use client::{DeleteOptions, DynamicApi, ListOptions, PatchKind, WriteOptions};
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use stdx::World;
+
+use crate::harness::{self, Harness};
+
+const NAME: &str = "widgets.example.com";
+
+/// Versions as (name, is stored in).
+fn definition(versions: &[(&str, bool)]) -> CustomResourceDefinition {
+    let version = |(name, storage): &(&str, bool)| {
+        json!({
+            "name": name, "served": true, "storage": storage,
+            "subresources": {
+                "status": {},
+                "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"},
+            },
+            "schema": {"openAPIV3Schema": {
+                "type": "object",
+                "properties": {
+                    "spec": {"type": "object", "properties": {"size": {"type": "integer"}}},
+                    "status": {"type": "object", "properties": {"size": {"type": "integer"}}},
+                },
+            }},
+        })
+    };
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": versions.iter().map(version).collect::<Vec<Value>>(),
+        },
+    });
+    CustomResourceDefinition::decode(definition.to_string().as_bytes()).expect("a definition")
+}
+
+fn widget(version: &str, name: &str, finalizers: &[&str]) -> Dynamic {
+    let widget = json!({
+        "apiVersion": format!("example.com/{version}"), "kind": "Widget",
+        "metadata": {"name": name, "namespace": "default", "finalizers": finalizers},
+        "spec": {"size": 3},
+    });
+    Dynamic::from_value(widget).expect("an object")
+}
+
+async fn start(versions: &[(&str, bool)]) -> Harness {
+    let harness = harness::start(World::simulated(1)).await;
+    let definitions = harness.client.api::<CustomResourceDefinition>();
+    definitions.create(definition(versions)).await.expect("created");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    harness
+}
+
+fn widgets(harness: &Harness, version: &str) -> DynamicApi {
+    harness.client.dynamic(GroupVersionResource::new("example.com", version, "widgets"))
+}
+
+fn api_version(stored: &Stored) -> String {
+    let value: Value = serde_json::from_slice(&stored.bytes).expect("JSON");
+    value["apiVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_stored_in_one_version_and_served_in_each() {
+    let store = std::sync::Arc::new(kvstore::memory::Memory::new());
+    let harness = harness::start_over(World::simulated(1), store.clone()).await;
+    let definitions = harness.client.api::<CustomResourceDefinition>();
+    let versions = [("v1", true), ("v1beta1", false)];
+    definitions.create(definition(&versions)).await.expect("created");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let (new, old) = (widgets(&harness, "v1"), widgets(&harness, "v1beta1"));
+    let mut watch_new = new.watch("default", ListOptions::default()).await.expect("a watch");
+    let mut watch_old = old.watch("default", ListOptions::default()).await.expect("a watch");
+
+    let created = old.create(widget("v1beta1", "w", &[])).await.expect("created");
+    assert_eq!(api_version(&created), "example.com/v1beta1");
+    let key = kvstore::KeyRange::one(b"/registry/example.com/widgets/default/w");
+    let request = kvstore::RangeRequest { range: key, at: None, limit: 0 };
+    let stored = kvstore::Store::range(store.as_ref(), request).await.expect("read").entries;
+    let stored: Value = serde_json::from_slice(&stored[0].value).expect("JSON");
+    assert_eq!(stored["apiVersion"], "example.com/v1");
+
+    for (api, expected) in [(&new, "example.com/v1"), (&old, "example.com/v1beta1")] {
+        let patch = |form, body: Value| async move {
+            let options = WriteOptions { force: true, ..WriteOptions::default() };
+            let patched = api.patch("default", "w", form, body.to_string().into(), options).await;
+            api_version(&patched.unwrap_or_else(|err| panic!("{expected} {form:?}: {err}")))
+        };
+        assert_eq!(api_version(&api.get("default", "w").await.expect("found")), expected);
+        let list = api.list("default", ListOptions::default()).await.expect("a list");
+        assert_eq!(api_version(&list.items[0]), expected);
+        let size = json!([{"op": "replace", "path": "/spec/size", "value": 4}]);
+        assert_eq!(patch(PatchKind::Json, size).await, expected);
+        assert_eq!(patch(PatchKind::Merge, json!({"spec": {"size": 5}})).await, expected);
+        let applied = json!({
+            "apiVersion": expected, "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 6},
+        });
+        assert_eq!(patch(PatchKind::Apply, applied).await, expected);
+    }
+    for (watch, expected) in
+        [(&mut watch_new, "example.com/v1"), (&mut watch_old, "example.com/v1beta1")]
+    {
+        for _ in 0..3 {
+            let event = watch.next().await.expect("an event").expect("no error");
+            assert_eq!(api_version(&event.object), expected);
+        }
+    }
+    let discovered = harness.client.discover().await.expect("discovered");
+    let versions: Vec<_> = discovered
+        .iter()
+        .filter(|it| it.resource.resource == "widgets")
+        .map(|it| it.resource.version.as_str())
+        .collect();
+    assert_eq!(versions, ["v1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_storage_version_leaves_old_objects_readable() {
+    let harness = start(&[("v1", false), ("v1beta1", true)]).await;
+    let new = widgets(&harness, "v1");
+    new.create(widget("v1", "w", &[])).await.expect("created");
+    let definitions = harness.client.api::<CustomResourceDefinition>();
+    let mut changed = (*definitions.get("", NAME).await.expect("found")).clone();
+    changed.spec = definition(&[("v1", true), ("v1beta1", false)]).spec;
+    definitions.update(changed).await.expect("updated");
+    assert_eq!(api_version(&new.get("default", "w").await.expect("found")), "example.com/v1");
+    let old = widgets(&harness, "v1beta1").get("default", "w").await.expect("found");
+    assert_eq!(api_version(&old), "example.com/v1beta1");
+}
+
+fn condition(definition: &CustomResourceDefinition) -> Option<&str> {
+    let conditions = definition.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|it| it.type_ == "Terminating")?.reason.as_deref()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_waits_for_its_last_object_and_takes_no_new_ones() {
+    let harness = start(&[("v1", true)]).await;
+    let widgets = widgets(&harness, "v1");
+    widgets.create(widget("v1", "free", &[])).await.expect("created");
+    widgets.create(widget("v1", "held", &["example.com/hold"])).await.expect("created");
+    let definitions = harness.client.api::<CustomResourceDefinition>();
+    definitions.delete("", NAME, DeleteOptions::default()).await.expect("marked");
+    let marked = definitions.get("", NAME).await.expect("still there");
+    assert_eq!(
+        marked.metadata.finalizers.as_deref(),
+        Some(&["customresourcecleanup.apiextensions.k8s.io".to_owned()][..])
+    );
+    assert!(condition(&marked).is_some());
+    // Nothing runs but what the events start: no time passes.
+    let started = tokio::time::Instant::now();
+    settle().await;
+    let marked = definitions.get("", NAME).await.expect("still there");
+    assert_eq!(condition(&marked), Some("InstanceDeletionInProgress"));
+    let list = widgets.list("default", ListOptions::default()).await.expect("a list");
+    assert_eq!(list.items.len(), 1);
+    let refused = widgets.create(widget("v1", "late", &[])).await.expect_err("terminating");
+    assert_eq!(refused.code(), 405);
+    let late = widget("v1", "late", &[]).into_value().to_string();
+    let refused =
+        widgets.patch("default", "late", PatchKind::Apply, late.into(), WriteOptions::default());
+    assert_eq!(refused.await.expect_err("terminating").code(), 405);
+
+    let release = json!({"metadata": {"finalizers": null}}).to_string();
+    let options = WriteOptions::default();
+    widgets
+        .patch("default", "held", PatchKind::Merge, release.into(), options)
+        .await
+        .expect("released");
+    settle().await;
+    assert!(definitions.get("", NAME).await.expect_err("gone").is_not_found());
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+/// Lets every task do what it can without time passing.
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,11 @@
+//! The whole server, over the in-memory store: in process in paused time, and on a port over HTTPS.
+
+mod custom_resources;
+mod dry_run;
+mod forms;
+mod harness;
+mod https;
+mod in_process;
+mod limits;
+mod reviews;
+mod subresources;
