@@ -1,6 +1,8 @@
 //! Which pods stand behind a Service, and on which ports: what Endpoints and EndpointSlices share.
 //! Pure, but for the indexes' look-ups.
 
+mod pace;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use informer::Indexer;
 use k8s_openapi::api::core::v1::{Container, ObjectReference, PodIP, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+pub(crate) use self::pace::Pace;
 use crate::pods::BY_LABEL;
 use crate::{labels, owners, pods};
 

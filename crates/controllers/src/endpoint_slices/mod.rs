@@ -22,7 +22,7 @@ use stdx::SharedClock;
 
 use self::plan::{Action, CONTROLLER, MANAGED_BY, Observed, SERVICE_NAME};
 use self::written::Written;
-use crate::backends::BY_SELECTOR;
+use crate::backends::{BY_SELECTOR, Pace};
 use crate::endpoints::follow_pods;
 use crate::handlers::{on_change, on_transition};
 use crate::pods::BY_LABEL;
@@ -48,6 +48,7 @@ struct EndpointSlices {
     api: Api<EndpointSlice>,
     written: Arc<Written>,
     endpoints_per_slice: usize,
+    pace: Pace,
     clock: SharedClock,
 }
 
@@ -68,6 +69,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
         api: client.api(),
         written: written.clone(),
         endpoints_per_slice: context.config.max_endpoints_per_slice,
+        pace: Pace::new(context.world.clock.clone()),
         clock: context.world.clock.clone(),
     };
     let to_queue = queue.clone();
@@ -121,6 +123,7 @@ impl Reconciler for EndpointSlices {
         let Some(service) = self.services.get(key) else {
             // The garbage collector takes the slices along.
             self.written.forget(key);
+            self.pace.forget(key);
             return Ok(Next::Settled);
         };
         let slices = self.slices.by_index(BY_SERVICE, &key.to_string());
@@ -133,9 +136,16 @@ impl Reconciler for EndpointSlices {
         if owners::is_deleting(&service.metadata) {
             return Ok(Next::Settled);
         }
+        if let Some(wait) = self.pace.wait(key) {
+            return Ok(Next::After(wait));
+        }
         let pods = backends::selected(&self.pods, &key.namespace, selector);
-        let endpoints_per_slice = self.endpoints_per_slice;
-        for action in plan::plan(&Observed { service, pods, slices, endpoints_per_slice }) {
+        let (n_pods, endpoints_per_slice) = (pods.len(), self.endpoints_per_slice);
+        let actions = plan::plan(&Observed { service, pods, slices, endpoints_per_slice });
+        if !actions.is_empty() {
+            self.pace.wrote(key, n_pods);
+        }
+        for action in actions {
             match self.apply(key, action).await {
                 Ok(()) => {}
                 Err(err) if crate::service_account::is_namespace_gone(&err) => {}

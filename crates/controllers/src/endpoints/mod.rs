@@ -16,7 +16,7 @@ use informer::Indexer;
 use reconcile::{Next, Reconciler, WorkQueue};
 
 use self::plan::{Action, Observed};
-use crate::backends::BY_SELECTOR;
+use crate::backends::{BY_SELECTOR, Pace};
 use crate::handlers::{on_change, on_transition};
 use crate::own_writes::OwnWrites;
 use crate::pods::BY_LABEL;
@@ -39,6 +39,7 @@ struct EndpointsController {
     endpoints: Indexer<Endpoints>,
     api: Api<Endpoints>,
     own_writes: OwnWrites,
+    pace: Pace,
 }
 
 fn start(context: &Startup, descriptor: &Descriptor) {
@@ -55,6 +56,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
         endpoints: endpoints.indexer(),
         api: client.api(),
         own_writes: OwnWrites::default(),
+        pace: Pace::new(context.world.clock.clone()),
     };
     let to_queue = queue.clone();
     on_change(&services, move |it| to_queue.add(key_of(&it.metadata)));
@@ -109,8 +111,13 @@ impl Reconciler for EndpointsController {
             Some(service) => match backends::selector(&service) {
                 None => Ok(()),
                 Some(selector) => {
+                    if let Some(wait) = self.pace.wait(key) {
+                        return Ok(Next::After(wait));
+                    }
                     let pods = backends::selected(&self.pods, &key.namespace, selector);
-                    self.apply(plan::plan(&Observed { service, pods, endpoints })).await
+                    let n_pods = pods.len();
+                    let action = plan::plan(&Observed { service, pods, endpoints });
+                    self.apply(key, action, n_pods).await
                 }
             },
         };
@@ -125,13 +132,19 @@ impl Reconciler for EndpointsController {
 }
 
 impl EndpointsController {
-    async fn apply(&self, action: Option<Action>) -> Result<(), ApiError> {
+    async fn apply(
+        &self,
+        key: &ObjectKey,
+        action: Option<Action>,
+        n_pods: usize,
+    ) -> Result<(), ApiError> {
         let written = match action {
             None => return Ok(()),
             Some(Action::Create(endpoints)) => self.api.create(*endpoints).await?,
             Some(Action::Update(endpoints)) => self.api.update(*endpoints).await?,
         };
         self.own_writes.note(&written.metadata);
+        self.pace.wrote(key, n_pods);
         Ok(())
     }
 
@@ -142,6 +155,7 @@ impl EndpointsController {
         endpoints: Option<Arc<Endpoints>>,
     ) -> Result<(), ApiError> {
         self.own_writes.forget(key);
+        self.pace.forget(key);
         let Some(endpoints) = endpoints else {
             return Ok(());
         };
