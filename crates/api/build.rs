@@ -191,7 +191,9 @@ fn rewrite_references(schema: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(rewrite_references),
         Value::Object(object) => {
             object.values_mut().for_each(rewrite_references);
-            let Some(Value::String(target)) = object.remove("$ref") else { return };
+            // A field may be called `$ref`: only a text is one.
+            let Some(Value::String(target)) = object.get("$ref").cloned() else { return };
+            object.remove("$ref");
             let name = target.rsplit('/').next().unwrap_or(&target);
             let reference = json!({ "$ref": format!("{REF_PREFIX}{name}") });
             if object.is_empty() {
@@ -289,7 +291,9 @@ fn to_structure(schema: &mut Value) {
                 object.insert("x-kubernetes-int-or-string".to_owned(), json!(true));
             }
             object.values_mut().for_each(to_structure);
-            if let Some(Value::Array(parts)) = object.remove("allOf") {
+            // A field may be called `allOf`: only a list is one.
+            if let Some(Value::Array(parts)) = object.get("allOf").cloned() {
+                object.remove("allOf");
                 object.extend(
                     parts
                         .into_iter()

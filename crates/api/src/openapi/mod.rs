@@ -2,6 +2,7 @@
 //! and version 2, one document for all. kubectl reads field validation, merge keys and `explain` from them. Nothing
 //! is cached here: whoever serves a document keeps its bytes.
 
+mod gnostic;
 mod operations;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,8 @@ use apimachinery::GroupVersion;
 use crate::kind::Kind;
 use crate::schemas::REF_PREFIX;
 
-pub use v2::document as v2_document;
+pub use gnostic::{MEDIA_TYPE as V2_PROTOBUF, MEDIA_TYPE_OLD as V2_PROTOBUF_OLD};
+pub use v2::{document as v2_document, protobuf as v2_protobuf};
 pub use v3::{document as v3_document, index as v3_index, path as v3_path};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";

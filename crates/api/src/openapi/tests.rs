@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::protobuf::wire::{Reader, Wire};
 
 fn v3(group: &str, version: &str) -> Value {
     let document = v3_document(&GroupVersion::new(group, version), &crate::kinds());
@@ -83,6 +84,109 @@ fn v2_has_plain_references_and_the_same_parameters() {
         (Some("string"), Some("int-or-string"))
     );
     assert!(!document.to_string().contains(REF_PREFIX));
+}
+
+#[test]
+fn v2_keeps_fields_that_are_named_like_keywords() {
+    let document: Value = serde_json::from_slice(&v2_document(&crate::kinds())).unwrap();
+    let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    let properties = &document["definitions"][name]["properties"];
+    for field in ["$ref", "allOf", "anyOf", "not", "nullable", "oneOf"] {
+        assert!(properties[field].is_object(), "{field}");
+    }
+}
+
+/// What is in the message at a path of numbers, once for each way there.
+fn at<'a>(message: &'a [u8], path: &[u32]) -> Vec<&'a [u8]> {
+    let [number, rest @ ..] = path else { return vec![message] };
+    let mut found = Vec::new();
+    let mut reader = Reader::new(message);
+    while let Some((at_number, wire)) = reader.next().unwrap() {
+        if let (true, Wire::Bytes(inner)) = (at_number == *number, wire) {
+            found.extend(at(inner, rest));
+        }
+    }
+    found
+}
+
+fn text(message: &[u8], path: &[u32]) -> String {
+    at(message, path)
+        .iter()
+        .map(|it| std::str::from_utf8(it).unwrap())
+        .collect::<Vec<_>>()
+        .join("|")
+}
+
+/// The value of the entry with this name, of entries of the form name = 1, value = 2.
+fn named<'a>(message: &'a [u8], path: &[u32], name: &str) -> &'a [u8] {
+    let entry = at(message, path).into_iter().find(|it| text(it, &[1]) == name);
+    at(entry.unwrap_or_else(|| panic!("no {name}")), &[2])[0]
+}
+
+#[test]
+fn the_protobuf_of_v2_has_schemas_where_kubectl_reads_them() {
+    let document = v2_protobuf(&crate::kinds());
+    assert_eq!(text(&document, &[1]), "2.0");
+    assert_eq!(text(&document, &[2, 1]), "Kubernetes");
+    let schema = |name: &str| named(&document, &[9, 1], name);
+    let deployment = schema("io.k8s.api.apps.v1.Deployment");
+    assert_eq!(text(deployment, &[22, 1]), "object");
+    let gvk = named(deployment, &[31], "x-kubernetes-group-version-kind");
+    let gvk: Value = serde_json::from_slice(at(gvk, &[2])[0]).unwrap();
+    assert_eq!(gvk, json!([{ "group": "apps", "version": "v1", "kind": "Deployment" }]));
+    let spec = named(deployment, &[25, 1], "spec");
+    assert_eq!(text(spec, &[1]), "#/definitions/io.k8s.api.apps.v1.DeploymentSpec");
+
+    let pod = schema("io.k8s.api.core.v1.PodSpec");
+    assert_eq!(text(pod, &[19]), "containers");
+    let containers = named(pod, &[25, 1], "containers");
+    assert_eq!(text(containers, &[22, 1]), "array");
+    assert_eq!(text(containers, &[23, 1, 1]), "#/definitions/io.k8s.api.core.v1.Container");
+    let merge_key = named(containers, &[31], "x-kubernetes-patch-merge-key");
+    assert_eq!(text(merge_key, &[2]), r#""name""#);
+    let labels = schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    let labels = named(labels, &[25, 1], "labels");
+    assert_eq!(text(labels, &[21, 1, 22, 1]), "string");
+}
+
+#[test]
+fn the_protobuf_of_v2_has_operations_where_kubectl_reads_them() {
+    let document = v2_protobuf(&crate::kinds());
+    let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
+    let item = named(&document, &[8, 2], path);
+    assert_eq!(text(item, &[9, 1, 2, 4, 4]), "name|namespace");
+    let patch = at(item, &[8])[0];
+    assert_eq!(text(patch, &[8, 1, 2, 3, 4]), "dryRun|fieldManager|fieldValidation|force");
+    assert_eq!(
+        text(patch, &[8, 1, 1, 5, 1]),
+        "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
+    );
+    let response = named(patch, &[9, 1], "200");
+    assert_eq!(text(response, &[1, 2, 1, 1]), "#/definitions/io.k8s.api.apps.v1.Deployment");
+    let gvk = named(patch, &[13], "x-kubernetes-group-version-kind");
+    let gvk: Value = serde_json::from_slice(at(gvk, &[2])[0]).unwrap();
+    assert_eq!(gvk["kind"], "Deployment");
+}
+
+#[test]
+fn each_shape_of_a_schema_has_its_form_in_protobuf() {
+    let check = |schema: Value, expected: &[u8]| {
+        let document = gnostic::encode(&json!({ "definitions": { "A": schema } }));
+        assert_eq!(named(&document, &[9, 1], "A"), expected, "{schema}");
+    };
+    check(json!({}), b"");
+    check(json!({ "title": "t", "unknown": { "type": "string" } }), b"\x1a\x01t");
+    check(json!({ "default": [1] }), b"\x2a\x05\x12\x03[1]");
+    check(json!({ "maximum": 1 }), b"\x39\0\0\0\0\0\0\xf0\x3f");
+    check(json!({ "maxLength": 300 }), b"\x58\xac\x02");
+    check(json!({ "uniqueItems": true }), b"\x80\x01\x01");
+    check(json!({ "required": ["a", "b"] }), b"\x9a\x01\x01a\x9a\x01\x01b");
+    check(json!({ "enum": ["a", 1] }), b"\xa2\x01\x05\x12\x03\"a\"\xa2\x01\x03\x12\x011");
+    check(json!({ "additionalProperties": true }), b"\xaa\x01\x02\x10\x01");
+    check(json!({ "additionalProperties": {} }), b"\xaa\x01\x02\x0a\0");
+    check(json!({ "type": ["a", "b"] }), b"\xb2\x01\x06\x0a\x01a\x0a\x01b");
+    check(json!({ "properties": { "x-y": {} } }), b"\xca\x01\x09\x0a\x07\x0a\x03x-y\x12\0");
+    check(json!({ "x-y": 1 }), b"\xfa\x01\x0a\x0a\x03x-y\x12\x03\x12\x011");
 }
 
 #[test]

@@ -5,16 +5,25 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::custom_definitions;
 use super::operations::{Operation, Parameter, paths};
 use super::v3::tag;
+use super::{custom_definitions, gnostic};
 use crate::kind::Kind;
 use crate::schemas::{REF_PREFIX, Written};
 
 const PREFIX: &str = "#/definitions/";
 
-/// GET /openapi/v2.
+/// GET /openapi/v2 as JSON.
 pub fn document(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
+    tree(kinds).to_string().into_bytes()
+}
+
+/// GET /openapi/v2 as protobuf.
+pub fn protobuf(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
+    gnostic::encode(&tree(kinds))
+}
+
+fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
     let mut rendered = Map::new();
     for kind in kinds {
         rendered.extend(paths(kind.as_ref()).into_iter().map(|it| {
@@ -39,39 +48,63 @@ pub fn document(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
         "paths": rendered,
         "definitions": definitions,
     })
-    .to_string()
-    .into_bytes()
 }
 
-/// Version 3 to version 2: references without wrapping, and none of the keywords that version 2 lacks.
+/// Version 3 to version 2: references without wrapping, and none of the keywords that version 2 lacks. A field may have the
+/// name of a keyword (in the schema of schemas): then what is under it is an object, which no keyword here has.
 fn lower(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(lower),
         Value::Object(object) => {
-            if let Some(Value::String(target)) = object.get_mut("$ref") {
-                *target = target.replace(REF_PREFIX, PREFIX);
-            }
-            if let Some(Value::Array(parts)) = object.remove("allOf")
-                && let [Value::Object(only)] = parts.as_slice()
-            {
-                object.extend(only.clone());
-                if let Some(Value::String(target)) = object.get_mut("$ref") {
-                    *target = target.replace(REF_PREFIX, PREFIX);
-                }
-            }
-            // Numbers or texts are texts in version 2. A field may have one of these names: then it is an object.
-            if object.get("oneOf").is_some_and(Value::is_array) {
-                object.remove("oneOf");
-                object.entry("type").or_insert_with(|| json!("string"));
-            }
-            for keyword in ["anyOf", "not", "nullable"] {
-                if object.get(keyword).is_some_and(|it| it.is_array() || it.is_boolean()) {
-                    object.remove(keyword);
-                }
-            }
+            lower_keywords(object);
             object.values_mut().for_each(lower);
         }
         _ => {}
+    }
+}
+
+fn lower_keywords(object: &mut Map<String, Value>) {
+    if let Some(parts) = take_list(object, "allOf")
+        && let [Value::Object(only)] = parts.as_slice()
+        && only.contains_key("$ref")
+    {
+        object.extend(only.clone());
+    }
+    if let Some(Value::String(target)) = object.get_mut("$ref") {
+        *target = target.replace(REF_PREFIX, PREFIX);
+    }
+    let preserves = object.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true));
+    // Numbers or texts are texts in version 2.
+    if take_list(object, "oneOf").is_some() && !preserves {
+        object.entry("type").or_insert_with(|| json!("string"));
+    }
+    take_list(object, "anyOf");
+    if object.get("not").is_some_and(|it| it.is_array() || it.is_boolean()) {
+        object.remove("not");
+    }
+    // Clients of version 2 refuse null, and fields that are not listed: what may have them is not described.
+    if preserves {
+        object.remove("properties");
+        object.remove("items");
+    }
+    if let Some(Value::Bool(is_nullable)) = object.get("nullable") {
+        if *is_nullable {
+            for keyword in ["type", "properties", "items", "additionalProperties"] {
+                object.remove(keyword);
+            }
+        }
+        object.remove("nullable");
+    }
+}
+
+fn take_list(object: &mut Map<String, Value>, keyword: &str) -> Option<Vec<Value>> {
+    match object.get_mut(keyword)? {
+        Value::Array(items) => {
+            let items = std::mem::take(items);
+            object.remove(keyword);
+            Some(items)
+        }
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod times;
-mod wire;
+pub(crate) mod wire;
 
 use std::borrow::Cow;
 

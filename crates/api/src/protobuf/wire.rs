@@ -3,26 +3,26 @@
 use super::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Wire<'a> {
+pub(crate) enum Wire<'a> {
     Varint(u64),
     Fixed64(u64),
     Fixed32,
     Bytes(&'a [u8]),
 }
 
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The next field with its number, if any is left.
-    pub(super) fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, Error> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, Error> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         Ok(Some((number, wire)))
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, Error> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Error> {
         let mut value = 0u64;
         for (at, byte) in self.0.iter().take(10).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * at);
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(u8::try_from(value & 0x7f).unwrap_or_default() | 0x80);
         value >>= 7;
@@ -77,24 +77,24 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(u8::try_from(value).unwrap_or_default());
 }
 
-pub(super) fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
+pub(crate) fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
     put_varint(out, u64::from(number) << 3);
     put_varint(out, value.cast_unsigned());
 }
 
-pub(super) fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
+pub(crate) fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
     put_varint(out, u64::from(number) << 3 | 1);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_varint(out, u64::from(number) << 3 | 2);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// A message whose length is known when it is written: the length moves in front of it then.
-pub(super) fn put_message<T>(
+pub(crate) fn put_message<T>(
     out: &mut Vec<u8>,
     number: u32,
     write: impl FnOnce(&mut Vec<u8>) -> T,

@@ -87,3 +87,16 @@ fn formats_and_open_values_survive() {
 fn metadata_may_be_absent() {
     assert!(!schema("io.k8s.api.core.v1.ConfigMap").required.contains(&"metadata".to_owned()));
 }
+
+#[test]
+fn fields_that_are_named_like_keywords_are_fields() {
+    let schemas = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    let check = |field: &str, expected: Type| {
+        assert_eq!(at(schemas, field).kind, expected, "{field}");
+    };
+    check("$ref", Type::String);
+    check("description", Type::String);
+    check("allOf", Type::Array);
+    check("oneOf", Type::Array);
+    check("nullable", Type::Boolean);
+}

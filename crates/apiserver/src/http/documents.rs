@@ -29,6 +29,7 @@ pub(crate) enum Name {
     Group(String),
     Resources(GroupVersion),
     OpenApiV2,
+    OpenApiV2Protobuf,
     OpenApiV3Index,
     OpenApiV3(GroupVersion),
 }
@@ -75,6 +76,7 @@ impl Documents {
             Name::Group(group) => discovery::group(kinds, group),
             Name::Resources(group_version) => discovery::resource_list(kinds, group_version),
             Name::OpenApiV2 => Some(openapi::v2_document(kinds)),
+            Name::OpenApiV2Protobuf => Some(openapi::v2_protobuf(kinds)),
             Name::OpenApiV3(group_version) if has(group_version) => {
                 Some(openapi::v3_document(group_version, kinds))
             }

@@ -1,5 +1,6 @@
 //! Which form of an answer the client wants.
 
+use api::openapi;
 use apimachinery::{ApiError, Reason};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,17 @@ pub(super) fn form(accept: Option<&str>) -> Result<Form, ApiError> {
 pub(super) fn form_of_text(accept: Option<&str>) -> Result<Form, ApiError> {
     let mut entries = entries(accept).filter(|it| *it != Form::Protobuf);
     entries.next().ok_or_else(|| not_acceptable("application/json, application/yaml"))
+}
+
+/// Whether the first form of `/openapi/v2` that the client takes is protobuf.
+pub(super) fn is_openapi_protobuf(accept: Option<&str>) -> bool {
+    let mut known =
+        accept.unwrap_or_default().split(',').filter_map(|it| match it.split(';').next()?.trim() {
+            openapi::V2_PROTOBUF | openapi::V2_PROTOBUF_OLD => Some(true),
+            "application/json" | "application/*" | "*/*" => Some(false),
+            _ => None,
+        });
+    known.next().unwrap_or(false)
 }
 
 fn entries(accept: Option<&str>) -> impl Iterator<Item = Form> {
@@ -73,7 +85,7 @@ fn entry(text: &str) -> Option<Form> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, form, form_of_text};
+    use super::{Form, form, form_of_text, is_openapi_protobuf};
 
     fn check(accept: &str, expected: Option<Form>) {
         assert_eq!(form(Some(accept)).ok(), expected, "{accept}");
@@ -104,6 +116,21 @@ mod tests {
             Some(Form::Discovery),
         );
     }
+
+    #[test]
+    fn openapi_is_protobuf_for_those_who_ask_for_it_first() {
+        let check = |accept: &str, expected: bool| {
+            assert_eq!(is_openapi_protobuf(Some(accept)), expected, "{accept}");
+        };
+        check("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", true);
+        check("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", true);
+        check("application/com.github.proto-openapi.spec.v2.v1.0+protobuf;q=1, */*", true);
+        check("application/json,application/com.github.proto-openapi.spec.v2.v1.0+protobuf", false);
+        check("application/com.github.proto-openapi.spec.v3.v1.0+protobuf", false);
+        check("*/*", false);
+        check("", false);
+    }
+
     #[test]
     fn what_has_no_protobuf_is_answered_in_json_or_not_at_all() {
         let both = form_of_text(Some("application/vnd.kubernetes.protobuf,application/json"));

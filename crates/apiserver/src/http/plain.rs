@@ -1,12 +1,13 @@
 //! Paths that are no resource: versions, health, discovery, OpenAPI, keys.
 
+use api::openapi;
 use apimachinery::GroupVersion;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
 use serde_json::json;
 
 use super::documents::{Document, Name};
-use super::negotiate::{Form, form_of_text};
+use super::negotiate::{Form, form_of_text, is_openapi_protobuf};
 use super::query::Query;
 use super::{Body, respond, status};
 use crate::server::Core;
@@ -132,7 +133,7 @@ pub(super) fn answer(
     }
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     let form = form_of_text(accept).unwrap_or(Form::Plain);
-    let Some(name) = document_name(path, form) else {
+    let Some(mut name) = document_name(path, form) else {
         let mut response = status::json(200, small(core, path)?);
         if path == "/openid/v1/jwks" {
             let kind = HeaderValue::from_static("application/jwk-set+json");
@@ -140,6 +141,9 @@ pub(super) fn answer(
         }
         return Some(response);
     };
+    if name == Name::OpenApiV2 && is_openapi_protobuf(accept) {
+        name = Name::OpenApiV2Protobuf;
+    }
     let document = core.documents.get(&name)?;
     Some(match (&name, query.get("hash")) {
         (Name::OpenApiV3(_), Some(hash)) if hash != document.hash => {
@@ -176,10 +180,14 @@ fn send(name: &Name, document: &Document, headers: &HeaderMap, is_hashed: bool) 
         }
     };
     let headers = response.headers_mut();
-    if matches!(name, Name::ApiAggregated | Name::ApisAggregated) {
-        let kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    }
+    let kind = match name {
+        Name::ApiAggregated | Name::ApisAggregated => {
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+        Name::OpenApiV2Protobuf => openapi::V2_PROTOBUF,
+        _ => "application/json",
+    };
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         headers.insert(header::ETAG, etag);
     }

@@ -89,6 +89,26 @@ async fn discovery_openapi_and_health_are_served() {
     assert_eq!((code, document["openapi"].is_string()), (200, true));
 }
 
+#[tokio::test]
+async fn openapi_v2_is_served_as_json_and_as_protobuf() {
+    let mut connection = connect().await;
+    let (code, document) = connection.get("/openapi/v2", "application/json").await;
+    assert_eq!((code, &document["swagger"]), (200, &json!("2.0")));
+    for accept in [api::openapi::V2_PROTOBUF, api::openapi::V2_PROTOBUF_OLD] {
+        let headers = [("accept", accept)];
+        let (head, body) = connection.send("GET", "/openapi/v2", &headers, &Value::Null).await;
+        assert_eq!(head.headers["content-type"], api::openapi::V2_PROTOBUF);
+        assert!(body.windows(5).any(|it| it == b"\x0a\x032.0"), "it starts as a Document");
+        let etag = head.headers["etag"].to_str().expect("text").to_owned();
+        let again = [("accept", accept), ("if-none-match", etag.as_str())];
+        let (head, body) = connection.send("GET", "/openapi/v2", &again, &Value::Null).await;
+        assert_eq!((head.status.as_u16(), body.len()), (304, 0));
+        let json = [("accept", "application/json"), ("if-none-match", etag.as_str())];
+        let (head, _) = connection.send("GET", "/openapi/v2", &json, &Value::Null).await;
+        assert_eq!(head.status, 200, "each form has its own tag");
+    }
+}
+
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 fn from_protobuf(bytes: &[u8]) -> Value {

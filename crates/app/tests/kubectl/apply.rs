@@ -150,3 +150,39 @@ fn label_annotate_wait_explain_and_api_resources() {
     );
     assert!(cluster.refused(&["create", "-f", &typo]).contains(r#"unknown field "dta""#));
 }
+
+/// kubectl checks a List itself, by the protobuf of OpenAPI v2: no path takes a List, so no server can.
+#[test]
+fn lists_are_checked_and_created() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let list = |typo: &str| {
+        let map = |name: &str, key: &str| {
+            format!(
+                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"{key}":{{"a":"b"}}}}"#
+            )
+        };
+        let deployment = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},
+            "spec":{"replicas":0,"selector":{"matchLabels":{"app":"web"}},"template":{
+              "metadata":{"labels":{"app":"web"}},
+              "spec":{"containers":[{"name":"main","image":"xebec.local/toolbox:1",
+                "ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"1","memory":"1Gi"}},
+                "livenessProbe":{"httpGet":{"path":"/","port":80}}}]}}}}"#;
+        let items = [map("one", "data"), deployment.to_owned(), map("two", typo)].join(",");
+        format!(r#"{{"apiVersion":"v1","kind":"List","items":[{items}]}}"#)
+    };
+    let typo = cluster.file("typo.json", &list("dta"));
+    let refused = cluster.refused(&["create", "-f", &typo]);
+    assert!(
+        refused.contains("error validating data") && refused.contains(r#"unknown field "dta""#),
+        "{refused}"
+    );
+    assert_eq!(cluster.ok(&["get", "deploy", "-o", "name"]), "", "nothing of it was sent");
+    let right = cluster.file("right.json", &list("data"));
+    assert_eq!(
+        cluster.ok(&["create", "-f", &right]),
+        "configmap/one created\ndeployment.apps/web created\nconfigmap/two created\n"
+    );
+    let applied = cluster.ok(&["apply", "-f", &right]);
+    assert!(applied.contains("configmap/two configured"), "{applied}");
+    assert!(cluster.ok(&["apply", "-f", &right]).contains("deployment.apps/web unchanged"));
+}
