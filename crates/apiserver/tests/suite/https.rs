@@ -91,7 +91,7 @@ async fn discovery_openapi_and_health_are_served() {
 
 #[tokio::test]
 async fn openapi_v2_is_served_as_json_and_as_protobuf() {
-    let mut connection = connect().await;
+    let (_site, mut connection) = connect().await;
     let (code, document) = connection.get("/openapi/v2", "application/json").await;
     assert_eq!((code, &document["swagger"]), (200, &json!("2.0")));
     for accept in [api::openapi::V2_PROTOBUF, api::openapi::V2_PROTOBUF_OLD] {
