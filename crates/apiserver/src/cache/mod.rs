@@ -37,6 +37,8 @@ use resource::Resource;
 pub(crate) const ROOT: &str = "/registry/";
 /// How long a read waits for a revision that this server has not seen yet.
 const WAIT_MAX: Duration = Duration::from_secs(3);
+/// How many revisions before the last one are read back at start.
+const RECALL_MAX: u64 = 2_048;
 
 /// Told of every change, in order, before readers may rely on it. Must not wait.
 pub(crate) trait Observer: Send + Sync {
@@ -58,6 +60,8 @@ pub struct Cache {
 #[derive(Default)]
 struct State {
     revision: u64,
+    /// Changes up to here were never seen: a resource that is first met later has forgotten them.
+    horizon: u64,
     /// The feed ended: there is nothing more to watch.
     is_over: bool,
     resources: BTreeMap<String, Resource>,
@@ -125,9 +129,45 @@ impl Cache {
         for entry in first.into_iter().chain(rest) {
             self.load_entry(&entry, all.revision.0);
         }
-        self.state().revision = all.revision.0;
+        let horizon = self.recall(&range, all.revision).await?;
+        let mut state = self.state();
+        state.revision = all.revision.0;
+        state.horizon = horizon;
+        drop(state);
         self.reached.advance(all.revision.0);
         self.store.watch(range, Some(all.revision)).await
+    }
+
+    /// Reads the last changes back from the store, so that watches from before a restart go on without a relist. Returns
+    /// the revision after which every change is known.
+    async fn recall(&self, range: &KeyRange, now: Revision) -> Result<u64, kvstore::Error> {
+        let since = Revision(now.0.saturating_sub(RECALL_MAX)).max(self.store.oldest());
+        for resource in self.state().resources.values_mut() {
+            resource.forget_through(since.0);
+        }
+        let mut reached = since;
+        let mut feed = self.store.watch(range.clone(), Some(since)).await?;
+        while reached < now {
+            let batch = feed.next().await?;
+            for event in batch.events.iter().filter(|it| it.revision <= now) {
+                self.recall_event(event, since.0);
+            }
+            reached = batch.revision;
+        }
+        Ok(since.0)
+    }
+
+    fn recall_event(&self, event: &kvstore::Event, since: u64) {
+        let kinds = self.registry.kinds();
+        let Some((prefix, kind, path)) = locate(&kinds, &event.key) else { return };
+        let read = |entry: &Option<KeyValue>| {
+            entry.as_ref().and_then(|it| decode(kind.as_ref(), path, it))
+        };
+        let change = Change::new(read(&event.value), read(&event.previous), event.revision.0);
+        let mut state = self.state();
+        let resource =
+            state.resources.entry(prefix.to_owned()).or_insert_with(|| Resource::new(since));
+        resource.remember(Arc::new(change));
     }
 
     fn load_entry(&self, entry: &KeyValue, revision: u64) {
@@ -192,8 +232,9 @@ impl Cache {
         let object = event.value.as_ref().and_then(|it| self.admit(kind.as_ref(), path, it));
         let change = {
             let mut state = self.state();
+            let horizon = state.horizon;
             let resource =
-                state.resources.entry(prefix.to_owned()).or_insert_with(|| Resource::new(0));
+                state.resources.entry(prefix.to_owned()).or_insert_with(|| Resource::new(horizon));
             resource.apply(path, object, event.revision.0)
         };
         if let Some(change) = change {
@@ -367,7 +408,8 @@ impl State {
     }
 
     fn resource(&mut self, kind: &dyn Kind) -> &mut Resource {
-        self.resources.entry(kind.registry_prefix()).or_insert_with(|| Resource::new(0))
+        let horizon = self.horizon;
+        self.resources.entry(kind.registry_prefix()).or_insert_with(|| Resource::new(horizon))
     }
 }
 

@@ -123,7 +123,12 @@ impl Resource {
         Some(change)
     }
 
-    fn remember(&mut self, change: Arc<Change>) {
+    /// Everything after `revision` is about to be remembered: used while loading, when there is no history yet.
+    pub(crate) fn forget_through(&mut self, revision: u64) {
+        self.forgotten = revision;
+    }
+
+    pub(crate) fn remember(&mut self, change: Arc<Change>) {
         let now = Instant::now();
         self.history_bytes += size_of_change(&change);
         self.history.push_back((now, change));

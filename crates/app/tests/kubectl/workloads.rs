@@ -144,17 +144,21 @@ fn a_running_cluster_survives_kill_9() {
 #[test]
 fn get_watch_shows_changes_as_they_happen() {
     let Some(cluster) = Cluster::start(1) else { return };
+    cluster.ok(&["run", "first", "--image=xebec.local/toolbox"]);
+    cluster.ok(&["wait", "--for=condition=Ready", "pod/first", "--timeout=30s"]);
     let mut watch = cluster
         .command(&["get", "pods", "-w", "--no-headers"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    cluster.ok(&["run", "one", "--image=xebec.local/toolbox"]);
-    let seen: Vec<String> =
-        lines.map_while(Result::ok).take(50).take_while(|it| !it.contains("Running")).collect();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map_while(Result::ok);
+    // The list has been shown: from here on everything is a change.
+    assert!(lines.next().unwrap().contains("first"));
+    cluster.ok(&["run", "second", "--image=xebec.local/toolbox"]);
+    let is_running = |it: &String| it.contains("second") && it.contains("Running");
+    let seen: Vec<String> = lines.take(50).take_while(|it| !is_running(it)).collect();
     watch.kill().unwrap();
     watch.wait().unwrap();
-    assert!(seen.iter().any(|it| it.contains("Pending")), "{seen:?}");
+    assert!(seen.iter().any(|it| it.contains("second") && it.contains("Pending")), "{seen:?}");
 }
