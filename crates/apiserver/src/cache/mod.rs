@@ -130,12 +130,15 @@ impl Cache {
             self.load_entry(&entry, all.revision.0);
         }
         let horizon = self.recall(&range, all.revision).await?;
-        let mut state = self.state();
-        state.revision = all.revision.0;
-        state.horizon = horizon;
-        drop(state);
+        self.start_at(all.revision.0, horizon);
         self.reached.advance(all.revision.0);
         self.store.watch(range, Some(all.revision)).await
+    }
+
+    fn start_at(&self, revision: u64, horizon: u64) {
+        let mut state = self.state();
+        state.revision = revision;
+        state.horizon = horizon;
     }
 
     /// Reads the last changes back from the store, so that watches from before a restart go on without a relist. Returns
