@@ -66,7 +66,7 @@ pub(crate) fn load(path: &Path, user_agent: &str) -> Result<client::https::Confi
         std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let context =
         kubeconfig::pick(&text, None).with_context(|| format!("reading {}", path.display()))?;
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let bytes = |source: &kubeconfig::Source| match source {
         kubeconfig::Source::Inline(bytes) => Ok(bytes.clone()),
         kubeconfig::Source::File(name) => std::fs::read(folder.join(name))

@@ -92,13 +92,18 @@ fn apiserver_controller_manager_and_scheduler_run_apart() {
     let _scheduler =
         spawn(home.path(), "scheduler", &["--kubeconfig", &text("scheduler.kubeconfig")]);
     until(&["get", "serviceaccounts"], "default");
-    let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"lonely"},"status":{"allocatable":{"cpu":"4","memory":"4Gi","pods":"10"},
-        "conditions":[{"type":"Ready","status":"True"}]}}"#;
-    let file = home.path().join("node.json");
-    std::fs::write(&file, node).unwrap();
-    run(&["create", "-f", file.to_str().unwrap()]);
+    run(&["create", "-f", &node(home.path())]);
     run(&["taint", "node", "lonely", "node.kubernetes.io/not-ready-"]);
     run(&["create", "deployment", "web", "--image=xebec.local/toolbox", "--replicas=2"]);
     until(&["get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}"], "lonely lonely");
     until(&["get", "leases", "-n", "kube-system"], "kube-scheduler");
+}
+
+/// A manifest of a node that nobody runs.
+fn node(home: &Path) -> String {
+    let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"lonely"},"status":{"allocatable":{"cpu":"4","memory":"4Gi","pods":"10"},
+        "conditions":[{"type":"Ready","status":"True"}]}}"#;
+    let file = home.join("node.json");
+    std::fs::write(&file, node).unwrap();
+    file.display().to_string()
 }
