@@ -33,9 +33,9 @@ enum Shape {
     EachAny,
     Message(&'static Message),
     /// A message around the value, with this field alone; a list is repeated inside of it.
-    Wrapped(u32, &'static Shape),
+    Wrapped(u32, &'static Self),
     /// A message around the value, whose one field depends on the value.
-    OneOf(fn(&Value) -> (u32, Shape)),
+    OneOf(fn(&Value) -> (u32, Self)),
 }
 
 use Shape::{Any, EachAny, Flag, Integer, Number, OneOf, Text, Wrapped};

@@ -96,6 +96,35 @@ fn v2_keeps_fields_that_are_named_like_keywords() {
     }
 }
 
+#[test]
+fn v2_does_not_describe_what_its_clients_would_refuse() {
+    let check = |mut schema: Value, expected: Value| {
+        let text = schema.to_string();
+        v2::lower(&mut schema);
+        assert_eq!(schema, expected, "{text}");
+    };
+    let fields = json!({ "a": { "type": "string" } });
+    check(json!({ "type": "object", "nullable": true, "properties": fields }), json!({}));
+    check(
+        json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": fields }),
+        json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true }),
+    );
+    check(
+        json!({ "type": "object", "allOf": [{ "required": ["a"] }], "not": {}, "properties": fields }),
+        json!({ "type": "object", "properties": fields }),
+    );
+    check(
+        json!({ "x-kubernetes-int-or-string": true, "anyOf": [{ "type": "integer" }] }),
+        json!({ "x-kubernetes-int-or-string": true }),
+    );
+    check(
+        json!({ "type": "array", "items": { "nullable": false, "type": "integer" } }),
+        json!({ "type": "array", "items": { "type": "integer" } }),
+    );
+    let default = json!({ "default": { "nullable": true, "type": "x" }, "type": "object" });
+    check(default.clone(), default);
+}
+
 /// What is in the message at a path of numbers, once for each way there.
 fn at<'a>(message: &'a [u8], path: &[u32]) -> Vec<&'a [u8]> {
     let [number, rest @ ..] = path else { return vec![message] };

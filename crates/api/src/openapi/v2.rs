@@ -50,21 +50,22 @@ fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
     })
 }
 
-/// Version 3 to version 2: references without wrapping, and none of the keywords that version 2 lacks. A field may have the
-/// name of a keyword (in the schema of schemas): then what is under it is an object, which no keyword here has.
-fn lower(schema: &mut Value) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(lower),
-        Value::Object(object) => {
-            lower_keywords(object);
-            object.values_mut().for_each(lower);
+/// Version 3 to version 2: references without wrapping, and none of the keywords that version 2 lacks. It descends only
+/// to where schemas are: a field may have the name of a keyword, and a default may look like a schema.
+pub(super) fn lower(schema: &mut Value) {
+    let Value::Object(object) = schema else { return };
+    lower_keywords(object);
+    for (keyword, value) in object {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(fields)) => fields.values_mut().for_each(lower),
+            ("items" | "additionalProperties", schema) => lower(schema),
+            _ => {}
         }
-        _ => {}
     }
 }
 
 fn lower_keywords(object: &mut Map<String, Value>) {
-    if let Some(parts) = take_list(object, "allOf")
+    if let Some(Value::Array(parts)) = object.remove("allOf")
         && let [Value::Object(only)] = parts.as_slice()
         && only.contains_key("$ref")
     {
@@ -73,38 +74,22 @@ fn lower_keywords(object: &mut Map<String, Value>) {
     if let Some(Value::String(target)) = object.get_mut("$ref") {
         *target = target.replace(REF_PREFIX, PREFIX);
     }
-    let preserves = object.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true));
-    // Numbers or texts are texts in version 2.
-    if take_list(object, "oneOf").is_some() && !preserves {
-        object.entry("type").or_insert_with(|| json!("string"));
-    }
-    take_list(object, "anyOf");
-    if object.get("not").is_some_and(|it| it.is_array() || it.is_boolean()) {
-        object.remove("not");
-    }
+    object.remove("anyOf");
+    object.remove("not");
     // Clients of version 2 refuse null, and fields that are not listed: what may have them is not described.
+    let preserves = object.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true));
     if preserves {
         object.remove("properties");
         object.remove("items");
     }
-    if let Some(Value::Bool(is_nullable)) = object.get("nullable") {
-        if *is_nullable {
-            for keyword in ["type", "properties", "items", "additionalProperties"] {
-                object.remove(keyword);
-            }
-        }
-        object.remove("nullable");
+    // Numbers or texts are texts in version 2.
+    if object.remove("oneOf").is_some() && !preserves {
+        object.entry("type").or_insert_with(|| json!("string"));
     }
-}
-
-fn take_list(object: &mut Map<String, Value>, keyword: &str) -> Option<Vec<Value>> {
-    match object.get_mut(keyword)? {
-        Value::Array(items) => {
-            let items = std::mem::take(items);
+    if object.remove("nullable") == Some(json!(true)) {
+        for keyword in ["type", "properties", "items", "additionalProperties"] {
             object.remove(keyword);
-            Some(items)
         }
-        _ => None,
     }
 }
 

@@ -98,7 +98,7 @@ async fn openapi_v2_is_served_as_json_and_as_protobuf() {
         let headers = [("accept", accept)];
         let (head, body) = connection.send("GET", "/openapi/v2", &headers, &Value::Null).await;
         assert_eq!(head.headers["content-type"], api::openapi::V2_PROTOBUF);
-        assert!(body.windows(5).any(|it| it == b"\x0a\x032.0"), "it starts as a Document");
+        assert!(body.windows(5).any(|it| it == b"\x0a\x032.0"), "it names its version");
         let etag = head.headers["etag"].to_str().expect("text").to_owned();
         let again = [("accept", accept), ("if-none-match", etag.as_str())];
         let (head, body) = connection.send("GET", "/openapi/v2", &again, &Value::Null).await;
