@@ -209,5 +209,6 @@ fn deployments(count: usize, replicas: usize) -> String {
             .to_string()
         })
         .collect();
-    items.join("\n---\n")
+    // Starting as YAML does: kubectl takes a file that starts with a brace for JSON.
+    format!("---\n{}", items.join("\n---\n"))
 }
