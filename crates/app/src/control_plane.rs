@@ -14,7 +14,7 @@ use simulator::Fleet;
 use stdx::World;
 
 /// As `/version` shows it.
-pub(crate) const KUBERNETES_VERSION: &str = "v1.36.4+xebec";
+pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARGO_PKG_VERSION"));
 
 /// The network that pods get addresses from.
 #[derive(Clone, Copy, Debug)]

@@ -143,7 +143,7 @@ fn start_fleet(
         nodes,
         pod_network: Ipv4Addr::new(10, 244, 0, 0),
         pod_prefix_length: 16,
-        version: "v1.36.4+xebec".to_owned(),
+        version: "v1.36.0+xebec".to_owned(),
     };
     let client_for = |name: &str| {
         faults.wrap(
