@@ -228,14 +228,9 @@ impl Namespaces {
     ) -> Result<Option<Arc<Namespace>>, Error> {
         let stored =
             cached.status.as_ref().and_then(|it| it.conditions.clone()).unwrap_or_default();
-        // A namespace that empties at once needs no story.
-        if found.is_empty() && stored.is_empty() {
+        let Some(wanted) = plan::plan(&stored, found, self.clock.now()) else {
             return Ok(Some(cached.clone()));
-        }
-        let wanted = plan::conditions(&stored, found, self.clock.now());
-        if wanted == stored {
-            return Ok(Some(cached.clone()));
-        }
+        };
         let mut namespace = Namespace::clone(cached);
         namespace.status.get_or_insert_default().conditions = Some(wanted);
         match self.api.update_status(namespace).await {

@@ -30,6 +30,18 @@ impl Found {
 /// Reason and message.
 type Trouble = (&'static str, String);
 
+/// The conditions to write, if any: a namespace that empties at once needs no story.
+pub(crate) fn plan(
+    stored: &[NamespaceCondition],
+    found: &Found,
+    now: Timestamp,
+) -> Option<Vec<NamespaceCondition>> {
+    if found.is_empty() && stored.is_empty() {
+        return None;
+    }
+    Some(conditions(stored, found, now)).filter(|it| it != stored)
+}
+
 /// The five conditions of a namespace that is being deleted, in upstream's words.
 pub(crate) fn conditions(
     stored: &[NamespaceCondition],

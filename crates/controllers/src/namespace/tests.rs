@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::NamespaceCondition;
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use reconcile::testing::converges;
 
-use super::plan::{Found, conditions};
+use super::plan::{Found, conditions, plan};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
@@ -50,4 +54,36 @@ fn planning_twice_on_the_same_state_changes_nothing() {
     assert_eq!(conditions(&once, &found, at(60)), once);
     let cleared = conditions(&once, &Found::default(), at(60));
     assert_ne!(cleared, once);
+}
+
+fn any_found() -> impl Strategy<Value = Found> {
+    let counts = || btree_map("[a-c]", 1..4usize, 0..3);
+    let failures = (proptest::option::of("[a-c]"), vec("[a-c]", 0..3));
+    (failures, counts(), counts()).prop_map(|(failures, remaining, finalizers)| {
+        let (discovery_failure, content_failures) = failures;
+        Found { discovery_failure, content_failures, remaining, finalizers }
+    })
+}
+
+/// One write says what was found; the minute that passes with it changes nothing more.
+fn settle(stored: Vec<NamespaceCondition>, found: &Found) -> Vec<NamespaceCondition> {
+    let rested = converges(
+        |(stored, minutes): &(Vec<_>, i64)| {
+            plan(stored, found, at(60 * minutes)).into_iter().collect()
+        },
+        |(stored, minutes), written| (*stored, *minutes) = (written, *minutes + 1),
+        (stored, 0),
+        1,
+    );
+    rested.unwrap().0
+}
+
+proptest! {
+    #[test]
+    fn one_write_is_enough_for_whatever_is_found(found in vec(any_found(), 1..4)) {
+        let told = found.iter().fold(Vec::new(), settle);
+        let emptied = settle(told.clone(), &Found::default());
+        prop_assert_eq!(told.is_empty(), emptied.is_empty());
+        prop_assert!(emptied.iter().all(|it| it.status == "False"));
+    }
 }

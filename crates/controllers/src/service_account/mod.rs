@@ -1,5 +1,9 @@
 //! Every active namespace has the ServiceAccount `default`.
 
+mod plan;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use api::core::namespace::Namespace;
@@ -8,16 +12,14 @@ use api::object::key_of;
 use apimachinery::{ApiError, ObjectKey};
 use client::Api;
 use informer::Indexer;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use reconcile::{Next, Reconciler, WorkQueue};
 
+use self::plan::NAME;
 use crate::handlers::on_change;
 use crate::{Descriptor, Startup, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor =
     Descriptor { name: "serviceaccount-controller", identity: "service-account-controller", start };
-
-const NAME: &str = "default";
 
 #[derive(Debug, thiserror::Error)]
 #[error("create service account {namespace}/{NAME}")]
@@ -65,18 +67,10 @@ impl Reconciler for ServiceAccounts {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
         let namespace = &key.name;
-        let is_active =
-            self.namespaces.get(key).is_some_and(|it| !owners::is_deleting(&it.metadata));
-        if !is_active || self.accounts.get(&ObjectKey::new(namespace, NAME)).is_some() {
+        let observed = self.namespaces.get(key);
+        let stored = self.accounts.get(&ObjectKey::new(namespace, NAME));
+        let Some(account) = plan::plan(observed.as_deref(), stored.as_deref()) else {
             return Ok(Next::Settled);
-        }
-        let account = ServiceAccount {
-            metadata: ObjectMeta {
-                name: Some(NAME.to_owned()),
-                namespace: Some(namespace.clone()),
-                ..ObjectMeta::default()
-            },
-            ..ServiceAccount::default()
         };
         match self.api.create(account).await {
             Ok(_) => Ok(Next::Settled),

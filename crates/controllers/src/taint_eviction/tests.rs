@@ -1,8 +1,15 @@
 //! Taints and tolerations in, a verdict out.
 
-use k8s_openapi::api::core::v1::{Taint, Toleration};
+use std::time::Duration;
 
-use super::plan::plan;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Taint, Toleration};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use reconcile::testing::converges;
+
+use super::plan::{Verdict, plan};
+use crate::pods;
 
 /// `key=value:Effect`
 fn taint(text: &str) -> Taint {
@@ -67,4 +74,62 @@ fn the_shortest_toleration_counts() {
     let two = ["a:NoExecute for 300", "b:NoExecute for 60"];
     check(&["a:NoExecute", "b:NoExecute"], &two, "LeaveAfter(60s)");
     check(&["a:NoExecute", "b:NoExecute", "c:NoExecute"], &two, "LeaveAfter(0ns)");
+}
+
+/// A pod on a node that was seen tainted at the epoch.
+#[derive(Debug)]
+struct Bound {
+    is_evicted: bool,
+    now: Timestamp,
+}
+
+/// What is left to do, as the controller reads its verdict: wait, or evict when nothing is left.
+fn left(pod: &Bound, verdict: Verdict) -> Vec<Duration> {
+    match verdict {
+        Verdict::LeaveAfter(period) if !pod.is_evicted => {
+            vec![pods::remaining(Timestamp::UNIX_EPOCH, period, pod.now)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn any_taint() -> impl Strategy<Value = Taint> {
+    "[ab](=[xy])?:(NoExecute|NoSchedule)".prop_map(|it| taint(&it))
+}
+
+fn any_toleration() -> impl Strategy<Value = Toleration> {
+    r"([ab](=[xy])?:(NoExecute)?|\*)( for [0-9]{1,3})?".prop_map(|it| toleration(&it))
+}
+
+proptest! {
+    #[test]
+    fn a_pod_stays_or_leaves_after_one_wait(
+        taints in vec(any_taint(), 0..4),
+        tolerations in vec(any_toleration(), 0..4),
+    ) {
+        let rested = converges(
+            |pod| left(pod, plan(&taints, &tolerations)),
+            |pod: &mut Bound, left| match left {
+                Duration::ZERO => pod.is_evicted = true,
+                left => pod.now += left,
+            },
+            Bound { is_evicted: false, now: Timestamp::UNIX_EPOCH },
+            2,
+        );
+        let verdict = plan(&taints, &tolerations);
+        prop_assert_eq!(rested.unwrap().is_evicted, verdict != Verdict::Stay);
+    }
+
+    #[test]
+    fn the_order_of_taints_and_tolerations_says_nothing(
+        taints in vec(any_taint(), 0..4),
+        tolerations in vec(any_toleration(), 0..4),
+    ) {
+        let taints_reversed: Vec<Taint> = taints.iter().rev().cloned().collect();
+        let tolerations_reversed: Vec<Toleration> = tolerations.iter().rev().cloned().collect();
+        prop_assert_eq!(
+            plan(&taints, &tolerations),
+            plan(&taints_reversed, &tolerations_reversed)
+        );
+    }
 }
