@@ -29,7 +29,7 @@ use std::time::Duration;
 use client::Client;
 use informer::Factory;
 use lifecycle::Tasks;
-use reconcile::EventRecorder;
+use reconcile::{EventRecorder, Reconciler, WorkQueue};
 use stdx::World;
 
 use self::resources::Resources;
@@ -143,6 +143,18 @@ impl Context {
             self.world.clone(),
             descriptor.name,
         )
+    }
+
+    /// Works on the queue as this controller, once the caches are full.
+    fn run<R: Reconciler>(
+        &self,
+        descriptor: &Descriptor,
+        queue: WorkQueue,
+        workers: usize,
+        reconciler: R,
+    ) {
+        let tasks = self.tasks.child(descriptor.name);
+        reconcile::run_synced(&tasks, &self.factory, queue, workers, Arc::new(reconciler));
     }
 }
 

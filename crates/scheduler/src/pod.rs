@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::object::key_of;
 use apimachinery::ObjectKey;
 use k8s_openapi::api::core::v1::{
     Container, NodeSelector, Pod, PodSpec, PreferredSchedulingTerm, Toleration,
@@ -113,10 +114,7 @@ pub struct PodRequirements {
 impl PodRequirements {
     pub fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
-        let key = ObjectKey::new(
-            meta.namespace.clone().unwrap_or_default(),
-            meta.name.clone().unwrap_or_default(),
-        );
+        let key = key_of(meta);
         let uid = meta.uid.clone().unwrap_or_default();
         let Some(spec) = &pod.spec else { return Self { key, uid, ..Self::default() } };
         let node_affinity =

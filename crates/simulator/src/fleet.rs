@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use apimachinery::ObjectKey;
+use api::object::key_of;
 use client::Client;
 use informer::{Factory, Indexer};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -106,7 +106,7 @@ impl Fleet {
         let informer = factory.informer::<Pod>();
         reconcile::enqueue(&informer, &queue, |pod: &Pod| match &pod.spec {
             Some(spec) if spec.node_name.as_deref().is_some_and(|it| it.starts_with("sim-")) => {
-                vec![key_of(pod)]
+                vec![key_of(&pod.metadata)]
             }
             _ => Vec::new(),
         });
@@ -142,16 +142,8 @@ impl Fleet {
         });
         for pod in self.pods.list() {
             if pod.spec.as_ref().and_then(|it| it.node_name.as_deref()) == Some(name) {
-                self.queue.add(key_of(&pod));
+                self.queue.add(key_of(&pod.metadata));
             }
         }
     }
-}
-
-fn key_of(pod: &Pod) -> ObjectKey {
-    let meta = &pod.metadata;
-    ObjectKey::new(
-        meta.namespace.clone().unwrap_or_default(),
-        meta.name.clone().unwrap_or_default(),
-    )
 }

@@ -141,13 +141,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
         }
     });
     let workers = context.config.concurrent_deployment_syncs;
-    reconcile::run_synced(
-        &context.tasks.child(descriptor.name),
-        &context.factory,
-        queue,
-        workers,
-        Arc::new(reconciler),
-    );
+    context.run(descriptor, queue, workers, reconciler);
 }
 
 fn deployments_of(known: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<ObjectKey> {

@@ -89,13 +89,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
         to_queue.add(service);
     });
     let workers = context.config.concurrent_service_endpoint_syncs;
-    reconcile::run_synced(
-        &context.tasks.child(descriptor.name),
-        &context.factory,
-        queue,
-        workers,
-        Arc::new(reconciler),
-    );
+    context.run(descriptor, queue, workers, reconciler);
 }
 
 /// The Service whose slice this is, when we manage it.

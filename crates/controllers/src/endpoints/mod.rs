@@ -70,13 +70,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
         }
     });
     let workers = context.config.concurrent_endpoint_syncs;
-    reconcile::run_synced(
-        &context.tasks.child(descriptor.name),
-        &context.factory,
-        queue,
-        workers,
-        Arc::new(reconciler),
-    );
+    context.run(descriptor, queue, workers, reconciler);
 }
 
 /// Wakes the Services that select a pod when something that endpoints show has changed.

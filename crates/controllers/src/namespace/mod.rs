@@ -75,13 +75,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
     let waker = Waker { namespaces: namespaces.indexer(), queue: queue.clone() };
     context.resources.listen(Arc::new(waker));
     let workers = context.config.concurrent_namespace_syncs;
-    reconcile::run_synced(
-        &context.tasks.child(descriptor.name),
-        &context.factory,
-        queue,
-        workers,
-        Arc::new(reconciler),
-    );
+    context.run(descriptor, queue, workers, reconciler);
 }
 
 /// Wakes a namespace when it has lost its last object of a resource.

@@ -129,13 +129,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
             to_queue.add(key_of(&node.metadata));
         }
     });
-    reconcile::run_synced(
-        &context.tasks.child(descriptor.name),
-        &context.factory,
-        queue,
-        8,
-        Arc::new(reconciler),
-    );
+    context.run(descriptor, queue, 8, reconciler);
 }
 
 fn heartbeat(node: &Node) -> Option<Timestamp> {

@@ -6,7 +6,7 @@ mod plan;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::core::node::Node;
@@ -112,13 +112,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
             to_queue.add(key_of(&pod.metadata));
         }
     });
-    reconcile::run_synced(
-        &context.tasks.child(descriptor.name),
-        &context.factory,
-        queue,
-        1,
-        Arc::new(reconciler),
-    );
+    context.run(descriptor, queue, 1, reconciler);
 }
 
 impl Reconciler for PodGc {

@@ -134,13 +134,7 @@ pub(crate) fn start<T: ReplicaOwner>(context: &Startup, descriptor: &Descriptor,
     let owners_queue = queue.clone();
     on_change(&owner_informer, move |owner| owners_queue.add(key_of(owner.metadata())));
     follow_pods(&pod_informer, &owner_informer.indexer(), expectations, queue.clone());
-    reconcile::run_synced(
-        &context.tasks.child(descriptor.name),
-        &context.factory,
-        queue,
-        workers,
-        Arc::new(reconciler),
-    );
+    context.run(descriptor, queue, workers, reconciler);
 }
 
 /// Pod events settle expectations and wake the owner; a pod without an owner wakes all that may

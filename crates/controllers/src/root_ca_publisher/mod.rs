@@ -4,8 +4,6 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use api::core::config_map::ConfigMap;
 use api::core::namespace::Namespace;
 use api::object::key_of;
@@ -59,13 +57,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
             to_queue.add(ObjectKey::cluster(owners::namespace(&it.metadata)));
         }
     });
-    reconcile::run_synced(
-        &context.tasks.child(descriptor.name),
-        &context.factory,
-        queue,
-        1,
-        Arc::new(reconciler),
-    );
+    context.run(descriptor, queue, 1, reconciler);
 }
 
 impl Reconciler for RootCaPublisher {

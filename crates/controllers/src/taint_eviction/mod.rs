@@ -6,7 +6,7 @@ mod plan;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use api::core::node::Node;
 use api::core::pod::Pod;
@@ -84,13 +84,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
             to_queue.add(key_of(&pod.metadata));
         }
     });
-    reconcile::run_synced(
-        &context.tasks.child(descriptor.name),
-        &context.factory,
-        queue,
-        8,
-        Arc::new(reconciler),
-    );
+    context.run(descriptor, queue, 8, reconciler);
 }
 
 fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
