@@ -1,0 +1,1 @@
+//! A node in memory, for tests of what stands on it.

@@ -1,0 +1,33 @@
+//! Services to kernel rules: ClusterIP, NodePort, external addresses, for TCP, UDP and SCTP.
+//!
+//! A back end renders what the kernel should hold, purely; one diff turns it into the smallest transaction. Stopping leaves
+//! the rules in place, so that connections go on.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use informer::Factory;
+use lifecycle::Tasks;
+use stdx::World;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub node_name: String,
+    /// All pods of the cluster: traffic to Services from elsewhere is masqueraded.
+    pub cluster_network: Ipv4Addr,
+    pub cluster_prefix_length: u8,
+    pub service_network: Ipv4Addr,
+    pub service_prefix_length: u8,
+    /// The bridge of the pods, for node ports on 127.0.0.1.
+    pub bridge: String,
+}
+
+/// Starts following Services and EndpointSlices; returns at once. The factory's client is `system:kube-proxy`.
+pub fn start(_config: Config, _tasks: &Tasks, _world: &World, _factory: &Arc<Factory>) {
+    todo!()
+}
+
+/// Removes the table. Needs nothing running.
+pub fn purge() -> Result<(), linux::netlink::Error> {
+    todo!()
+}
