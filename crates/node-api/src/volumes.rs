@@ -10,10 +10,19 @@ use crate::{Future, PodUid};
 /// What should be at a volume's path. Where the content comes from (a ConfigMap, a token, ...) is the kubelet's business.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Volume {
-    EmptyDir { medium: Medium, size_limit: Option<u64> },
-    HostPath { path: PathBuf, kind: HostPathKind },
+    EmptyDir {
+        medium: Medium,
+        size_limit: Option<u64>,
+    },
+    HostPath {
+        path: PathBuf,
+        kind: HostPathKind,
+    },
     /// Files that change together: readers see all of the old or all of the new ones.
-    Files { plugin: FilesPlugin, files: BTreeMap<String, File> },
+    Files {
+        plugin: FilesPlugin,
+        files: BTreeMap<String, File>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,10 @@
 //! A program of its own, in our binary: it prints, exits and blocks as programs do, and knows nothing of the cluster.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "tools talk to their terminal")]
 
+mod attempt;
+mod count;
 mod dns;
+mod eat;
 mod echo;
 mod files;
 mod get;
@@ -24,8 +27,8 @@ pub const PROGRAM: &str = "toolbox";
 
 /// The tools that can also be called by their own name, as links in `/bin`.
 pub const TOOLS: &[&str] = &[
-    "cat", "dns", "echo", "env", "false", "get", "http", "ls", "rm", "sleep", "tar", "touch",
-    "true",
+    "cat", "count", "dns", "eat", "echo", "env", "false", "get", "http", "ls", "rm", "sleep",
+    "tar", "touch", "true", "try",
 ];
 
 /// Small tools to try a cluster with
@@ -46,6 +49,12 @@ enum Tool {
     Dns(dns::Flags),
     /// Fetch a URL and print what it answers
     Get(get::Flags),
+    /// Print numbers
+    Count(count::Flags),
+    /// Take more than its share
+    Eat(eat::Flags),
+    /// Do what may be forbidden
+    Try(attempt::Flags),
     /// Wait for some seconds, or for good
     Sleep(sleep::Flags),
     /// Print files
@@ -96,6 +105,9 @@ fn start(tool: Tool) -> Result<ExitCode> {
         Tool::Echo(flags) => block_on(echo::run(flags))?,
         Tool::Dns(flags) => dns::run(&flags)?,
         Tool::Get(flags) => return block_on(get::run(flags)),
+        Tool::Count(flags) => block_on(count::run(flags))?,
+        Tool::Eat(flags) => block_on(eat::run(flags))?,
+        Tool::Try(flags) => return attempt::run(&flags),
         Tool::Sleep(flags) => block_on(sleep::run(flags))?,
         Tool::Cat(paths) => files::cat(&paths)?,
         Tool::Ls(paths) => files::ls(&paths)?,
