@@ -1,0 +1,1 @@
+//! Links, addresses and routes (rtnetlink).
