@@ -7,3 +7,4 @@
 
 pub mod netlink;
 pub mod network_namespace;
+pub mod sysctl;
