@@ -51,10 +51,15 @@ impl NetworkNamespace {
             // SAFETY: CLONE_FILES is not among the flags; the thread ends right after.
             unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
                 .map_err(|errno| Error::new("make a network namespace", errno))?;
-            let file = File::open("/proc/thread-self/ns/net")
-                .map_err(|err| Error::new("open a new network namespace", err))?;
-            Ok(Self { file })
+            Self::current()
         })
+    }
+
+    /// That of the calling thread.
+    pub fn current() -> Result<Self, Error> {
+        let file = File::open("/proc/thread-self/ns/net")
+            .map_err(|err| Error::new("open the network namespace of this thread", err))?;
+        Ok(Self { file })
     }
 
     /// A file that names the namespace, for this process.

@@ -127,7 +127,7 @@ fn routes_are_put_read_and_deleted() {
     socket.add_address(&link, ip("10.1.0.7"), 32).unwrap();
     let gateway = Route {
         destination: Destination::host(ip("10.1.0.1")),
-        link: link.index,
+        link: Some(link.index),
         gateway: None,
         source: None,
         scope: Scope::Link,
@@ -149,6 +149,20 @@ fn routes_are_put_read_and_deleted() {
     let interface = socket.default_interface().unwrap().unwrap();
     assert_eq!((interface.name.as_str(), interface.mtu), ("br0", 1450));
     assert_eq!(interface.address, Ipv4Addr::new(10, 1, 0, 7));
+    let nowhere = Route {
+        destination: Destination { address: ip("10.9.0.0"), prefix_length: 16 },
+        link: None,
+        scope: Scope::Universe,
+        ..gateway
+    };
+    for _ in 0..2 {
+        socket.put_route(&nowhere).unwrap();
+    }
+    assert!(socket.routes().unwrap().contains(&nowhere));
+    for _ in 0..2 {
+        socket.delete_route(&nowhere).unwrap();
+    }
+    assert!(!socket.routes().unwrap().contains(&nowhere));
     // A better default route with a source of its own.
     socket.put_route(&Route { metric: 100, ..default }).unwrap();
     socket.add_address(&link, ip("10.1.0.8"), 32).unwrap();
@@ -184,7 +198,7 @@ fn packets_flow_over_host_routes_and_fixed_neighbors() {
         socket.put_neighbor(&link, neighbor).unwrap();
         let route = Route {
             destination: Destination::host(other),
-            link: link.index,
+            link: Some(link.index),
             gateway: None,
             source: None,
             scope: Scope::Link,

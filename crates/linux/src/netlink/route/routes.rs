@@ -25,6 +25,7 @@ const RTA_TABLE: u16 = 15;
 const TABLE_MAIN: u8 = 254;
 const PROTOCOL_BOOT: u8 = 3;
 const TYPE_UNICAST: u8 = 1;
+const TYPE_UNREACHABLE: u8 = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Destination {
@@ -75,12 +76,12 @@ impl Scope {
     }
 }
 
-/// A route of the main table over one link.
+/// A route of the main table over one link, or to nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
     pub destination: Destination,
-    /// Index of the link.
-    pub link: u32,
+    /// Index of the link. `None`: whoever sends there is told at once that it cannot be reached.
+    pub link: Option<u32>,
     pub gateway: Option<IpAddr>,
     /// The source of packets that start here, if they have none yet.
     pub source: Option<IpAddr>,
@@ -100,7 +101,7 @@ pub struct DefaultInterface {
 }
 
 impl RouteSocket {
-    /// The main table's unicast routes of both families.
+    /// The main table's routes over links and to nowhere, of both families.
     pub fn routes(&mut self) -> Result<Vec<Route>, Error> {
         let message = Message::new("list routes", RTM_GETROUTE, 0, &[AF_UNSPEC; FIXED]);
         Ok(self.socket.dump(&message)?.iter().filter_map(read).collect())
@@ -108,13 +109,13 @@ impl RouteSocket {
 
     /// Adds it, or replaces the one to the same destination with the same metric.
     pub fn put_route(&mut self, route: &Route) -> Result<(), Error> {
-        let doing = format!("add route {} over link {}", route.destination, route.link);
+        let doing = format!("add route {}", route.destination);
         let kind = flags::CREATE | flags::REPLACE;
         self.socket.request(&message(doing, RTM_NEWROUTE, kind, route))
     }
 
     pub fn delete_route(&mut self, route: &Route) -> Result<(), Error> {
-        let doing = format!("delete route {} over link {}", route.destination, route.link);
+        let doing = format!("delete route {}", route.destination);
         let message = message(doing, RTM_DELROUTE, 0, route);
         unless(self.socket.request(&message), &[Errno::SRCH, Errno::NODEV])
     }
@@ -124,7 +125,7 @@ impl RouteSocket {
         let default = self
             .routes()?
             .into_iter()
-            .filter(|it| it.destination == Destination::DEFAULT)
+            .filter(|it| it.destination == Destination::DEFAULT && it.link.is_some())
             .min_by_key(|it| it.metric);
         let Some(route) = default else { return Ok(None) };
         let address = match route.source {
@@ -132,10 +133,10 @@ impl RouteSocket {
             None => self
                 .addresses()?
                 .into_iter()
-                .find(|it| it.link == route.link && it.address.is_ipv4() && it.scope == 0)
+                .find(|it| Some(it.link) == route.link && it.address.is_ipv4() && it.scope == 0)
                 .map(|it| it.address),
         };
-        let link = self.links()?.into_iter().find(|it| it.index == route.link);
+        let link = self.links()?.into_iter().find(|it| Some(it.index) == route.link);
         Ok(match (link, address) {
             (Some(link), Some(IpAddr::V4(address))) => Some(DefaultInterface {
                 index: link.index,
@@ -152,12 +153,15 @@ impl RouteSocket {
 fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Message {
     let Destination { address, prefix_length } = route.destination;
     let scope = route.scope.number();
+    let route_type = if route.link.is_some() { TYPE_UNICAST } else { TYPE_UNREACHABLE };
     let mut fixed = [0; FIXED];
-    let head =
-        [family(address), prefix_length, 0, 0, TABLE_MAIN, PROTOCOL_BOOT, scope, TYPE_UNICAST];
+    let head = [family(address), prefix_length, 0, 0, TABLE_MAIN, PROTOCOL_BOOT, scope, route_type];
     fixed[..head.len()].copy_from_slice(&head);
     Message::new(doing, kind, message_flags, &fixed).with(|it| {
-        it.bytes(RTA_DST, &octets(address)).u32(RTA_OIF, route.link);
+        it.bytes(RTA_DST, &octets(address));
+        if let Some(link) = route.link {
+            it.u32(RTA_OIF, link);
+        }
         if let Some(gateway) = route.gateway {
             it.bytes(RTA_GATEWAY, &octets(gateway));
         }
@@ -176,7 +180,12 @@ fn read(reply: &Reply) -> Option<Route> {
     let attributes = reply.attributes(FIXED);
     let number = |kind| attributes.find_kind(kind).and_then(|it| it.u32());
     let table = number(RTA_TABLE).unwrap_or_else(|| u32::from(table));
-    if route_type != TYPE_UNICAST || table != u32::from(TABLE_MAIN) {
+    let link = match route_type {
+        TYPE_UNICAST => Some(number(RTA_OIF)?),
+        TYPE_UNREACHABLE => None,
+        _ => return None,
+    };
+    if table != u32::from(TABLE_MAIN) {
         return None;
     }
     let any = if family == AF_INET {
@@ -187,7 +196,7 @@ fn read(reply: &Reply) -> Option<Route> {
     let find_address = |kind| attributes.find_kind(kind).and_then(address);
     Some(Route {
         destination: Destination { address: find_address(RTA_DST).unwrap_or(any), prefix_length },
-        link: number(RTA_OIF)?,
+        link,
         gateway: find_address(RTA_GATEWAY),
         source: find_address(RTA_PREFSRC),
         scope: Scope::from_number(scope),
