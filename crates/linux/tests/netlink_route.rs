@@ -132,6 +132,7 @@ fn routes_are_put_read_and_deleted() {
         source: None,
         scope: Scope::Link,
         metric: 0,
+        protocol: Route::BY_HAND,
     };
     let default = Route {
         destination: Destination::DEFAULT,
@@ -203,6 +204,7 @@ fn packets_flow_over_host_routes_and_fixed_neighbors() {
             source: None,
             scope: Scope::Link,
             metric: 0,
+            protocol: Route::BY_HAND,
         };
         socket.put_route(&route).unwrap();
     }

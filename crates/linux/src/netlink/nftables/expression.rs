@@ -36,6 +36,9 @@ pub enum Meta {
     InputName = 6,
     OutputName = 7,
     L4Protocol = 16,
+    /// The group of the interface: see `route::Link::group`.
+    InputGroup = 21,
+    OutputGroup = 22,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

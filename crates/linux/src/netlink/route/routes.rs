@@ -23,7 +23,6 @@ const RTA_PREFSRC: u16 = 7;
 const RTA_TABLE: u16 = 15;
 
 const TABLE_MAIN: u8 = 254;
-const PROTOCOL_BOOT: u8 = 3;
 const TYPE_UNICAST: u8 = 1;
 const TYPE_UNREACHABLE: u8 = 7;
 
@@ -88,6 +87,13 @@ pub struct Route {
     pub scope: Scope,
     /// The lower, the better.
     pub metric: u32,
+    /// A number that whoever made the route chose: see [`Route::BY_HAND`].
+    pub protocol: u8,
+}
+
+impl Route {
+    /// `RTPROT_BOOT`, which those have that name no other.
+    pub const BY_HAND: u8 = 3;
 }
 
 /// How this machine reaches the world.
@@ -155,7 +161,8 @@ fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Messa
     let scope = route.scope.number();
     let route_type = if route.link.is_some() { TYPE_UNICAST } else { TYPE_UNREACHABLE };
     let mut fixed = [0; FIXED];
-    let head = [family(address), prefix_length, 0, 0, TABLE_MAIN, PROTOCOL_BOOT, scope, route_type];
+    let head =
+        [family(address), prefix_length, 0, 0, TABLE_MAIN, route.protocol, scope, route_type];
     fixed[..head.len()].copy_from_slice(&head);
     Message::new(doing, kind, message_flags, &fixed).with(|it| {
         it.bytes(RTA_DST, &octets(address));
@@ -176,7 +183,7 @@ fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Messa
 
 fn read(reply: &Reply) -> Option<Route> {
     let fixed: [u8; FIXED] = reply.payload.first_chunk().copied()?;
-    let [family, prefix_length, _, _, table, _, scope, route_type, ..] = fixed;
+    let [family, prefix_length, _, _, table, protocol, scope, route_type, ..] = fixed;
     let attributes = reply.attributes(FIXED);
     let number = |kind| attributes.find_kind(kind).and_then(|it| it.u32());
     let table = number(RTA_TABLE).unwrap_or_else(|| u32::from(table));
@@ -201,5 +208,6 @@ fn read(reply: &Reply) -> Option<Route> {
         source: find_address(RTA_PREFSRC),
         scope: Scope::from_number(scope),
         metric: number(RTA_PRIORITY).unwrap_or_default(),
+        protocol,
     })
 }
