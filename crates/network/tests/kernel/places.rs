@@ -38,7 +38,6 @@ pub(crate) struct Node {
 
 pub(crate) struct Pod {
     pub(crate) namespace: NetworkNamespace,
-    pub(crate) sandbox: SandboxId,
     pub(crate) address: Ipv4Addr,
 }
 
@@ -103,7 +102,7 @@ impl Node {
         let namespace = NetworkNamespace::create().unwrap();
         let path = namespace.path();
         let address = self.try_attach(name, path, host_ports).unwrap();
-        Pod { namespace, sandbox: SandboxId::new(name), address }
+        Pod { namespace, address }
     }
 
     pub(crate) fn try_attach(
@@ -217,25 +216,18 @@ fn configure(routes: &mut RouteSocket, link: &str, addresses: &[&str]) {
 }
 
 /// A TCP server for one question at a time: it answers with the address from which it is asked.
-pub(crate) struct Server {
-    address: SocketAddr,
-}
+pub(crate) struct Server;
 
 impl Server {
     pub(crate) fn start(place: &NetworkNamespace, address: &str) -> Self {
         let listener = place.run(|| TcpListener::bind(address).unwrap()).unwrap();
-        let address = listener.local_addr().unwrap();
         // Ends with the test's process.
         thread::spawn(move || {
             while let Ok((mut stream, client)) = listener.accept() {
                 let _ = stream.write_all(client.ip().to_string().as_bytes());
             }
         });
-        Self { address }
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.address.port()
+        Self
     }
 }
 
