@@ -13,12 +13,12 @@ use crate::kernel_state::{Bridge, Change, KernelState, PodLink, changes};
 use crate::range::Range;
 use crate::records::{Directory, Record, Records};
 use crate::table::{self, Settings};
-use crate::{Config, forwarding, host_ports};
+use crate::{Config, forwarding, host_ports, kernel};
 
 /// Without it the kernel does not pass packets on between pods, nor between pods and the world.
 const FORWARDING: &str = "net/ipv4/ip_forward";
 
-/// Implements [`PodNetwork`]. What it does takes about a millisecond, most of it for the disk.
+/// Implements [`PodNetwork`].
 pub struct Network {
     gateway: Ipv4Addr,
     state: Arc<Mutex<State>>,
@@ -45,7 +45,7 @@ impl Network {
         })?;
         let cluster = Range::new(config.cluster_network, config.cluster_prefix_length);
         let gateway = range.gateway();
-        let directory = Directory(config.directory);
+        let directory = Directory::new(config.directory, &Kernel::boot()?);
         let records = directory.load()?;
         let mut state = State {
             range,
@@ -73,12 +73,11 @@ impl Network {
     /// On a thread that may block, and to the end even if the caller stops waiting.
     fn run<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&mut State) -> Result<T, node_api::Error> + Send + 'static,
+        run: impl FnOnce(&Mutex<State>) -> Result<T, node_api::Error> + Send + 'static,
     ) -> Future<'_, T> {
         let state = Arc::clone(&self.state);
         Box::pin(async move {
-            let run = move || run(&mut lock(&state));
-            match tokio::task::spawn_blocking(run).await {
+            match tokio::task::spawn_blocking(move || run(&state)).await {
                 Ok(result) => result,
                 Err(err) => Err(node_api::Error::node("change the pod network", err)),
             }
@@ -88,16 +87,20 @@ impl Network {
 
 impl PodNetwork for Network {
     fn attach(&self, attachment: Attachment) -> Future<'_, Vec<IpAddr>> {
-        self.run(move |it| it.attach(attachment).map(|address| vec![address.into()]))
+        self.run(move |state| lock(state).attach(attachment).map(|address| vec![address.into()]))
     }
 
     fn detach(&self, sandbox: &SandboxId) -> Future<'_, ()> {
         let sandbox = sandbox.clone();
-        self.run(move |it| it.detach(&sandbox))
+        self.run(move |state| {
+            let namespace = lock(state).kernel.namespace();
+            kernel::delete_link(&namespace, &link_name(&sandbox))?;
+            lock(state).detach(&sandbox)
+        })
     }
 
     fn keep_only(&self, sandboxes: Vec<SandboxId>) -> Future<'_, ()> {
-        self.run(move |it| it.keep_only(&sandboxes.into_iter().collect()))
+        self.run(move |state| lock(state).keep_only(&sandboxes.into_iter().collect()))
     }
 }
 

@@ -64,8 +64,12 @@ fn a_failed_attachment_leaves_nothing_behind() {
     routes.create_bridge("eth0", 1500).unwrap();
     assert!(node.try_attach("a", full.path(), &[]).is_err());
     assert_eq!((link_names(&node), node.routes().routes().unwrap()), before);
-    let file = std::fs::read_to_string(node.directory.path().join("network/network.json")).unwrap();
-    assert!(file.contains(r#""sandboxes": {}"#), "{file}");
+    let directory = node.directory.path().join("network");
+    let files: Vec<_> =
+        std::fs::read_dir(directory).unwrap().map(|it| it.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let text = std::fs::read_to_string(&files[0]).unwrap();
+    assert!(text.contains(r#""sandboxes": {}"#), "{text}");
 }
 
 #[test]
