@@ -58,6 +58,13 @@ pub struct Entry {
     zone: Option<u16>,
 }
 
+impl Entry {
+    /// One that the kernel did not tell of.
+    pub fn new(protocol: u8, original: Tuple, reply: Tuple) -> Self {
+        Self { protocol, original, reply, id: None, zone: None }
+    }
+}
+
 /// The entries of the network namespace in which this was opened.
 #[derive(Debug)]
 pub struct Conntrack {
