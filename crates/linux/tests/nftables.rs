@@ -1,6 +1,6 @@
 //! nftables against the real kernel, in a network namespace of our own; Debian's `nft`, where it is there, says what it sees.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -23,7 +23,7 @@ const ID: TableId = TableId { family: TableFamily::Ip, name: "xebec-test" };
 fn in_namespace(run: impl FnOnce() + Send) {
     match NetworkNamespace::create() {
         Ok(namespace) => namespace.run(run).unwrap(),
-        Err(err) => println!("SKIPPED: {err}: {}", err.source),
+        Err(err) => eprintln!("SKIPPED: {err}: {}", err.source),
     }
 }
 
@@ -32,7 +32,7 @@ fn list() -> Option<String> {
     let output = match Command::new("nft").args(["list", "table", "ip", ID.name]).output() {
         Ok(output) => output,
         Err(err) => {
-            println!("SKIPPED: nft does not run, so its view is not compared: {err}");
+            eprintln!("SKIPPED: nft does not run, so its view is not compared: {err}");
             return None;
         }
     };

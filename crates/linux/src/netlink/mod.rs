@@ -4,6 +4,7 @@
 //! block: the kernel answers within the system call that asks, in microseconds.
 
 pub mod attributes;
+pub mod conntrack;
 pub mod message;
 pub mod nftables;
 pub mod route;
