@@ -6,3 +6,5 @@
 #![allow(unsafe_code, reason = "this crate is where the kernel is spoken to")]
 
 pub mod netlink;
+pub mod network_namespace;
+pub mod sysctl;

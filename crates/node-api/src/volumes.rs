@@ -68,6 +68,19 @@ impl std::fmt::Debug for File {
     }
 }
 
+/// A part of a volume for one mount of one container (`volumeMounts[].subPath`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubPath {
+    pub volume: String,
+    /// What `set_up` returned for the volume.
+    pub root: PathBuf,
+    pub container: String,
+    /// Which of the container's mounts it is.
+    pub mount: usize,
+    /// Relative, without `..`.
+    pub path: String,
+}
+
 pub trait Volumes: Send + Sync {
     /// Makes the volume be so, and returns the path to mount into containers. Called again it changes what differs;
     /// `Files` are replaced atomically. Files from Secrets, tokens and `Medium::Memory` never touch a disk.
@@ -78,6 +91,10 @@ pub trait Volumes: Send + Sync {
         volume: Volume,
         fs_group: Option<u32>,
     ) -> Future<'_, PathBuf>;
+    /// A path to mount in place of a part of a volume. The part is made, as a directory, if nothing is there. Links
+    /// that lead out of the volume are refused (`Error::Refused`), and what the path leads to cannot be exchanged by a
+    /// container of the pod, also not between this call and the mount. Called again it follows what is there now.
+    fn sub_path(&self, pod: &PodUid, sub_path: SubPath) -> Future<'_, PathBuf>;
     /// Removes all volumes of a pod and the pod's folder. Never follows a mount or a link out of it.
     fn tear_down(&self, pod: &PodUid) -> Future<'_, ()>;
     /// Pods that have volumes on this node.
