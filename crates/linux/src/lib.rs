@@ -5,4 +5,8 @@
 //! run in a single-threaded process says so.
 #![allow(unsafe_code, reason = "this crate is where the kernel is spoken to")]
 
+pub mod namespaces;
 pub mod netlink;
+pub mod process;
+pub mod seqpacket;
+pub mod terminal;

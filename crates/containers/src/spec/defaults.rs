@@ -1,0 +1,1 @@
+//! What every container gets unless it asks otherwise, as containerd gives it.
