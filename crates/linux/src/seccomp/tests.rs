@@ -146,10 +146,10 @@ impl Random {
 fn programs_answer_as_their_profiles_say() {
     let native: Vec<&str> = syscalls::on(Architecture::NATIVE).map(|it| it.0).collect();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for _ in 0..300 {
+    for _ in 0..60 {
         let profile = random.profile(&native);
         let program = compile(&profile).unwrap();
-        for _ in 0..200 {
+        for _ in 0..50 {
             let call = Call {
                 architecture: match random.below(4) {
                     0 if Architecture::NATIVE == Architecture::X86_64 => Architecture::X86,
