@@ -3,6 +3,10 @@
 //!
 //! `Embedded` implements [`node_api::Sandboxes`], [`node_api::Containers`] and [`node_api::Cgroups`].
 
+pub mod cgroups;
+pub mod setup;
+pub mod spec;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -5,6 +5,15 @@
 //! run in a single-threaded process says so.
 #![allow(unsafe_code, reason = "this crate is where the kernel is spoken to")]
 
+pub mod capabilities;
+pub mod cgroups;
+pub mod mounts;
+pub mod namespaces;
 pub mod netlink;
 pub mod network_namespace;
+pub mod process;
+pub mod rooted;
+pub mod seccomp;
+pub mod seqpacket;
 pub mod sysctl;
+pub mod terminal;
