@@ -4,6 +4,10 @@
 //! `Embedded` implements [`node_api::Sandboxes`], [`node_api::Containers`] and [`node_api::Cgroups`].
 
 pub mod cgroups;
+mod files;
+pub mod holder;
+mod logs;
+mod protocol;
 pub mod setup;
 pub mod spec;
 
@@ -43,20 +47,6 @@ impl Embedded {
 
     /// Stops and removes everything: sandboxes, cgroups, files.
     pub async fn purge(&self) -> Vec<node_api::Error> {
-        todo!()
-    }
-}
-
-pub mod holder {
-    //! The program of the holder process. Single-threaded; runs before anything else of the binary is started.
-
-    use std::ffi::OsString;
-    use std::process::ExitCode;
-
-    /// The first argument that makes the binary a holder.
-    pub const ARGUMENT: &str = "holder";
-
-    pub fn run(_arguments: Vec<OsString>) -> ExitCode {
         todo!()
     }
 }

@@ -5,8 +5,10 @@
 //! run in a single-threaded process says so.
 #![allow(unsafe_code, reason = "this crate is where the kernel is spoken to")]
 
+pub mod loopback;
 pub mod namespaces;
 pub mod netlink;
+pub mod orphanage;
 pub mod process;
 pub mod seqpacket;
 pub mod terminal;
