@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use serde::Serialize;
@@ -19,6 +19,8 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Resu
     let new = path.with_added_extension("new");
     let mut file =
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
+    // Whatever the umask is.
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     fs::rename(&new, path)
 }

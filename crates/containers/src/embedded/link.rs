@@ -1,7 +1,7 @@
 //! The connection of `xebec` to one holder: calls with answers, and events in the order in which they happened.
 //!
-//! One task reads. It applies what a message says to the book before it wakes whoever waits for the answer, so that a
-//! container that exits at once is never seen as running afterwards.
+//! One task reads, and applies each event to the book before it reads on: whoever gets an answer finds in the book what
+//! happened before it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lifecycle::Latch;
 use linux::process::Pid;
 use linux::seqpacket;
-use node_api::ContainerId;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
+use super::watched::watched;
 use crate::protocol::{
     self, ContainerStatus, Event, Message, Refusal, Reply, Request, VERSION,
 };
@@ -52,7 +52,8 @@ impl Session {
             Ok(connection)
         });
         let connection = connection.await.map_err(|err| Error::Connect(err.into()))?;
-        let socket = connection.and_then(AsyncFd::new).map_err(Error::Connect)?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let socket = connection.and_then(|it| watched(it, both)).map_err(Error::Connect)?;
         Ok(Self { socket })
     }
 
@@ -115,21 +116,8 @@ pub(super) struct Link {
 #[derive(Default)]
 struct Calls {
     next: u64,
-    waiting: BTreeMap<u64, Call>,
+    waiting: BTreeMap<u64, oneshot::Sender<Reply>>,
     has_ended: bool,
-}
-
-struct Call {
-    /// The answer says that this container runs.
-    starts: Option<ContainerId>,
-    answer: oneshot::Sender<Reply>,
-}
-
-/// What the reading task has to apply.
-pub(super) enum News {
-    Started { container: ContainerId, at: jiff::Timestamp },
-    Exited { container: ContainerId, exit: node_api::containers::Exit },
-    Nothing,
 }
 
 impl Link {
@@ -158,19 +146,6 @@ impl Link {
     }
 
     pub(super) async fn call(&self, request: &Request) -> Result<Reply, Error> {
-        self.call_about(request, None).await
-    }
-
-    pub(super) async fn start(&self, container: &ContainerId) -> Result<Reply, Error> {
-        let request = Request::Start { container: container.to_string() };
-        self.call_about(&request, Some(container.clone())).await
-    }
-
-    async fn call_about(
-        &self,
-        request: &Request,
-        starts: Option<ContainerId>,
-    ) -> Result<Reply, Error> {
         let (answer, answered) = oneshot::channel();
         let id = {
             let mut calls = self.calls();
@@ -179,7 +154,7 @@ impl Link {
             }
             let id = calls.next;
             calls.next += 1;
-            calls.waiting.insert(id, Call { starts, answer });
+            calls.waiting.insert(id, answer);
             id
         };
         let packet = protocol::encode_request(id, request)?;
@@ -194,47 +169,44 @@ impl Link {
         }
     }
 
-    /// Reads messages until the connection ends, giving each piece of news to `apply` before anybody hears of it.
-    pub(super) async fn read(&self, apply: impl Fn(News)) -> Error {
+    /// Sends a request whose answer nobody reads.
+    pub(super) async fn send_only(&self, request: &Request) -> Result<(), Error> {
+        self.session.send(&protocol::encode_request(0, request)?, &[]).await
+    }
+
+    /// Reads messages until the connection ends, giving each event to `apply` before anybody hears of what follows it.
+    pub(super) async fn read(&self, apply: impl Fn(Event)) -> Error {
         loop {
             match self.session.receive().await {
-                Ok((Message::Event(event), _)) => apply(news_of(event)),
-                Ok((Message::Reply { id, reply }, _)) => self.answer(id, reply, &apply),
-                Err(err) => {
-                    let mut calls = self.calls();
-                    calls.has_ended = true;
-                    calls.waiting.clear();
-                    return err;
+                Ok((Message::Event(event), _)) => apply(event),
+                Ok((Message::Reply { id, reply }, _)) => {
+                    // Whoever asked may have lost interest.
+                    if let Some(answer) = self.calls().waiting.remove(&id) {
+                        let _ = answer.send(reply);
+                    }
                 }
+                Err(err) => return err,
             }
         }
     }
 
-    fn answer(&self, id: u64, reply: Reply, apply: impl Fn(News)) {
-        let Some(call) = self.calls().waiting.remove(&id) else { return };
-        if let (Some(container), Reply::Started { at, .. }) = (call.starts, &reply) {
-            apply(News::Started { container, at: *at });
-        }
-        let _ = call.answer.send(reply);
+    /// Nobody reads any more: calls get no answers.
+    pub(super) fn end(&self) {
+        let mut calls = self.calls();
+        calls.has_ended = true;
+        calls.waiting.clear();
+        drop(calls);
+        self.ended.set();
     }
 
     /// Resolves when the process is gone, and with it its namespaces.
     pub(super) async fn exited(&self) -> io::Result<()> {
-        let pidfd = AsyncFd::with_interest(self.pidfd.as_fd(), Interest::READABLE)?;
+        let pidfd = watched(self.pidfd.try_clone()?, Interest::READABLE)?;
         let _ready = pidfd.readable().await?;
         Ok(())
     }
 
     pub(super) fn kill(&self) {
         let _ = linux::process::kill(self.pidfd.as_fd(), linux::process::Signal::KILL);
-    }
-}
-
-fn news_of(event: Event) -> News {
-    match event {
-        Event::ContainerExited { container, exit } => {
-            News::Exited { container: ContainerId::new(container), exit }
-        }
-        Event::CommandExited { .. } => News::Nothing,
     }
 }

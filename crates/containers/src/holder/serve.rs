@@ -205,6 +205,7 @@ impl Holder {
                 if let Some(terminal) = terminal {
                     self.watch_terminal(id, terminal);
                 }
+                self.broadcast(Event::ContainerStarted { container: id.to_owned(), at: now });
                 Reply::Started { at: now, pid }
             }
             Err(message) => {
@@ -267,6 +268,11 @@ impl Holder {
             self.send(it.connection, &Message::Event(event), Vec::new());
         }
         let event = Event::ContainerExited { container: id.to_owned(), exit, log_writes_lost };
+        self.broadcast(event);
+    }
+
+    fn broadcast(&mut self, event: Event) {
+        let message = Message::Event(event);
         let listeners: Vec<Token> = self
             .connections
             .iter()
@@ -274,7 +280,7 @@ impl Holder {
             .map(|(token, _)| *token)
             .collect();
         for token in listeners {
-            self.send(token, &Message::Event(event.clone()), Vec::new());
+            self.send(token, &message, Vec::new());
         }
     }
 

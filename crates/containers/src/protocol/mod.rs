@@ -122,6 +122,8 @@ pub(crate) enum Life {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Event {
+    /// Its program was executed. Told before the request to start it is answered.
+    ContainerStarted { container: String, at: Timestamp },
     /// Everything it wrote is in its log.
     ContainerExited {
         container: String,
