@@ -5,10 +5,15 @@
 //! run in a single-threaded process says so.
 #![allow(unsafe_code, reason = "this crate is where the kernel is spoken to")]
 
+pub mod capabilities;
+pub mod cgroups;
 pub mod loopback;
+pub mod mounts;
 pub mod namespaces;
 pub mod netlink;
 pub mod orphanage;
 pub mod process;
+pub mod rooted;
+pub mod seccomp;
 pub mod seqpacket;
 pub mod terminal;

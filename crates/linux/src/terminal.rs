@@ -70,7 +70,8 @@ mod tests {
         };
         set_size(terminal.master.as_fd(), 132, 43).unwrap();
         assert_eq!(size(terminal.peer.as_fd()).unwrap(), (132, 43));
-        std::fs::File::from(terminal.master).write_all(b"hello\n").unwrap();
+        let mut master = std::fs::File::from(terminal.master);
+        master.write_all(b"hello\n").unwrap();
         let mut line = [0; 16];
         let n = std::fs::File::from(terminal.peer).read(&mut line).unwrap();
         assert_eq!(&line[..n], b"hello\n");

@@ -1,69 +1,173 @@
 //! The cgroups of pods and containers, below one root in every hierarchy.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use linux::cgroups::{Access, Cgroup, CpuQuota, DeviceKind, Hierarchies, Limits, OomKill};
 use node_api::containers::{Resources, Usage};
 use node_api::{Cgroups, Error, Future};
 
-use crate::spec::Spec;
+use crate::spec::{self, Spec};
 
 /// Implements [`node_api::Cgroups`]. Cheap to clone.
 #[derive(Clone)]
 pub struct Tree {
+    hierarchies: Arc<Hierarchies>,
     root: Arc<str>,
 }
 
 impl Tree {
     /// `root` as in [`crate::Config::cgroup_root`]. Makes it.
-    pub fn open(_root: &str) -> Result<Self, Error> {
-        todo!()
+    pub fn open(root: &str) -> Result<Self, Error> {
+        let doing = || "find the machine's cgroups";
+        let hierarchies = Hierarchies::detect().map_err(|err| Error::node(doing(), err))?;
+        let root = root.trim_matches('/');
+        if !root.is_empty() {
+            let made = hierarchies.cgroup(root).and_then(|it| it.create());
+            made.map_err(|err| Error::node(format!("make cgroup {root}"), err))?;
+        }
+        Ok(Self { hierarchies, root: root.into() })
     }
 
     /// The path of a cgroup from the hierarchies' root, for `linux.cgroupsPath`.
     pub fn path(&self, name: &str) -> String {
-        format!("/{}/{name}", self.root)
+        match (&*self.root, name.trim_matches('/')) {
+            ("", name) => format!("/{name}"),
+            (root, "") => format!("/{root}"),
+            (root, name) => format!("/{root}/{name}"),
+        }
     }
 
     /// Makes the cgroup of a container with the limits and device rules of its configuration. Blocks for a moment.
-    pub fn create_container(&self, _spec: &Spec) -> Result<(), Error> {
-        todo!()
+    pub fn create_container(&self, spec: &Spec) -> Result<(), Error> {
+        let name = &spec.linux.cgroups_path;
+        let create = || {
+            let cgroup = self.hierarchies.cgroup(name)?;
+            cgroup.create()?;
+            cgroup.set_limits(&container_limits(&spec.linux.resources))?;
+            let rules: Vec<_> = spec.linux.resources.devices.iter().map(device_rule).collect();
+            cgroup.set_devices(&rules)
+        };
+        create().map_err(|err| Error::node(format!("set up cgroup {name}"), err))
     }
 
-    /// Changes limits; those that are `None` are lifted.
-    pub fn update(&self, _name: &str, _resources: &Resources) -> Result<(), Error> {
-        todo!()
+    /// Changes the limits of a container; those that are `None` are lifted.
+    pub fn update(&self, name: &str, resources: &Resources) -> Result<(), Error> {
+        let limits = Limits { oom_kill: OomKill::All, ..limits(resources) };
+        self.with(name, "set limits of", |it| it.set_limits(&limits))
     }
 
     /// Kills everything in it, and returns when it is empty or after a bounded time.
-    pub fn kill(&self, _name: &str) -> Result<(), Error> {
-        todo!()
+    pub fn kill(&self, name: &str) -> Result<(), Error> {
+        self.with(name, "kill", Cgroup::kill)
     }
 
     /// How often the kernel has killed in it for want of memory.
-    pub fn oom_kills(&self, _name: &str) -> Result<u64, Error> {
-        todo!()
+    pub fn oom_kills(&self, name: &str) -> Result<u64, Error> {
+        self.with(name, "read memory events of", Cgroup::oom_kills)
     }
 
     /// Moves the calling process into it.
-    pub fn join(&self, _name: &str) -> Result<(), Error> {
-        todo!()
+    pub fn join(&self, name: &str) -> Result<(), Error> {
+        self.with(name, "join", Cgroup::join)
+    }
+
+    /// As [`Cgroups::remove`], for callers that may block.
+    pub fn remove_now(&self, name: &str) -> Result<(), Error> {
+        self.with(name, "remove", Cgroup::remove)
+    }
+
+    fn with<T>(
+        &self,
+        name: &str,
+        verb: &str,
+        act: impl FnOnce(&Cgroup) -> Result<T, linux::cgroups::Error>,
+    ) -> Result<T, Error> {
+        let path = self.path(name);
+        self.hierarchies
+            .cgroup(&path)
+            .and_then(|it| act(&it))
+            .map_err(|err| Error::node(format!("{verb} cgroup {path}"), err))
+    }
+
+    /// The kernel may take a while (killing waits for processes to end), so it is asked from a thread that may wait.
+    fn run<T: Send + 'static>(
+        &self,
+        name: &str,
+        verb: &'static str,
+        act: impl FnOnce(&Cgroup) -> Result<T, linux::cgroups::Error> + Send + 'static,
+    ) -> Future<'_, T> {
+        let (tree, name) = (self.clone(), name.to_owned());
+        Box::pin(async move {
+            let doing = format!("{verb} cgroup {name}");
+            tokio::task::spawn_blocking(move || tree.with(&name, verb, act))
+                .await
+                .map_err(|err| Error::node(doing, err))?
+        })
     }
 }
 
 impl Cgroups for Tree {
-    fn ensure(&self, _name: &str, _resources: Resources) -> Future<'_, ()> {
-        todo!()
+    fn ensure(&self, name: &str, resources: Resources) -> Future<'_, ()> {
+        self.run(name, "set up", move |it| {
+            it.create()?;
+            it.set_limits(&limits(&resources))
+        })
     }
 
-    fn remove(&self, _name: &str) -> Future<'_, ()> {
-        todo!()
+    fn remove(&self, name: &str) -> Future<'_, ()> {
+        self.run(name, "remove", Cgroup::remove)
     }
 
-    fn children(&self, _name: &str) -> Future<'_, Vec<String>> {
-        todo!()
+    fn children(&self, name: &str) -> Future<'_, Vec<String>> {
+        self.run(name, "list", Cgroup::children)
     }
 
-    fn usage(&self, _name: &str) -> Future<'_, Usage> {
-        todo!()
+    fn usage(&self, name: &str) -> Future<'_, Usage> {
+        self.run(name, "read usage of", |it| {
+            let linux::cgroups::Usage { cpu, memory_working_set } = it.usage()?;
+            Ok(Usage { cpu, memory_working_set })
+        })
+    }
+}
+
+fn limits(resources: &Resources) -> Limits {
+    Limits {
+        cpu_shares: resources.cpu_shares,
+        cpu_quota: resources.cpu_quota.map(|it| CpuQuota { quota: it.quota, period: it.period }),
+        memory: resources.memory_limit,
+        pids: resources.pids_limit,
+        oom_kill: OomKill::One,
+    }
+}
+
+/// When a container's memory runs out, all of it ends, so that it is never left with half of its processes
+/// (upstream's default on version 2).
+fn container_limits(resources: &spec::Resources) -> Limits {
+    const PERIOD_DEFAULT: Duration = Duration::from_millis(100);
+    let positive = |it: Option<i64>| it.and_then(|it| u64::try_from(it).ok());
+    Limits {
+        cpu_shares: resources.cpu.shares,
+        cpu_quota: positive(resources.cpu.quota).map(|quota| CpuQuota {
+            quota: Duration::from_micros(quota),
+            period: resources.cpu.period.map_or(PERIOD_DEFAULT, Duration::from_micros),
+        }),
+        memory: positive(resources.memory.limit),
+        pids: positive(resources.pids.limit),
+        oom_kill: OomKill::All,
+    }
+}
+
+fn device_rule(rule: &spec::DeviceRule) -> linux::cgroups::DeviceRule {
+    linux::cgroups::DeviceRule {
+        allow: rule.allow,
+        kind: match rule.kind {
+            'b' => DeviceKind::Block,
+            'c' => DeviceKind::Character,
+            _ => DeviceKind::Any,
+        },
+        major: rule.major,
+        minor: rule.minor,
+        access: Access::parse(&rule.access),
     }
 }

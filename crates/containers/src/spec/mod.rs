@@ -2,6 +2,7 @@
 //! kubelet wants. Reference: github.com/opencontainers/runtime-spec, config.md and config-linux.md.
 
 mod defaults;
+mod machine;
 mod render;
 mod seccomp;
 #[cfg(test)]
@@ -9,8 +10,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use machine::Machine;
 pub use render::{Inputs, render};
-pub use seccomp::{Seccomp, SeccompArgument, SeccompSyscall};
+pub use seccomp::{Error as SeccompError, Seccomp, SeccompArgument, SeccompSyscall};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

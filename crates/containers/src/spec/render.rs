@@ -1,11 +1,18 @@
 //! From what a kubelet wants and what the image says to a runtime configuration. Pure.
 
-use node_api::Error;
-use node_api::containers::{ContainerConfig, Mount};
-use node_api::images::ImageConfig;
-use node_api::sandboxes::SandboxConfig;
+use std::collections::BTreeMap;
 
-use super::Spec;
+use linux::capabilities::Capabilities as Set;
+use node_api::Error;
+use node_api::containers::{ContainerConfig, Mount, Propagation, Seccomp as WantedSeccomp};
+use node_api::images::ImageConfig;
+use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig};
+
+use super::seccomp::{docker, runtime_default};
+use super::{
+    Capabilities, Cpu, Device, Linux, Machine, Memory, Namespace, NamespaceKind, Pids, Process,
+    Resources, Root, Seccomp, Spec, User, defaults,
+};
 
 /// Everything a configuration is made of.
 #[derive(Clone, Copy)]
@@ -13,9 +20,10 @@ pub struct Inputs<'a> {
     pub container: &'a ContainerConfig,
     pub image: &'a ImageConfig,
     pub sandbox: &'a SandboxConfig,
+    pub machine: &'a Machine,
     /// An empty directory that the root is mounted on (in the container's own mount namespace).
     pub root: &'a str,
-    /// The container's cgroup: `/<cgroup root>/<the pod's>/<container id>`.
+    /// The container's cgroup in every hierarchy; see [`crate::cgroups::Tree::path`].
     pub cgroup: &'a str,
     /// `/etc/resolv.conf`, `/etc/hosts`, `/etc/hostname`, `/dev/shm` of the pod. A mount of the container at the same
     /// place wins.
@@ -24,6 +32,271 @@ pub struct Inputs<'a> {
     pub seccomp_profile: Option<&'a str>,
 }
 
-pub fn render(_inputs: Inputs<'_>) -> Result<Spec, Error> {
-    todo!()
+pub fn render(inputs: Inputs<'_>) -> Result<Spec, Error> {
+    let Inputs { container, sandbox, .. } = inputs;
+    let security = &container.security;
+    let capabilities = capabilities(container)?.names();
+    let seccomp = seccomp(inputs, &capabilities)?;
+    let is_masked = !security.privileged && !security.unmasked_proc;
+    let paths = |list: &[&str]| -> Vec<String> {
+        list.iter().filter(|_| is_masked).map(|it| (*it).to_owned()).collect()
+    };
+    Ok(Spec {
+        oci_version: "1.2.0".to_owned(),
+        process: Process {
+            terminal: container.tty,
+            user: user(inputs),
+            args: args(inputs)?,
+            env: env(inputs),
+            cwd: cwd(inputs)?,
+            capabilities: Capabilities {
+                bounding: capabilities.clone(),
+                effective: capabilities.clone(),
+                // Empty since CVE-2022-24769: a container's files have no use for them.
+                inheritable: Vec::new(),
+                permitted: capabilities,
+                ambient: Vec::new(),
+            },
+            rlimits: Vec::new(),
+            no_new_privileges: security.no_new_privileges,
+            oom_score_adj: container.resources.oom_score_adj,
+        },
+        root: Root { path: inputs.root.to_owned(), readonly: security.read_only_root },
+        hostname: sandbox.hostname.clone(),
+        mounts: mounts(inputs),
+        linux: Linux {
+            namespaces: namespaces(sandbox),
+            resources: resources(container),
+            cgroups_path: inputs.cgroup.to_owned(),
+            seccomp,
+            masked_paths: paths(defaults::MASKED_PATHS),
+            readonly_paths: paths(defaults::READONLY_PATHS),
+            devices: devices(inputs),
+            sysctl: sysctls(sandbox)?,
+            rootfs_propagation: String::new(),
+        },
+        annotations: container.annotations.clone(),
+    })
+}
+
+/// The default ones, then additions, then removals; `ALL` stands for all. As containerd's `sbserver` does it.
+fn capabilities(container: &ContainerConfig) -> Result<Set, Error> {
+    let security = &container.security;
+    if security.privileged {
+        return Ok(Set::all());
+    }
+    let parse = |name: &String, verb: &str| {
+        Set::parse(name)
+            .ok_or_else(|| Error::Refused(format!("unknown capability {name:?} to {verb}")))
+    };
+    let is_all = |it: &String| it.eq_ignore_ascii_case("ALL");
+    let (add, drop) = (&security.capabilities_add, &security.capabilities_drop);
+    let mut set = match () {
+        () if add.iter().any(is_all) => Set::all(),
+        () if drop.iter().any(is_all) => Set::NONE,
+        () => defaults::CAPABILITIES
+            .iter()
+            .filter_map(|it| Set::parse(it))
+            .fold(Set::NONE, Set::union),
+    };
+    for name in add.iter().filter(|it| !is_all(it)) {
+        set = set.union(parse(name, "add")?);
+    }
+    for name in drop.iter().filter(|it| !is_all(it)) {
+        set = set.difference(parse(name, "drop")?);
+    }
+    Ok(set)
+}
+
+fn seccomp(inputs: Inputs<'_>, capabilities: &[String]) -> Result<Option<Seccomp>, Error> {
+    let security = &inputs.container.security;
+    if security.privileged {
+        return Ok(None);
+    }
+    match &security.seccomp {
+        WantedSeccomp::Unconfined => Ok(None),
+        WantedSeccomp::RuntimeDefault => {
+            Ok(Some(runtime_default::profile(capabilities, inputs.machine.kernel)))
+        }
+        WantedSeccomp::Localhost(path) => {
+            let refuse =
+                |why: String| Error::Refused(format!("seccomp profile {}: {why}", path.display()));
+            let text = inputs.seccomp_profile.ok_or_else(|| refuse("cannot be read".to_owned()))?;
+            let place = docker::Place { capabilities, kernel: inputs.machine.kernel };
+            let profile =
+                docker::parse(text, place).map_err(|err| refuse(stdx::error_chain(&err)))?;
+            // A profile that cannot be a filter is found out here, not when the container starts.
+            profile.compile().map_err(|err| refuse(stdx::error_chain(&err)))?;
+            Ok(Some(profile))
+        }
+    }
+}
+
+fn user(inputs: Inputs<'_>) -> User {
+    let security = &inputs.container.security;
+    User {
+        uid: security.run_as_user.unwrap_or(0),
+        gid: security.run_as_group.unwrap_or(0),
+        additional_gids: security.supplemental_groups.clone(),
+        umask: None,
+        username: security
+            .run_as_user
+            .map_or_else(|| inputs.image.user.clone(), |it| it.to_string()),
+        group: security.run_as_group,
+    }
+}
+
+/// As Kubernetes defines it: a command replaces the image's entrypoint and its arguments; arguments replace the latter.
+fn args(inputs: Inputs<'_>) -> Result<Vec<String>, Error> {
+    let Inputs { container, image, .. } = inputs;
+    let (first, rest) = match (container.command.is_empty(), container.args.is_empty()) {
+        (false, _) => (&container.command, &container.args),
+        (true, false) => (&image.entrypoint, &container.args),
+        (true, true) => (&image.entrypoint, &image.command),
+    };
+    let args: Vec<String> = first.iter().chain(rest).cloned().collect();
+    if args.is_empty() {
+        return Err(Error::Refused("no command specified".to_owned()));
+    }
+    let has_null = |it: &String| it.contains('\0');
+    let has_bad_env = inputs.container.env.iter().any(|(name, value)| {
+        name.is_empty() || name.contains('=') || has_null(name) || has_null(value)
+    });
+    if args.iter().any(has_null) || has_bad_env {
+        return Err(Error::Refused(
+            "command or environment cannot be passed to a program: a null byte, or an empty name"
+                .to_owned(),
+        ));
+    }
+    Ok(args)
+}
+
+/// The image's, then the container's; the last value of a name wins and takes the place of the first.
+fn env(inputs: Inputs<'_>) -> Vec<String> {
+    let Inputs { container, image, sandbox, .. } = inputs;
+    let mut env = vec![defaults::PATH.to_owned()];
+    if container.tty {
+        env.push("TERM=xterm".to_owned());
+    }
+    env.push(format!("HOSTNAME={}", sandbox.hostname));
+    let wanted = container.env.iter().map(|(name, value)| format!("{name}={value}"));
+    for variable in image.env.iter().cloned().chain(wanted) {
+        let name = |it: &str| it.split('=').next().map(str::to_owned);
+        let of_same_name = env.iter().position(|it| name(it) == name(&variable));
+        match of_same_name {
+            Some(position) => env[position] = variable,
+            None => env.push(variable),
+        }
+    }
+    env
+}
+
+fn cwd(inputs: Inputs<'_>) -> Result<String, Error> {
+    let wanted = inputs.container.working_dir.as_deref().filter(|it| !it.is_empty());
+    let cwd = wanted.unwrap_or(&inputs.image.working_dir);
+    match cwd {
+        "" => Ok("/".to_owned()),
+        // Images may say `app`; runc wants a whole path, and docker makes it one.
+        it if !it.starts_with('/') && wanted.is_none() => Ok(format!("/{it}")),
+        it if !it.starts_with('/') => {
+            Err(Error::Refused(format!("Cwd must be an absolute path: {it:?}")))
+        }
+        it => Ok(it.to_owned()),
+    }
+}
+
+/// The defaults, then those of the pod, then the container's own, parents before children. A later one at the same place
+/// replaces an earlier one.
+fn mounts(inputs: Inputs<'_>) -> Vec<super::Mount> {
+    let clean = |path: &str| format!("/{}", path.trim_matches('/'));
+    let wanted: Vec<super::Mount> = inputs
+        .pod_mounts
+        .iter()
+        .chain(&inputs.container.mounts)
+        .map(|it| bind(it, clean(&it.container_path)))
+        .collect();
+    let mut mounts: Vec<super::Mount> =
+        defaults::mounts(inputs.container.security.privileged).collect();
+    for mount in wanted {
+        mounts.retain(|it| it.destination != mount.destination);
+        mounts.push(mount);
+    }
+    mounts.sort_by_key(|it| it.destination.matches('/').count());
+    mounts
+}
+
+fn bind(mount: &Mount, destination: String) -> super::Mount {
+    let propagation = match mount.propagation {
+        Propagation::Private => "rprivate",
+        Propagation::HostToContainer => "rslave",
+        Propagation::Bidirectional => "rshared",
+    };
+    let access = if mount.read_only { "ro" } else { "rw" };
+    super::Mount {
+        destination,
+        kind: "bind".to_owned(),
+        source: mount.host_path.to_string_lossy().into_owned(),
+        options: ["rbind", propagation, access].map(str::to_owned).into(),
+    }
+}
+
+/// New ones for each container. Those of the pod are the holder's, and a shared PID namespace is joined by forking.
+fn namespaces(sandbox: &SandboxConfig) -> Vec<Namespace> {
+    let mut kinds = vec![NamespaceKind::Mount, NamespaceKind::Cgroup];
+    if sandbox.pid == PidNamespace::Container {
+        kinds.push(NamespaceKind::Pid);
+    }
+    kinds.into_iter().map(|kind| Namespace { kind, path: String::new() }).collect()
+}
+
+fn devices(inputs: Inputs<'_>) -> Vec<Device> {
+    let mut devices: Vec<Device> = defaults::devices().collect();
+    if inputs.container.security.privileged {
+        let is_new = |it: &&Device| !defaults::devices().any(|other| other.path == it.path);
+        devices.extend(inputs.machine.devices.iter().filter(is_new).cloned());
+    }
+    devices
+}
+
+fn resources(container: &ContainerConfig) -> Resources {
+    let limits = &container.resources;
+    let bounded = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
+    let micros = |it: std::time::Duration| u64::try_from(it.as_micros()).unwrap_or(u64::MAX);
+    Resources {
+        devices: if container.security.privileged {
+            defaults::all_devices()
+        } else {
+            defaults::device_rules()
+        },
+        cpu: Cpu {
+            shares: limits.cpu_shares,
+            quota: limits.cpu_quota.map(|it| bounded(micros(it.quota))),
+            period: limits.cpu_quota.map(|it| micros(it.period)),
+        },
+        memory: Memory { limit: limits.memory_limit.map(bounded) },
+        pids: Pids { limit: limits.pids_limit.map(bounded) },
+    }
+}
+
+/// Those that belong to a namespace the pod has for itself; others would change the node.
+fn sysctls(sandbox: &SandboxConfig) -> Result<BTreeMap<String, String>, Error> {
+    const OF_IPC: &[&str] = &["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
+    let mut sysctls = BTreeMap::new();
+    for (name, value) in &sandbox.sysctls {
+        let dotted = name.replace('/', ".");
+        let is_of_ipc = OF_IPC.iter().any(|it| dotted.starts_with(it));
+        let is_separate = match () {
+            () if dotted.split('.').any(|it| it.is_empty()) => false,
+            () if dotted.starts_with("net.") => sandbox.network == NetworkNamespace::Pod,
+            () if is_of_ipc => sandbox.ipc == IpcNamespace::Pod,
+            () => false,
+        };
+        if !is_separate {
+            return Err(Error::Refused(format!(
+                "sysctl {name:?} is not in a separate kernel namespace"
+            )));
+        }
+        sysctls.insert(name.clone(), value.clone());
+    }
+    Ok(sysctls)
 }

@@ -1,0 +1,335 @@
+//! Mounts by descriptors (fsopen(2), open_tree(2), move_mount(2), mount_setattr(2)): what is mounted where is settled by
+//! what was opened, so no path can be changed in between. Needs Linux 5.12.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags,
+};
+
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}{}", if said.is_empty() { String::new() } else { format!(" ({said})") })]
+pub struct Error {
+    doing: String,
+    /// What the file system itself has to say.
+    said: String,
+    #[source]
+    source: io::Error,
+}
+
+impl Error {
+    pub fn errno(&self) -> Option<i32> {
+        self.source.raw_os_error()
+    }
+}
+
+/// How a mount may be used. `None` leaves it as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    pub read_only: Option<bool>,
+    pub no_suid: Option<bool>,
+    pub no_devices: Option<bool>,
+    pub no_exec: Option<bool>,
+    pub access_time: Option<AccessTime>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessTime {
+    Relative,
+    Never,
+    Strict,
+}
+
+/// Whether mounts made below a mount are seen in its copies elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    Private,
+    Slave,
+    Shared,
+    Unbindable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// This mount alone.
+    One,
+    /// And all below it.
+    Recursive,
+}
+
+/// A mount that nobody sees until it is attached. Dropped without that, it is gone.
+#[derive(Debug)]
+pub struct Detached(OwnedFd);
+
+impl Detached {
+    /// A new instance of a file system.
+    pub fn new(
+        kind: &str,
+        source: &str,
+        options: &[(String, Option<String>)],
+        attributes: Attributes,
+    ) -> Result<Self, Error> {
+        let doing = || format!("mount {kind}");
+        let at = |source: rustix::io::Errno| error(doing(), source.into());
+        let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).map_err(at)?;
+        let told = |err: rustix::io::Errno| Error {
+            doing: doing(),
+            said: log_of(&context),
+            source: err.into(),
+        };
+        if !source.is_empty() {
+            rustix::mount::fsconfig_set_string(&context, "source", source).map_err(told)?;
+        }
+        for (key, value) in options {
+            match value {
+                Some(value) => {
+                    rustix::mount::fsconfig_set_string(&context, key.as_str(), value.as_str())
+                }
+                None => rustix::mount::fsconfig_set_flag(&context, key.as_str()),
+            }
+            .map_err(told)?;
+        }
+        rustix::mount::fsconfig_create(&context).map_err(told)?;
+        let (set, _) = attributes.bits();
+        let flags = MountAttrFlags::from_bits_retain(u32::try_from(set).unwrap_or(0));
+        let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags);
+        Ok(Self(mount.map_err(told)?))
+    }
+
+    /// A copy of what is mounted at `source`, seen from there. It has the peers that the original has.
+    pub fn copy_of(source: BorrowedFd<'_>, depth: Depth) -> io::Result<Self> {
+        let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH;
+        if depth == Depth::Recursive {
+            flags |= OpenTreeFlags::AT_RECURSIVE;
+        }
+        Ok(Self(rustix::mount::open_tree(source, "", flags)?))
+    }
+
+    pub fn set_attributes(&self, attributes: Attributes, depth: Depth) -> io::Result<()> {
+        set_attributes(self.0.as_fd(), attributes, depth)
+    }
+
+    pub fn set_propagation(&self, propagation: Propagation, depth: Depth) -> io::Result<()> {
+        set_propagation(self.0.as_fd(), propagation, depth)
+    }
+
+    /// Makes it seen at `target`, over what is there. Returns its own root, to work in.
+    pub fn attach(self, target: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        rustix::mount::move_mount(
+            &self.0,
+            "",
+            target,
+            "",
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+        )?;
+        Ok(self.0)
+    }
+}
+
+impl AsFd for Detached {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Attributes {
+    /// Bits of mount_setattr(2) to set and to clear.
+    fn bits(self) -> (u64, u64) {
+        const ACCESS_TIME_MASK: u64 = 0x70;
+        let (mut set, mut clear) = (0, 0);
+        for (wanted, bit) in
+            [(self.read_only, 1), (self.no_suid, 2), (self.no_devices, 4), (self.no_exec, 8)]
+        {
+            match wanted {
+                Some(true) => set |= bit,
+                Some(false) => clear |= bit,
+                None => {}
+            }
+        }
+        if let Some(access_time) = self.access_time {
+            clear |= ACCESS_TIME_MASK;
+            set |= match access_time {
+                AccessTime::Relative => 0,
+                AccessTime::Never => 0x10,
+                AccessTime::Strict => 0x20,
+            };
+        }
+        (set, clear)
+    }
+}
+
+/// `struct mount_attr`.
+#[repr(C)]
+#[derive(Default)]
+struct MountAttr {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+pub fn set_attributes(
+    mount: BorrowedFd<'_>,
+    attributes: Attributes,
+    depth: Depth,
+) -> io::Result<()> {
+    let (set, clear) = attributes.bits();
+    mount_setattr(mount, &MountAttr { set, clear, ..MountAttr::default() }, depth)
+}
+
+pub fn set_propagation(
+    mount: BorrowedFd<'_>,
+    propagation: Propagation,
+    depth: Depth,
+) -> io::Result<()> {
+    let propagation = match propagation {
+        Propagation::Private => libc::MS_PRIVATE,
+        Propagation::Slave => libc::MS_SLAVE,
+        Propagation::Shared => libc::MS_SHARED,
+        Propagation::Unbindable => libc::MS_UNBINDABLE,
+    };
+    mount_setattr(mount, &MountAttr { propagation, ..MountAttr::default() }, depth)
+}
+
+fn mount_setattr(mount: BorrowedFd<'_>, attr: &MountAttr, depth: Depth) -> io::Result<()> {
+    let recursive = if depth == Depth::Recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is a null-terminated string and the attributes have the size given; the kernel reads both only.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | recursive,
+            std::ptr::from_ref(attr),
+            size_of::<MountAttr>(),
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Mounts layers (uppermost first) with a writable one on top at `target`. Paths are handed over as descriptors: neither
+/// their length nor their number meets a limit but the kernel's of 500 layers, and the container does not see them.
+pub fn overlay(
+    layers: &[PathBuf],
+    upper: &Path,
+    work: &Path,
+    target: &Path,
+) -> Result<OwnedFd, Error> {
+    let open = |path: &Path| {
+        rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|err| error(format!("open layer {}", path.display()), err.into()))
+    };
+    let layers: Vec<OwnedFd> = layers.iter().map(|it| open(it)).collect::<Result<_, _>>()?;
+    let (upper, work, target) = (open(upper)?, open(work)?, open(target)?);
+    match overlay_new(&layers, &upper, &work) {
+        Ok(mount) => {
+            mount.attach(target.as_fd()).map_err(|err| error("attach overlay".to_owned(), err))
+        }
+        // Before Linux 6.7 layers cannot be given one by one.
+        Err(err) if err.errno() == Some(libc::EINVAL) => {
+            overlay_old(&layers, &upper, &work, &target).map_err(|_| err)
+        }
+        Err(err) => Err(err),
+    }
+}
+
+fn overlay_new(layers: &[OwnedFd], upper: &OwnedFd, work: &OwnedFd) -> Result<Detached, Error> {
+    let mut options: Vec<(String, Option<String>)> =
+        layers.iter().map(|it| ("lowerdir+".to_owned(), Some(magic_path(it)))).collect();
+    options.push(("upperdir".to_owned(), Some(magic_path(upper))));
+    options.push(("workdir".to_owned(), Some(magic_path(work))));
+    Detached::new("overlay", "overlay", &options, Attributes::default())
+}
+
+fn overlay_old(
+    layers: &[OwnedFd],
+    upper: &OwnedFd,
+    work: &OwnedFd,
+    target: &OwnedFd,
+) -> io::Result<OwnedFd> {
+    let lower: Vec<String> = layers.iter().map(magic_path).collect();
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower.join(":"),
+        magic_path(upper),
+        magic_path(work)
+    );
+    let options = std::ffi::CString::new(options)?;
+    let path = magic_path(target);
+    rustix::mount::mount("overlay", &path, "overlay", MountFlags::empty(), options.as_c_str())?;
+    // The descriptor still names what the mount covers: look again.
+    let name = rustix::fs::readlink(&path, Vec::new())?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(name, flags, Mode::empty())?)
+}
+
+fn magic_path(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Every mount of this process's namespace: changes here are not seen elsewhere, nor the other way round.
+pub fn make_all_private() -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let root = rustix::fs::open("/", flags, Mode::empty())?;
+    set_propagation(root.as_fd(), Propagation::Private, Depth::Recursive)
+}
+
+/// Makes `root`, which is a mount, the root of this process and of its mount namespace, and drops all other mounts.
+pub fn pivot(root: BorrowedFd<'_>) -> io::Result<()> {
+    rustix::process::fchdir(root)?;
+    // Old and new root on one place (pivot_root(2)): the old one is on top, and goes.
+    rustix::process::pivot_root(".", ".")?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    Ok(rustix::process::chdir("/")?)
+}
+
+/// Opens something on the host to be mounted elsewhere.
+pub fn open_source(path: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Mounts a `tmpfs` at a path.
+pub fn mount_tmpfs(
+    target: &Path,
+    options: &[(&str, &str)],
+    attributes: Attributes,
+) -> Result<(), Error> {
+    let options: Vec<_> =
+        options.iter().map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned()))).collect();
+    let mount = Detached::new("tmpfs", "tmpfs", &options, attributes)?;
+    let doing = || format!("mount tmpfs on {}", target.display());
+    let target = open_source(target).map_err(|err| error(doing(), err))?;
+    mount.attach(target.as_fd()).map_err(|err| error(doing(), err))?;
+    Ok(())
+}
+
+/// Unmounts at once for new users, and really when the last one leaves. What is no mount is an error.
+pub fn detach(path: &Path) -> io::Result<()> {
+    Ok(rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?)
+}
+
+/// The last of what the file system has logged about this mount (`e overlay: ...`).
+fn log_of(context: &OwnedFd) -> String {
+    let mut buffer = [0; 1024];
+    let mut last = String::new();
+    // The kernel keeps eight messages.
+    for _ in 0..8 {
+        match rustix::io::read(context, &mut buffer) {
+            Ok(n) if n > 0 => {
+                last = String::from_utf8_lossy(&buffer[..n]).trim().to_owned();
+            }
+            _ => break,
+        }
+    }
+    last.split_once(' ').map_or(last.clone(), |(_, message)| message.to_owned())
+}
+
+fn error(doing: String, source: io::Error) -> Error {
+    Error { doing, said: String::new(), source }
+}
