@@ -4,15 +4,17 @@
 //! `Embedded` implements [`node_api::Sandboxes`], [`node_api::Containers`] and [`node_api::Cgroups`].
 
 pub mod cgroups;
+mod embedded;
+mod files;
+pub mod holder;
+mod logs;
+mod protocol;
 pub mod setup;
 pub mod spec;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use lifecycle::Tasks;
-use node_api::PodNetwork;
-use stdx::World;
+pub use embedded::{Embedded, Lease, Root, Roots};
 
 pub struct Config {
     /// Sandboxes and containers are below it.
@@ -23,40 +25,4 @@ pub struct Config {
     pub program: PathBuf,
     pub log_size_max: u64,
     pub log_files_max: u32,
-}
-
-/// Cheap to clone.
-#[derive(Clone)]
-pub struct Embedded;
-
-impl Embedded {
-    /// Finds every holder that is still there, and adopts it.
-    pub async fn open(
-        _config: Config,
-        _images: images::Store,
-        _network: Arc<dyn PodNetwork>,
-        _world: World,
-        _tasks: &Tasks,
-    ) -> Result<Self, node_api::Error> {
-        todo!()
-    }
-
-    /// Stops and removes everything: sandboxes, cgroups, files.
-    pub async fn purge(&self) -> Vec<node_api::Error> {
-        todo!()
-    }
-}
-
-pub mod holder {
-    //! The program of the holder process. Single-threaded; runs before anything else of the binary is started.
-
-    use std::ffi::OsString;
-    use std::process::ExitCode;
-
-    /// The first argument that makes the binary a holder.
-    pub const ARGUMENT: &str = "holder";
-
-    pub fn run(_arguments: Vec<OsString>) -> ExitCode {
-        todo!()
-    }
 }

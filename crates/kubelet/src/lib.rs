@@ -3,6 +3,13 @@
 //! Sees the node only through `node-api`, the cluster only through the API. Nothing polls: containers' ends come as
 //! events, pods by the informer, probes and renewals by deadlines.
 
+pub mod container_config;
+pub mod hooks;
+pub mod host_files;
+pub mod pod_facts;
+pub mod probes;
+pub mod volume_sources;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -7,10 +7,12 @@
 
 pub mod capabilities;
 pub mod cgroups;
+pub mod loopback;
 pub mod mounts;
 pub mod namespaces;
 pub mod netlink;
 pub mod network_namespace;
+pub mod orphanage;
 pub mod process;
 pub mod rooted;
 pub mod seccomp;

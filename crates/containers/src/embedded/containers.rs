@@ -1,0 +1,295 @@
+//! Making, starting, stopping and removing containers.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linux::process::Signal;
+use node_api::containers::{
+    ContainerConfig, ContainerState, Exit, Resources, Seccomp, Usage,
+};
+use node_api::sandboxes::{Sandbox, SandboxState};
+use node_api::{Cgroups as _, ContainerId, Error, SandboxId};
+
+use super::book::Known;
+use super::link;
+use super::roots::Root;
+use super::sandboxes::remove_directory;
+use super::{Inner, pod_files};
+use crate::files;
+use crate::protocol::{ContainerRecord, Refusal, Reply, Request};
+use crate::spec::{self, Spec};
+
+/// How long SIGKILL may take: a process that waits for a dead disk does not die. As containerd has it.
+const TIMEOUT_KILL: Duration = Duration::from_secs(120);
+/// As runc reports a program that could not be executed.
+const CODE_COULD_NOT_START: i32 = 128;
+
+impl Inner {
+    pub(super) async fn create_container(
+        &self,
+        sandbox_id: &SandboxId,
+        config: ContainerConfig,
+    ) -> Result<ContainerId, Error> {
+        let Some((sandbox, _)) = self.book.sandbox(sandbox_id) else {
+            return Err(Error::NoSandbox(sandbox_id.clone()));
+        };
+        if sandbox.state != SandboxState::Ready {
+            return Err(Error::Refused(format!("sandbox {sandbox_id} is not ready")));
+        }
+        let existing = self.book.containers(Some(sandbox_id));
+        if let Some(it) = existing
+            .into_iter()
+            .find(|it| it.config.name == config.name && it.config.attempt == config.attempt)
+        {
+            // The same again is the same container; anything else is a mistake.
+            let is_same = it.config == config && it.state == ContainerState::Created;
+            return if is_same { Ok(it.id) } else { Err(made_before(&config)) };
+        }
+        let root = self.roots.open(&config.image).await?;
+        let id = ContainerId::new(self.new_id());
+        match self.make_container(&sandbox, &id, config, &root).await {
+            Ok(record) => {
+                let (sandbox, lease) = (sandbox_id.clone(), Some(root.lease));
+                self.book.add_container(
+                    id.clone(),
+                    sandbox,
+                    record,
+                    ContainerState::Created,
+                    lease,
+                );
+                Ok(id)
+            }
+            Err(err) => {
+                self.unmake_container(sandbox_id, &id).await;
+                Err(err)
+            }
+        }
+    }
+
+    async fn make_container(
+        &self,
+        sandbox: &Sandbox,
+        id: &ContainerId,
+        config: ContainerConfig,
+        root: &Root,
+    ) -> Result<ContainerRecord, Error> {
+        let directory = self.container_directory(&sandbox.id, id);
+        let cgroup = cgroup_name(sandbox, id);
+        let spec = self.render(sandbox, &config, root, &directory, &cgroup)?;
+        let record = ContainerRecord {
+            stop_signal: stop_signal(&config, root)?,
+            config,
+            created: self.world.clock.now(),
+            cgroup,
+            layers: root.layers.clone(),
+        };
+        let (cgroups, written) = (self.cgroups.clone(), record.clone());
+        tokio::task::spawn_blocking(move || {
+            write_container(&directory, &spec)
+                .map_err(|err| Error::node(format!("making {}", directory.display()), err))?;
+            cgroups.create_container(&spec)?;
+            // The last step: from here on the container exists.
+            files::write_json(&directory.join("container.json"), &written)
+                .map_err(|err| Error::node("recording a container", err))
+        })
+        .await
+        .unwrap_or_else(|err| Err(Error::node("making a container", err)))?;
+        Ok(record)
+    }
+
+    fn render(
+        &self,
+        sandbox: &Sandbox,
+        config: &ContainerConfig,
+        root: &Root,
+        directory: &Path,
+        cgroup: &str,
+    ) -> Result<Spec, Error> {
+        let profile = match &config.security.seccomp {
+            Seccomp::Localhost(path) => Some(fs::read_to_string(path).map_err(|err| {
+                Error::Refused(format!("reading seccomp profile {}: {err}", path.display()))
+            })?),
+            Seccomp::Unconfined | Seccomp::RuntimeDefault => None,
+        };
+        spec::render(spec::Inputs {
+            container: config,
+            image: &root.config,
+            sandbox: &sandbox.config,
+            root: &directory.join("root").to_string_lossy(),
+            cgroup: &self.cgroups.path(cgroup),
+            pod_mounts: &pod_files::mounts(&self.sandbox_directory(&sandbox.id), &sandbox.config),
+            seccomp_profile: profile.as_deref(),
+        })
+    }
+
+    /// Also for what is half made or gone.
+    pub(super) async fn unmake_container(&self, sandbox: &SandboxId, id: &ContainerId) {
+        if let Some((known, _)) = self.book.sandbox(sandbox)
+            && let Err(err) = self.cgroups.remove(&cgroup_name(&known, id)).await
+        {
+            tracing::warn!(container = %id, error = stdx::error_chain(&err), "undoing a container: removing its cgroup");
+        }
+        if let Err(err) = remove_directory(&self.container_directory(sandbox, id)) {
+            tracing::warn!(container = %id, error = stdx::error_chain(&err), "undoing a container: removing its files");
+        }
+    }
+
+    pub(super) async fn start_container(&self, id: &ContainerId) -> Result<(), Error> {
+        let known = self.known(id)?;
+        if *known.state.borrow() != ContainerState::Created {
+            return Err(Error::Refused(format!("container {id} was started before")));
+        }
+        let link = known.link.as_ref().ok_or_else(|| sandbox_gone(&known))?;
+        match link.call(&Request::Start { container: id.to_string() }).await {
+            Ok(Reply::Started { .. }) => Ok(()),
+            Ok(other) => Err(unexpected(&other)),
+            Err(link::Error::Refused(Refusal::CouldNotStart(why))) => {
+                self.could_not_start(id, &known, why.clone());
+                Err(Error::Refused(why))
+            }
+            Err(err) => Err(Error::node(format!("starting container {id}"), err)),
+        }
+    }
+
+    /// The holder knows of those that got as far as a process; it cannot of the others.
+    fn could_not_start(&self, id: &ContainerId, known: &Known, why: String) {
+        let exit = Exit {
+            code: CODE_COULD_NOT_START,
+            signal: None,
+            oom_killed: false,
+            started: None,
+            finished: self.world.clock.now(),
+            message: Some(why),
+        };
+        let path = self.container_directory(&known.sandbox, id).join("exit.json");
+        if !path.exists()
+            && let Err(err) = files::write_json(&path, &exit)
+        {
+            tracing::warn!(container = %id, error = stdx::error_chain(&err), "recording why a container did not start");
+        }
+        self.book.set_container_state(id, ContainerState::Exited(exit));
+    }
+
+    pub(super) async fn stop_container(
+        &self,
+        id: &ContainerId,
+        grace: Duration,
+    ) -> Result<(), Error> {
+        let Some(known) = self.book.known(id) else { return Ok(()) };
+        if !matches!(*known.state.borrow(), ContainerState::Running { .. }) {
+            return Ok(());
+        }
+        if !grace.is_zero() {
+            let signal = known.record.stop_signal;
+            let request = Request::Signal { container: id.to_string(), signal };
+            self.tell_holder(&known, &request).await?;
+            if tokio::time::timeout(grace, exited(&known)).await.is_ok() {
+                return Ok(());
+            }
+        }
+        self.tell_holder(&known, &Request::KillAll { container: id.to_string() }).await?;
+        tokio::time::timeout(TIMEOUT_KILL, exited(&known))
+            .await
+            .map_err(|_| Error::TimedOut(TIMEOUT_KILL))
+    }
+
+    /// A container that has ended in the meantime, or a holder that has gone, is as good as told.
+    async fn tell_holder(&self, known: &Known, request: &Request) -> Result<(), Error> {
+        let Some(link) = &known.link else { return Ok(()) };
+        match link.call(request).await {
+            Ok(_)
+            | Err(
+                link::Error::Gone
+                | link::Error::Refused(Refusal::NotRunning | Refusal::NoContainer),
+            ) => Ok(()),
+            Err(err) => Err(Error::node("asking the holder", err)),
+        }
+    }
+
+    pub(super) async fn remove_container(self: &Arc<Self>, id: &ContainerId) -> Result<(), Error> {
+        let Some(known) = self.book.known(id) else { return Ok(()) };
+        self.stop_container(id, Duration::ZERO).await?;
+        self.tell_holder(&known, &Request::Forget { container: id.to_string() }).await?;
+        self.cgroups.remove(&known.record.cgroup).await?;
+        let directory = self.container_directory(&known.sandbox, id);
+        let doing = format!("removing {}", directory.display());
+        tokio::task::spawn_blocking(move || remove_directory(&directory))
+            .await
+            .unwrap_or_else(|err| Err(err.into()))
+            .map_err(|err| Error::node(doing, err))?;
+        self.book.forget_container(id);
+        Ok(())
+    }
+
+    pub(super) async fn update_resources(
+        &self,
+        id: &ContainerId,
+        resources: Resources,
+    ) -> Result<(), Error> {
+        let known = self.known(id)?;
+        let mut record = known.record;
+        record.config.resources = resources;
+        let path = self.container_directory(&known.sandbox, id).join("container.json");
+        let (cgroups, written) = (self.cgroups.clone(), record.clone());
+        tokio::task::spawn_blocking(move || {
+            cgroups.update(&written.cgroup, &written.config.resources)?;
+            files::write_json(&path, &written)
+                .map_err(|err| Error::node("recording a container", err))
+        })
+        .await
+        .unwrap_or_else(|err| Err(Error::node("changing a container's limits", err)))?;
+        self.book.update_record(id, record);
+        Ok(())
+    }
+
+    pub(super) async fn usage(&self, id: &ContainerId) -> Result<Usage, Error> {
+        self.cgroups.usage(&self.known(id)?.record.cgroup).await
+    }
+
+    pub(super) fn known(&self, id: &ContainerId) -> Result<Known, Error> {
+        self.book.known(id).ok_or_else(|| Error::NoContainer(id.clone()))
+    }
+}
+
+/// Returns when the container has exited, or was forgotten.
+async fn exited(known: &Known) {
+    let mut state = known.state.clone();
+    let _ = state.wait_for(|it| matches!(it, ContainerState::Exited(_))).await;
+}
+
+fn cgroup_name(sandbox: &Sandbox, id: &ContainerId) -> String {
+    format!("{}/{id}", sandbox.config.cgroup)
+}
+
+fn stop_signal(config: &ContainerConfig, root: &Root) -> Result<i32, Error> {
+    let Some(text) = config.stop_signal.as_ref().or(root.config.stop_signal.as_ref()) else {
+        return Ok(Signal::TERM.number());
+    };
+    Signal::parse(text)
+        .map(Signal::number)
+        .ok_or_else(|| Error::Refused(format!("{text:?} is no signal to stop a container with")))
+}
+
+fn write_container(directory: &Path, spec: &Spec) -> io::Result<()> {
+    fs::create_dir(directory)?;
+    for name in ["root", "upper", "work"] {
+        fs::create_dir(directory.join(name))?;
+    }
+    files::write_json(&directory.join("config.json"), spec)
+}
+
+fn made_before(config: &ContainerConfig) -> Error {
+    let (name, attempt) = (&config.name, config.attempt);
+    Error::Refused(format!("container {name:?} was made for attempt {attempt} already"))
+}
+
+fn sandbox_gone(known: &Known) -> Error {
+    Error::Refused(format!("sandbox {} is not ready", known.sandbox))
+}
+
+fn unexpected(reply: &Reply) -> Error {
+    Error::node("asking the holder", link::Error::Unexpected(format!("{reply:?}")))
+}

@@ -1,0 +1,65 @@
+//! What containers and volumes are rendered from, besides the Pod: plain values, gathered by the pod's worker, so that
+//! rendering stays pure.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use node_api::images::Image;
+
+/// What the pod refers to in its own namespace, as it was when somebody looked. A name that is not here does not exist.
+#[derive(Clone, Debug, Default)]
+pub struct Lookups {
+    pub config_maps: BTreeMap<String, Arc<ConfigMap>>,
+    pub secrets: BTreeMap<String, Arc<Secret>>,
+    /// Tokens of the `serviceAccountToken` projections.
+    pub tokens: BTreeMap<TokenKey, Bytes>,
+}
+
+/// Which token a projection asks for. `audience` is empty for the API server's own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenKey {
+    pub audience: String,
+    pub expiration_seconds: i64,
+}
+
+/// What the node lets pods use: the limits that `resourceFieldRef` shows for containers without any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allocatable {
+    pub cpu_millis: i64,
+    pub memory: i64,
+    pub ephemeral_storage: i64,
+}
+
+/// The same for all containers and volumes of a pod.
+#[derive(Clone, Debug)]
+pub struct PodFacts {
+    pub node_name: String,
+    pub host_ips: Vec<IpAddr>,
+    /// Empty until there is a sandbox. With the host's network, the host's addresses.
+    pub pod_ips: Vec<IpAddr>,
+    pub allocatable: Allocatable,
+    pub lookups: Lookups,
+    /// Services of the pod's namespace, and `default/kubernetes`, which every pod sees.
+    pub services: Vec<Arc<Service>>,
+    /// Where each volume is on the node, by its name in the pod.
+    pub volumes: BTreeMap<String, PathBuf>,
+    /// `pods/<uid>` below the kubelet's directory.
+    pub directory: PathBuf,
+    /// What is mounted on `/etc/hosts`; `None`: nothing (the host's network, or a container that mounts its own).
+    pub hosts_file: Option<PathBuf>,
+}
+
+/// What is different for each run of a container.
+#[derive(Clone, Debug)]
+pub struct RunFacts {
+    pub image: Image,
+    /// The restart count this run is shown with.
+    pub attempt: u32,
+    pub log_path: PathBuf,
+    /// A file, already there, that is mounted on `terminationMessagePath`.
+    pub termination_log: PathBuf,
+}
