@@ -3,6 +3,8 @@
 //! Sees the node only through `node-api`, the cluster only through the API. Nothing polls: containers' ends come as
 //! events, pods by the informer, probes and renewals by deadlines.
 
+pub mod server;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
