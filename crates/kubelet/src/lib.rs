@@ -8,6 +8,7 @@ pub mod hooks;
 pub mod host_files;
 pub mod pod_facts;
 pub mod probes;
+pub mod server;
 pub mod volume_sources;
 
 use std::net::{IpAddr, SocketAddr};
