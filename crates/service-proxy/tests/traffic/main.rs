@@ -25,7 +25,8 @@ const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 const REFUSED: Result<String, ErrorKind> = Err(ErrorKind::ConnectionRefused);
 
 fn open(nodes: &Nodes) -> Backend {
-    let network = |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
+    let network =
+        |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
     let networks =
         Networks { cluster: network([10, 244, 0, 0], 16), services: network([10, 96, 0, 0], 12) };
     nodes.node.run(|| Backend::open(networks)).unwrap().unwrap()
@@ -138,7 +139,8 @@ fn a_node_port_answers_on_every_address_of_the_node() {
 fn external_and_load_balancer_addresses_are_served() {
     let external = Ipv4Addr::new(198, 51, 100, 1);
     let (open_to_all, guarded) = (external, Ipv4Addr::new(198, 51, 100, 2));
-    let network = |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
+    let network =
+        |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
     let with_ranges = |ranges: &[Network]| ServicePort {
         external_ips: [open_to_all].into(),
         load_balancer_ips: [guarded].into(),

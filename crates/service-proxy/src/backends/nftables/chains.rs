@@ -333,7 +333,8 @@ fn forward(networks: Networks) -> Vec<Rule> {
 /// What still has the address of a frontend was not sent on to an endpoint.
 fn no_endpoints(networks: Networks) -> Vec<Rule> {
     let is_in = |way, set| [frontend(way, 0), vec![member(set, 0)]].concat();
-    let to_node_port = |set| [is_local(FibAddress::Destination), is_in(Way::NodePort, set)].concat();
+    let to_node_port =
+        |set| [is_local(FibAddress::Destination), is_in(Way::NodePort, set)].concat();
     let to_reject = || goto(REJECT);
     let drop = || verdict(Verdict::Drop);
     let cluster_ip = vec![destination(r(0)), member(sets::CLUSTER_IPS, 0)];
