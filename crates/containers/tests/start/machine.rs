@@ -40,7 +40,6 @@ pub(crate) struct Outcome {
 pub(crate) struct Running {
     pub(crate) spec: Spec,
     pub(crate) pidfd: OwnedFd,
-    pub(crate) pid: process::Pid,
     pub(crate) refused: Option<String>,
     output: File,
     name: String,
@@ -61,8 +60,12 @@ impl Machine {
         if !Path::new(BUSYBOX).exists() {
             return Err(format!("no {BUSYBOX} (Debian package busybox-static)"));
         }
-        let namespaces = Namespaces::NETWORK | Namespaces::IPC | Namespaces::UTS;
-        linux::namespaces::unshare(namespaces).map_err(|err| format!("no namespaces: {err}"))?;
+        // The first three as a holder has them; that of mounts so that others' mounts are not taken for ours.
+        let namespaces =
+            Namespaces::NETWORK | Namespaces::IPC | Namespaces::UTS | Namespaces::MOUNT;
+        linux::namespaces::unshare(namespaces)
+            .and_then(|()| linux::mounts::make_all_private())
+            .map_err(|err| format!("no namespaces: {err}"))?;
         let root_cgroup = format!("xebec-test-start-{}", std::process::id());
         let tree = Tree::open(&root_cgroup).map_err(|err| stdx::error_chain(&err))?;
         let directory = tempfile::tempdir().map_err(|err| err.to_string())?;
@@ -174,14 +177,14 @@ impl Machine {
             },
             report,
         };
-        let Fork::Parent { pid, pidfd } = setup::fork(PidNamespace::New).unwrap() else {
+        let Fork::Parent { pidfd, .. } = setup::fork(PidNamespace::New).unwrap() else {
             setup::start(launch)
         };
         drop(launch);
         let refused = setup::read_report(reader).unwrap();
         let name = directory.file_name().unwrap().to_str().unwrap().to_owned();
         let output = File::from(OwnedFd::from(output));
-        Running { spec, pidfd, pid, refused, output, name }
+        Running { spec, pidfd, refused, output, name }
     }
 
     pub(crate) fn finish(&self, mut running: Running) -> Outcome {
