@@ -50,8 +50,7 @@ impl Inner {
             Ok(Ok((link, statuses))) => (Some(link), statuses),
             Ok(Err(_)) | Err(_) => (None, Vec::new()),
         };
-        let state =
-            if link.is_some() { SandboxState::Ready } else { SandboxState::NotReady };
+        let state = if link.is_some() { SandboxState::Ready } else { SandboxState::NotReady };
         let sandbox = Sandbox { id: id.clone(), config, created, state, addresses };
         self.book.add_sandbox(sandbox, link.clone());
         self.adopt_containers(id, &statuses, link.is_some()).await?;

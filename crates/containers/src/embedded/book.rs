@@ -110,9 +110,10 @@ impl Book {
     pub(super) fn claim(&self, config: &SandboxConfig) -> Result<Claim<'_>, Error> {
         let key = (config.pod.uid.clone(), config.attempt);
         let mut state = self.state();
-        let exists = state.sandboxes.values().any(|it| {
-            it.sandbox.config.pod.uid == key.0 && it.sandbox.config.attempt == key.1
-        });
+        let exists = state
+            .sandboxes
+            .values()
+            .any(|it| it.sandbox.config.pod.uid == key.0 && it.sandbox.config.attempt == key.1);
         if exists || !state.claims.insert(key.clone()) {
             let (pod, attempt) = (&config.pod, config.attempt);
             return Err(Error::Refused(format!(

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linux::process::Signal;
-use node_api::containers::{
-    ContainerConfig, ContainerState, Exit, Resources, Seccomp, Usage,
-};
+use node_api::containers::{ContainerConfig, ContainerState, Exit, Resources, Seccomp, Usage};
 use node_api::sandboxes::{Sandbox, SandboxState};
 use node_api::{Cgroups as _, ContainerId, Error, SandboxId};
 
@@ -115,6 +113,7 @@ impl Inner {
             Seccomp::Unconfined | Seccomp::RuntimeDefault => None,
         };
         spec::render(spec::Inputs {
+            machine: &self.machine,
             container: config,
             image: &root.config,
             sandbox: &sandbox.config,
