@@ -91,9 +91,16 @@ fn real_time(base: i32, offset: &str, sign: char, direction: i32) -> Option<Sign
 /// Every signal to its default, none blocked: what a program expects to be started with. Ignored signals survive
 /// execution, and Rust ignores SIGPIPE.
 pub fn reset_signals() -> io::Result<()> {
+    // The kernel's `struct sigaction` in the form for SIG_DFL: all zero. Not libc's function, which hides two signals.
+    const SET_SIZE: usize = 8;
+    let default = [0u64; 4];
     for number in 1..=REAL_TIME_MAX {
-        // SAFETY: SIG_DFL is a valid disposition. KILL, STOP and libc's own signals are refused, which is as well.
-        unsafe { libc::signal(number, libc::SIG_DFL) };
+        // SAFETY: no handler is set, so no code runs; the kernel reads the action and writes nothing. KILL and STOP are
+        // refused, which is as well.
+        unsafe {
+            let none = std::ptr::null_mut::<u64>();
+            libc::syscall(libc::SYS_rt_sigaction, number, default.as_ptr(), none, SET_SIZE)
+        };
     }
     // SAFETY: the set is initialized by sigemptyset before it is read.
     let result = unsafe {
