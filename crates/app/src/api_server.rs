@@ -1,7 +1,6 @@
 //! The API server with everything it stands on: data directory, store, certificates, listener. `up` and `apiserver` share it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -16,10 +15,11 @@ use crate::data_dir::DataDir;
 use crate::kubeconfig_file::{self, Cluster};
 use crate::pki_files::Pki;
 
-pub(crate) struct Settings<'a> {
-    pub(crate) data_dir: &'a Path,
+pub(crate) struct Settings {
     pub(crate) bind: SocketAddr,
     pub(crate) service_cidr: Cidr,
+    /// Where pods of this machine reach the server, beside `bind`.
+    pub(crate) pods_reach: Option<Ipv4Addr>,
 }
 
 /// A serving API server. The store is closed and the directory's lock released when this is dropped, after the tasks have
@@ -37,15 +37,17 @@ pub(crate) struct ApiServer {
 impl ApiServer {
     /// Returns when `/readyz` says ok.
     pub(crate) async fn start(
-        settings: &Settings<'_>,
+        data: DataDir,
+        settings: &Settings,
         world: &World,
         tasks: &Tasks,
     ) -> Result<Self> {
-        let data = DataDir::open(settings.data_dir)?;
-        let listener = TcpListener::bind(settings.bind).await.with_context(|| {
-            format!("cannot listen on {}: choose another port with --https-port", settings.bind)
-        })?;
+        let listener = listen(settings.bind).await?;
         let address = listener.local_addr().context("reading the listening address")?;
+        let inner = match settings.pods_reach.filter(|_| !address.ip().is_unspecified()) {
+            Some(gateway) => Some(listen(SocketAddr::new(gateway.into(), address.port())).await?),
+            None => None,
+        };
         let pki =
             Pki::load_or_create(&data.pki(), world, SERVER_NAMES, &server_addresses(settings))?;
         let store = Embedded::open(&data.store(), Options::default())
@@ -63,12 +65,19 @@ impl ApiServer {
                 base: settings.service_cidr.address,
                 prefix: settings.service_cidr.prefix_length,
             },
-            advertise: reachable(address),
+            advertise: match settings.pods_reach {
+                Some(gateway) => SocketAddr::new(gateway.into(), address.port()),
+                None => reachable(address),
+            },
             ..Config::default()
         };
         let server = Server::start(config, parts).await.context("starting the API server")?;
         let tls = authn::pki::server_config(&pki.server, pki.authority.certificate_pem())?;
-        server.serve(listener, Arc::new(tls));
+        let tls = Arc::new(tls);
+        server.serve(listener, tls.clone());
+        if let Some(inner) = inner {
+            server.serve(inner, tls);
+        }
         readiness.wait().await;
         let cluster = Cluster {
             server: format!("https://{}", reachable(address)),
@@ -77,6 +86,12 @@ impl ApiServer {
         kubeconfig_file::write(&data.kubeconfig(), &cluster, &pki.admin)?;
         Ok(Self { server, pki, address, cluster, _store: store, data })
     }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}: choose another port with --https-port")
+    })
 }
 
 /// What the server's certificate is valid for, beside its addresses.
@@ -88,9 +103,10 @@ const SERVER_NAMES: &[&str] = &[
     "kubernetes.default.svc.cluster.local",
 ];
 
-fn server_addresses(settings: &Settings<'_>) -> Vec<IpAddr> {
+fn server_addresses(settings: &Settings) -> Vec<IpAddr> {
     let mut addresses =
         vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(settings.service_cidr.first_address())];
+    addresses.extend(settings.pods_reach.map(IpAddr::V4));
     let bind = settings.bind.ip();
     if !bind.is_unspecified() && !bind.is_loopback() {
         addresses.push(bind);

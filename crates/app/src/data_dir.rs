@@ -68,6 +68,10 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn store(&self) -> PathBuf {
         self.path.join("store")
     }

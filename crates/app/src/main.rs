@@ -7,10 +7,13 @@ mod data_dir;
 mod detach;
 mod kubeconfig_file;
 mod logging;
+mod node;
 mod pki_files;
 mod progress;
 mod serve;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -39,6 +42,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let called = arguments.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
+    if called == toolbox::PROGRAM || toolbox::TOOLS.iter().any(|it| called == *it) {
+        return toolbox::run(arguments);
+    }
     let command = match Command::try_parse() {
         Ok(command) => command,
         Err(err) => {

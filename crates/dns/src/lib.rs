@@ -1,4 +1,17 @@
 //! Cluster DNS: names of Services and pods from the caches, everything else forwarded and cached. UDP and TCP.
+//!
+//! Follows the specification "Kubernetes DNS-Based Service Discovery" 1.1.0. Answers for the cluster's names come from memory
+//! at once; a name that is not there is said not to be.
+
+mod answer;
+mod cache;
+mod caches;
+mod forward;
+mod server;
+#[cfg(test)]
+mod tests;
+mod wire;
+mod zone;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,12 +30,16 @@ pub struct Config {
     pub upstreams: Vec<SocketAddr>,
 }
 
-/// Listens, then follows Services, EndpointSlices, Namespaces and Pods. An error when the address cannot be had.
+/// Listens, then follows Services, EndpointSlices and Namespaces. An error when the address cannot be had.
 pub async fn start(
-    _config: Config,
-    _tasks: &Tasks,
-    _world: &World,
-    _factory: &Arc<Factory>,
+    config: Config,
+    tasks: &Tasks,
+    world: &World,
+    factory: &Arc<Factory>,
 ) -> std::io::Result<SocketAddr> {
-    todo!()
+    let caches = Arc::new(caches::Caches::new(factory));
+    let zone = zone::Zone::new(&config.domain);
+    let forwarder = forward::Forwarder::new(config.upstreams, world.random.clone());
+    let answerer = answer::Answerer::new(zone, caches, forwarder, world.random.clone());
+    server::start(config.listen, tasks, Arc::new(answerer)).await
 }

@@ -1,12 +1,25 @@
-//! The pod network of one node: a bridge, a veth pair per pod, addresses that survive restarts, masquerading, host ports.
+//! The pod network of one node: a veth pair per pod, addresses that survive restarts, masquerading, host ports.
 //!
-//! What should be is computed purely; one diff and one apply talk netlink. No external program.
+//! What should be is computed purely; one diff and one apply talk netlink. No external program. How packets flow, and why, is in
+//! this crate's README.md.
+
+mod forwarding;
+mod host_ports;
+mod kernel;
+mod kernel_state;
+mod network;
+mod range;
+mod records;
+mod table;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+pub use network::Network;
+
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The link that has the gateway's address.
     pub bridge: String,
     /// This node's part of the pod network; its first address is the bridge's.
     pub pod_network: Ipv4Addr,
@@ -16,25 +29,6 @@ pub struct Config {
     pub cluster_prefix_length: u8,
     /// Addresses in use are written here.
     pub directory: PathBuf,
+    /// `None`: that of the way to the world.
     pub mtu: Option<u32>,
-}
-
-/// Implements [`node_api::PodNetwork`].
-pub struct Network;
-
-impl Network {
-    /// Makes the bridge and the rules, or corrects them.
-    pub fn open(_config: Config) -> Result<Self, node_api::Error> {
-        todo!()
-    }
-
-    /// The bridge's address: pods' gateway, and where the node listens for them.
-    pub fn gateway(&self) -> Ipv4Addr {
-        todo!()
-    }
-
-    /// Removes the bridge, the rules and the files.
-    pub fn purge(&self) -> Vec<node_api::Error> {
-        todo!()
-    }
 }

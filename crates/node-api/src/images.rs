@@ -43,20 +43,27 @@ pub enum Error {
     #[error("couldn't parse image name {reference:?}: {problem}")]
     InvalidName { reference: String, problem: String },
     /// The registry has no such name, tag or digest.
-    #[error("failed to pull and unpack image {reference:?}: {reference}: not found")]
+    #[error(
+        "failed to pull and unpack image {reference:?}: failed to resolve reference {reference:?}: {reference}: not found"
+    )]
     NotFound { reference: String },
     /// Needs credentials, or other ones.
-    #[error("failed to pull image {reference:?}: access denied: {message}")]
+    #[error(
+        "failed to pull and unpack image {reference:?}: failed to resolve reference {reference:?}: pull access denied, \
+         repository does not exist or may require authorization: {message}"
+    )]
     Denied { reference: String, message: String },
     /// Upstream's reason: RegistryUnavailable.
-    #[error("failed to pull image {reference:?}: registry {registry} cannot be reached")]
+    #[error("failed to pull and unpack image {reference:?}: registry {registry} cannot be reached")]
     Unavailable {
         reference: String,
         registry: String,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("failed to pull image {reference:?}: {what} has digest {actual}, expected {expected}")]
+    #[error(
+        "failed to pull and unpack image {reference:?}: {what} has unexpected digest {actual}, expected {expected}"
+    )]
     WrongDigest { reference: String, what: String, expected: String, actual: String },
     /// Not an image for this machine, or not an image.
     #[error("image {reference:?} cannot be used: {problem}")]
@@ -69,6 +76,53 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// The text of a cause that several share.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct SharedCause(String);
+
+impl Error {
+    /// The same for another who waited for the same; of a cause only its text.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        match self {
+            Self::InvalidName { reference, problem } => {
+                Self::InvalidName { reference: reference.clone(), problem: problem.clone() }
+            }
+            Self::NotFound { reference } => Self::NotFound { reference: reference.clone() },
+            Self::Denied { reference, message } => {
+                Self::Denied { reference: reference.clone(), message: message.clone() }
+            }
+            Self::Unavailable { reference, registry, source } => Self::Unavailable {
+                reference: reference.clone(),
+                registry: registry.clone(),
+                source: Box::new(SharedCause(chain(&**source))),
+            },
+            Self::WrongDigest { reference, what, expected, actual } => Self::WrongDigest {
+                reference: reference.clone(),
+                what: what.clone(),
+                expected: expected.clone(),
+                actual: actual.clone(),
+            },
+            Self::Unusable { reference, problem } => {
+                Self::Unusable { reference: reference.clone(), problem: problem.clone() }
+            }
+            Self::InUse(id) => Self::InUse(id.clone()),
+            Self::Disk { doing, source } => Self::Disk {
+                doing: doing.clone(),
+                source: std::io::Error::new(source.kind(), source.to_string()),
+            },
+        }
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", chain(cause)),
+        None => error.to_string(),
+    }
 }
 
 pub trait Images: Send + Sync {

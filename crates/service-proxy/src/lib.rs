@@ -3,12 +3,19 @@
 //! A back end renders what the kernel should hold, purely; one diff turns it into the smallest transaction. Stopping leaves
 //! the rules in place, so that connections go on.
 
+pub mod backends;
+pub mod service_port;
+mod task;
+
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use informer::Factory;
 use lifecycle::Tasks;
 use stdx::World;
+
+use self::backends::nftables::{Backend, Networks};
+use self::service_port::Network;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -22,12 +29,22 @@ pub struct Config {
     pub bridge: String,
 }
 
+impl Config {
+    fn networks(&self) -> Networks {
+        let network = |address, prefix_length| Network { address, prefix_length };
+        Networks {
+            cluster: network(self.cluster_network, self.cluster_prefix_length),
+            services: network(self.service_network, self.service_prefix_length),
+        }
+    }
+}
+
 /// Starts following Services and EndpointSlices; returns at once. The factory's client is `system:kube-proxy`.
-pub fn start(_config: Config, _tasks: &Tasks, _world: &World, _factory: &Arc<Factory>) {
-    todo!()
+pub fn start(config: Config, tasks: &Tasks, _world: &World, factory: &Arc<Factory>) {
+    task::spawn(config, tasks, factory);
 }
 
 /// Removes the table. Needs nothing running.
 pub fn purge() -> Result<(), linux::netlink::Error> {
-    todo!()
+    Backend::purge()
 }

@@ -14,6 +14,18 @@ const DEBIAN: &[(&str, &str, &str)] = &[
     ("curl", "--version", "curl"),
     ("python3", "--version", "python3"),
     ("openssl", "version", "openssl"),
+    ("ip", "-V", "iproute2"),
+    ("nft", "--version", "nftables"),
+    ("nsenter", "--version", "util-linux"),
+    ("script", "--version", "bsdutils"),
+];
+
+/// Packages whose programs the tests put into images or run as peers. Unpacked below `target/`, not installed: installing
+/// would start servers. The first column is what shows that it is there.
+const UNPACKED: &[(&str, &str)] = &[
+    ("bin/busybox", "busybox-static"),
+    ("usr/bin/docker-registry", "docker-registry"),
+    ("usr/sbin/nginx", "nginx"),
 ];
 
 /// The lowest kubectl that the tests are written for.
@@ -23,6 +35,8 @@ const KUBECTL_MINOR: u32 = 32;
 pub(crate) struct Tools {
     pub(crate) kubectl: Option<PathBuf>,
     pub(crate) python: Option<PathBuf>,
+    /// The root of the unpacked packages.
+    unpacked: PathBuf,
 }
 
 impl Tools {
@@ -34,6 +48,13 @@ impl Tools {
             if let Some(value) = value {
                 command.env(name, value);
             }
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let ours = ["usr/bin", "usr/sbin", "bin"].map(|it| self.unpacked.join(it));
+        let all = ours.into_iter().chain(std::env::split_paths(&path));
+        // Only a name with a colon in it cannot be joined; then the tests say what they miss.
+        if let Ok(path) = std::env::join_paths(all) {
+            command.env("PATH", path);
         }
     }
 }
@@ -51,7 +72,11 @@ pub(crate) fn install(root: &Path) -> Result<Tools> {
             .args(["install", "-y", "-q", "--no-install-recommends"])
             .args(&missing))?;
     }
-    let tools = Tools { kubectl: find_kubectl(), python: python_client(root) };
+    let unpacked = root.join("target/test-packages");
+    if let Err(err) = unpack(&unpacked) {
+        say(&format!("WARNING: {err:#}: tests that need these packages SKIP"));
+    }
+    let tools = Tools { kubectl: find_kubectl(), python: python_client(root), unpacked };
     if tools.kubectl.is_none() {
         say(&format!(
             "WARNING: no kubectl 1.{KUBECTL_MINOR} or later on PATH (Debian has none): the kubectl tests SKIP"
@@ -61,6 +86,35 @@ pub(crate) fn install(root: &Path) -> Result<Tools> {
         say("WARNING: the Python client `kubernetes` could not be installed: its test SKIPS");
     }
     Ok(tools)
+}
+
+fn unpack(folder: &Path) -> Result<()> {
+    let missing: Vec<&str> = UNPACKED
+        .iter()
+        .filter(|(program, _)| !folder.join(program).exists())
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    say(&format!("unpacking Debian packages below target/test-packages: {}", missing.join(" ")));
+    std::fs::create_dir_all(folder)?;
+    let download = || {
+        let mut command = Command::new("apt-get");
+        run(command.args(["download", "-q"]).args(&missing).current_dir(folder))
+    };
+    if download().is_err() {
+        run(Command::new("apt-get").args(["update", "-q"]))?;
+        download()?;
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "deb") {
+            run(Command::new("dpkg").arg("-x").arg(&path).arg(folder))?;
+            std::fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// `XEBEC_TEST_KUBECTL`, or the one on PATH, if it is new enough.

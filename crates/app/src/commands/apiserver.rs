@@ -8,6 +8,7 @@ use stdx::World;
 
 use super::network::{Cidr, parse_cidr};
 use crate::api_server::{ApiServer, Settings};
+use crate::data_dir::DataDir;
 use crate::progress::say;
 use crate::{data_dir, kubeconfig_file, logging, serve};
 
@@ -40,11 +41,12 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     logging::start(flags.verbosity);
     serve::run(|tasks| async move {
         let settings = Settings {
-            data_dir: &flags.data_dir,
             bind: SocketAddr::new(flags.bind_address, flags.secure_port),
             service_cidr: flags.service_cluster_ip_range,
+            pods_reach: None,
         };
-        let api = ApiServer::start(&settings, &World::system(), &tasks).await?;
+        let data = DataDir::open(&flags.data_dir)?;
+        let api = ApiServer::start(data, &settings, &World::system(), &tasks).await?;
         for (file, user) in COMPONENTS {
             let identity = api.pki.component(file, user)?;
             kubeconfig_file::write(&api.data.component_kubeconfig(file), &api.cluster, &identity)?;

@@ -7,14 +7,15 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Signal, kill_process};
 
 use crate::progress::say;
-use crate::{data_dir, kubeconfig_file};
+use crate::{data_dir, kubeconfig_file, node};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     /// The cluster's data directory
     #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path())]
     data_dir: PathBuf,
-    /// Also remove the data directory and the context in your kubeconfig
+    /// Also stop the containers and remove everything: rules, mounts, cgroups, links, the data directory, the context in
+    /// your kubeconfig
     #[arg(long)]
     purge: bool,
 }
@@ -34,12 +35,23 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         }
     }
     if flags.purge {
+        purge_node(path)?;
         let kubeconfig = path.join("kubeconfig");
         kubeconfig_file::forget(&kubeconfig)?;
         std::fs::remove_dir_all(path).with_context(|| format!("removing {}", path.display()))?;
         say(&format!("removed {}", path.display()));
     }
     Ok(())
+}
+
+/// The directory stays when something of the node is still there: a second try needs it.
+fn purge_node(path: &Path) -> Result<()> {
+    let problems = node::purge(path)?;
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = problems.iter().map(|it| format!("\n  - {it}")).collect();
+    bail!("not everything of the node could be removed:{}", list.concat())
 }
 
 /// The lock is released by the kernel when the process is gone.

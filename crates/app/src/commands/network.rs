@@ -2,8 +2,10 @@
 
 use std::net::Ipv4Addr;
 
+use serde::{Deserialize, Serialize};
+
 /// An IPv4 range such as `10.96.0.0/16`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cidr {
     pub(crate) address: Ipv4Addr,
     pub(crate) prefix_length: u8,

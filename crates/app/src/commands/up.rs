@@ -2,16 +2,19 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use lifecycle::Tasks;
+use network::Network;
 use stdx::World;
 
 use super::network::{Cidr, parse_cidr};
 use crate::api_server::{ApiServer, Settings};
 use crate::control_plane::{self, PodNetwork};
+use crate::data_dir::DataDir;
 use crate::progress::{Progress, say};
-use crate::{data_dir, detach, kubeconfig_file, logging, serve};
+use crate::{data_dir, detach, kubeconfig_file, logging, node, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -30,9 +33,21 @@ pub(crate) struct Flags {
     /// Addresses of pods
     #[arg(long, value_name = "CIDR", default_value = "10.244.0.0/16", value_parser = parse_cidr)]
     pod_cidr: Cidr,
-    /// The node on this machine; only `none` is possible yet
-    #[arg(long, value_name = "KIND", default_value = "none", value_parser = ["none"])]
-    node: String,
+    /// The node on this machine; `none` is a control plane alone
+    #[arg(long, value_name = "KIND", default_value = "embedded")]
+    node: NodeKind,
+    /// Name of the node
+    #[arg(long, value_name = "NAME", default_value_t = node::node_name())]
+    node_name: String,
+    /// Address of the node; without it the one that the machine sends from
+    #[arg(long, value_name = "IP")]
+    node_ip: Option<IpAddr>,
+    /// Port of the kubelet
+    #[arg(long, value_name = "N", default_value_t = 10250)]
+    kubelet_port: u16,
+    /// Cgroup below which the pods' are made
+    #[arg(long, value_name = "PATH", default_value = "")]
+    cgroup_root: String,
     /// Simulated nodes beside it
     #[arg(long, value_name = "N", default_value_t = 0)]
     simulate: usize,
@@ -47,12 +62,22 @@ pub(crate) struct Flags {
     detached_child: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum NodeKind {
+    /// Containers in this binary
+    Embedded,
+    None,
+}
+
 /// More would not fit into the pod and node address ranges.
 const SIMULATE_MAX: usize = 100_000;
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
     if flags.simulate > SIMULATE_MAX {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
+    }
+    if flags.node == NodeKind::Embedded {
+        node::check_requirements()?;
     }
     if flags.detach && !flags.detached_child {
         return detach::start(&flags.data_dir);
@@ -68,12 +93,14 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     let world = World::system();
     let progress = Progress::start();
     progress.waiting("starting the API server");
+    let data = DataDir::open(&flags.data_dir)?;
+    let machine = open_machine(flags, &data)?;
     let settings = Settings {
-        data_dir: &flags.data_dir,
         bind: SocketAddr::new(flags.bind_address, flags.https_port),
         service_cidr: flags.service_cidr,
+        pods_reach: machine.as_ref().map(|it| it.network.gateway()),
     };
-    let api = ApiServer::start(&settings, &world, tasks).await?;
+    let api = ApiServer::start(data, &settings, &world, tasks).await?;
     progress.done(&format!("API server ready on https://{}", api.address));
     let merged = kubeconfig_file::merge_into_users(&api.cluster, &api.pki.admin)?;
 
@@ -82,6 +109,13 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     control_plane::start_scheduler(&api.server, tasks, &world);
     factory.wait_for_sync().await;
     progress.done("controllers and scheduler running");
+    if let Some(Machine { settings, network }) = &machine {
+        progress.waiting("starting the node");
+        let neighbors = node::Neighbors { api: &api, network, tasks, world: &world };
+        node::start(settings, &neighbors).await?;
+        control_plane::wait_for_nodes(&factory, 1).await;
+        progress.done(&format!("node {} ready", settings.node_name));
+    }
     if flags.simulate > 0 {
         progress.waiting("registering simulated nodes");
         let network = PodNetwork {
@@ -89,7 +123,8 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
             prefix_length: flags.pod_cidr.prefix_length,
         };
         control_plane::start_fleet(&api.server, tasks, &world, &factory, flags.simulate, network);
-        control_plane::wait_for_nodes(&factory, flags.simulate).await;
+        let wanted = flags.simulate + usize::from(machine.is_some());
+        control_plane::wait_for_nodes(&factory, wanted).await;
         progress.done(&format!("{} simulated nodes ready", flags.simulate));
     }
     progress.finish();
@@ -100,6 +135,32 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     Ok(api)
 }
 
+/// What of the machine is made before the API server starts.
+struct Machine {
+    settings: node::Settings,
+    network: Arc<Network>,
+}
+
+fn open_machine(flags: &Flags, data: &DataDir) -> Result<Option<Machine>> {
+    if flags.node == NodeKind::None {
+        return Ok(None);
+    }
+    let settings = node::Settings {
+        node_name: flags.node_name.clone(),
+        node_ip: flags.node_ip,
+        bridge: BRIDGE.to_owned(),
+        pod_cidr: flags.pod_cidr,
+        service_cidr: flags.service_cidr,
+        cgroup_root: flags.cgroup_root.clone(),
+        kubelet_port: flags.kubelet_port,
+    };
+    settings.save(data.path())?;
+    let network = node::open_network(&settings, data.path())?;
+    Ok(Some(Machine { settings, network }))
+}
+
+const BRIDGE: &str = "xebec0";
+
 fn say_what_next(flags: &Flags, kubeconfig: &Path, merged: Option<&Path>) {
     let context = match merged {
         Some(path) => format!("Context \"xebec\" is in {}.", path.display()),
@@ -108,14 +169,16 @@ fn say_what_next(flags: &Flags, kubeconfig: &Path, merged: Option<&Path>) {
     say("");
     say(&format!("Your cluster is ready. {context} Try:"));
     say("");
-    if flags.simulate > 0 {
+    if flags.simulate > 0 || flags.node == NodeKind::Embedded {
         say("  kubectl get nodes");
         say("  kubectl create deployment web --image=xebec.local/toolbox --replicas=3");
         say("  kubectl get pods -o wide");
     } else {
         say("  kubectl get namespaces");
         say("  kubectl api-resources");
-        say("  (there are no nodes: start with --simulate 3 to see pods run)");
+        say(
+            "  (there are no nodes: start without --node none, or with --simulate 3, to see pods run)",
+        );
     }
     say("");
     if flags.detached_child {

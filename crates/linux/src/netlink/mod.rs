@@ -1,9 +1,37 @@
 //! Links, addresses, routes, nftables and conntrack over netlink sockets.
+//!
+//! [`message`] encodes, [`attributes`] writes and reads attributes, [`socket`] sends and waits for the kernel's answer. Sockets
+//! block: the kernel answers within the system call that asks, in microseconds.
 
+pub mod attributes;
+pub mod conntrack;
+pub mod message;
+pub mod nftables;
+pub mod route;
+pub mod socket;
+
+use std::io;
+
+pub use attributes::{Attribute, Attributes};
+pub use message::{Message, Reply};
+pub use socket::{Family, Socket};
+
+/// The kernel refused something, or could not be asked. `doing` ends with the kernel's own words, where it gave any.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}")]
 pub struct Error {
     pub doing: String,
     #[source]
-    pub source: std::io::Error,
+    pub source: io::Error,
+}
+
+impl Error {
+    pub(crate) fn new(doing: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self { doing: doing.into(), source: source.into() }
+    }
+
+    /// Whether the kernel answered with this error number.
+    pub fn is(&self, errno: rustix::io::Errno) -> bool {
+        self.source.raw_os_error() == Some(errno.raw_os_error())
+    }
 }

@@ -1,3 +1,5 @@
 //! Benchmarks of the release binary, printed for `docs/benchmarks.md`.
 
+mod node;
 pub(crate) mod up;
+mod usage;

@@ -5,30 +5,25 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use super::node;
+use super::usage::{self, now, report};
 use crate::process::{output, run};
 use crate::say;
-
-/// Clock ticks per second of /proc/PID/stat: fixed by the kernel's user-space ABI.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(crate) fn measure(root: &Path) -> Result<()> {
     run(Command::new("cargo").args(["build", "--release", "--bin", "xebec"]).current_dir(root))?;
     let binary = root.join("target/release/xebec");
-    report("release binary", fs::metadata(&binary)?.len() as f64 / 1_048_576.0, "MiB", 30.0);
+    report("release binary", fs::metadata(&binary)?.len() as f64 / 1_048_576.0, "MiB", 35.0);
     let mut starts = (0..7).map(|_| start_time(&binary)).collect::<Result<Vec<_>>>()?;
     starts.sort_by(f64::total_cmp);
     report("exec to /readyz, median of 7, empty directory", starts[3], "ms", 150.0);
     idle(&binary)?;
+    node::measure(&binary)?;
     scale(&binary, 1_000, 10_000)
-}
-
-fn report(what: &str, value: f64, unit: &str, budget: f64) {
-    let verdict = if value <= budget { "within" } else { "OVER" };
-    say(&format!("{what}: {value:.1} {unit} ({verdict} the budget of {budget} {unit})"));
 }
 
 /// A running `xebec up` in a directory of its own; stopped and removed when dropped.
@@ -36,11 +31,6 @@ struct Cluster {
     child: Child,
     directory: tempfile::TempDir,
     ready_after: Duration,
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl Cluster {
@@ -95,28 +85,6 @@ impl Cluster {
                 .args(["get", "--raw", path]),
         )
     }
-
-    fn status(&self, field: &str) -> Result<f64> {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line =
-            text.lines().find(|it| it.starts_with(field)).context("field of /proc/PID/status")?;
-        let kib: f64 = line.split_whitespace().nth(1).unwrap_or("0").parse()?;
-        Ok(kib / 1024.0)
-    }
-
-    fn cpu_seconds(&self) -> Result<f64> {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-        let ticks: f64 = fields.get(11).context("utime")?.parse::<f64>()?
-            + fields.get(12).context("stime")?.parse::<f64>()?;
-        Ok(ticks / TICKS_PER_SECOND)
-    }
-
-    fn written_bytes(&self) -> Result<f64> {
-        let text = fs::read_to_string(format!("/proc/{}/io", self.child.id()))?;
-        let line = text.lines().find(|it| it.starts_with("write_bytes")).context("write_bytes")?;
-        Ok(line.split_whitespace().nth(1).unwrap_or("0").parse()?)
-    }
 }
 
 impl Drop for Cluster {
@@ -133,11 +101,20 @@ fn start_time(binary: &Path) -> Result<f64> {
 fn idle(binary: &Path) -> Result<()> {
     let cluster = Cluster::start(binary, 0)?;
     std::thread::sleep(Duration::from_secs(10));
-    let (cpu, written) = (cluster.cpu_seconds()?, cluster.written_bytes()?);
+    let (cpu, written) =
+        (usage::cpu_seconds(cluster.child.id())?, usage::written_bytes(cluster.child.id())?);
     std::thread::sleep(Duration::from_secs(60));
-    report("idle RSS", cluster.status("VmRSS")?, "MiB", 40.0);
-    report("idle CPU over 60 s", (cluster.cpu_seconds()? - cpu) / 60.0 * 100.0, "% of a core", 0.2);
-    say(&format!("idle writes over 60 s: {} bytes", cluster.written_bytes()? - written));
+    report("idle RSS", usage::memory(cluster.child.id(), "VmRSS")?, "MiB", 40.0);
+    report(
+        "idle CPU over 60 s",
+        (usage::cpu_seconds(cluster.child.id())? - cpu) / 60.0 * 100.0,
+        "% of a core",
+        0.2,
+    );
+    say(&format!(
+        "idle writes over 60 s: {} bytes",
+        usage::written_bytes(cluster.child.id())? - written
+    ));
     Ok(())
 }
 
@@ -155,7 +132,7 @@ fn scale(binary: &Path, nodes: usize, pods: usize) -> Result<()> {
     })?;
     let manifest = cluster.directory.path().join("deployments.yaml");
     fs::write(&manifest, deployments(DEPLOYMENTS, pods / DEPLOYMENTS))?;
-    let (started, cpu) = (now(), cluster.cpu_seconds()?);
+    let (started, cpu) = (now(), usage::cpu_seconds(cluster.child.id())?);
     run(kubectl().args(["create", "-f"]).arg(&manifest).stdout(Stdio::null()))?;
     wait(Duration::from_secs(300), || {
         let ready = output(kubectl().args([
@@ -169,8 +146,8 @@ fn scale(binary: &Path, nodes: usize, pods: usize) -> Result<()> {
     })?;
     let seconds = started.elapsed().as_secs_f64();
     report(&format!("{pods} pods on {nodes} nodes Running"), seconds, "s", 20.0);
-    report("peak RSS", cluster.status("VmHWM")?, "MiB", 400.0);
-    let cpu = cluster.cpu_seconds()? - cpu;
+    report("peak RSS", usage::memory(cluster.child.id(), "VmHWM")?, "MiB", 400.0);
+    let cpu = usage::cpu_seconds(cluster.child.id())? - cpu;
     say(&format!("CPU per pod, whole control plane: {:.2} ms", cpu * 1000.0 / pods as f64));
     Ok(())
 }

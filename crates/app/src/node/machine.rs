@@ -1,0 +1,101 @@
+//! What the machine says of itself.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use kubelet::Machine;
+use linux::netlink::route::RouteSocket;
+
+/// More are not asked anyway.
+const NAME_SERVERS_MAX: usize = 3;
+
+pub(crate) fn read(data_dir: &Path) -> Machine {
+    let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let name = rustix::system::uname();
+    Machine {
+        cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32,
+        memory: memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        ephemeral_storage: rustix::fs::statvfs(data_dir)
+            .map_or(0, |it| it.f_blocks.saturating_mul(it.f_frsize)),
+        machine_id: line("/etc/machine-id"),
+        boot_id: line("/proc/sys/kernel/random/boot_id"),
+        kernel_version: name.release().to_string_lossy().into_owned(),
+        os_image: os_image(&fs::read_to_string("/etc/os-release").unwrap_or_default()),
+        architecture: architecture(std::env::consts::ARCH).to_owned(),
+    }
+}
+
+/// Bytes of `MemTotal`.
+fn memory(meminfo: &str) -> u64 {
+    let line = meminfo.lines().find_map(|it| it.strip_prefix("MemTotal:")).unwrap_or("");
+    let kib: u64 = line.split_whitespace().next().and_then(|it| it.parse().ok()).unwrap_or(0);
+    kib * 1024
+}
+
+fn os_image(os_release: &str) -> String {
+    let line = os_release.lines().find_map(|it| it.strip_prefix("PRETTY_NAME="));
+    line.unwrap_or("Linux").trim_matches('"').to_owned()
+}
+
+/// As Go, and so Kubernetes, calls it.
+fn architecture(rust: &str) -> &str {
+    match rust {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// The address that packets to the outside are sent from.
+pub(crate) fn address() -> Option<IpAddr> {
+    let found = RouteSocket::open().and_then(|mut it| it.default_interface());
+    match found {
+        Ok(found) => found.and_then(|it| it.source).map(IpAddr::V4),
+        Err(err) => {
+            tracing::warn!(error = %stdx::error_chain(&err), "default route not read");
+            None
+        }
+    }
+}
+
+/// The servers of `/etc/resolv.conf`; what stands behind a stub on this machine where there is one.
+pub(crate) fn name_servers() -> Vec<SocketAddr> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let mut servers = parse_name_servers(&read("/etc/resolv.conf"));
+    if servers.iter().all(|it| it.ip().is_loopback()) {
+        // systemd-resolved's stub would answer us, but it is behind a loop when it asks the cluster's DNS.
+        let behind = parse_name_servers(&read("/run/systemd/resolve/resolv.conf"));
+        if !behind.is_empty() {
+            servers = behind;
+        }
+    }
+    servers
+}
+
+fn parse_name_servers(resolv_conf: &str) -> Vec<SocketAddr> {
+    resolv_conf
+        .lines()
+        .filter_map(|it| it.trim().strip_prefix("nameserver"))
+        .filter_map(|it| it.trim().parse::<IpAddr>().ok())
+        .map(|it| SocketAddr::new(it, 53))
+        .take(NAME_SERVERS_MAX)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{memory, os_image, parse_name_servers};
+
+    #[test]
+    fn files_of_the_machine_are_read() {
+        assert_eq!(memory("MemTotal:       24576000 kB\nMemFree: 1 kB"), 24_576_000 * 1024);
+        assert_eq!(
+            os_image("NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n"),
+            "Debian GNU/Linux 12"
+        );
+        let servers =
+            parse_name_servers("search a\nnameserver 192.0.2.1\nnameserver fe80::1%eth0\n");
+        assert_eq!(servers, ["192.0.2.1:53".parse().unwrap()]);
+    }
+}

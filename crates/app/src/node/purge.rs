@@ -1,0 +1,78 @@
+//! Leaves nothing of a node behind: containers, mounts, cgroups, rules, links. Goes on after a failure and tells all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use containers::Embedded;
+use lifecycle::Tasks;
+use node_api::{PodNetwork, Volumes as _};
+use stdx::World;
+use volumes::LocalVolumes;
+
+use super::Settings;
+
+/// What could not be removed, as text. Nobody may run on the directory.
+pub(crate) fn purge(data_dir: &Path) -> Result<Vec<String>> {
+    let Some(settings) = Settings::load(data_dir)? else { return Ok(Vec::new()) };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the tokio runtime")?;
+    Ok(runtime.block_on(purge_node(&settings, data_dir)))
+}
+
+async fn purge_node(settings: &Settings, data_dir: &Path) -> Vec<String> {
+    let mut problems = Vec::new();
+    let tasks = Tasks::new();
+    match super::open_network(settings, data_dir) {
+        Ok(network) => {
+            let pod_network: Arc<dyn PodNetwork> = network.clone();
+            if let Err(err) = purge_containers(settings, data_dir, pod_network, &tasks).await {
+                problems.push(format!("{err:#}"));
+            }
+            problems.extend(network.purge().iter().map(|it| stdx::error_chain(it).to_string()));
+        }
+        Err(err) => problems.push(format!("{err:#}")),
+    }
+    tasks.cancel();
+    problems.extend(purge_volumes(data_dir).await);
+    if let Err(err) = service_proxy::purge() {
+        problems.push(stdx::error_chain(&err).to_string());
+    }
+    problems
+}
+
+async fn purge_containers(
+    settings: &Settings,
+    data_dir: &Path,
+    network: Arc<dyn PodNetwork>,
+    tasks: &Tasks,
+) -> Result<()> {
+    let images = super::open_images(data_dir)?;
+    let config = super::containers_config(settings, data_dir)?;
+    let embedded = Embedded::open(config, images, network, World::system(), tasks).await?;
+    let problems = embedded.purge().await;
+    match problems.first() {
+        None => Ok(()),
+        Some(_) => {
+            let all: Vec<String> =
+                problems.iter().map(|it| stdx::error_chain(it).to_string()).collect();
+            anyhow::bail!("removing containers: {}", all.join("; "))
+        }
+    }
+}
+
+async fn purge_volumes(data_dir: &Path) -> Vec<String> {
+    let mut problems = Vec::new();
+    let volumes = match LocalVolumes::open(volumes::Config { directory: data_dir.join("pods") }) {
+        Ok(volumes) => volumes,
+        Err(err) => return vec![format!("opening the volumes: {err}")],
+    };
+    for pod in volumes.pods().await.unwrap_or_default() {
+        if let Err(err) = volumes.tear_down(&pod).await {
+            problems.push(stdx::error_chain(&err).to_string());
+        }
+    }
+    problems
+}

@@ -1,0 +1,20 @@
+//! A whole cluster with a real node: real containers, a real network, a real kubectl. Each test has a host of its own: a
+//! network namespace with a way to a neighbor, a data directory, a cgroup. Needs root; says so where it has to skip.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
+mod churn;
+mod cluster;
+mod crash;
+mod host;
+mod images;
+mod isolation;
+mod pods;
+mod restarts;
+mod services;
+mod streams;
+mod volumes;

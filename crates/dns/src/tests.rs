@@ -1,0 +1,241 @@
+//! Questions in, answers out: over the zone alone, and over real sockets with an upstream.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lifecycle::Tasks;
+use simple_dns::rdata::{A, RData};
+use simple_dns::{CLASS, Name, Packet, PacketFlag, Question, ResourceRecord, TYPE};
+use stdx::Random;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UdpSocket};
+
+use crate::answer::Answerer;
+use crate::forward::Forwarder;
+use crate::server;
+use crate::zone::{Found, Host, Port, ServiceKind, ServiceNames, Source, Zone, dashed};
+
+/// `web` has a cluster address, `db` is headless with two hosts, `big` with many, `out` is an ExternalName, `near` an alias
+/// of `web`, `empty` is headless without hosts.
+struct Cluster;
+
+fn port(name: &str, port: u16) -> Port {
+    Port { name: name.to_owned(), protocol: "tcp".to_owned(), port }
+}
+
+fn host(name: Option<&str>, address: [u8; 4]) -> Host {
+    let address = IpAddr::from(address);
+    let name = name.map_or_else(|| dashed(address), str::to_owned);
+    Host { name, address, ports: vec![port("sql", 5432)] }
+}
+
+impl Source for Cluster {
+    fn has_namespace(&self, namespace: &str) -> bool {
+        matches!(namespace, "default" | "kube-system")
+    }
+
+    fn service(&self, namespace: &str, name: &str) -> Option<ServiceNames> {
+        let kind = match (namespace, name) {
+            ("default", "web") => ServiceKind::Cluster(vec![[10, 96, 0, 7].into()]),
+            ("kube-system", "kube-dns") => ServiceKind::Cluster(vec![[10, 96, 0, 10].into()]),
+            ("default", "db") => ServiceKind::Headless(vec![
+                host(Some("db-0"), [10, 244, 0, 3]),
+                host(None, [10, 244, 0, 4]),
+            ]),
+            ("default", "big") => {
+                ServiceKind::Headless((0..200).map(|n| host(None, [10, 244, 1, n])).collect())
+            }
+            ("default", "empty") => ServiceKind::Headless(Vec::new()),
+            ("default", "out") => ServiceKind::External("example.com".to_owned()),
+            ("default", "near") => {
+                ServiceKind::External("web.default.svc.cluster.local".to_owned())
+            }
+            _ => return None,
+        };
+        Some(ServiceNames { kind, ports: vec![port("http", 80)] })
+    }
+
+    fn service_at(&self, address: IpAddr) -> Option<(String, String)> {
+        (address == IpAddr::from([10, 96, 0, 7])).then(|| ("default".into(), "web".into()))
+    }
+
+    fn endpoint_at(&self, address: IpAddr) -> Option<(String, String, String)> {
+        (address == IpAddr::from([10, 244, 0, 3]))
+            .then(|| ("default".into(), "db".into(), "db-0".into()))
+    }
+}
+
+#[test]
+fn names_mean_what_the_specification_says() {
+    let zone = Zone::new("cluster.local");
+    let check = |name: &str, expected: &str| {
+        let actual = match zone.find(name, &Cluster) {
+            Found::Foreign => "foreign".to_owned(),
+            Found::Missing => "missing".to_owned(),
+            Found::Records(records) => format!("{records:?}"),
+        };
+        let plain = actual.replace("Address(", "").replace("})", "}").replace(")]", "]");
+        assert!(plain.contains(expected), "{name}: {plain}");
+    };
+    check("web.default.svc.cluster.local", "[10.96.0.7");
+    check("_http._tcp.web.default.svc.cluster.local", "port: 80, weight: 100, target: \"web.def");
+    check("_tcp.web.default.svc.cluster.local", "[]");
+    check("_ftp._tcp.web.default.svc.cluster.local", "missing");
+    check("db.default.svc.cluster.local", "[10.244.0.3), 10.244.0.4)");
+    check("db-0.db.default.svc.cluster.local", "[10.244.0.3]");
+    check("10-244-0-4.db.default.svc.cluster.local", "[10.244.0.4]");
+    check("db-7.db.default.svc.cluster.local", "missing");
+    check("_sql._tcp.db.default.svc.cluster.local", "weight: 50, target: \"db-0.db.default.svc");
+    check("empty.default.svc.cluster.local", "missing");
+    check("out.default.svc.cluster.local", "Alias(\"example.com\"");
+    check("10-244-0-9.default.pod.cluster.local", "[10.244.0.9]");
+    check("10-244-0-9.other.pod.cluster.local", "missing");
+    check("default.svc.cluster.local", "[]");
+    check("other.svc.cluster.local", "missing");
+    check("svc.cluster.local", "[]");
+    check("dns-version.cluster.local", "1.1.0");
+    check("ns.dns.cluster.local", "[10.96.0.10]");
+    check("7.0.96.10.in-addr.arpa", "web.default.svc.cluster.local");
+    check("3.0.244.10.in-addr.arpa", "db-0.db.default.svc.cluster.local");
+    check("9.9.9.9.in-addr.arpa", "foreign");
+    check("nowhere.cluster.local", "missing");
+    check("example.com", "foreign");
+    check("mycluster.local", "foreign");
+}
+
+/// A name server that answers every question with 192.0.2.1 and counts them.
+async fn upstream() -> (SocketAddr, tokio::sync::watch::Receiver<u32>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let (count, counted) = tokio::sync::watch::channel(0);
+    let tasks = Tasks::new();
+    tasks.spawn("upstream", |_| async move {
+        let mut buffer = [0; 512];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
+            count.send_modify(|it| *it += 1);
+            let query = Packet::parse(&buffer[..length]).unwrap();
+            let name = query.questions[0].qname.clone();
+            let mut reply = Packet::new_reply(query.id());
+            reply.questions.clone_from(&query.questions);
+            let address = RData::A(A { address: 0xc000_0201 });
+            reply.answers.push(ResourceRecord::new(name, CLASS::IN, 300, address));
+            let bytes = reply.build_bytes_vec().unwrap();
+            socket.send_to(&bytes, from).await.unwrap();
+        }
+    });
+    (address, counted)
+}
+
+async fn started(upstreams: Vec<SocketAddr>) -> SocketAddr {
+    let random = Random::from_seed(1);
+    let forwarder = Forwarder::new(upstreams, random.clone());
+    let answerer = Answerer::new(Zone::new("cluster.local"), Arc::new(Cluster), forwarder, random);
+    server::start("127.0.0.1:0".parse().unwrap(), &Tasks::new(), Arc::new(answerer)).await.unwrap()
+}
+
+fn query(name: &str, kind: TYPE) -> Vec<u8> {
+    let mut packet = Packet::new_query(4711);
+    packet.set_flags(PacketFlag::RECURSION_DESIRED);
+    let name = Name::new(name).unwrap();
+    packet.questions.push(Question::new(name, kind.into(), CLASS::IN.into(), false));
+    packet.build_bytes_vec().unwrap()
+}
+
+fn render(reply: &[u8]) -> String {
+    let reply = Packet::parse(reply).unwrap();
+    assert_eq!(reply.id(), 4711);
+    let mut lines: Vec<String> = reply
+        .answers
+        .iter()
+        .map(|it| match &it.rdata {
+            RData::A(a) => format!("{}", std::net::Ipv4Addr::from(a.address)),
+            RData::CNAME(alias) => format!("{} is {}", it.name, alias.0),
+            RData::SRV(srv) => format!("{}:{}", srv.target, srv.port),
+            RData::PTR(ptr) => ptr.0.to_string(),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    lines.sort();
+    let cut = if reply.has_flags(PacketFlag::TRUNCATION) { " cut" } else { "" };
+    format!("{:?}{cut} {}", reply.rcode(), lines.join(" "))
+}
+
+async fn ask(server: SocketAddr, query: &[u8]) -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.send_to(query, server).await.unwrap();
+    let mut reply = [0; 4096];
+    let received = tokio::time::timeout(Duration::from_secs(20), socket.recv(&mut reply));
+    let length = received.await.expect("an answer").unwrap();
+    render(&reply[..length])
+}
+
+async fn ask_over_tcp(server: SocketAddr, query: &[u8]) -> String {
+    let mut stream = TcpStream::connect(server).await.unwrap();
+    stream.write_all(&(query.len() as u16).to_be_bytes()).await.unwrap();
+    stream.write_all(query).await.unwrap();
+    let length = stream.read_u16().await.unwrap();
+    let mut reply = vec![0; usize::from(length)];
+    stream.read_exact(&mut reply).await.unwrap();
+    render(&reply)
+}
+
+#[tokio::test]
+async fn questions_are_answered_over_udp_and_tcp() {
+    let server = started(Vec::new()).await;
+    let web = "WEB.default.svc.cluster.local";
+    assert_eq!(ask(server, &query(web, TYPE::A)).await, "NoError 10.96.0.7");
+    assert_eq!(ask(server, &query(web, TYPE::AAAA)).await, "NoError ");
+    assert_eq!(ask_over_tcp(server, &query(web, TYPE::A)).await, "NoError 10.96.0.7");
+    let srv = query("_sql._tcp.db.default.svc.cluster.local", TYPE::SRV);
+    assert_eq!(
+        ask(server, &srv).await,
+        "NoError 10-244-0-4.db.default.svc.cluster.local:5432 db-0.db.default.svc.cluster.local:5432"
+    );
+    let near = query("near.default.svc.cluster.local", TYPE::A);
+    assert_eq!(
+        ask(server, &near).await,
+        "NoError 10.96.0.7 near.default.svc.cluster.local is web.default.svc.cluster.local"
+    );
+    let missing = query("nobody.default.svc.cluster.local", TYPE::A);
+    assert_eq!(ask(server, &missing).await, "NameError ");
+    assert_eq!(ask(server, &query("example.com", TYPE::A)).await, "Refused ");
+}
+
+#[tokio::test]
+async fn an_answer_too_large_for_udp_is_cut_and_whole_over_tcp() {
+    let server = started(Vec::new()).await;
+    let big = query("big.default.svc.cluster.local", TYPE::A);
+    assert_eq!(ask(server, &big).await, "NoError cut ");
+    assert_eq!(ask_over_tcp(server, &big).await.split(' ').count(), 201);
+}
+
+#[tokio::test]
+async fn other_names_are_forwarded_once_and_then_remembered() {
+    let (address, asked) = upstream().await;
+    // The first server is silent: nobody listens there.
+    let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let server = started(vec![silent, address]).await;
+    for _ in 0..3 {
+        assert_eq!(ask(server, &query("example.com", TYPE::A)).await, "NoError 192.0.2.1");
+    }
+    assert_eq!(*asked.borrow(), 1);
+}
+
+#[tokio::test]
+async fn when_no_server_answers_the_client_is_told() {
+    let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let server = started(vec![silent]).await;
+    assert_eq!(ask(server, &query("example.com", TYPE::A)).await, "ServerFailure ");
+}
+
+#[tokio::test]
+async fn nonsense_is_refused_and_the_server_goes_on() {
+    let server = started(Vec::new()).await;
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    for nonsense in [&b""[..], b"x", &[0xff; 11], &[0xff; 600]] {
+        socket.send_to(nonsense, server).await.unwrap();
+    }
+    let web = query("web.default.svc.cluster.local", TYPE::A);
+    assert_eq!(ask(server, &web).await, "NoError 10.96.0.7");
+}

@@ -1,0 +1,9 @@
+//! The store as its users see it, on a real filesystem. Unpacking needs root.
+
+#![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
+
+mod archives;
+mod content;
+mod removal;
+mod sharing;
+mod toolbox;

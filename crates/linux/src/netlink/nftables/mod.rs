@@ -1,0 +1,67 @@
+//! nftables: a table as it should be, what the kernel holds of it, the changes between, and one transaction that makes them.
+//!
+//! The model is typed as far as we use nftables, and pure; [`Nftables`] is the only part that asks the kernel. A table is
+//! described whole ([`Table`]); [`changes`] compares it with [`Nftables::observe`]; [`Nftables::apply`] makes the changes at once
+//! or not at all. Works on kernels from 5.10 on.
+
+mod change;
+mod diff;
+mod dump;
+mod encode;
+pub mod expression;
+mod numbers;
+mod set;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use rustix::io::Errno;
+
+pub use change::Change;
+pub use diff::{Observed, ObservedChain, ObservedSet, changes, element_changes};
+pub use encode::{creation, messages};
+pub use expression::{Expression, Register};
+pub use set::{Data, DataType, Element, Key, Set, Signature, Type, Value, Verdict};
+pub use table::{
+    Chain, ChainKind, Hook, HookPoint, Policy, Rule, Table, TableFamily, TableId, priority,
+};
+
+use super::{Error, Family, Socket};
+
+/// One table in the network namespace in which this was opened.
+#[derive(Debug)]
+pub struct Nftables {
+    socket: Socket,
+    id: TableId,
+}
+
+impl Nftables {
+    pub fn open(id: TableId) -> Result<Self, Error> {
+        Ok(Self { socket: Socket::open(Family::Netfilter)?, id })
+    }
+
+    /// `None` if there is no such table.
+    pub fn observe(&mut self) -> Result<Option<Observed>, Error> {
+        dump::observe(&mut self.socket, &self.id)
+    }
+
+    /// All of the changes or none. The error says which change the kernel refused first.
+    pub fn apply(&mut self, changes: &[Change]) -> Result<(), Error> {
+        self.socket.batch(&messages(&self.id, changes), None)
+    }
+
+    /// Makes the table as it should be, whatever it was before. Says whether anything had to change.
+    pub fn converge(&mut self, desired: &Table) -> Result<bool, Error> {
+        let changes = changes(self.observe()?.as_ref(), desired);
+        self.apply(&changes)?;
+        Ok(!changes.is_empty())
+    }
+
+    /// Removes the table with all that is in it, if it is there.
+    pub fn purge(&mut self) -> Result<(), Error> {
+        match self.apply(&[Change::DeleteTable]) {
+            Err(err) if err.is(Errno::NOENT) => Ok(()),
+            result => result,
+        }
+    }
+}

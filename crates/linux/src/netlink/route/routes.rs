@@ -1,0 +1,213 @@
+//! Routes of the main table.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+use rustix::io::Errno;
+
+use super::{AF_INET, AF_UNSPEC, RouteSocket, address, family, octets, unless};
+use crate::netlink::message::flags;
+use crate::netlink::{Error, Message, Reply};
+
+const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
+const RTM_GETROUTE: u16 = 26;
+
+/// Length of `struct rtmsg`.
+const FIXED: usize = 12;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTA_PRIORITY: u16 = 6;
+const RTA_PREFSRC: u16 = 7;
+const RTA_TABLE: u16 = 15;
+
+const TABLE_MAIN: u8 = 254;
+const TYPE_UNICAST: u8 = 1;
+const TYPE_UNREACHABLE: u8 = 7;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Destination {
+    pub address: IpAddr,
+    pub prefix_length: u8,
+}
+
+impl Destination {
+    pub const DEFAULT: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix_length: 0 };
+
+    pub fn host(address: IpAddr) -> Self {
+        Self { address, prefix_length: if address.is_ipv4() { 32 } else { 128 } }
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix_length)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Behind a gateway.
+    Universe,
+    /// On the link itself.
+    Link,
+    Other(u8),
+}
+
+impl Scope {
+    const LINK: u8 = 253;
+
+    fn number(self) -> u8 {
+        match self {
+            Self::Universe => 0,
+            Self::Link => Self::LINK,
+            Self::Other(number) => number,
+        }
+    }
+
+    fn from_number(number: u8) -> Self {
+        match number {
+            0 => Self::Universe,
+            Self::LINK => Self::Link,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// A route of the main table over one link, or to nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Route {
+    pub destination: Destination,
+    /// Index of the link. `None`: whoever sends there is told at once that it cannot be reached.
+    pub link: Option<u32>,
+    pub gateway: Option<IpAddr>,
+    /// The source of packets that start here, if they have none yet.
+    pub source: Option<IpAddr>,
+    pub scope: Scope,
+    /// The lower, the better.
+    pub metric: u32,
+    /// A number that whoever made the route chose: see [`Route::BY_HAND`].
+    pub protocol: u8,
+}
+
+impl Route {
+    /// `RTPROT_BOOT`, which those have that name no other.
+    pub const BY_HAND: u8 = 3;
+}
+
+/// How this machine reaches the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultInterface {
+    pub index: u32,
+    pub name: String,
+    pub mtu: u32,
+    /// What the world sees packets come from, before anyone translates it.
+    pub address: Ipv4Addr,
+}
+
+impl RouteSocket {
+    /// The main table's routes over links and to nowhere, of both families.
+    pub fn routes(&mut self) -> Result<Vec<Route>, Error> {
+        let message = Message::new("list routes", RTM_GETROUTE, 0, &[AF_UNSPEC; FIXED]);
+        Ok(self.socket.dump(&message)?.iter().filter_map(read).collect())
+    }
+
+    /// Adds it, or replaces the one to the same destination with the same metric.
+    pub fn put_route(&mut self, route: &Route) -> Result<(), Error> {
+        let doing = format!("add route {}", route.destination);
+        let kind = flags::CREATE | flags::REPLACE;
+        self.socket.request(&message(doing, RTM_NEWROUTE, kind, route))
+    }
+
+    pub fn delete_route(&mut self, route: &Route) -> Result<(), Error> {
+        let doing = format!("delete route {}", route.destination);
+        let message = message(doing, RTM_DELROUTE, 0, route);
+        unless(self.socket.request(&message), &[Errno::SRCH, Errno::NODEV])
+    }
+
+    /// The link of the best IPv4 default route, and the address used on it. `None` without such a route.
+    pub fn default_interface(&mut self) -> Result<Option<DefaultInterface>, Error> {
+        let default = self
+            .routes()?
+            .into_iter()
+            .filter(|it| it.destination == Destination::DEFAULT && it.link.is_some())
+            .min_by_key(|it| it.metric);
+        let Some(route) = default else { return Ok(None) };
+        let address = match route.source {
+            Some(source) => Some(source),
+            None => self
+                .addresses()?
+                .into_iter()
+                .find(|it| Some(it.link) == route.link && it.address.is_ipv4() && it.scope == 0)
+                .map(|it| it.address),
+        };
+        let link = self.links()?.into_iter().find(|it| Some(it.index) == route.link);
+        Ok(match (link, address) {
+            (Some(link), Some(IpAddr::V4(address))) => Some(DefaultInterface {
+                index: link.index,
+                name: link.name,
+                mtu: link.mtu,
+                address,
+            }),
+            _ => None,
+        })
+    }
+}
+
+/// `struct rtmsg`: family, lengths of destination and source, type of service, table, protocol, scope, type, flags (32 bits).
+fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Message {
+    let Destination { address, prefix_length } = route.destination;
+    let scope = route.scope.number();
+    let route_type = if route.link.is_some() { TYPE_UNICAST } else { TYPE_UNREACHABLE };
+    let mut fixed = [0; FIXED];
+    let head =
+        [family(address), prefix_length, 0, 0, TABLE_MAIN, route.protocol, scope, route_type];
+    fixed[..head.len()].copy_from_slice(&head);
+    Message::new(doing, kind, message_flags, &fixed).with(|it| {
+        it.bytes(RTA_DST, &octets(address));
+        if let Some(link) = route.link {
+            it.u32(RTA_OIF, link);
+        }
+        if let Some(gateway) = route.gateway {
+            it.bytes(RTA_GATEWAY, &octets(gateway));
+        }
+        if let Some(source) = route.source {
+            it.bytes(RTA_PREFSRC, &octets(source));
+        }
+        if route.metric != 0 {
+            it.u32(RTA_PRIORITY, route.metric);
+        }
+    })
+}
+
+fn read(reply: &Reply) -> Option<Route> {
+    let fixed: [u8; FIXED] = reply.payload.first_chunk().copied()?;
+    let [family, prefix_length, _, _, table, protocol, scope, route_type, ..] = fixed;
+    let attributes = reply.attributes(FIXED);
+    let number = |kind| attributes.find_kind(kind).and_then(|it| it.u32());
+    let table = number(RTA_TABLE).unwrap_or_else(|| u32::from(table));
+    let link = match route_type {
+        TYPE_UNICAST => Some(number(RTA_OIF)?),
+        TYPE_UNREACHABLE => None,
+        _ => return None,
+    };
+    if table != u32::from(TABLE_MAIN) {
+        return None;
+    }
+    let any = if family == AF_INET {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    } else {
+        IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)
+    };
+    let find_address = |kind| attributes.find_kind(kind).and_then(address);
+    Some(Route {
+        destination: Destination { address: find_address(RTA_DST).unwrap_or(any), prefix_length },
+        link,
+        gateway: find_address(RTA_GATEWAY),
+        source: find_address(RTA_PREFSRC),
+        scope: Scope::from_number(scope),
+        metric: number(RTA_PRIORITY).unwrap_or_default(),
+        protocol,
+    })
+}

@@ -1,0 +1,259 @@
+//! The places of a test: node, pods, world; and talking between them.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{io, thread};
+
+use linux::netlink::nftables::{
+    Chain, ChainKind, Expression, Hook, HookPoint, Nftables, Register, Rule, Table, TableFamily,
+    TableId, Value, expression, priority,
+};
+use linux::netlink::route::{
+    Destination, HardwareAddress, LinkChange, Namespace, Peer, Route, RouteSocket, Scope, VethPair,
+};
+use linux::network_namespace::NetworkNamespace;
+use network::{Config, Network};
+use node_api::network::{Attachment, HostPort};
+use node_api::{PodNetwork as _, PodRef, PodUid, SandboxId};
+
+pub(crate) const GATEWAY: &str = "10.244.1.1";
+pub(crate) const NODE: &str = "192.0.2.1";
+pub(crate) const WORLD: &str = "192.0.2.2";
+/// In the cluster's network, on another node.
+pub(crate) const OTHER_NODES_POD: &str = "10.244.2.9";
+
+/// So long only a broken network lets us wait.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) struct Node {
+    pub(crate) namespace: NetworkNamespace,
+    pub(crate) directory: tempfile::TempDir,
+    runtime: tokio::runtime::Runtime,
+    network: Option<Network>,
+}
+
+pub(crate) struct Pod {
+    pub(crate) namespace: NetworkNamespace,
+    pub(crate) address: Ipv4Addr,
+}
+
+pub(crate) fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+pub(crate) fn pod_ref(name: &str) -> PodRef {
+    PodRef { namespace: "default".into(), name: name.into(), uid: PodUid::new(name) }
+}
+
+impl Node {
+    /// `None`, said loudly, if this machine lets us make no network namespace.
+    pub(crate) fn start() -> Option<Self> {
+        let namespace = match NetworkNamespace::create() {
+            Ok(namespace) => namespace,
+            Err(err) => {
+                println!("SKIPPED: {err}: {}", err.source);
+                return None;
+            }
+        };
+        bring_up_loopback(&namespace);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut node = Self { namespace, directory, runtime, network: None };
+        node.open();
+        Some(node)
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            bridge: "xebec0".into(),
+            pod_network: Ipv4Addr::new(10, 244, 1, 0),
+            prefix_length: 24,
+            cluster_network: Ipv4Addr::new(10, 244, 0, 0),
+            cluster_prefix_length: 16,
+            directory: self.directory.path().join("network"),
+            mtu: None,
+        }
+    }
+
+    /// Also what a restart is.
+    pub(crate) fn open(&mut self) {
+        self.open_with(self.config()).unwrap();
+    }
+
+    pub(crate) fn open_with(&mut self, config: Config) -> Result<(), node_api::Error> {
+        self.network = None;
+        self.network = Some(self.namespace.run(|| Network::open(config)).unwrap()?);
+        Ok(())
+    }
+
+    pub(crate) fn network(&self) -> &Network {
+        self.network.as_ref().unwrap()
+    }
+
+    pub(crate) fn routes(&self) -> RouteSocket {
+        RouteSocket::open_in(&self.namespace.path()).unwrap()
+    }
+
+    pub(crate) fn attach(&self, name: &str, host_ports: &[HostPort]) -> Pod {
+        let namespace = NetworkNamespace::create().unwrap();
+        let path = namespace.path();
+        let address = self.try_attach(name, path, host_ports).unwrap();
+        Pod { namespace, address }
+    }
+
+    pub(crate) fn try_attach(
+        &self,
+        name: &str,
+        namespace: PathBuf,
+        host_ports: &[HostPort],
+    ) -> Result<Ipv4Addr, node_api::Error> {
+        let attachment = Attachment {
+            pod: pod_ref(name),
+            sandbox: SandboxId::new(name),
+            namespace,
+            host_ports: host_ports.to_vec(),
+        };
+        let addresses = self.runtime.block_on(self.network().attach(attachment))?;
+        match addresses[..] {
+            [IpAddr::V4(address)] => Ok(address),
+            _ => panic!("{addresses:?}"),
+        }
+    }
+
+    pub(crate) fn detach(&self, name: &str) {
+        self.runtime.block_on(self.network().detach(&SandboxId::new(name))).unwrap();
+    }
+
+    pub(crate) fn keep_only(&self, names: &[&str]) {
+        let sandboxes = names.iter().map(|it| SandboxId::new(*it)).collect();
+        self.runtime.block_on(self.network().keep_only(sandboxes)).unwrap();
+    }
+
+    /// A place outside, at the other end of the node's cable. What is not for the cluster's pods, it sends to nobody: answers reach
+    /// only the node's own address.
+    pub(crate) fn connect_world(&self) -> NetworkNamespace {
+        let world = NetworkNamespace::create().unwrap();
+        bring_up_loopback(&world);
+        let file = File::open(world.path()).unwrap();
+        let mut node_routes = self.routes();
+        let mut world_routes = RouteSocket::open_in(&world.path()).unwrap();
+        let peer = Peer {
+            name: "cable",
+            address: HardwareAddress([2, 0, 0, 0, 0, 2]),
+            namespace: Namespace::File(file.as_fd()),
+        };
+        let address = HardwareAddress([2, 0, 0, 0, 0, 1]);
+        let pair = VethPair { name: "uplink", address, group: 0, mtu: 1500, peer };
+        node_routes.create_veth(&pair).unwrap();
+        configure(&mut world_routes, "cable", &[WORLD, OTHER_NODES_POD]);
+        configure(&mut node_routes, "uplink", &[NODE]);
+        let uplink = node_routes.link("uplink").unwrap().unwrap();
+        let route = Route {
+            destination: Destination::DEFAULT,
+            link: Some(uplink.index),
+            gateway: Some(ip(WORLD)),
+            source: None,
+            scope: Scope::Universe,
+            metric: 0,
+            protocol: Route::BY_HAND,
+        };
+        node_routes.put_route(&route).unwrap();
+        let cable = world_routes.link("cable").unwrap().unwrap();
+        // As another node would route.
+        let destination = Destination { address: ip("10.244.1.0"), prefix_length: 24 };
+        let route =
+            Route { destination, link: Some(cable.index), gateway: Some(ip(NODE)), ..route };
+        world_routes.put_route(&route).unwrap();
+        world
+    }
+
+    /// A Service, as simple as can be: everything to this address and port goes to one pod.
+    pub(crate) fn add_service(&self, address: &str, pod: Ipv4Addr, port: u16) {
+        let IpAddr::V4(address) = ip(address) else { panic!("{address}") };
+        let payload = expression::Base::Network;
+        let value = Value::new().address(address);
+        let (comparison, from) = (expression::Comparison::Equal, Register(0));
+        let port = Value::new().port(port);
+        let kind = expression::Nat::Destination;
+        let rule = Rule::new(
+            "service",
+            vec![
+                Expression::Payload { base: payload, offset: 16, length: 4, into: from },
+                Expression::Compare { from, comparison, value },
+                Expression::Immediate { into: from, value: Value::new().address(pod) },
+                Expression::Immediate { into: Register(1), value: port },
+                Expression::Nat { kind, address: from, port: Some(Register(1)), flags: 0 },
+            ],
+        );
+        let hook = Hook::new(ChainKind::Nat, HookPoint::Prerouting, priority::DESTINATION_NAT);
+        let chains = [("services".to_owned(), Chain::at(hook, vec![rule]))].into();
+        let id = TableId { family: TableFamily::Ip, name: "test-services" };
+        let table = Table { chains, ..Table::default() };
+        self.namespace.run(|| Nftables::open(id).unwrap().converge(&table).unwrap()).unwrap();
+    }
+}
+
+fn bring_up_loopback(namespace: &NetworkNamespace) {
+    let mut routes = RouteSocket::open_in(&namespace.path()).unwrap();
+    let loopback = routes.link("lo").unwrap().unwrap();
+    routes
+        .change_link(&loopback, LinkChange { is_up: Some(true), ..LinkChange::default() })
+        .unwrap();
+}
+
+/// The first address is the link's own network, the others are addresses of the place.
+fn configure(routes: &mut RouteSocket, link: &str, addresses: &[&str]) {
+    let link = routes.link(link).unwrap().unwrap();
+    routes.change_link(&link, LinkChange { is_up: Some(true), ..LinkChange::default() }).unwrap();
+    for (index, address) in addresses.iter().enumerate() {
+        let prefix_length = if index == 0 { 24 } else { 32 };
+        routes.add_address(&link, ip(address), prefix_length).unwrap();
+    }
+}
+
+/// A TCP server for one question at a time: it answers with the address from which it is asked.
+pub(crate) struct Server;
+
+impl Server {
+    pub(crate) fn start(place: &NetworkNamespace, address: &str) -> Self {
+        let listener = place.run(|| TcpListener::bind(address).unwrap()).unwrap();
+        // Ends with the test's process.
+        thread::spawn(move || {
+            while let Ok((mut stream, client)) = listener.accept() {
+                let _ = stream.write_all(client.ip().to_string().as_bytes());
+            }
+        });
+        Self
+    }
+}
+
+/// From where a server sees this place when it asks at this address.
+pub(crate) fn ask(place: &NetworkNamespace, address: &str) -> Result<String, io::Error> {
+    let address = address.parse().unwrap();
+    place
+        .run(|| {
+            let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            let mut text = String::new();
+            stream.read_to_string(&mut text)?;
+            Ok(text)
+        })
+        .unwrap()
+}
+
+pub(crate) fn udp(place: &NetworkNamespace, address: &str) -> UdpSocket {
+    let socket = place.run(|| UdpSocket::bind(address).unwrap()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// The next packet, as text, and from where it came.
+pub(crate) fn receive(socket: &UdpSocket) -> Result<(String, SocketAddr), io::Error> {
+    let mut buffer = [0; 100];
+    let (length, sender) = socket.recv_from(&mut buffer)?;
+    Ok((String::from_utf8_lossy(&buffer[..length]).into_owned(), sender))
+}

@@ -1,0 +1,90 @@
+//! Makes the kernel hold what the ruleset says, one transaction per change, and lets stale UDP flows begin anew.
+
+use std::collections::BTreeMap;
+
+use apimachinery::ObjectKey;
+use linux::netlink::conntrack::Conntrack;
+use linux::netlink::nftables::{Nftables, changes};
+use linux::netlink::{Error, nftables};
+
+use super::chains::Networks;
+use super::flows::{Flows, is_stale, suspects};
+use super::ruleset::Ruleset;
+use super::sets::Frontend;
+use crate::service_port::{Protocol, ServicePort};
+
+const TABLE: nftables::TableId =
+    nftables::TableId { family: nftables::TableFamily::Ip, name: "xebec-services" };
+
+/// The table in the kernel and what it should be. Whatever fails, [`Backend::resync`] puts right.
+#[derive(Debug)]
+pub struct Backend {
+    nftables: Nftables,
+    conntrack: Conntrack,
+    ruleset: Ruleset,
+    /// Frontends whose flows may go to endpoints that are gone, until those flows are deleted.
+    suspects: Flows,
+}
+
+impl Backend {
+    /// In the network namespace of the calling thread. Changes nothing yet.
+    pub fn open(networks: Networks) -> Result<Self, Error> {
+        let nftables = Nftables::open(TABLE)?;
+        let ruleset = Ruleset::new(networks);
+        let conntrack = Conntrack::open()?;
+        Ok(Self { nftables, conntrack, ruleset, suspects: Flows::new() })
+    }
+
+    /// From now on the Service has these ports; none if it is gone. The kernel hears of it with the next `apply` or `resync`.
+    pub fn set(&mut self, service: &ObjectKey, ports: Vec<ServicePort>) {
+        let before = self.ruleset.udp_flows(service);
+        self.ruleset.set(service, ports);
+        let after = self.ruleset.udp_flows(service);
+        self.suspects.extend(suspects(&before, &after));
+    }
+
+    /// Tells the kernel what changed since it was last told. On an error it holds what it held before, and only `resync` helps.
+    pub fn apply(&mut self) -> Result<(), Error> {
+        let changes = self.ruleset.take_changes();
+        self.nftables.apply(&changes)?;
+        self.delete_stale_flows()
+    }
+
+    /// Lets Services that come start from what the kernel holds. For the start, before any `set`.
+    pub fn adopt(&mut self) -> Result<(), Error> {
+        if let Some(observed) = self.nftables.observe()? {
+            self.ruleset.adopt(&observed);
+        }
+        Ok(())
+    }
+
+    /// Compares everything with what the kernel holds, and changes what differs.
+    pub fn resync(&mut self) -> Result<(), Error> {
+        let observed = self.nftables.observe()?;
+        let desired = self.ruleset.table();
+        self.nftables.apply(&changes(observed.as_ref(), &desired))?;
+        self.ruleset.take_changes();
+        let services: Vec<_> = self.ruleset.services().cloned().collect();
+        let flows: BTreeMap<Frontend, _> =
+            services.iter().flat_map(|it| self.ruleset.udp_flows(it)).collect();
+        self.suspects.extend(flows);
+        self.delete_stale_flows()
+    }
+
+    /// After the rules changed, so that what begins anew begins right.
+    fn delete_stale_flows(&mut self) -> Result<(), Error> {
+        if !self.suspects.is_empty() {
+            let suspects = &self.suspects;
+            let udp = Protocol::Udp.number();
+            let n_deleted = self.conntrack.delete_where(udp, |it| is_stale(it, suspects))?;
+            tracing::debug!(n_deleted, "deleted stale UDP flows");
+            self.suspects.clear();
+        }
+        Ok(())
+    }
+
+    /// Removes the table, if it is there.
+    pub fn purge() -> Result<(), Error> {
+        Nftables::open(TABLE)?.purge()
+    }
+}

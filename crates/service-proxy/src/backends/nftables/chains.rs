@@ -1,0 +1,423 @@
+//! The chains of our table, which do not depend on Services but for the choices that some Service needs. Pure.
+//!
+//! `README.md` shows the way of a packet through them. A rule loads all that it reads, since registers do not outlive it.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use linux::netlink::nftables::expression::{
+    Base, Comparison, Conntrack, FIB_LOCAL, FibAddress, Generator, Meta, Nat, Reject, SetOperation,
+    Target, ct_state, ct_status, nat_flags, network_mask,
+};
+use linux::netlink::nftables::{
+    Chain, ChainKind, Expression, Hook, HookPoint, Register, Rule, Value, Verdict, priority,
+};
+
+use super::sets::{self, Choice, Scope};
+use crate::service_port::Network;
+
+/// Upstream's bit (`--iptables-masquerade-bit` 14), so that other software that knows it understands.
+const MASQUERADE_MARK: u32 = 0x4000;
+
+const SERVICES: &str = "services";
+const NO_ENDPOINTS: &str = "no-endpoints";
+const REJECT: &str = "reject";
+
+const TCP: u8 = 6;
+
+/// What the chains depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Networks {
+    /// All pods. Others that use a ClusterIP are masqueraded, so that the answer comes back through this node.
+    pub cluster: Network,
+    /// All ClusterIPs.
+    pub services: Network,
+}
+
+/// How the pool of a packet is found.
+#[derive(Clone, Copy)]
+enum Way {
+    /// It is sent to a ClusterIP, which names its pool.
+    ClusterIp,
+    /// It is sent to an external address: by map.
+    Address,
+    /// It is sent to a node port: by map, under address 0.0.0.0.
+    NodePort,
+}
+
+const WAYS: [Way; 3] = [Way::ClusterIp, Way::Address, Way::NodePort];
+
+const fn r(number: u8) -> Register {
+    Register(number)
+}
+
+fn rule(comment: &str, parts: impl IntoIterator<Item = Vec<Expression>>) -> Rule {
+    Rule::new(comment, parts.into_iter().flatten().collect())
+}
+
+fn source(into: Register) -> Expression {
+    Expression::Payload { base: Base::Network, offset: 12, length: 4, into }
+}
+
+fn destination(into: Register) -> Expression {
+    Expression::Payload { base: Base::Network, offset: 16, length: 4, into }
+}
+
+/// Protocol, address and port that the packet is sent to, into three registers.
+fn frontend(way: Way, first: u8) -> Vec<Expression> {
+    let address = match way {
+        Way::ClusterIp | Way::Address => destination(r(first + 1)),
+        Way::NodePort => Expression::Immediate {
+            into: r(first + 1),
+            value: Value::new().address(Ipv4Addr::UNSPECIFIED),
+        },
+    };
+    vec![
+        Expression::Meta { key: Meta::L4Protocol, into: r(first) },
+        address,
+        Expression::Payload { base: Base::Transport, offset: 2, length: 2, into: r(first + 2) },
+    ]
+}
+
+/// Protocol, ClusterIP and port of the packet's pool, into three registers. Ends the rule if there is no such pool.
+fn pool(way: Way, first: u8) -> Vec<Expression> {
+    let mut expressions = frontend(way, first);
+    if !matches!(way, Way::ClusterIp) {
+        expressions.push(load(sets::EXTERNAL, first, first + 1));
+    }
+    expressions
+}
+
+fn load(set: &'static str, key: u8, into: u8) -> Expression {
+    Expression::Lookup { set, key: r(key), target: Target::Register(r(into)) }
+}
+
+fn member(set: &'static str, key: u8) -> Expression {
+    Expression::Lookup { set, key: r(key), target: Target::Member }
+}
+
+fn compare(from: Register, comparison: Comparison, value: Value) -> Expression {
+    Expression::Compare { from, comparison, value }
+}
+
+fn within(address: Expression, network: Network, comparison: Comparison) -> Vec<Expression> {
+    let mask = network_mask(network.prefix_length);
+    vec![
+        address,
+        Expression::Bitwise {
+            from: r(0),
+            into: r(0),
+            mask: Value::new().address(mask),
+            xor: Value::new().address(Ipv4Addr::UNSPECIFIED),
+        },
+        compare(r(0), comparison, Value::new().address(network.address & mask)),
+    ]
+}
+
+fn from_cluster(networks: Networks) -> Vec<Expression> {
+    within(source(r(0)), networks.cluster, Comparison::Equal)
+}
+
+fn from_outside(networks: Networks) -> Vec<Expression> {
+    within(source(r(0)), networks.cluster, Comparison::NotEqual)
+}
+
+fn is_local(address: FibAddress) -> Vec<Expression> {
+    vec![
+        Expression::FibType { address, into: r(0) },
+        compare(r(0), Comparison::Equal, Value::new().mark(FIB_LOCAL)),
+    ]
+}
+
+/// Whether any of these bits is set in a number of connection tracking.
+fn conntrack_has(key: Conntrack, bits: u32, comparison: Comparison) -> Vec<Expression> {
+    vec![
+        Expression::Conntrack { key, direction: None, into: r(0) },
+        and_xor(bits, 0),
+        compare(r(0), comparison, Value::new().mark(0)),
+    ]
+}
+
+fn and_xor(mask: u32, xor: u32) -> Expression {
+    let (mask, xor) = (Value::new().mark(mask), Value::new().mark(xor));
+    Expression::Bitwise { from: r(0), into: r(0), mask, xor }
+}
+
+fn is_new() -> Vec<Expression> {
+    conntrack_has(Conntrack::State, ct_state::NEW, Comparison::NotEqual)
+}
+
+fn mark_for_masquerade() -> Vec<Expression> {
+    vec![
+        Expression::Meta { key: Meta::Mark, into: r(0) },
+        and_xor(!MASQUERADE_MARK, MASQUERADE_MARK),
+        Expression::SetMeta { key: Meta::Mark, from: r(0) },
+    ]
+}
+
+fn verdict(verdict: Verdict) -> Vec<Expression> {
+    vec![Expression::Verdict(verdict)]
+}
+
+fn jump(chain: impl Into<String>) -> Vec<Expression> {
+    verdict(Verdict::Jump(chain.into()))
+}
+
+fn goto(chain: impl Into<String>) -> Vec<Expression> {
+    verdict(Verdict::Goto(chain.into()))
+}
+
+/// To the chain that chooses an endpoint of the pool in the first three registers, by this map.
+fn choose(by: &'static str) -> Vec<Expression> {
+    vec![
+        load(by, 0, 3),
+        Expression::Lookup { set: sets::CHOICES, key: r(3), target: Target::Verdict },
+    ]
+}
+
+/// To the endpoint whose address and port are in these registers.
+fn translate(address: u8) -> Expression {
+    let port = Some(r(address + 1));
+    Expression::Nat { kind: Nat::Destination, address: r(address), port, flags: 0 }
+}
+
+/// All chains but those of choices.
+pub(super) fn all(networks: Networks) -> Vec<(String, Chain)> {
+    let at = |kind, point, priority, rules| Chain::at(Hook::new(kind, point, priority), rules);
+    let to_services = || vec![rule("Services", [jump(SERVICES)])];
+    let nat = |point| at(ChainKind::Nat, point, priority::DESTINATION_NAT, to_services());
+    let filter = |point, rules| at(ChainKind::Filter, point, priority::FILTER, rules);
+    let source_nat = priority::SOURCE_NAT;
+    let mut chains = vec![
+        ("nat-prerouting", nat(HookPoint::Prerouting)),
+        ("nat-output", nat(HookPoint::Output)),
+        ("nat-postrouting", at(ChainKind::Nat, HookPoint::Postrouting, source_nat, masquerade())),
+        ("filter-input", filter(HookPoint::Input, input())),
+        ("filter-forward", filter(HookPoint::Forward, forward(networks))),
+        ("filter-output", filter(HookPoint::Output, vec![check_endpoints()])),
+        (SERVICES, Chain::of(services(networks))),
+        (NO_ENDPOINTS, Chain::of(no_endpoints(networks))),
+        (REJECT, Chain::of(reject())),
+    ];
+    for way in [Way::Address, Way::NodePort] {
+        let (any, local) = external_chains(way);
+        chains.push((any, Chain::of(external(way))));
+        chains.push((local, Chain::of(external_local(way, networks))));
+    }
+    chains.into_iter().map(|(name, chain)| (name.to_owned(), chain)).collect()
+}
+
+/// The names of the chains for external traffic, and for such that stays on this node.
+fn external_chains(way: Way) -> (&'static str, &'static str) {
+    match way {
+        Way::ClusterIp | Way::Address => ("external-addresses", "external-addresses-local"),
+        Way::NodePort => ("node-ports", "node-ports-local"),
+    }
+}
+
+fn services(networks: Networks) -> Vec<Rule> {
+    let to_external = |way| goto(external_chains(way).0);
+    let guard = [
+        frontend(Way::Address, 0),
+        vec![
+            member(sets::GUARDED, 0),
+            source(r(3)),
+            Expression::Lookup { set: sets::SOURCES, key: r(0), target: Target::NotMember },
+        ],
+        verdict(Verdict::Drop),
+    ];
+    vec![
+        rule(
+            "ClusterIP from outside the cluster",
+            [
+                from_outside(networks),
+                pool(Way::ClusterIp, 0),
+                vec![load(sets::INTERNAL, 0, 3)],
+                mark_for_masquerade(),
+            ],
+        ),
+        rule("ClusterIP", [pool(Way::ClusterIp, 0), choose(sets::INTERNAL)]),
+        rule("source not in loadBalancerSourceRanges", guard),
+        rule("external address", [pool(Way::Address, 0), to_external(Way::Address)]),
+        rule(
+            "node port",
+            [is_local(FibAddress::Destination), pool(Way::NodePort, 0), to_external(Way::NodePort)],
+        ),
+    ]
+}
+
+fn external(way: Way) -> Vec<Rule> {
+    let to_local = goto(external_chains(way).1);
+    vec![
+        rule(
+            "externalTrafficPolicy: Local",
+            [pool(way, 0), vec![member(sets::EXTERNAL_LOCAL, 0)], to_local],
+        ),
+        rule("the answer must come back through this node", [mark_for_masquerade()]),
+        rule("any endpoint", [pool(way, 0), choose(sets::CLUSTER)]),
+    ]
+}
+
+/// The cluster itself has all endpoints to choose from: what it sends comes from no further away than the ClusterIP's clients.
+fn external_local(way: Way, networks: Networks) -> Vec<Rule> {
+    let from_node = || is_local(FibAddress::Source);
+    let any_endpoint = || [pool(way, 0), choose(sets::CLUSTER)].concat();
+    vec![
+        rule("this node, which may use 127.0.0.1", [from_node(), mark_for_masquerade()]),
+        rule("any endpoint for this node", [from_node(), any_endpoint()]),
+        rule("any endpoint for pods", [from_cluster(networks), any_endpoint()]),
+        rule("endpoints of this node, source address kept", [pool(way, 0), choose(sets::LOCAL)]),
+    ]
+}
+
+fn masquerade() -> Vec<Rule> {
+    let masquerade = || vec![Expression::Masquerade { flags: nat_flags::FULLY_RANDOM }];
+    let is_marked = vec![
+        Expression::Meta { key: Meta::Mark, into: r(0) },
+        and_xor(MASQUERADE_MARK, 0),
+        compare(r(0), Comparison::NotEqual, Value::new().mark(0)),
+        Expression::Meta { key: Meta::Mark, into: r(0) },
+        and_xor(!MASQUERADE_MARK, 0),
+        Expression::SetMeta { key: Meta::Mark, from: r(0) },
+    ];
+    let is_hairpin = [
+        conntrack_has(Conntrack::Status, ct_status::DESTINATION_NAT, Comparison::NotEqual),
+        vec![source(r(0)), destination(r(1)), member(sets::HAIRPIN, 0)],
+    ];
+    vec![
+        rule("marked", [is_marked, masquerade()]),
+        rule("an endpoint that talks to itself", [is_hairpin.concat(), masquerade()]),
+    ]
+}
+
+fn check_endpoints() -> Rule {
+    rule("new, and found no endpoint", [is_new(), jump(NO_ENDPOINTS)])
+}
+
+/// Node ports on 127.0.0.1 need `route_localnet`, which would let others reach what listens there (CVE-2020-8558).
+fn input() -> Vec<Rule> {
+    let loopback = Network { address: Ipv4Addr::LOCALHOST, prefix_length: 8 };
+    let answers = ct_state::ESTABLISHED | ct_state::RELATED;
+    let from_elsewhere = vec![
+        Expression::Meta { key: Meta::InputName, into: r(0) },
+        compare(
+            r(0),
+            Comparison::NotEqual,
+            linux::netlink::nftables::expression::interface_name("lo"),
+        ),
+    ];
+    vec![
+        rule(
+            "loopback is not for other hosts",
+            [
+                within(destination(r(0)), loopback, Comparison::Equal),
+                from_elsewhere,
+                conntrack_has(Conntrack::State, answers, Comparison::Equal),
+                verdict(Verdict::Drop),
+            ],
+        ),
+        check_endpoints(),
+    ]
+}
+
+/// Connection tracking translates no packet that it does not understand, so an endpoint's would leave under its own address, and the
+/// client would reset the connection (kubernetes/kubernetes#74839).
+fn forward(networks: Networks) -> Vec<Rule> {
+    let is_invalid = conntrack_has(Conntrack::State, ct_state::INVALID, Comparison::NotEqual);
+    vec![
+        rule("not translated", [from_cluster(networks), is_invalid, verdict(Verdict::Drop)]),
+        check_endpoints(),
+    ]
+}
+
+/// What still has the address of a frontend was not sent on to an endpoint.
+fn no_endpoints(networks: Networks) -> Vec<Rule> {
+    let is_in = |way, set| [frontend(way, 0), vec![member(set, 0)]].concat();
+    let to_node_port = |set| [is_local(FibAddress::Destination), is_in(Way::NodePort, set)].concat();
+    let to_reject = || goto(REJECT);
+    let drop = || verdict(Verdict::Drop);
+    let cluster_ip = vec![destination(r(0)), member(sets::CLUSTER_IPS, 0)];
+    let service_network = within(destination(r(0)), networks.services, Comparison::Equal);
+    vec![
+        rule("no endpoints", [is_in(Way::Address, sets::NO_ENDPOINTS), to_reject()]),
+        rule("none on this node", [is_in(Way::Address, sets::NO_LOCAL_ENDPOINTS), drop()]),
+        rule("ClusterIP without such a port", [cluster_ip, to_reject()]),
+        rule("no such ClusterIP", [service_network, to_reject()]),
+        rule("node port, no endpoints", [to_node_port(sets::NO_ENDPOINTS), to_reject()]),
+        rule("node port, none on this node", [to_node_port(sets::NO_LOCAL_ENDPOINTS), drop()]),
+    ]
+}
+
+/// Upstream sends ICMP to TCP as well, of which the kernel gives each host a few per second only: then connecting hangs.
+fn reject() -> Vec<Rule> {
+    let is_tcp = vec![
+        Expression::Meta { key: Meta::L4Protocol, into: r(0) },
+        compare(r(0), Comparison::Equal, Value::raw(&[TCP])),
+    ];
+    vec![
+        rule("TCP", [is_tcp, vec![Expression::Reject(Reject::TcpReset)]]),
+        rule("others", [vec![Expression::Reject(Reject::PortUnreachable)]]),
+    ]
+}
+
+/// The chains that this choice takes.
+pub(super) fn of_choice(choice: Choice) -> Vec<(String, Chain)> {
+    let pick = (choice.without_affinity().chain(), Chain::of(pick(choice)));
+    let Some(timeout) = choice.affinity else { return vec![pick] };
+    let known = (choice.known_chain(), Chain::of(known(choice.scope, timeout)));
+    vec![pick, known, (choice.chain(), Chain::of(stick(choice, timeout)))]
+}
+
+fn draw(choice: Choice, into: u8) -> Expression {
+    Expression::Number {
+        generator: Generator::Random,
+        modulus: choice.n_endpoints,
+        offset: choice.scope.offset(),
+        into: r(into),
+    }
+}
+
+fn pick(choice: Choice) -> Vec<Rule> {
+    let to_slot = || vec![draw(choice, 3), load(sets::ENDPOINTS, 0, 4), translate(4)];
+    WAYS.map(|way| rule("any endpoint", [pool(way, 0), to_slot()])).into()
+}
+
+/// Client and pool into four registers.
+fn client(way: Way) -> Vec<Expression> {
+    [vec![source(r(0))], pool(way, 1)].concat()
+}
+
+fn remember(operation: SetOperation, value: Option<u8>, timeout: Option<Duration>) -> Expression {
+    let (key, value) = (r(0), value.map(r));
+    Expression::Dynamic { set: sets::AFFINITY, operation, key, value, timeout }
+}
+
+/// To the remembered endpoint, if it is still one, and remembers it from now on for as long again.
+fn known(scope: Scope, timeout: Duration) -> Vec<Rule> {
+    let to_known = || {
+        vec![
+            load(sets::AFFINITY, 0, 4),
+            member(scope.members(), 1),
+            remember(SetOperation::Update, Some(4), Some(timeout)),
+            translate(4),
+        ]
+    };
+    WAYS.map(|way| rule("remembered client", [client(way), to_known()])).into()
+}
+
+/// Adding does not replace, so a remembered endpoint that is gone is forgotten first. After adding, the map is asked again: of two
+/// packets at the same time both go where the first went. If the map is full, nobody is remembered and any endpoint will do.
+fn stick(choice: Choice, timeout: Duration) -> Vec<Rule> {
+    let known = || rule("remembered client", [jump(choice.known_chain())]);
+    let forget = || vec![remember(SetOperation::Delete, None, None)];
+    let add = || {
+        let add = remember(SetOperation::Add, Some(5), Some(timeout));
+        vec![draw(choice, 4), load(sets::ENDPOINTS, 1, 5), add]
+    };
+    let mut rules = vec![known()];
+    rules.extend(WAYS.map(|way| rule("forget an endpoint that is gone", [client(way), forget()])));
+    rules.extend(WAYS.map(|way| rule("remember any endpoint", [client(way), add()])));
+    rules.push(known());
+    rules.push(rule("cannot remember", [goto(choice.without_affinity().chain())]));
+    rules
+}

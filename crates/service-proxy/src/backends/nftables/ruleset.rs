@@ -1,0 +1,411 @@
+//! What the kernel should hold for the Services that are known, and what one Service more, less or other changes. Pure.
+//!
+//! The elements of one Service are a function of its ports and of the slots of its endpoints (`elements_of`), so they are made again
+//! rather than kept. The table is the sum over all Services; where two claim the same frontend, the one whose name comes first has it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use apimachinery::ObjectKey;
+use linux::netlink::nftables::{Change, Data, Element, Key, Observed, Table, Value, Verdict};
+
+use super::chains::{self, Networks};
+use super::sets::{self, Choice, ENDPOINTS_MAX, Frontend, Scope};
+use super::slots;
+use crate::service_port::{Endpoint, ServicePort, TrafficPolicy};
+
+/// A set and a key in it.
+type ElementId = (&'static str, Key);
+type Elements = BTreeMap<ElementId, Option<Data>>;
+/// The endpoints of a pool by slot.
+type Slots = BTreeMap<(Frontend, Scope), Vec<Endpoint>>;
+
+#[derive(Debug)]
+pub struct Ruleset {
+    networks: Networks,
+    services: BTreeMap<Arc<ObjectKey>, Known>,
+    /// Who wants an element, sorted by name, and with which data: the first has it. No list is empty.
+    elements: BTreeMap<ElementId, Vec<Claim>>,
+    /// How many Services need a chain.
+    choices: BTreeMap<Choice, usize>,
+    /// Slots that the kernel had when we started, for pools that are not known yet.
+    adopted: Slots,
+    /// What has changed since the changes were last taken: how it was then.
+    touched: Touched,
+}
+
+#[derive(Debug)]
+struct Claim {
+    owner: Arc<ObjectKey>,
+    data: Option<Data>,
+}
+
+#[derive(Debug, Default)]
+struct Touched {
+    /// `None`: there was no such element.
+    elements: BTreeMap<ElementId, Option<Option<Data>>>,
+    choices: BTreeMap<Choice, bool>,
+}
+
+/// One Service.
+#[derive(Debug, Default)]
+struct Known {
+    ports: Vec<ServicePort>,
+    slots: Slots,
+}
+
+impl Ruleset {
+    pub fn new(networks: Networks) -> Self {
+        Self {
+            networks,
+            services: BTreeMap::new(),
+            elements: BTreeMap::new(),
+            choices: BTreeMap::new(),
+            adopted: Slots::new(),
+            touched: Touched::default(),
+        }
+    }
+
+    /// Lets Services that are not known yet begin with the slots that they have in the kernel, so that a restart moves nothing.
+    pub fn adopt(&mut self, observed: &Observed) {
+        let Some(endpoints) = observed.sets.get(sets::ENDPOINTS) else { return };
+        let mut found: BTreeMap<(Frontend, Scope), BTreeMap<usize, Endpoint>> = BTreeMap::new();
+        for (key, data) in &endpoints.elements {
+            let read = data.as_ref().and_then(|data| sets::read_slot(key, data));
+            let Some((pool, scope, slot, endpoint)) = read else { continue };
+            found.entry((pool, scope)).or_default().insert(slot, endpoint);
+        }
+        let slots = found.into_iter().map(|(pool, it)| (pool, it.into_values().collect()));
+        self.adopted = slots.collect();
+    }
+
+    /// From now on the Service has these ports; none if it is gone.
+    pub fn set(&mut self, service: &ObjectKey, ports: Vec<ServicePort>) {
+        let (owner, before) = match self.services.remove_entry(service) {
+            Some(it) => it,
+            None if ports.is_empty() => return,
+            None => (Arc::new(service.clone()), Known::default()),
+        };
+        let slots = self.assign_slots(&ports, &before.slots);
+        let after = Known { ports, slots };
+        let (elements_before, choices_before) = elements_of(&before);
+        let (elements_after, choices_after) = elements_of(&after);
+        for (id, data) in &elements_before {
+            if elements_after.get(id) != Some(data) {
+                self.release(id, &owner);
+            }
+        }
+        for (id, data) in elements_after {
+            if elements_before.get(&id) != Some(&data) {
+                self.claim(id, &owner, data);
+            }
+        }
+        for choice in choices_after.difference(&choices_before) {
+            self.need(*choice);
+        }
+        for choice in choices_before.difference(&choices_after) {
+            self.need_less(*choice);
+        }
+        if !after.ports.is_empty() {
+            self.services.insert(owner, after);
+        }
+    }
+
+    fn assign_slots(&mut self, ports: &[ServicePort], before: &Slots) -> Slots {
+        let mut slots = Slots::new();
+        for port in ports {
+            let scopes =
+                [(Scope::Cluster, &port.endpoints.cluster), (Scope::Local, &port.endpoints.local)];
+            for (scope, wanted) in scopes.into_iter().filter(|(scope, _)| has_scope(port, *scope)) {
+                let pool = (pool_of(port), scope);
+                let adopted = self.adopted.remove(&pool).unwrap_or_default();
+                let previous = before.get(&pool).unwrap_or(&adopted);
+                let mut endpoints = slots::assign(previous, wanted);
+                endpoints.truncate(ENDPOINTS_MAX);
+                slots.insert(pool, endpoints);
+            }
+        }
+        slots
+    }
+
+    fn effective(&self, id: &ElementId) -> Option<Option<Data>> {
+        self.elements.get(id).and_then(|it| it.first()).map(|it| it.data.clone())
+    }
+
+    fn touch(&mut self, id: &ElementId) {
+        if !self.touched.elements.contains_key(id) {
+            let before = self.effective(id);
+            self.touched.elements.insert(id.clone(), before);
+        }
+    }
+
+    fn claim(&mut self, id: ElementId, owner: &Arc<ObjectKey>, data: Option<Data>) {
+        self.touch(&id);
+        let claims = self.elements.entry(id).or_default();
+        let position = claims.partition_point(|it| it.owner < *owner);
+        claims.insert(position, Claim { owner: owner.clone(), data });
+    }
+
+    fn release(&mut self, id: &ElementId, owner: &Arc<ObjectKey>) {
+        self.touch(id);
+        let Some(claims) = self.elements.get_mut(id) else { return };
+        claims.retain(|it| it.owner != *owner);
+        if claims.is_empty() {
+            self.elements.remove(id);
+        }
+    }
+
+    fn need(&mut self, choice: Choice) {
+        let count = self.choices.entry(choice).or_default();
+        self.touched.choices.entry(choice).or_insert(*count > 0);
+        *count += 1;
+    }
+
+    fn need_less(&mut self, choice: Choice) {
+        let Some(count) = self.choices.get_mut(&choice) else { return };
+        self.touched.choices.entry(choice).or_insert(true);
+        *count -= 1;
+        if *count == 0 {
+            self.choices.remove(&choice);
+        }
+    }
+
+    /// From the table as it was when changes were last taken to the table as it should be now.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        let Touched { elements, choices } = std::mem::take(&mut self.touched);
+        let mut gone: BTreeMap<&'static str, Vec<Key>> = BTreeMap::new();
+        let mut come: BTreeMap<&'static str, Vec<Element>> = BTreeMap::new();
+        for (id, before) in elements {
+            let after = self.effective(&id);
+            if before == after {
+                continue;
+            }
+            let (set, key) = id;
+            if before.is_some() {
+                gone.entry(set).or_default().push(key.clone());
+            }
+            if let Some(data) = after {
+                come.entry(set).or_default().push(Element { key, data, timeout: None });
+            }
+        }
+        let mut changes = Vec::new();
+        let is_needed = |it: &Choice| self.choices.contains_key(it);
+        let new = choices.iter().filter(|(it, was)| !**was && is_needed(it)).map(|(it, _)| *it);
+        let old = choices.iter().filter(|(it, was)| **was && !is_needed(it)).map(|(it, _)| *it);
+        changes.extend(self.chains_to_add(new.collect()));
+        changes.extend(gone.into_iter().map(|(set, keys)| Change::DeleteElements { set, keys }));
+        changes
+            .extend(come.into_iter().map(|(set, elements)| Change::AddElements { set, elements }));
+        changes.extend(self.chains_to_remove(old.collect()));
+        changes
+    }
+
+    /// Chains are shared: `pick-3` by all affinities, `known-10800` by all numbers of endpoints.
+    fn chains_to_add(&self, new: BTreeSet<Choice>) -> Vec<Change> {
+        let others = self.choices.keys().filter(|it| !new.contains(it));
+        let there: BTreeSet<_> = others.flat_map(|it| chain_names(*it)).collect();
+        let chains: BTreeMap<_, _> =
+            new.iter().flat_map(|it| chains::of_choice(*it)).collect();
+        let mut changes = Vec::new();
+        let come: Vec<_> = chains.iter().filter(|(name, _)| !there.contains(*name)).collect();
+        for (name, chain) in &come {
+            changes.push(Change::AddChain((*name).clone(), (*chain).clone()));
+        }
+        for (name, chain) in come {
+            let rules = chain.rules.iter().cloned();
+            changes.extend(rules.map(|rule| Change::AddRule { chain: name.clone(), rule }));
+        }
+        let elements: Vec<_> = new.iter().map(|it| choice_element(*it)).collect();
+        if !elements.is_empty() {
+            changes.push(Change::AddElements { set: sets::CHOICES, elements });
+        }
+        changes
+    }
+
+    fn chains_to_remove(&self, old: BTreeSet<Choice>) -> Vec<Change> {
+        let stays: BTreeSet<_> = self.choices.keys().flat_map(|it| chain_names(*it)).collect();
+        let gone: BTreeSet<_> = old.iter().flat_map(|it| chain_names(*it)).collect();
+        let mut changes = Vec::new();
+        let keys: Vec<_> = old.iter().map(|it| choice_element(*it).key).collect();
+        if !keys.is_empty() {
+            changes.push(Change::DeleteElements { set: sets::CHOICES, keys });
+        }
+        changes.extend(gone.difference(&stays).cloned().map(Change::FlushChain));
+        changes.extend(gone.difference(&stays).cloned().map(Change::DeleteChain));
+        changes
+    }
+
+    /// The whole table, as it should be now.
+    pub fn table(&self) -> Table {
+        let mut table = Table { sets: sets::all().into(), ..Table::default() };
+        table.chains.extend(chains::all(self.networks));
+        for choice in self.choices.keys() {
+            table.chains.extend(chains::of_choice(*choice));
+            let Element { key, data, .. } = choice_element(*choice);
+            table.elements.entry(sets::CHOICES).or_default().insert(key, data);
+        }
+        for ((set, key), claims) in &self.elements {
+            if let Some(claim) = claims.first() {
+                table.elements.entry(set).or_default().insert(key.clone(), claim.data.clone());
+            }
+        }
+        table
+    }
+
+    /// The UDP frontends of a Service and the endpoints that flows to them may go on to.
+    pub fn udp_flows(&self, service: &ObjectKey) -> BTreeMap<Frontend, BTreeSet<Endpoint>> {
+        let known = self.services.get(service);
+        known.map(|it| super::flows::of(&it.ports)).unwrap_or_default()
+    }
+
+    pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.services.keys().map(|it| &**it)
+    }
+}
+
+fn chain_names(choice: Choice) -> Vec<String> {
+    match choice.affinity {
+        None => vec![choice.chain()],
+        Some(_) => {
+            vec![choice.without_affinity().chain(), choice.known_chain(), choice.chain()]
+        }
+    }
+}
+
+fn choice_element(choice: Choice) -> Element {
+    Element::with(choice.value(), Data::Verdict(Verdict::Goto(choice.chain())))
+}
+
+pub(super) fn pool_of(port: &ServicePort) -> Frontend {
+    Frontend { protocol: port.protocol, address: port.cluster_ip, port: port.port }
+}
+
+/// Whether any traffic of the port chooses among these endpoints. External traffic that stays on this node still needs all for
+/// clients in the cluster.
+fn has_scope(port: &ServicePort, scope: Scope) -> bool {
+    let is_external = port.has_external_frontends();
+    match scope {
+        Scope::Cluster => is_external || port.internal_policy == TrafficPolicy::Cluster,
+        Scope::Local => {
+            port.internal_policy == TrafficPolicy::Local
+                || is_external && port.external_policy == TrafficPolicy::Local
+        }
+    }
+}
+
+const fn scope_of(policy: TrafficPolicy) -> Scope {
+    match policy {
+        TrafficPolicy::Cluster => Scope::Cluster,
+        TrafficPolicy::Local => Scope::Local,
+    }
+}
+
+/// External frontends of a port: where packets are sent to.
+pub(super) fn external_frontends(port: &ServicePort) -> impl Iterator<Item = Frontend> {
+    let pool = pool_of(port);
+    let addresses = port.external_addresses().map(move |address| Frontend { address, ..pool });
+    let node_port = port.node_port.map(|port| {
+        let address = Ipv4Addr::UNSPECIFIED;
+        Frontend { address, port, ..pool }
+    });
+    addresses.chain(node_port)
+}
+
+fn elements_of(known: &Known) -> (Elements, BTreeSet<Choice>) {
+    let mut rendering = Rendering::default();
+    for port in &known.ports {
+        rendering.port(port, &known.slots);
+    }
+    (rendering.elements, rendering.choices)
+}
+
+#[derive(Default)]
+struct Rendering {
+    elements: Elements,
+    choices: BTreeSet<Choice>,
+}
+
+impl Rendering {
+    fn add(&mut self, set: &'static str, key: impl Into<Key>) {
+        self.elements.insert((set, key.into()), None);
+    }
+
+    fn map(&mut self, set: &'static str, key: impl Into<Key>, data: Data) {
+        self.elements.insert((set, key.into()), Some(data));
+    }
+
+    fn port(&mut self, port: &ServicePort, slots: &Slots) {
+        let pool = pool_of(port);
+        self.add(sets::CLUSTER_IPS, Value::new().address(port.cluster_ip));
+        for scope in [Scope::Cluster, Scope::Local] {
+            let endpoints = slots.get(&(pool, scope)).map(Vec::as_slice).unwrap_or_default();
+            self.endpoints(port, scope, endpoints);
+        }
+        for endpoint in &port.endpoints.local {
+            self.add(sets::HAIRPIN, sets::hairpin(endpoint.address));
+        }
+        let scope = scope_of(port.internal_policy);
+        self.choice(sets::INTERNAL, port, scope, slots);
+        self.refusal(port, scope, pool, slots);
+        if port.has_external_frontends() {
+            self.external(port, slots);
+        }
+    }
+
+    fn endpoints(&mut self, port: &ServicePort, scope: Scope, endpoints: &[Endpoint]) {
+        let pool = pool_of(port);
+        for (slot, endpoint) in endpoints.iter().enumerate() {
+            let data = sets::endpoint(*endpoint);
+            self.map(sets::ENDPOINTS, sets::slot(pool, scope, slot), data);
+            if port.affinity.is_some() {
+                self.add(scope.members(), sets::member(pool, *endpoint));
+            }
+        }
+    }
+
+    fn choice(&mut self, set: &'static str, port: &ServicePort, scope: Scope, slots: &Slots) {
+        let pool = pool_of(port);
+        let n_endpoints = slots.get(&(pool, scope)).map_or(0, Vec::len);
+        let n_endpoints = u32::try_from(n_endpoints).unwrap_or(u32::MAX);
+        if n_endpoints > 0 {
+            let choice = Choice { affinity: port.affinity, scope, n_endpoints };
+            self.map(set, pool.key(), Data::Value(choice.value()));
+            self.choices.insert(choice);
+        }
+    }
+
+    /// A frontend without endpoints: nobody has any, or only this node has none.
+    fn refusal(&mut self, port: &ServicePort, scope: Scope, frontend: Frontend, slots: &Slots) {
+        if slots.get(&(pool_of(port), scope)).is_some_and(|it| !it.is_empty()) {
+            return;
+        }
+        let has_endpoints = !port.endpoints.cluster.is_empty();
+        let set = if has_endpoints { sets::NO_LOCAL_ENDPOINTS } else { sets::NO_ENDPOINTS };
+        self.add(set, frontend.key());
+    }
+
+    fn external(&mut self, port: &ServicePort, slots: &Slots) {
+        let pool = pool_of(port);
+        self.choice(sets::CLUSTER, port, Scope::Cluster, slots);
+        if port.external_policy == TrafficPolicy::Local {
+            self.add(sets::EXTERNAL_LOCAL, pool.key());
+            self.choice(sets::LOCAL, port, Scope::Local, slots);
+        }
+        for frontend in external_frontends(port) {
+            let target = Endpoint { address: pool.address, port: pool.port };
+            self.map(sets::EXTERNAL, frontend.key(), sets::endpoint(target));
+            self.refusal(port, scope_of(port.external_policy), frontend, slots);
+        }
+        if port.source_ranges.is_empty() {
+            return;
+        }
+        for address in &port.load_balancer_ips {
+            let frontend = Frontend { address: *address, ..pool };
+            self.add(sets::GUARDED, frontend.key());
+            for network in &port.source_ranges {
+                self.add(sets::SOURCES, sets::source_range(frontend, *network));
+            }
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! Services as short text in, elements as short text out; and a model of the kernel that changes must keep equal to the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use linux::netlink::conntrack::{Entry, Tuple};
+use linux::netlink::nftables::{
+    Change, Data, DataType, Key, Observed, ObservedSet, Table, Type, Value, Verdict,
+};
+use proptest::prelude::*;
+
+use super::flows::{self, Flows};
+use super::{Frontend, Networks, Ruleset, chains, sets};
+use crate::service_port::{
+    Endpoint, Endpoints, Network, Protocol, ServicePort, TrafficPolicy,
+};
+
+const NETWORKS: Networks = Networks {
+    cluster: Network { address: Ipv4Addr::new(10, 0, 0, 0), prefix_length: 16 },
+    services: Network { address: Ipv4Addr::new(10, 96, 0, 0), prefix_length: 12 },
+};
+
+/// `tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 lb=192.0.2.2 from=192.0.2.0/24 sticky=10 internal external : 1 2*`, where `internal` and
+/// `external` stand for policy Local, and endpoints are the last number of 10.0.0.x:8080, with `*` on this node.
+fn port(text: &str) -> ServicePort {
+    let (front, back) = text.split_once(" :").unwrap();
+    let mut words = front.split(' ');
+    let protocol = match words.next().unwrap() {
+        "tcp" => Protocol::Tcp,
+        "udp" => Protocol::Udp,
+        _ => Protocol::Sctp,
+    };
+    let (address, number) = words.next().unwrap().split_once(':').unwrap();
+    let mut port = ServicePort {
+        cluster_ip: address.parse().unwrap(),
+        protocol,
+        port: number.parse().unwrap(),
+        node_port: None,
+        external_ips: BTreeSet::new(),
+        load_balancer_ips: BTreeSet::new(),
+        source_ranges: BTreeSet::new(),
+        affinity: None,
+        internal_policy: TrafficPolicy::Cluster,
+        external_policy: TrafficPolicy::Cluster,
+        endpoints: Endpoints::default(),
+    };
+    for word in words {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("node", number) => port.node_port = Some(number.parse().unwrap()),
+            ("ip", address) => drop(port.external_ips.insert(address.parse().unwrap())),
+            ("lb", address) => drop(port.load_balancer_ips.insert(address.parse().unwrap())),
+            ("from", network) => {
+                let (address, length) = network.split_once('/').unwrap();
+                let (address, prefix_length) = (address.parse().unwrap(), length.parse().unwrap());
+                port.source_ranges.insert(Network { address, prefix_length });
+            }
+            ("sticky", seconds) => {
+                port.affinity = Some(Duration::from_secs(seconds.parse().unwrap()));
+            }
+            ("internal", _) => port.internal_policy = TrafficPolicy::Local,
+            ("external", _) => port.external_policy = TrafficPolicy::Local,
+            _ => panic!("{word}"),
+        }
+    }
+    for word in back.split(' ').filter(|it| !it.is_empty()) {
+        let last = word.trim_end_matches('*').parse().unwrap();
+        let endpoint = Endpoint { address: [10, 0, 0, last].into(), port: 8080 };
+        port.endpoints.cluster.insert(endpoint);
+        if word.ends_with('*') {
+            port.endpoints.local.insert(endpoint);
+        }
+    }
+    port
+}
+
+fn name(text: &str) -> ObjectKey {
+    ObjectKey::new("default", text)
+}
+
+fn show_value(value: &Value, types: &[Type]) -> String {
+    let fields = value.as_bytes().chunks(4).zip(types).map(|(bytes, kind)| match kind {
+        Type::Ipv4Address => Ipv4Addr::from(*bytes.first_chunk::<4>().unwrap()).to_string(),
+        Type::Protocol => ["tcp", "udp"][usize::from(bytes[0] != 6)].to_owned(),
+        Type::Port => u16::from_be_bytes([bytes[0], bytes[1]]).to_string(),
+        Type::Mark => format!("#{}", u32::from_ne_bytes(*bytes.first_chunk::<4>().unwrap())),
+        Type::InterfaceName => panic!("no such key"),
+    });
+    fields.collect::<Vec<_>>().join(" ")
+}
+
+/// All elements but those that say how choices are made.
+fn show(table: &Table) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (set, elements) in table.elements.iter().filter(|(set, _)| **set != sets::CHOICES) {
+        let definition = &table.sets[set];
+        for (key, data) in elements {
+            let mut line = format!("{set}: {}", show_value(&key.start, definition.key));
+            if let Some(end) = &key.end {
+                line += &format!(" - {}", show_value(end, definition.key));
+            }
+            if let (Some(Data::Value(value)), Some(DataType::Value(types))) =
+                (data, &definition.data)
+            {
+                line += &format!(" -> {}", show_value(value, types));
+            }
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+fn check(service: &str, expected: &[&str]) {
+    let mut ruleset = Ruleset::new(NETWORKS);
+    ruleset.set(&name("web"), vec![port(service)]);
+    assert_eq!(show(&ruleset.table()), expected, "{service}");
+}
+
+#[test]
+fn a_cluster_ip_is_one_element_and_one_for_each_endpoint() {
+    check(
+        "tcp 10.96.0.1:80 : 1 2",
+        &[
+            "cluster-ips: 10.96.0.1",
+            "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
+            "endpoints: tcp 10.96.0.1 80 #1 -> 10.0.0.2 8080",
+            "internal: tcp 10.96.0.1 80 -> #0 #2",
+        ],
+    );
+}
+
+#[test]
+fn a_service_without_endpoints_refuses_at_each_frontend() {
+    check(
+        "udp 10.96.0.1:53 node=30053 ip=192.0.2.1 :",
+        &[
+            "cluster-ips: 10.96.0.1",
+            "external: udp 0.0.0.0 30053 -> 10.96.0.1 53",
+            "external: udp 192.0.2.1 53 -> 10.96.0.1 53",
+            "no-endpoints: udp 0.0.0.0 30053",
+            "no-endpoints: udp 10.96.0.1 53",
+            "no-endpoints: udp 192.0.2.1 53",
+        ],
+    );
+}
+
+#[test]
+fn external_traffic_shares_the_pool_of_the_cluster_ip() {
+    check(
+        "tcp 10.96.0.1:80 node=30080 lb=192.0.2.2 from=192.0.2.7/24 : 1",
+        &[
+            "cluster: tcp 10.96.0.1 80 -> #0 #1",
+            "cluster-ips: 10.96.0.1",
+            "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
+            "external: tcp 0.0.0.0 30080 -> 10.96.0.1 80",
+            "external: tcp 192.0.2.2 80 -> 10.96.0.1 80",
+            "guarded: tcp 192.0.2.2 80",
+            "internal: tcp 10.96.0.1 80 -> #0 #1",
+            "sources: tcp 192.0.2.2 80 192.0.2.0 - tcp 192.0.2.2 80 192.0.2.255",
+        ],
+    );
+}
+
+#[test]
+fn policy_local_has_slots_of_its_own() {
+    check(
+        "tcp 10.96.0.1:80 node=30080 external : 1 2*",
+        &[
+            "cluster: tcp 10.96.0.1 80 -> #0 #2",
+            "cluster-ips: 10.96.0.1",
+            "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
+            "endpoints: tcp 10.96.0.1 80 #1 -> 10.0.0.2 8080",
+            "endpoints: tcp 10.96.0.1 80 #65536 -> 10.0.0.2 8080",
+            "external: tcp 0.0.0.0 30080 -> 10.96.0.1 80",
+            "external-local: tcp 10.96.0.1 80",
+            "hairpin: 10.0.0.2 10.0.0.2",
+            "internal: tcp 10.96.0.1 80 -> #0 #2",
+            "local: tcp 10.96.0.1 80 -> #0 #65537",
+        ],
+    );
+    check(
+        "tcp 10.96.0.1:80 internal : 1 2*",
+        &[
+            "cluster-ips: 10.96.0.1",
+            "endpoints: tcp 10.96.0.1 80 #65536 -> 10.0.0.2 8080",
+            "hairpin: 10.0.0.2 10.0.0.2",
+            "internal: tcp 10.96.0.1 80 -> #0 #65537",
+        ],
+    );
+}
+
+#[test]
+fn policy_local_without_local_endpoints_drops() {
+    check(
+        "tcp 10.96.0.1:80 node=30080 internal external : 1",
+        &[
+            "cluster: tcp 10.96.0.1 80 -> #0 #1",
+            "cluster-ips: 10.96.0.1",
+            "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
+            "external: tcp 0.0.0.0 30080 -> 10.96.0.1 80",
+            "external-local: tcp 10.96.0.1 80",
+            "no-local-endpoints: tcp 0.0.0.0 30080",
+            "no-local-endpoints: tcp 10.96.0.1 80",
+        ],
+    );
+}
+
+#[test]
+fn affinity_needs_to_know_its_endpoints() {
+    check(
+        "tcp 10.96.0.1:80 sticky=10 : 1 2",
+        &[
+            "cluster-ips: 10.96.0.1",
+            "cluster-members: tcp 10.96.0.1 80 10.0.0.1 8080",
+            "cluster-members: tcp 10.96.0.1 80 10.0.0.2 8080",
+            "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
+            "endpoints: tcp 10.96.0.1 80 #1 -> 10.0.0.2 8080",
+            "internal: tcp 10.96.0.1 80 -> #10 #2",
+        ],
+    );
+}
+
+/// How many elements, chains and rules the changes touch.
+fn n_touched(changes: &[Change]) -> (usize, usize) {
+    let count = |it: &Change| match it {
+        Change::AddElements { elements, .. } => (elements.len(), 0),
+        Change::DeleteElements { keys, .. } => (keys.len(), 0),
+        _ => (0, 1),
+    };
+    changes.iter().map(count).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+}
+
+#[test]
+fn one_endpoint_more_or_less_touches_few_elements_and_no_rule() {
+    let mut ruleset = Ruleset::new(NETWORKS);
+    let all: Vec<_> = (1..=200).map(|it| it.to_string()).collect();
+    let text = |it: &[String]| format!("tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 : {}", it.join(" "));
+    ruleset.set(&name("web"), vec![port(&text(&all))]);
+    // Others keep the chains for 199 and 200.
+    ruleset.set(&name("a"), vec![port(&format!("tcp 10.96.0.2:80 : {}", all.join(" ")))]);
+    ruleset.set(&name("b"), vec![port(&format!("tcp 10.96.0.3:80 : {}", all[1..].join(" ")))]);
+    ruleset.take_changes();
+    let mut without = all.clone();
+    without.remove(77);
+    ruleset.set(&name("web"), vec![port(&text(&without))]);
+    // The numbers of two maps, and the last slot into the hole: each a removal and an addition, but the last slot.
+    assert_eq!(n_touched(&ruleset.take_changes()), (2 * 2 + 2 + 1, 0));
+    ruleset.set(&name("web"), vec![port(&text(&all))]);
+    assert_eq!(n_touched(&ruleset.take_changes()), (2 * 2 + 1, 0));
+    ruleset.set(&name("web"), vec![port(&text(&all))]);
+    assert_eq!(ruleset.take_changes(), []);
+}
+
+#[test]
+fn of_two_services_at_one_address_the_first_by_name_has_it() {
+    let of = |ruleset: &Ruleset| {
+        let lines = show(&ruleset.table()).into_iter();
+        lines.filter(|it| it.starts_with("external: ")).collect::<Vec<_>>()
+    };
+    let mut ruleset = Ruleset::new(NETWORKS);
+    ruleset.set(&name("b"), vec![port("tcp 10.96.0.2:80 ip=192.0.2.1 : 2")]);
+    assert_eq!(of(&ruleset), ["external: tcp 192.0.2.1 80 -> 10.96.0.2 80"]);
+    ruleset.set(&name("a"), vec![port("tcp 10.96.0.1:80 ip=192.0.2.1 : 1")]);
+    assert_eq!(of(&ruleset), ["external: tcp 192.0.2.1 80 -> 10.96.0.1 80"]);
+    ruleset.set(&name("a"), Vec::new());
+    assert_eq!(of(&ruleset), ["external: tcp 192.0.2.1 80 -> 10.96.0.2 80"]);
+}
+
+/// What the kernel would hold; panics where it would refuse.
+fn play(table: &mut Table, changes: &[Change]) {
+    for change in changes {
+        match change {
+            Change::AddChain(name, chain) => {
+                let chain = linux::netlink::nftables::Chain { rules: vec![], ..chain.clone() };
+                assert!(table.chains.insert(name.clone(), chain).is_none());
+            }
+            Change::AddRule { chain, rule } => {
+                table.chains.get_mut(chain).unwrap().rules.push(rule.clone());
+            }
+            Change::FlushChain(name) => table.chains.get_mut(name).unwrap().rules.clear(),
+            Change::DeleteChain(name) => {
+                assert!(table.chains.remove(name).unwrap().rules.is_empty());
+            }
+            Change::AddElements { set, elements } => {
+                for element in elements {
+                    if let Some(Data::Verdict(Verdict::Goto(chain))) = &element.data {
+                        assert!(table.chains.contains_key(chain));
+                    }
+                    let elements = table.elements.entry(set).or_default();
+                    let before = elements.insert(element.key.clone(), element.data.clone());
+                    assert_eq!(before, None, "{set} {:?}", element.key);
+                }
+            }
+            Change::DeleteElements { set, keys } => {
+                let elements = table.elements.get_mut(set).unwrap();
+                for key in keys {
+                    assert!(elements.remove(key).is_some(), "{set} {key:?}");
+                }
+                if elements.is_empty() {
+                    table.elements.remove(set);
+                }
+            }
+            Change::AddTable
+            | Change::DeleteTable
+            | Change::AddSet(..)
+            | Change::DeleteSet(_) => panic!("{change:?}"),
+        }
+    }
+}
+
+/// Any state of one of three Services; two may claim the same external address.
+fn any_service() -> impl Strategy<Value = (u8, Option<String>)> {
+    let words = ["node", "ip=192.0.2.1", "sticky=10", "sticky=20", "internal", "external", "lb=192.0.2.2 from=10.1.0.0/16"];
+    let words = proptest::sample::subsequence(words.to_vec(), 0..=7);
+    let protocols = proptest::sample::select(vec!["tcp", "udp"]);
+    let endpoints = proptest::collection::btree_map(1u8..9, any::<bool>(), 0..6);
+    (0u8..3, any::<bool>(), protocols, words, endpoints).prop_map(
+        |(service, is_there, protocol, words, endpoints)| {
+            let words = words.join(" ").replace("node", &format!("node=3000{service}"));
+            let endpoints = endpoints.iter().map(|(it, is_local)| {
+                format!(" {it}{}", if *is_local { "*" } else { "" })
+            });
+            let front = format!("{protocol} 10.96.0.{service}:80 {words}");
+            let text = format!("{} :{}", front.trim_end(), endpoints.collect::<String>());
+            (service, is_there.then_some(text))
+        },
+    )
+}
+
+fn observed_of(table: &Table) -> Observed {
+    let elements = table.elements.get(sets::ENDPOINTS).cloned().unwrap_or_default();
+    let signature = table.sets[sets::ENDPOINTS].signature();
+    let set = ObservedSet { signature, elements };
+    Observed { sets: BTreeMap::from([(sets::ENDPOINTS.to_owned(), set)]), ..Observed::default() }
+}
+
+proptest! {
+    #[test]
+    fn changes_keep_the_kernel_equal_to_the_table(
+        steps in proptest::collection::vec(proptest::collection::vec(any_service(), 1..4), 1..8)
+    ) {
+        let mut ruleset = Ruleset::new(NETWORKS);
+        let mut kernel = ruleset.table();
+        let mut last = BTreeMap::new();
+        for step in steps {
+            for (service, text) in step {
+                let ports: Vec<_> = text.as_deref().map(port).into_iter().collect();
+                ruleset.set(&name(&service.to_string()), ports.clone());
+                last.insert(service, ports);
+            }
+            play(&mut kernel, &ruleset.take_changes());
+            prop_assert_eq!(&kernel, &ruleset.table());
+        }
+        // After a restart the same Services need no change, slots included.
+        let mut again = Ruleset::new(NETWORKS);
+        again.adopt(&observed_of(&kernel));
+        for (service, ports) in last {
+            again.set(&name(&service.to_string()), ports);
+        }
+        prop_assert_eq!(again.table(), kernel);
+    }
+}
+
+#[test]
+fn every_chain_and_set_that_a_rule_names_is_there() {
+    let mut ruleset = Ruleset::new(NETWORKS);
+    ruleset.set(&name("a"), vec![port("tcp 10.96.0.1:80 node=3 sticky=9 external : 1 2*")]);
+    let table = ruleset.table();
+    let text = format!("{:?}", table.chains);
+    for set in table.sets.keys() {
+        assert!(text.contains(&format!("set: {set:?}")), "no rule asks {set}");
+    }
+    for start in ["Goto(\"", "Jump(\""] {
+        for rest in text.split(start).skip(1) {
+            let chain = rest.split('"').next().unwrap();
+            assert!(table.chains.contains_key(chain), "{chain}");
+        }
+    }
+    assert_eq!(chains::all(NETWORKS).len() + 7, table.chains.len());
+}
+
+fn frontend(address: [u8; 4], port: u16) -> Frontend {
+    Frontend { protocol: Protocol::Udp, address: address.into(), port }
+}
+
+#[test]
+fn flows_are_suspect_when_an_endpoint_went_or_the_first_came() {
+    let check = |before: &str, after: &str, expected: usize| {
+        let flows = |text: &str| flows::of(&[port(&format!("udp 10.96.0.1:53 :{text}"))]);
+        let suspects = flows::suspects(&flows(before), &flows(after));
+        assert_eq!(suspects.len(), expected, "{before:?} {after:?}");
+    };
+    check("", "", 0);
+    check("", " 1", 1);
+    check(" 1", " 1 2", 0);
+    check(" 1 2", " 1", 1);
+    check(" 1", " 2", 1);
+    check(" 1", "", 1);
+    let tcp = flows::of(&[port("tcp 10.96.0.1:53 : 1")]);
+    assert_eq!(tcp, Flows::new());
+    let all = flows::of(&[port("udp 10.96.0.1:53 node=30053 : 1")]);
+    let frontends: Vec<_> = all.keys().copied().collect();
+    assert_eq!(frontends, [frontend([0; 4], 30053), frontend([10, 96, 0, 1], 53)]);
+    assert_eq!(flows::suspects(&all, &Flows::new()).len(), 2, "a Service that is gone");
+}
+
+#[test]
+fn a_flow_is_stale_if_it_goes_to_no_endpoint_of_its_frontend() {
+    let suspects = flows::of(&[port("udp 10.96.0.1:53 node=30053 : 1")]);
+    let check = |sent: ([u8; 4], u16), goes: ([u8; 4], u16), expected: bool| {
+        let client = Ipv4Addr::new(10, 0, 0, 200);
+        let tuple = |source, source_port, destination, destination_port| Tuple {
+            source,
+            source_port,
+            destination,
+            destination_port,
+        };
+        let original = tuple(client, 999, sent.0.into(), sent.1);
+        let reply = tuple(goes.0.into(), goes.1, client, 999);
+        let entry = Entry::new(Protocol::Udp.number(), original, reply);
+        assert_eq!(flows::is_stale(&entry, &suspects), expected, "{sent:?} {goes:?}");
+    };
+    check(([10, 96, 0, 1], 53), ([10, 0, 0, 1], 8080), false);
+    check(([10, 96, 0, 1], 53), ([10, 0, 0, 2], 8080), true);
+    check(([10, 96, 0, 1], 53), ([10, 96, 0, 1], 53), true);
+    check(([10, 96, 0, 1], 54), ([10, 0, 0, 2], 8080), false);
+    check(([192, 0, 2, 1], 30053), ([10, 0, 0, 1], 8080), false);
+    check(([192, 0, 2, 1], 30053), ([10, 0, 0, 2], 8080), true);
+    check(([192, 0, 2, 1], 30053), ([192, 0, 2, 1], 30053), false);
+}
+
+#[test]
+fn a_slot_is_read_as_it_was_written() {
+    let pool = frontend([10, 96, 0, 1], 53);
+    let endpoint = Endpoint { address: [10, 0, 0, 1].into(), port: 8080 };
+    for (scope, slot) in [(sets::Scope::Cluster, 7), (sets::Scope::Local, 0)] {
+        let read = sets::read_slot(&sets::slot(pool, scope, slot), &sets::endpoint(endpoint));
+        assert_eq!(read, Some((pool, scope, slot, endpoint)));
+    }
+    let short = Key::from(Value::new().mark(1));
+    assert_eq!(sets::read_slot(&short, &sets::endpoint(endpoint)), None);
+}

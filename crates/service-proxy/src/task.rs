@@ -1,0 +1,179 @@
+//! Follows Services and EndpointSlices: handlers note which Services changed, one task tells the kernel.
+//!
+//! A change is applied at once; what comes while one is being applied goes into the next transaction together. Nothing is applied
+//! before both caches are whole, so that a restart takes nothing away that is still wanted.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::core::service::Service;
+use api::discovery::EndpointSlice;
+use api::object::key_of;
+use apimachinery::ObjectKey;
+use informer::{EventHandler, Factory, Indexer, SharedInformer};
+use lifecycle::Tasks;
+use linux::netlink::Error;
+use stdx::{Backoff, error_chain};
+use tokio::sync::Notify;
+
+use crate::Config;
+use crate::backends::nftables::Backend;
+use crate::service_port::{ServicePort, service_ports};
+
+const BY_SERVICE: &str = "service-proxy/service-name";
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// Services that changed since the task last looked: at most as many as there are.
+#[derive(Default)]
+struct Dirty {
+    services: Mutex<BTreeSet<ObjectKey>>,
+    is_some: Notify,
+}
+
+impl Dirty {
+    fn add(&self, service: ObjectKey) {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner).insert(service);
+        self.is_some.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut *self.services.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Notes the Service that an object is or belongs to.
+struct Note<T> {
+    dirty: Arc<Dirty>,
+    service_of: fn(&T) -> Option<ObjectKey>,
+}
+
+impl<T> Note<T> {
+    fn note(&self, object: &T) {
+        if let Some(service) = (self.service_of)(object) {
+            self.dirty.add(service);
+        }
+    }
+}
+
+impl<T> EventHandler<T> for Note<T> {
+    fn on_add(&self, object: &Arc<T>, _is_initial: bool) {
+        self.note(object);
+    }
+
+    fn on_update(&self, old: &Arc<T>, new: &Arc<T>) {
+        self.note(old);
+        self.note(new);
+    }
+
+    fn on_delete(&self, last: &Arc<T>) {
+        self.note(last);
+    }
+}
+
+fn service_of_slice(slice: &EndpointSlice) -> Option<ObjectKey> {
+    let service = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?;
+    Some(ObjectKey::new(slice.metadata.namespace.clone()?, service.clone()))
+}
+
+fn index_by_service(slice: &EndpointSlice) -> Vec<String> {
+    service_of_slice(slice).map(|it| it.to_string()).into_iter().collect()
+}
+
+/// What the task reads.
+#[derive(Clone)]
+struct Observer {
+    services: Indexer<Service>,
+    slices: Indexer<EndpointSlice>,
+    node_name: Arc<str>,
+}
+
+impl Observer {
+    fn observe(&self, key: &ObjectKey) -> Vec<ServicePort> {
+        let Some(service) = self.services.get(key) else { return Vec::new() };
+        let slices = self.slices.by_index(BY_SERVICE, &key.to_string());
+        service_ports(&service, &slices, &self.node_name)
+    }
+}
+
+pub(crate) fn spawn(config: Config, tasks: &Tasks, factory: &Arc<Factory>) {
+    let services = factory.informer::<Service>();
+    let slices = factory.informer::<EndpointSlice>();
+    slices.add_index(BY_SERVICE, index_by_service);
+    let dirty = Arc::new(Dirty::default());
+    services.add_event_handler(Arc::new(Note {
+        dirty: dirty.clone(),
+        service_of: |service: &Service| Some(key_of(&service.metadata)),
+    }));
+    slices.add_event_handler(Arc::new(Note {
+        dirty: dirty.clone(),
+        service_of: service_of_slice,
+    }));
+    let observer = Observer {
+        services: services.indexer(),
+        slices: slices.indexer(),
+        node_name: config.node_name.as_str().into(),
+    };
+    tasks.child("service-proxy").spawn_restarting("nftables", move |shutdown| {
+        let caches = (services.clone(), slices.clone());
+        let (config, observer, dirty) = (config.clone(), observer.clone(), dirty.clone());
+        async move {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                () = run(&config, caches, &observer, &dirty) => {}
+            }
+        }
+    });
+}
+
+/// Ends never.
+async fn run(
+    config: &Config,
+    (services, slices): (Arc<SharedInformer<Service>>, Arc<SharedInformer<EndpointSlice>>),
+    observer: &Observer,
+    dirty: &Dirty,
+) {
+    services.wait_for_sync().await;
+    slices.wait_for_sync().await;
+    let mut backoff = Backoff::new(BACKOFF_FIRST, BACKOFF_MAX);
+    loop {
+        let Err(err) = follow(config, observer, dirty, &mut backoff).await;
+        let delay = backoff.step();
+        tracing::error!(
+            error = %error_chain(&err), ?delay,
+            "the kernel's rules for Services could not be changed; comparing them all"
+        );
+        tokio::time::sleep(delay).await;
+    }
+}
+
+/// Brings the kernel to the state of the caches, whatever it holds, then follows changes until one fails.
+async fn follow(
+    config: &Config,
+    observer: &Observer,
+    dirty: &Dirty,
+    backoff: &mut Backoff,
+) -> Result<std::convert::Infallible, Error> {
+    let mut backend = Backend::open(config.networks())?;
+    backend.adopt()?;
+    // What is noted from here on is seen below or in the loop.
+    dirty.take();
+    for service in observer.services.list() {
+        let key = key_of(&service.metadata);
+        backend.set(&key, observer.observe(&key));
+    }
+    backend.resync()?;
+    tracing::info!(n_services = observer.services.len(), "the kernel's rules follow the Services");
+    loop {
+        backoff.reset();
+        dirty.is_some.notified().await;
+        for key in dirty.take() {
+            backend.set(&key, observer.observe(&key));
+        }
+        backend.apply()?;
+    }
+}
