@@ -1,6 +1,6 @@
 //! What a test stands on: a directory, a cgroup, an image of busybox and a network that only counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::symlink;
@@ -224,13 +224,20 @@ pub async fn eventually(what: &str, mut look: impl FnMut() -> bool) {
 struct Layer(PathBuf);
 
 impl Roots for Layer {
-    fn open(&self, _image: &ImageId) -> Future<'_, Root> {
+    fn hold(&self, _image: &ImageId, _owner: &ContainerId) -> Future<'_, Root> {
         let root = Root {
             config: ImageConfig { env: vec!["PATH=/bin".to_owned()], ..ImageConfig::default() },
             layers: vec![self.0.clone()],
-            lease: Box::new(()),
         };
         Box::pin(std::future::ready(Ok(root)))
+    }
+
+    fn release(&self, _owner: &ContainerId) -> Future<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn retain(&self, _owners: BTreeSet<ContainerId>) -> Future<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
