@@ -17,9 +17,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
 use super::watched::watched;
-use crate::protocol::{
-    self, ContainerStatus, Event, Message, Refusal, Reply, Request, VERSION,
-};
+use crate::protocol::{self, ContainerStatus, Event, Message, Refusal, Reply, Request, VERSION};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {

@@ -35,9 +35,10 @@ use stdx::World;
 use tokio::sync::oneshot;
 
 use self::book::Book;
-pub use self::roots::{Lease, Root, Roots};
+pub use self::roots::{Root, Roots};
 use crate::Config;
 use crate::cgroups::Tree;
+use crate::spec::Machine;
 
 /// Implements [`Sandboxes`] and [`Containers`]. Cheap to clone.
 #[derive(Clone)]
@@ -50,6 +51,7 @@ struct Inner {
     roots: Box<dyn Roots>,
     network: Arc<dyn PodNetwork>,
     cgroups: Tree,
+    machine: Machine,
     world: World,
     tasks: Tasks,
     book: Book,
@@ -70,6 +72,7 @@ impl Embedded {
             roots: Box::new(images),
             network,
             cgroups,
+            machine: Machine::detect().map_err(|err| Error::node("looking at the machine", err))?,
             world,
             tasks: tasks.child("containers"),
             book: Book::default(),
@@ -80,6 +83,8 @@ impl Embedded {
             .mode(0o700)
             .create(&directory)
             .map_err(|err| Error::node(format!("making {}", directory.display()), err))?;
+        // Holders are out of our own cgroup: whoever stops that one must not stop pods.
+        inner.cgroups.ensure("holders", Resources::default()).await?;
         let inner = Arc::new(inner);
         inner.adopt_all().await?;
         Ok(Self { inner })

@@ -24,9 +24,7 @@ pub(super) fn write(directory: &Path, config: &SandboxConfig) -> io::Result<()> 
     };
     let hostname = match config.network {
         NetworkNamespace::Pod => config.hostname.clone(),
-        NetworkNamespace::Host => {
-            rustix::system::uname().nodename().to_string_lossy().into_owned()
-        }
+        NetworkNamespace::Host => rustix::system::uname().nodename().to_string_lossy().into_owned(),
     };
     for (name, text) in [
         ("resolv.conf", resolv_conf),

@@ -27,10 +27,8 @@ impl Inner {
         let ends = if tty { Ends::default() } else { Ends::new(streams).map_err(pipe_error)? };
         let request = Request::Exec { container: id.to_string(), command, streams };
         let session = connect(&socket).await?;
-        let (_, descriptors) = session
-            .call(&request, &ends.theirs())
-            .await
-            .map_err(|err| refused(id, &known, err))?;
+        let (_, descriptors) =
+            session.call(&request, &ends.theirs()).await.map_err(|err| refused(id, &known, err))?;
         let guard = Arc::new(session);
         if !tty {
             return Ok(ends.into_streams(&guard));
@@ -54,10 +52,7 @@ impl Inner {
         let request = Request::Exec { container: id.to_string(), command, streams };
         let run = async {
             let session = connect(&socket).await?;
-            session
-                .call(&request, &ends.theirs())
-                .await
-                .map_err(|err| refused(id, &known, err))?;
+            session.call(&request, &ends.theirs()).await.map_err(|err| refused(id, &known, err))?;
             ends.close_theirs();
             let (mut stdout, mut stderr) = (Kept::new(limit), Kept::new(limit));
             let code = {
@@ -100,10 +95,8 @@ impl Inner {
         ends.grow();
         let session = connect(&socket).await?;
         let request = Request::Attach { container: id.to_string(), streams };
-        let (_, descriptors) = session
-            .call(&request, &ends.theirs())
-            .await
-            .map_err(|err| refused(id, &known, err))?;
+        let (_, descriptors) =
+            session.call(&request, &ends.theirs()).await.map_err(|err| refused(id, &known, err))?;
         let guard = Arc::new(session);
         let mut attached = ends.into_streams(&guard);
         if let Some(stdin) = descriptors.into_iter().next() {

@@ -76,9 +76,8 @@ impl AsyncRead for Descriptor {
     ) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.0.poll_read_ready(context))?;
-            let read = ready.try_io(|it| {
-                Ok(rustix::io::read(it.get_ref(), buffer.initialize_unfilled())?)
-            });
+            let read = ready
+                .try_io(|it| Ok(rustix::io::read(it.get_ref(), buffer.initialize_unfilled())?));
             match read {
                 Ok(Ok(length)) => {
                     buffer.advance(length);

@@ -1,0 +1,274 @@
+//! What a test stands on: a directory, a cgroup, an image of busybox and a network that only counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use containers::{Config, Embedded, Root, Roots};
+use futures_util::StreamExt as _;
+use lifecycle::Tasks;
+use node_api::containers::{
+    ContainerConfig, ContainerState, Containers as _, Exit, Resources, Security,
+};
+use node_api::images::ImageConfig;
+use node_api::network::Attachment;
+use node_api::sandboxes::{
+    IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig, Sandboxes as _,
+};
+use node_api::{ContainerId, Error, Future, ImageId, PodNetwork, PodRef, PodUid, SandboxId};
+use stdx::World;
+
+const BUSYBOX: &str = "/bin/busybox";
+const TOOLS: &[&str] = &[
+    "sh", "cat", "echo", "sleep", "true", "false", "ps", "stty", "kill", "nc", "seq", "hostname",
+    "ls", "dd", "yes", "readlink", "id", "wc", "test", "mount", "ipcs", "printf", "head",
+];
+/// Only so that a test that waits for nothing ends.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("containers need root".to_owned());
+    }
+    if !Path::new(BUSYBOX).exists() {
+        return Some(format!("{BUSYBOX} (Debian's busybox-static) is not there"));
+    }
+    None
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+pub fn unique() -> String {
+    format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub struct Bed {
+    pub directory: PathBuf,
+    pub cgroup_root: String,
+    pub network: Arc<Network>,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Bed {
+    pub fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let cgroup_root = format!("xebec-test-{}", unique());
+        let bed = Self::at(temporary.path().to_owned(), cgroup_root);
+        make_image(&bed.image());
+        Self { _temporary: Some(temporary), ..bed }
+    }
+
+    /// One that another process has made.
+    pub fn at(directory: PathBuf, cgroup_root: String) -> Self {
+        Self { directory, cgroup_root, network: Arc::default(), _temporary: None }
+    }
+
+    fn image(&self) -> PathBuf {
+        self.directory.join("image")
+    }
+
+    pub fn config(&self) -> Config {
+        Config {
+            directory: self.directory.join("containers"),
+            cgroup_root: self.cgroup_root.clone(),
+            program: std::env::current_exe().unwrap(),
+            log_size_max: 10 << 20,
+            log_files_max: 5,
+        }
+    }
+
+    pub async fn open(&self) -> Opened {
+        self.open_with(self.config()).await
+    }
+
+    pub async fn open_with(&self, config: Config) -> Opened {
+        let tasks = Tasks::new();
+        let images = Layer(self.image());
+        let network = self.network.clone();
+        let node = Embedded::open(config, images, network, World::system(), &tasks).await.unwrap();
+        Opened { node, tasks }
+    }
+
+    pub fn sandbox(&self, name: &str) -> SandboxConfig {
+        let uid = format!("{name}-{}", unique());
+        SandboxConfig {
+            pod: PodRef {
+                namespace: "test".to_owned(),
+                name: name.to_owned(),
+                uid: PodUid::new(uid.clone()),
+            },
+            attempt: 0,
+            hostname: name.to_owned(),
+            network: NetworkNamespace::Pod,
+            pid: PidNamespace::Container,
+            ipc: IpcNamespace::Pod,
+            dns: None,
+            host_ports: Vec::new(),
+            sysctls: BTreeMap::new(),
+            cgroup: format!("kubepods/pod{uid}"),
+            annotations: BTreeMap::new(),
+        }
+    }
+
+    /// A container that runs a shell script.
+    pub fn container(&self, name: &str, script: &str) -> ContainerConfig {
+        ContainerConfig {
+            name: name.to_owned(),
+            attempt: 0,
+            image: ImageId::new("sha256:busybox"),
+            command: vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()],
+            args: Vec::new(),
+            working_dir: None,
+            env: Vec::new(),
+            mounts: Vec::new(),
+            stdin: false,
+            stdin_once: false,
+            tty: false,
+            log_path: self.directory.join("logs").join(unique()).join("0.log"),
+            resources: Resources::default(),
+            security: Security::default(),
+            stop_signal: None,
+            annotations: BTreeMap::new(),
+        }
+    }
+
+    /// The text of a log, as `kubectl logs` shows it.
+    pub fn log(&self, config: &ContainerConfig) -> String {
+        shown(&fs::read_to_string(&config.log_path).unwrap_or_default())
+    }
+}
+
+pub fn shown(log: &str) -> String {
+    let mut text = String::new();
+    for entry in log.lines() {
+        let mut fields = entry.splitn(4, ' ').skip(2);
+        let tag = fields.next().unwrap();
+        text.push_str(fields.next().unwrap());
+        if tag == "F" {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn make_image(directory: &Path) {
+    for name in ["bin", "etc", "tmp", "dev", "proc", "sys"] {
+        fs::create_dir_all(directory.join(name)).unwrap();
+    }
+    fs::copy(BUSYBOX, directory.join("bin/busybox")).unwrap();
+    for tool in TOOLS {
+        symlink("busybox", directory.join("bin").join(tool)).unwrap();
+    }
+    fs::write(directory.join("etc/passwd"), "root:x:0:0:root:/:/bin/sh\n").unwrap();
+}
+
+pub struct Opened {
+    pub node: Embedded,
+    pub tasks: Tasks,
+}
+
+impl Opened {
+    pub async fn started(&self, sandbox: &SandboxId, config: &ContainerConfig) -> ContainerId {
+        let id = self.node.create(sandbox, config.clone()).await.unwrap();
+        self.node.start(&id).await.unwrap();
+        id
+    }
+
+    /// Waits until it has exited.
+    pub async fn exit(&self, id: &ContainerId) -> Exit {
+        let mut events = self.node.events();
+        loop {
+            let container = self.node.get(id).expect("the container is known");
+            if let ContainerState::Exited(exit) = container.state {
+                return exit;
+            }
+            let next = tokio::time::timeout(PATIENCE, events.next()).await;
+            next.expect("an event").expect("events go on");
+        }
+    }
+
+    /// Runs a script to its end and returns what it wrote.
+    pub async fn output(&self, id: &ContainerId, script: &str) -> String {
+        let command = vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()];
+        let output = self.node.exec_output(id, command, PATIENCE, 1 << 20).await.unwrap();
+        String::from_utf8(output.stdout.to_vec()).unwrap()
+    }
+
+    /// As if the process had ended without a word.
+    pub async fn forget(self) {
+        self.tasks.shutdown(PATIENCE).await.unwrap();
+    }
+
+    /// Removes everything, and sees that it is gone.
+    pub async fn purge(self) {
+        let errors = self.node.purge().await;
+        assert!(errors.is_empty(), "{errors:?}");
+        self.forget().await;
+    }
+}
+
+/// Waits for what no event tells. Looks again after a moment, which is all that can be done.
+pub async fn eventually(what: &str, mut look: impl FnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !look() {
+        assert!(tokio::time::Instant::now() < deadline, "does not come: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+struct Layer(PathBuf);
+
+impl Roots for Layer {
+    fn hold(&self, _image: &ImageId, _owner: &ContainerId) -> Future<'_, Root> {
+        let root = Root {
+            config: ImageConfig { env: vec!["PATH=/bin".to_owned()], ..ImageConfig::default() },
+            layers: vec![self.0.clone()],
+        };
+        Box::pin(std::future::ready(Ok(root)))
+    }
+
+    fn release(&self, _owner: &ContainerId) -> Future<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn retain(&self, _owners: BTreeSet<ContainerId>) -> Future<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Gives numbers for addresses and remembers who has one.
+#[derive(Default)]
+pub struct Network {
+    pub attached: Mutex<BTreeMap<SandboxId, IpAddr>>,
+    pub refuses: Mutex<bool>,
+}
+
+impl PodNetwork for Network {
+    fn attach(&self, attachment: Attachment) -> Future<'_, Vec<IpAddr>> {
+        assert!(attachment.namespace.exists(), "{:?}", attachment.namespace);
+        let outcome = if *self.refuses.lock().unwrap() {
+            Err(Error::AddressesExhausted { range: "none".to_owned() })
+        } else {
+            let mut attached = self.attached.lock().unwrap();
+            let n = u8::try_from(attached.len() + 1).unwrap();
+            let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, n));
+            Ok(vec![*attached.entry(attachment.sandbox).or_insert(address)])
+        };
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn detach(&self, sandbox: &SandboxId) -> Future<'_, ()> {
+        self.attached.lock().unwrap().remove(sandbox);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn keep_only(&self, sandboxes: Vec<SandboxId>) -> Future<'_, ()> {
+        self.attached.lock().unwrap().retain(|it, _| sandboxes.contains(it));
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

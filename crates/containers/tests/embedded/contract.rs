@@ -1,0 +1,48 @@
+//! The suite that every implementation passes.
+
+use node_api::containers::ContainerConfig;
+use node_api::contract::{self, Command, Fixture, Program};
+use node_api::sandboxes::SandboxConfig;
+
+use crate::bed::Bed;
+
+impl Fixture for Bed {
+    fn sandbox(&self, name: &str) -> SandboxConfig {
+        Self::sandbox(self, name)
+    }
+
+    fn container(&self, name: &str, program: Program) -> ContainerConfig {
+        match program {
+            // As the first process of its namespace a shell without a trap would not hear SIGTERM.
+            Program::RunsForever => {
+                Self::container(self, name, "trap 'exit 143' TERM; while :; do sleep 0.05; done")
+            }
+            Program::IgnoresStop => {
+                Self::container(self, name, "trap '' TERM; while :; do sleep 1; done")
+            }
+            Program::Exits(code) => Self::container(self, name, &format!("exit {code}")),
+            Program::CannotStart => ContainerConfig {
+                command: vec!["/does/not/exist".to_owned()],
+                ..Self::container(self, name, "")
+            },
+        }
+    }
+
+    fn command(&self, command: Command) -> Vec<String> {
+        let script = match command {
+            Command::Says => "printf out; printf err >&2; exit 3",
+            Command::Echoes => "cat",
+            Command::RunsForever => "sleep 1000",
+        };
+        vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()]
+    }
+}
+
+pub async fn sandboxes_and_containers_keep_their_promises() {
+    let bed = Bed::new();
+    let node = bed.open().await;
+    contract::sandboxes::all(&node.node, &node.node, &bed, None).await;
+    contract::containers::all(&node.node, &node.node, &bed).await;
+    contract::cgroups::all(&node.node.cgroups(), "contract").await;
+    node.purge().await;
+}
