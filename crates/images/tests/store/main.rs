@@ -4,6 +4,9 @@
 
 mod archives;
 mod content;
+mod debian;
+mod fake;
+mod pulls;
 mod removal;
 mod sharing;
 mod toolbox;
