@@ -1,1 +1,0 @@
-//! One suite for every implementation, fake or real.

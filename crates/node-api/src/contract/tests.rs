@@ -1,0 +1,132 @@
+//! The suite on the fake.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use stdx::World;
+
+use super::{Command, Fixture, Program};
+use crate::containers::{ContainerConfig, Resources, Security};
+use crate::fake::{Exec, Node};
+use crate::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig};
+use crate::{ImageId, PodRef, PodUid};
+
+/// Scripts the node for every configuration it gives out.
+struct Scripted {
+    node: Node,
+    world: World,
+}
+
+impl Scripted {
+    fn new() -> Self {
+        let world = World::simulated(1);
+        Self { node: Node::new(&world), world }
+    }
+}
+
+impl Fixture for Scripted {
+    fn sandbox(&self, name: &str) -> SandboxConfig {
+        SandboxConfig {
+            pod: PodRef {
+                namespace: "contract".to_owned(),
+                name: name.to_owned(),
+                uid: PodUid::new(self.world.random.uuid()),
+            },
+            attempt: 0,
+            hostname: name.to_owned(),
+            network: NetworkNamespace::Pod,
+            pid: PidNamespace::Container,
+            ipc: IpcNamespace::Pod,
+            dns: None,
+            host_ports: Vec::new(),
+            sysctls: BTreeMap::new(),
+            cgroup: "kubepods/pod1".to_owned(),
+            annotations: BTreeMap::new(),
+        }
+    }
+
+    fn container(&self, name: &str, program: Program) -> ContainerConfig {
+        let scripted = match program {
+            Program::RunsForever => crate::fake::Program::forever(),
+            Program::IgnoresStop => crate::fake::Program::forever().ignores_stop(),
+            Program::Exits(code) => crate::fake::Program::exits(Duration::from_secs(1), code),
+            Program::CannotStart => crate::fake::Program::refused("no such file"),
+        };
+        self.node.script(name, [scripted]);
+        self.node.on_exec(name, |command| match command.join(" ").as_str() {
+            "says" => Exec::exits(3).stdout("out").stderr("err"),
+            "echoes" => Exec::echoes(),
+            _ => Exec::forever(),
+        });
+        ContainerConfig {
+            name: name.to_owned(),
+            attempt: 0,
+            image: ImageId::new("sha256:0"),
+            command: Vec::new(),
+            args: Vec::new(),
+            working_dir: None,
+            env: Vec::new(),
+            mounts: Vec::new(),
+            stdin: false,
+            stdin_once: false,
+            tty: false,
+            log_path: format!("/fake/logs/{name}/0.log").into(),
+            resources: Resources::default(),
+            security: Security::default(),
+            stop_signal: None,
+            annotations: BTreeMap::new(),
+        }
+    }
+
+    fn command(&self, command: Command) -> Vec<String> {
+        let word = match command {
+            Command::Says => "says",
+            Command::Echoes => "echoes",
+            Command::RunsForever => "forever",
+        };
+        vec![word.to_owned()]
+    }
+}
+
+struct NoNamespaces;
+
+impl super::network::Namespaces for NoNamespaces {
+    fn make(&self, name: &str) -> PathBuf {
+        format!("/fake/ns/{name}").into()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fake_keeps_the_promises_of_sandboxes() {
+    let fixture = Scripted::new();
+    super::sandboxes::all(&fixture.node, &fixture.node, &fixture, Some(8080)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fake_keeps_the_promises_of_containers() {
+    let fixture = Scripted::new();
+    super::containers::all(&fixture.node, &fixture.node, &fixture).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fake_keeps_the_promises_of_images() {
+    let node = Scripted::new().node;
+    node.serve_image("nginx", crate::images::ImageConfig::default()).unwrap();
+    super::images::all(&node, "nginx", "registry.test/missing:1").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fake_keeps_the_promises_of_volumes() {
+    super::volumes::all(&Scripted::new().node, Path::new("/srv")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fake_keeps_the_promises_of_cgroups() {
+    super::cgroups::all(&Scripted::new().node, "contract").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fake_keeps_the_promises_of_the_network() {
+    super::network::all(&Scripted::new().node, &NoNamespaces, 8080).await;
+}

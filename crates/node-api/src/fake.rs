@@ -1,1 +1,0 @@
-//! A node in memory, for tests of what stands on it.
