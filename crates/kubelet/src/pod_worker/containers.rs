@@ -27,9 +27,8 @@ pub(super) fn plan(view: &View, step: &mut Step) {
     let wanted = view.wanted();
     stop_failing(view, &wanted, step);
     tell_waits(view, &wanted, step);
-    let has_begun = wanted
-        .iter()
-        .any(|it| it.role == Role::Main && view.current(it.name()).is_some());
+    let has_begun =
+        wanted.iter().any(|it| it.role == Role::Main && view.current(it.name()).is_some());
     for it in &wanted {
         match it.role {
             Role::Init if has_begun => continue,
@@ -99,11 +98,8 @@ fn next_attempt(view: &View, name: &str) -> u32 {
     }
     let status = view.status();
     let statuses = status.into_iter().flat_map(|it| {
-        let all = [
-            &it.init_container_statuses,
-            &it.container_statuses,
-            &it.ephemeral_container_statuses,
-        ];
+        let all =
+            [&it.init_container_statuses, &it.container_statuses, &it.ephemeral_container_statuses];
         all.into_iter().flatten().flatten()
     });
     let mut known = statuses.filter(|it| it.name == name && it.container_id.is_some());
@@ -116,9 +112,11 @@ fn stop_failing(view: &View, wanted: &[Wanted], step: &mut Step) {
         let Some(run) = view.current(wanted.name()).filter(|it| is_running(it)) else { continue };
         let Some(why) = fault(view, wanted, run) else { continue };
         let grace = grace_of(view, wanted, why);
-        let is_stopping = view.memory.in_flight.iter().any(
-            |it| matches!(it, super::step::Op::Stop(id, _) if *id == run.id),
-        );
+        let is_stopping = view
+            .memory
+            .in_flight
+            .iter()
+            .any(|it| matches!(it, super::step::Op::Stop(id, _) if *id == run.id));
         if !is_stopping {
             let deadline = view.now.checked_add(grace).unwrap_or(Timestamp::MAX);
             stop_container(run, deadline, why, view, step);
@@ -156,7 +154,7 @@ fn tell_waits(view: &View, wanted: &[Wanted], step: &mut Step) {
         let name = wanted.name();
         if let Some(run) = waiting_run(view, wanted)
             && !view.memory.told.contains(&run.id)
-            && !view.memory.troubles.contains_key(name)
+            && !view.memory.troubles.get(name).is_some_and(|it| !is_of_run(it.reason))
         {
             let (name, run) = (name.to_owned(), run.id.clone());
             step.ask(view, Action::TellBackOff { name, run });
@@ -171,6 +169,11 @@ fn tell_waits(view: &View, wanted: &[Wanted], step: &mut Step) {
             }
         }
     }
+}
+
+/// Troubles that left a run behind: the wait after it takes their place.
+fn is_of_run(reason: &str) -> bool {
+    matches!(reason, "RunContainerError" | "PostStartHookError")
 }
 
 /// The exited run of a container that has to wait before it starts again.

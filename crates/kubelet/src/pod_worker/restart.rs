@@ -54,9 +54,7 @@ pub(crate) fn waits_until(crash: Option<&Crash>, exit: &Exit, now: Timestamp) ->
 /// After a start that follows an exit.
 pub(crate) fn next(crash: Option<&Crash>, now: Timestamp) -> Crash {
     let delay = match crash {
-        Some(it) if now.duration_since(it.at) <= CALM => {
-            it.delay.saturating_mul(2).min(DELAY_MAX)
-        }
+        Some(it) if now.duration_since(it.at) <= CALM => it.delay.saturating_mul(2).min(DELAY_MAX),
         _ => DELAY_FIRST,
     };
     Crash { delay, at: now }
@@ -85,7 +83,14 @@ mod tests {
     use crate::pod_worker::view::{Role, Wanted};
 
     fn exit(code: i32, finished: Timestamp) -> Exit {
-        Exit { code, signal: None, oom_killed: false, started: Some(finished), finished, message: None }
+        Exit {
+            code,
+            signal: None,
+            oom_killed: false,
+            started: Some(finished),
+            finished,
+            message: None,
+        }
     }
 
     fn check(policy: &str, role: Role, container: serde_json::Value, code: i32, expected: bool) {

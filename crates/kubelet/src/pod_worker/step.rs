@@ -46,26 +46,48 @@ pub(crate) enum Cause {
     Completed,
     Deleted,
     DeadlineExceeded,
+    /// It had finished before this kubelet saw it: its status stays as it is.
+    Finished,
     /// It was never let in.
-    Rejected { reason: String, message: String },
+    Rejected {
+        reason: String,
+        message: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     EnsureCgroup,
-    SetUpVolumes { wanted: u64 },
-    CreateSandbox { attempt: u32 },
-    StartContainer { name: String, attempt: u32 },
-    StopContainer { id: ContainerId, name: String, deadline: Timestamp, why: Why },
+    SetUpVolumes {
+        wanted: u64,
+    },
+    CreateSandbox {
+        attempt: u32,
+    },
+    StartContainer {
+        name: String,
+        attempt: u32,
+    },
+    StopContainer {
+        id: ContainerId,
+        name: String,
+        deadline: Timestamp,
+        why: Why,
+    },
     RemoveContainer(ContainerId),
     StopSandbox(SandboxId),
     RemoveSandbox(SandboxId),
     /// Volumes and cgroup.
     TearDown,
     /// An event about a container that waits after it ended.
-    TellBackOff { name: String, run: ContainerId },
+    TellBackOff {
+        name: String,
+        run: ContainerId,
+    },
     /// An event about an image that is not pulled again yet.
-    TellPullBackOff { name: String },
+    TellPullBackOff {
+        name: String,
+    },
     TellDeadline,
     WriteStatus(Box<PodStatus>),
     /// From the API: everything is done.
@@ -282,7 +304,8 @@ fn stop_containers(ending: &Ending, view: &View, step: &mut Step) -> bool {
     let running = |is_sidecar: bool| -> Vec<Run> {
         let wanted = view.wanted().into_iter();
         let wanted = wanted.filter(|it| (it.role == Role::Sidecar) == is_sidecar);
-        wanted.flat_map(|it| view.runs_of(it.name()).cloned().collect::<Vec<_>>())
+        wanted
+            .flat_map(|it| view.runs_of(it.name()).cloned().collect::<Vec<_>>())
             .filter(is_running)
             .collect()
     };

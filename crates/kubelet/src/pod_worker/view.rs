@@ -71,8 +71,6 @@ pub(crate) struct Memory {
     pub(crate) crashes: BTreeMap<String, Crash>,
     /// Exited runs whose wait was told by an event.
     pub(crate) told: BTreeSet<ContainerId>,
-    /// Runs whose postStart hook has not finished.
-    pub(crate) hooked: BTreeSet<ContainerId>,
     /// Sandboxes that were stopped on purpose, or after they died.
     pub(crate) stopped: BTreeSet<node_api::SandboxId>,
     pub(crate) is_torn_down: bool,
@@ -159,6 +157,11 @@ impl Memory {
         }
     }
 
+    /// Whether it is not through with its start: its postStart hook runs.
+    pub(crate) fn is_starting_run(&self, run: &Run) -> bool {
+        self.in_flight.contains(&Op::Start(run.config.name.clone()))
+    }
+
     pub(crate) fn is_starting(&self) -> bool {
         self.in_flight.iter().any(|it| matches!(it, Op::Start(_)))
     }
@@ -176,7 +179,11 @@ impl View {
     }
 
     /// Runs of one container, oldest first.
-    pub(crate) fn runs_of<'a>(&'a self, name: &'a str) -> impl DoubleEndedIterator<Item = &'a Run> {
+    pub(crate) fn runs_of<'a>(
+        &'a self,
+        name: &str,
+    ) -> impl DoubleEndedIterator<Item = &'a Run> + use<'a> {
+        let name = name.to_owned();
         self.runs.iter().filter(move |it| it.config.name == name)
     }
 
@@ -192,7 +199,7 @@ impl View {
 
     pub(crate) fn is_started(&self, run: &Run) -> bool {
         is_running(run)
-            && !self.memory.hooked.contains(&run.id)
+            && !self.memory.is_starting_run(run)
             && self.health.get(&run.id).is_some_and(|it| it.is_started)
     }
 
@@ -232,8 +239,7 @@ pub(crate) fn wanted(spec: &PodSpec) -> Vec<Wanted> {
         let role = if is_sidecar { Role::Sidecar } else { Role::Init };
         Wanted { role, container: it.clone() }
     });
-    let main =
-        spec.containers.iter().map(|it| Wanted { role: Role::Main, container: it.clone() });
+    let main = spec.containers.iter().map(|it| Wanted { role: Role::Main, container: it.clone() });
     let ephemeral = spec
         .ephemeral_containers
         .iter()

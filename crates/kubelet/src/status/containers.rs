@@ -172,7 +172,8 @@ fn name_image(view: &View, wanted: &Wanted, run: &Run, status: &mut ContainerSta
         return;
     };
     let asked = wanted.container.image.as_deref().unwrap_or_default();
-    let tag = image.tags.iter().find(|it| it.as_str() == asked || it.ends_with(&format!("/{asked}")));
+    let tag =
+        image.tags.iter().find(|it| it.as_str() == asked || it.ends_with(&format!("/{asked}")));
     status.image = tag.or(image.tags.first()).cloned().unwrap_or_default();
     status.image_id.clone_from(&image.id);
 }
@@ -240,10 +241,7 @@ fn volume_mounts(wanted: &Wanted) -> Option<Vec<VolumeMountStatus>> {
             name: it.name.clone(),
             mount_path: it.mount_path.clone(),
             read_only: it.read_only,
-            recursive_read_only: it
-                .read_only
-                .filter(|it| *it)
-                .map(|_| "Disabled".to_owned()),
+            recursive_read_only: it.read_only.filter(|it| *it).map(|_| "Disabled".to_owned()),
             volume_status: None,
         })
         .collect();

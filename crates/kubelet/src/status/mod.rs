@@ -5,8 +5,6 @@ mod conditions;
 mod containers;
 mod patch;
 mod phase;
-#[cfg(test)]
-mod tests;
 
 use k8s_openapi::api::core::v1::{HostIP, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -24,6 +22,11 @@ fn seconds(at: jiff::Timestamp) -> Time {
 pub(crate) fn compute(view: &View, life: &Life) -> PodStatus {
     let absent = PodStatus::default();
     let old = view.status().unwrap_or(&absent);
+    if let Life::Terminating(ending) | Life::Terminated(ending) = life
+        && ending.cause == Cause::Finished
+    {
+        return old.clone();
+    }
     if let Life::Terminated(Ending { cause: Cause::Rejected { reason, message }, .. }) = life {
         return rejected(view, old, reason, message);
     }
