@@ -76,10 +76,6 @@ impl Worker {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set(&self, desired: Desired) {
-        self.desired.send_replace(desired);
-    }
-
     pub(crate) fn update(&self, change: impl FnOnce(&mut Desired)) {
         self.desired.send_modify(change);
     }

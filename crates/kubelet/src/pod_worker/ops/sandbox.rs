@@ -23,7 +23,7 @@ pub(in crate::pod_worker) async fn ensure_cgroup(scene: Scene) -> Outcome {
             let message = format!("unable to ensure pod container exists: {text}");
             let reason = "FailedCreatePodContainer";
             scene.context.event(&scene.pod, EventType::Warning, reason, message);
-            Outcome::Failed(text)
+            Outcome::Failed
         }
     }
 }
@@ -40,7 +40,7 @@ pub(in crate::pod_worker) async fn create_sandbox(scene: Scene, attempt: u32) ->
             let text = stdx::error_chain(&err);
             let message = format!("Failed to create pod sandbox: {text}");
             context.event(&scene.pod, EventType::Warning, "FailedCreatePodSandBox", message);
-            Outcome::Failed(text)
+            Outcome::Failed
         }
     }
 }
@@ -120,12 +120,12 @@ pub(in crate::pod_worker) async fn tear_down(scene: Scene) -> Outcome {
     }
     let problem = problems.join("; ");
     tracing::warn!(uid = %scene.uid, error = problem, "pod not torn down yet");
-    Outcome::Failed(problem)
+    Outcome::Failed
 }
 
 pub(in crate::pod_worker) async fn remove_logs(context: Arc<Context>, pod: Arc<Pod>) -> Outcome {
     match disk::remove_folder(context.log_directory(&pod)).await {
         Ok(()) => Outcome::Done,
-        Err(err) => Outcome::Failed(err.to_string()),
+        Err(_) => Outcome::Failed,
     }
 }
