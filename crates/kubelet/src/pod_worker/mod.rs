@@ -23,7 +23,7 @@ use crate::context::Context;
 pub(crate) use containers::{waiting_run, will_restart};
 pub(crate) use restart::{render_duration, restarts};
 pub(crate) use step::{Cause, Ending, Life};
-pub(crate) use view::{Role, View, Wanted};
+pub(crate) use view::{Role, View, Wanted, wanted};
 
 /// What the pod's source says.
 #[derive(Clone, Debug)]

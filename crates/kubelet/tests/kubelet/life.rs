@@ -24,7 +24,7 @@ fn a_pod_of_one_container_runs_and_is_removed() {
         assert_eq!(
             setup.events("web").await,
             [
-                "Pulled: Container image \"xebec.local/toolbox:latest\" already present on machine and can be accessed by the pod",
+                "Pulled: Container image \"xebec.local/toolbox:1\" already present on machine and can be accessed by the pod",
                 "Created: Container created",
                 "Started: Container started",
             ]
@@ -56,9 +56,7 @@ fn a_container_that_keeps_failing_waits_ever_longer() {
         assert_eq!(status["phase"], "Running");
         let message = container["state"]["waiting"]["message"].as_str().unwrap();
         assert!(message.starts_with("back-off 10s restarting failed container=c pod=web_default("));
-        setup
-            .until_status("web", |it| it["containerStatuses"][0]["restartCount"] == 4)
-            .await;
+        setup.until_status("web", |it| it["containerStatuses"][0]["restartCount"] == 4).await;
     });
 }
 
@@ -66,7 +64,8 @@ fn a_container_that_keeps_failing_waits_ever_longer() {
 fn a_pod_that_shall_not_restart_ends_with_its_containers() {
     run(async {
         let setup = Setup::start().await;
-        let spec = || json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": IMAGE }] });
+        let spec =
+            || json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": IMAGE }] });
         setup.node.script("c", [Program::exits(Duration::from_secs(1), 0)]);
         setup.create("good", spec()).await;
         let status = setup.until_status("good", phase("Succeeded")).await;

@@ -17,16 +17,16 @@ use node_api::images::ImageConfig;
 use serde_json::{Value, json};
 use testkit::{Cluster, Options};
 
-pub const IMAGE: &str = "xebec.local/toolbox:latest";
+pub(crate) const IMAGE: &str = "xebec.local/toolbox:1";
 
-pub struct Setup {
-    pub cluster: Cluster,
-    pub node: FakeNode,
-    pub folder: tempfile::TempDir,
+pub(crate) struct Setup {
+    pub(crate) cluster: Cluster,
+    pub(crate) node: FakeNode,
+    pub(crate) folder: tempfile::TempDir,
     kubelet: Option<Tasks>,
 }
 
-pub fn run<T>(test: impl Future<Output = T>) -> T {
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -36,7 +36,7 @@ pub fn run<T>(test: impl Future<Output = T>) -> T {
 }
 
 impl Setup {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let cluster = Cluster::start(Options { seed: 1, nodes: 0 }).await.unwrap();
         let node = FakeNode::new(&cluster.world);
         node.add_image(IMAGE, ImageConfig::default()).unwrap();
@@ -44,14 +44,18 @@ impl Setup {
         std::fs::create_dir(folder.path().join("manifests")).unwrap();
         let mut setup = Self { cluster, node, folder, kubelet: None };
         setup.start_kubelet().await;
-        setup.until("the default ServiceAccount is there", async |it: &Client| {
-            it.api::<k8s_openapi::api::core::v1::ServiceAccount>().get("default", "default").await.is_ok()
-        })
-        .await;
+        setup
+            .until("the default ServiceAccount is there", async |it: &Client| {
+                it.api::<k8s_openapi::api::core::v1::ServiceAccount>()
+                    .get("default", "default")
+                    .await
+                    .is_ok()
+            })
+            .await;
         setup
     }
 
-    pub async fn start_kubelet(&mut self) {
+    pub(crate) async fn start_kubelet(&mut self) {
         let world = &self.cluster.world;
         let tasks = Tasks::new();
         let user = User::new("system:node:n1", &["system:nodes"]);
@@ -80,23 +84,23 @@ impl Setup {
     }
 
     /// As a crash: what runs on the node goes on.
-    pub async fn stop_kubelet(&mut self) {
+    pub(crate) async fn stop_kubelet(&mut self) {
         if let Some(tasks) = self.kubelet.take() {
             tasks.shutdown(Duration::from_secs(10)).await.unwrap();
         }
     }
 
-    pub fn admin(&self) -> &Client {
+    pub(crate) fn admin(&self) -> &Client {
         &self.cluster.admin
     }
 
-    pub async fn until(&self, what: &str, is_right: impl AsyncFnMut(&Client) -> bool) {
+    pub(crate) async fn until(&self, what: &str, is_right: impl AsyncFnMut(&Client) -> bool) {
         let is_so = self.cluster.until(Duration::from_secs(900), is_right).await;
         assert!(is_so, "never: {what}; calls: {:#?}", self.node.calls());
     }
 
     /// `spec` gets the node's name and no token.
-    pub async fn create(&self, name: &str, mut spec: Value) -> Arc<Pod> {
+    pub(crate) async fn create(&self, name: &str, mut spec: Value) -> Arc<Pod> {
         spec["nodeName"] = json!("n1");
         if spec["automountServiceAccountToken"].is_null() {
             spec["automountServiceAccountToken"] = json!(false);
@@ -106,17 +110,21 @@ impl Setup {
         self.admin().api::<Pod>().create(pod).await.unwrap()
     }
 
-    pub async fn delete(&self, name: &str, grace: Option<i64>) {
+    pub(crate) async fn delete(&self, name: &str, grace: Option<i64>) {
         let options = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
         self.admin().api::<Pod>().delete("default", name, options).await.unwrap();
     }
 
-    pub async fn get(&self, name: &str) -> Option<Arc<Pod>> {
+    pub(crate) async fn get(&self, name: &str) -> Option<Arc<Pod>> {
         self.admin().api::<Pod>().get("default", name).await.ok()
     }
 
     /// Waits until the pod's status, as JSON, is right.
-    pub async fn until_status(&self, name: &str, is_right: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until_status(
+        &self,
+        name: &str,
+        is_right: impl Fn(&Value) -> bool,
+    ) -> Value {
         for _ in 0..1200 {
             if let Some(pod) = self.get(name).await {
                 let status = json!(pod.status);
@@ -127,10 +135,14 @@ impl Setup {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         let last = self.get(name).await;
-        panic!("never: {:#}; {:#?}", json!(last.and_then(|it| it.status.clone())), self.node.calls());
+        panic!(
+            "never: {:#}; {:#?}",
+            json!(last.and_then(|it| it.status.clone())),
+            self.node.calls()
+        );
     }
 
-    pub async fn until_gone(&self, name: &str) {
+    pub(crate) async fn until_gone(&self, name: &str) {
         self.until(&format!("{name} is gone"), async |it: &Client| {
             it.api::<Pod>().get("default", name).await.is_err()
         })
@@ -138,7 +150,7 @@ impl Setup {
     }
 
     /// `reason: message` of the events about this object, in the order of their names in time.
-    pub async fn events(&self, name: &str) -> Vec<String> {
+    pub(crate) async fn events(&self, name: &str) -> Vec<String> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let list = self.admin().api::<Event>().list("", ListOptions::default()).await.unwrap();
         let mut events: Vec<_> = list
@@ -174,11 +186,11 @@ fn config(folder: &Path) -> Config {
     }
 }
 
-pub fn phase(name: &'static str) -> impl Fn(&Value) -> bool {
+pub(crate) fn phase(name: &'static str) -> impl Fn(&Value) -> bool {
     move |it| it["phase"] == name
 }
 
-pub fn is_ready(status: &Value) -> bool {
+pub(crate) fn is_ready(status: &Value) -> bool {
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "True")
 }

@@ -18,7 +18,6 @@ use node_api::PodUid;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
-use crate::host_files;
 use crate::objects::Followed;
 use crate::pod_facts::{Lookups, PodFacts};
 use crate::tokens::Tokens;
@@ -76,7 +75,6 @@ impl Scene {
         let is_host = self.pod.spec.as_ref().and_then(|it| it.host_network) == Some(true);
         let directory = context.pod_directory(&self.uid);
         let pod_ips = if is_host { context.host_ips() } else { self.addresses.clone() };
-        let hosts = host_files::hosts(&self.pod, &pod_ips, &context.config.cluster_domain);
         PodFacts {
             node_name: context.config.node_name.clone(),
             host_ips: context.host_ips(),
@@ -85,7 +83,7 @@ impl Scene {
             lookups,
             services,
             volumes: self.volumes.clone(),
-            hosts_file: hosts.map(|_| directory.join("etc-hosts")),
+            hosts_file: Some(directory.join("etc-hosts")),
             directory,
         }
     }

@@ -11,12 +11,14 @@ use reconcile::EventType;
 
 use super::{Outcome, Scene};
 use crate::context::Context;
-use crate::{cgroups, disk, host_files};
+use crate::{cgroups, container_config, disk, host_files};
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 pub(in crate::pod_worker) async fn ensure_cgroup(scene: Scene) -> Outcome {
     let spec = scene.pod.spec.clone().unwrap_or_default();
     let name = cgroups::name(&spec, &scene.uid);
-    match scene.context.parts.cgroups.ensure(&name, cgroups::of_pod(&spec)).await {
+    match scene.context.parts.cgroups.ensure(&name, container_config::of_pod(&scene.pod)).await {
         Ok(()) => Outcome::Done,
         Err(err) => {
             let text = stdx::error_chain(&err);
@@ -34,19 +36,19 @@ pub(in crate::pod_worker) async fn create_sandbox(scene: Scene, attempt: u32) ->
         let message = "Pod sandbox changed, it will be killed and re-created.".to_owned();
         context.event(&scene.pod, EventType::Normal, "SandboxChanged", message);
     }
-    match context.parts.sandboxes.create(config(&scene, attempt)).await {
-        Ok(_) => Outcome::Done,
-        Err(err) => {
-            let text = stdx::error_chain(&err);
-            let message = format!("Failed to create pod sandbox: {text}");
-            context.event(&scene.pod, EventType::Warning, "FailedCreatePodSandBox", message);
-            Outcome::Failed
-        }
-    }
+    let created = match config(&scene, attempt).await {
+        Ok(config) => context.parts.sandboxes.create(config).await.map(|_| ()),
+        Err(err) => Err(node_api::Error::Refused(stdx::error_chain(&err))),
+    };
+    let Err(err) = created else { return Outcome::Done };
+    let message = format!("Failed to create pod sandbox: {}", stdx::error_chain(&err));
+    context.event(&scene.pod, EventType::Warning, "FailedCreatePodSandBox", message);
+    Outcome::Failed
 }
 
-fn config(scene: &Scene, attempt: u32) -> SandboxConfig {
+async fn config(scene: &Scene, attempt: u32) -> Result<SandboxConfig, host_files::Error> {
     let (pod, context) = (&scene.pod, &scene.context);
+    let node_dns = host_files::parse_resolv_conf(&disk::read_text(RESOLV_CONF).await);
     let spec = pod.spec.clone().unwrap_or_default();
     let config = &context.config;
     let is_host = spec.host_network == Some(true);
@@ -56,14 +58,14 @@ fn config(scene: &Scene, attempt: u32) -> SandboxConfig {
         _ => PidNamespace::Container,
     };
     let sysctls = spec.security_context.as_ref().and_then(|it| it.sysctls.as_ref());
-    SandboxConfig {
+    Ok(SandboxConfig {
         pod: pod_ref(pod, &scene.uid),
         attempt,
-        hostname: host_files::hostname(pod, &config.node_name),
+        hostname: host_files::sandbox_hostname(pod, &config.node_name, &config.cluster_domain)?,
         network: if is_host { NetworkNamespace::Host } else { NetworkNamespace::Pod },
         pid,
         ipc: if spec.host_ipc == Some(true) { IpcNamespace::Host } else { IpcNamespace::Pod },
-        dns: host_files::dns(pod, &config.cluster_dns, &config.cluster_domain),
+        dns: host_files::dns(pod, &config.cluster_dns, &config.cluster_domain, &node_dns),
         host_ports: if is_host { Vec::new() } else { host_ports(&spec) },
         sysctls: sysctls
             .into_iter()
@@ -72,7 +74,7 @@ fn config(scene: &Scene, attempt: u32) -> SandboxConfig {
             .collect(),
         cgroup: cgroups::name(&spec, &scene.uid),
         annotations: BTreeMap::new(),
-    }
+    })
 }
 
 fn pod_ref(pod: &Pod, uid: &node_api::PodUid) -> PodRef {
@@ -126,6 +128,6 @@ pub(in crate::pod_worker) async fn tear_down(scene: Scene) -> Outcome {
 pub(in crate::pod_worker) async fn remove_logs(context: Arc<Context>, pod: Arc<Pod>) -> Outcome {
     match disk::remove_folder(context.log_directory(&pod)).await {
         Ok(()) => Outcome::Done,
-        Err(err) => Outcome::Failed,
+        Err(_) => Outcome::Failed,
     }
 }

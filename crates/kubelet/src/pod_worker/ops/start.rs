@@ -1,5 +1,8 @@
 //! A container's start: image, configuration, creation, execution, postStart hook.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use k8s_openapi::api::core::v1::Container;
 use node_api::images::Image;
 use node_api::{ContainerId, SandboxId};
@@ -7,10 +10,12 @@ use reconcile::EventType;
 
 use super::image::{self, Found};
 use super::{Outcome, Scene};
-use crate::pod_facts::RunFacts;
+use crate::pod_facts::{PodFacts, RunFacts};
 use crate::pod_worker::messages;
 use crate::pod_worker::view::ANNOTATION_IMAGE;
 use crate::{container_config, disk, hooks, host_files};
+
+const HOSTS: &str = "/etc/hosts";
 
 /// What the step knows about the run.
 pub(in crate::pod_worker) struct Start {
@@ -85,19 +90,39 @@ async fn configure(
     let termination_log = messages::path(&directory, name, start.attempt);
     let log = context.log_directory(&scene.pod).join(name).join(format!("{}.log", start.attempt));
     let facts = scene.facts(scene.followed.lookups());
-    let hosts = host_files::hosts(&scene.pod, &facts.pod_ips, &context.config.cluster_domain);
-    if let (Some(path), Some(content)) = (facts.hosts_file.clone(), hosts) {
+    if let Some(path) = facts.hosts_file.clone() {
+        let node_hosts = disk::read_text(HOSTS).await;
+        let domain = &context.config.cluster_domain;
+        let content = host_files::hosts(&scene.pod, &facts.pod_ips, domain, &node_hosts);
         disk::write(path, content).await.map_err(|err| config_error(err.to_string()))?;
     }
     disk::create_open(termination_log.clone())
         .await
         .map_err(|err| config_error(err.to_string()))?;
-    let run = RunFacts { image, attempt: start.attempt, log_path: log, termination_log };
+    let sub_paths = sub_paths(scene, &start.container, &facts).await.map_err(config_error)?;
+    let attempt = start.attempt;
+    let run = RunFacts { image, attempt, log_path: log, termination_log, sub_paths };
     let mut config = container_config::render(&scene.pod, &start.container, &facts, &run)
         .map_err(|err| config_error(stdx::error_chain(&err)))?;
     let image = start.container.image.clone().unwrap_or_default();
     config.annotations.insert(ANNOTATION_IMAGE.to_owned(), image);
     Ok(config)
+}
+
+/// Parts of volumes that are mounted by themselves.
+async fn sub_paths(
+    scene: &Scene,
+    container: &Container,
+    facts: &PodFacts,
+) -> Result<BTreeMap<usize, PathBuf>, String> {
+    let wanted = container_config::sub_paths(&scene.pod, container, facts);
+    let mut made = BTreeMap::new();
+    for sub_path in wanted.map_err(|err| stdx::error_chain(&err))? {
+        let (mount, volumes) = (sub_path.mount, &scene.context.parts.volumes);
+        let path = volumes.sub_path(&scene.uid, sub_path).await;
+        made.insert(mount, path.map_err(|err| stdx::error_chain(&err))?);
+    }
+    Ok(made)
 }
 
 /// A hook that fails takes the container with it; the restart policy decides what is next.
