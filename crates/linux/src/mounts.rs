@@ -327,7 +327,7 @@ fn log_of(context: &OwnedFd) -> String {
             _ => break,
         }
     }
-    last.split_once(' ').map_or(last.clone(), |(_, message)| message.to_owned())
+    last.split_once(' ').map_or_else(|| last.clone(), |(_, message)| message.to_owned())
 }
 
 fn error(doing: String, source: io::Error) -> Error {

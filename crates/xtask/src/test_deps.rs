@@ -14,6 +14,7 @@ const DEBIAN: &[(&str, &str, &str)] = &[
     ("curl", "--version", "curl"),
     ("python3", "--version", "python3"),
     ("openssl", "version", "openssl"),
+    ("busybox", "--help", "busybox-static"),
 ];
 
 /// The lowest kubectl that the tests are written for.
