@@ -228,7 +228,9 @@ fn enable_controllers(directory: &Path) -> Result<(), Error> {
     for controller in ["cpu", "cpuset", "memory", "pids", "io", "hugetlb"] {
         let has = |text: &str| text.split_ascii_whitespace().any(|it| it == controller);
         if has(&available) && !has(&enabled) {
-            write(&control, &format!("+{controller}"))?;
+            if let Err(err) = write(&control, &format!("+{controller}")) {
+                tracing::warn!(controller, error = %err, "controller cannot be used");
+            }
         }
     }
     Ok(())
