@@ -43,6 +43,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|it| it == containers::holder::ARGUMENT) {
+        return containers::holder::run(arguments.into_iter().skip(2).collect());
+    }
     let called = arguments.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     if called == toolbox::PROGRAM || toolbox::TOOLS.iter().any(|it| called == *it) {
         return toolbox::run(arguments);

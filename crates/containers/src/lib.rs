@@ -14,7 +14,7 @@ pub mod spec;
 
 use std::path::PathBuf;
 
-pub use embedded::{Embedded, Lease, Root, Roots};
+pub use embedded::{Embedded, Root, Roots};
 
 pub struct Config {
     /// Sandboxes and containers are below it.

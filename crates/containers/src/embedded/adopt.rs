@@ -27,6 +27,8 @@ impl Inner {
         for id in names(&self.sandboxes_directory())?.into_iter().map(SandboxId::new) {
             self.adopt_sandbox(&id).await?;
         }
+        let owners = self.book.containers(None).into_iter().map(|it| it.id).collect();
+        self.roots.retain(owners).await?;
         let kept = self
             .book
             .sandboxes()
@@ -95,9 +97,7 @@ impl Inner {
             };
             let life = lives.get(id.as_str()).copied();
             let state = self.state_of(&directory, life, is_alive);
-            // A container that runs holds its layers open by itself; one that starts again is a new one.
-            let lease = self.roots.open(&record.config.image).await.ok().map(|it| it.lease);
-            self.book.add_container(id, sandbox.clone(), record, state, lease);
+            self.book.add_container(id, sandbox.clone(), record, state);
         }
         Ok(())
     }

@@ -12,7 +12,6 @@ use node_api::{ContainerId, Error, Event, Events, PodRef, PodUid, SandboxId};
 use tokio::sync::{broadcast, watch};
 
 use super::link::Link;
-use super::roots::Lease;
 use crate::protocol::ContainerRecord;
 
 /// A reader that is further behind is told [`Event::Missed`].
@@ -41,8 +40,6 @@ struct ContainerEntry {
     sandbox: SandboxId,
     record: ContainerRecord,
     state: watch::Sender<ContainerState>,
-    /// Keeps the image's layers on disk.
-    _lease: Option<Lease>,
 }
 
 impl ContainerEntry {
@@ -171,10 +168,8 @@ impl Book {
         sandbox: SandboxId,
         record: ContainerRecord,
         state: ContainerState,
-        lease: Option<Lease>,
     ) {
-        let entry =
-            ContainerEntry { sandbox, record, state: watch::Sender::new(state), _lease: lease };
+        let entry = ContainerEntry { sandbox, record, state: watch::Sender::new(state) };
         self.state().containers.insert(id, entry);
     }
 

@@ -46,18 +46,11 @@ impl Inner {
             let is_same = it.config == config && it.state == ContainerState::Created;
             return if is_same { Ok(it.id) } else { Err(made_before(&config)) };
         }
-        let root = self.roots.open(&config.image).await?;
         let id = ContainerId::new(self.new_id());
-        match self.make_container(&sandbox, &id, config, &root).await {
+        match self.make_container(&sandbox, &id, config).await {
             Ok(record) => {
-                let (sandbox, lease) = (sandbox_id.clone(), Some(root.lease));
-                self.book.add_container(
-                    id.clone(),
-                    sandbox,
-                    record,
-                    ContainerState::Created,
-                    lease,
-                );
+                let state = ContainerState::Created;
+                self.book.add_container(id.clone(), sandbox_id.clone(), record, state);
                 Ok(id)
             }
             Err(err) => {
@@ -72,17 +65,17 @@ impl Inner {
         sandbox: &Sandbox,
         id: &ContainerId,
         config: ContainerConfig,
-        root: &Root,
     ) -> Result<ContainerRecord, Error> {
+        let root = self.roots.hold(&config.image, id).await?;
         let directory = self.container_directory(&sandbox.id, id);
         let cgroup = cgroup_name(sandbox, id);
-        let spec = self.render(sandbox, &config, root, &directory, &cgroup)?;
+        let spec = self.render(sandbox, &config, &root, &directory, &cgroup)?;
         let record = ContainerRecord {
-            stop_signal: stop_signal(&config, root)?,
+            stop_signal: stop_signal(&config, &root)?,
             config,
             created: self.world.clock.now(),
             cgroup,
-            layers: root.layers.clone(),
+            layers: root.layers,
         };
         let (cgroups, written) = (self.cgroups.clone(), record.clone());
         tokio::task::spawn_blocking(move || {
@@ -130,6 +123,9 @@ impl Inner {
             && let Err(err) = self.cgroups.remove(&cgroup_name(&known, id)).await
         {
             tracing::warn!(container = %id, error = stdx::error_chain(&err), "undoing a container: removing its cgroup");
+        }
+        if let Err(err) = self.roots.release(id).await {
+            tracing::warn!(container = %id, error = stdx::error_chain(&err), "undoing a container: releasing its image");
         }
         if let Err(err) = remove_directory(&self.container_directory(sandbox, id)) {
             tracing::warn!(container = %id, error = stdx::error_chain(&err), "undoing a container: removing its files");
@@ -219,6 +215,7 @@ impl Inner {
             .await
             .unwrap_or_else(|err| Err(err.into()))
             .map_err(|err| Error::node(doing, err))?;
+        self.roots.release(id).await?;
         self.book.forget_container(id);
         Ok(())
     }

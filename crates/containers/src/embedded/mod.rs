@@ -35,7 +35,7 @@ use stdx::World;
 use tokio::sync::oneshot;
 
 use self::book::Book;
-pub use self::roots::{Lease, Root, Roots};
+pub use self::roots::{Root, Roots};
 use crate::Config;
 use crate::cgroups::Tree;
 use crate::spec::Machine;

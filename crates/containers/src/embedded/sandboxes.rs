@@ -139,6 +139,7 @@ impl Inner {
             if let Some(known) = self.book.known(&container.id) {
                 self.cgroups.remove(&known.record.cgroup).await?;
             }
+            self.roots.release(&container.id).await?;
         }
         self.remove_sandbox_files(id).await?;
         self.book.forget_sandbox(id);
