@@ -179,7 +179,11 @@ impl Opened {
         &self.node
     }
 
-    pub(crate) async fn started(&self, sandbox: &SandboxId, config: &ContainerConfig) -> ContainerId {
+    pub(crate) async fn started(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+    ) -> ContainerId {
         let id = self.containers().create(sandbox, config.clone()).await.unwrap();
         self.containers().start(&id).await.unwrap();
         id
