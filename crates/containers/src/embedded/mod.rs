@@ -104,6 +104,7 @@ impl Embedded {
         for name in ["holders", "kubepods"] {
             errors.extend(self.inner.cgroups.remove(name).await.err());
         }
+        errors.extend(self.inner.remove_cgroup_root().await.err());
         errors.extend(self.inner.remove_directory().await.err());
         errors
     }
@@ -140,6 +141,26 @@ impl Inner {
             let _ = done.send(work.await);
         });
         result.await.unwrap_or_else(|_| Err(Error::node(name, "it ended early")))
+    }
+
+    /// Others may use it too, perhaps we ourselves: only an empty one is ours to remove.
+    async fn remove_cgroup_root(&self) -> Result<(), Error> {
+        let root = self.config.cgroup_root.trim_matches('/').to_owned();
+        if root.is_empty() {
+            return Ok(());
+        }
+        let doing = format!("removing cgroup {root}");
+        let remove = move || -> Result<(), linux::cgroups::Error> {
+            let cgroup = linux::cgroups::Hierarchies::detect()?.cgroup(&root)?;
+            if cgroup.processes()?.is_empty() && cgroup.children()?.is_empty() {
+                cgroup.remove()?;
+            }
+            Ok(())
+        };
+        match tokio::task::spawn_blocking(remove).await {
+            Ok(removed) => removed.map_err(|err| Error::node(doing, err)),
+            Err(err) => Err(Error::node(doing, err)),
+        }
     }
 
     async fn remove_directory(&self) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use linux::namespaces::{self, Namespaces};
 use linux::process::{CloneFlags, Fork};
-use linux::seqpacket::{Connection, Listener};
+use linux::seqpacket::Listener;
 use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace};
 
 use super::pod_init::PodInit;
@@ -154,7 +154,6 @@ pub(super) fn refuse(listener: &Listener, error: &Error) {
     let refusal = Refusal::CouldNotStart(stdx::error_chain(error));
     let _ = rustix::io::ioctl_fionbio(listener, false);
     let Ok(client) = listener.accept() else { return };
-    let client = Connection::from(client);
     if rustix::io::ioctl_fionbio(&client, false).is_err() {
         return;
     }

@@ -13,13 +13,11 @@ use containers::{Config, Embedded, Root, Roots};
 use futures_util::StreamExt as _;
 use lifecycle::Tasks;
 use node_api::containers::{
-    ContainerConfig, ContainerState, Containers as _, Exit, Resources, Security,
+    ContainerConfig, ContainerState, Containers, Exit, Resources, Security,
 };
 use node_api::images::ImageConfig;
 use node_api::network::Attachment;
-use node_api::sandboxes::{
-    IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig, Sandboxes as _,
-};
+use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig, Sandboxes};
 use node_api::{ContainerId, Error, Future, ImageId, PodNetwork, PodRef, PodUid, SandboxId};
 use stdx::World;
 
@@ -29,9 +27,9 @@ const TOOLS: &[&str] = &[
     "ls", "dd", "yes", "readlink", "id", "wc", "test", "mount", "ipcs", "printf", "head",
 ];
 /// Only so that a test that waits for nothing ends.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub fn missing() -> Option<String> {
+pub(crate) fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("containers need root".to_owned());
     }
@@ -43,19 +41,19 @@ pub fn missing() -> Option<String> {
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-pub fn unique() -> String {
+pub(crate) fn unique() -> String {
     format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-pub struct Bed {
-    pub directory: PathBuf,
-    pub cgroup_root: String,
-    pub network: Arc<Network>,
+pub(crate) struct Bed {
+    pub(crate) directory: PathBuf,
+    pub(crate) cgroup_root: String,
+    pub(crate) network: Arc<Network>,
     _temporary: Option<tempfile::TempDir>,
 }
 
 impl Bed {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let cgroup_root = format!("xebec-test-{}", unique());
         let bed = Self::at(temporary.path().to_owned(), cgroup_root);
@@ -64,7 +62,7 @@ impl Bed {
     }
 
     /// One that another process has made.
-    pub fn at(directory: PathBuf, cgroup_root: String) -> Self {
+    pub(crate) fn at(directory: PathBuf, cgroup_root: String) -> Self {
         Self { directory, cgroup_root, network: Arc::default(), _temporary: None }
     }
 
@@ -72,7 +70,7 @@ impl Bed {
         self.directory.join("image")
     }
 
-    pub fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> Config {
         Config {
             directory: self.directory.join("containers"),
             cgroup_root: self.cgroup_root.clone(),
@@ -82,11 +80,11 @@ impl Bed {
         }
     }
 
-    pub async fn open(&self) -> Opened {
+    pub(crate) async fn open(&self) -> Opened {
         self.open_with(self.config()).await
     }
 
-    pub async fn open_with(&self, config: Config) -> Opened {
+    pub(crate) async fn open_with(&self, config: Config) -> Opened {
         let tasks = Tasks::new();
         let images = Layer(self.image());
         let network = self.network.clone();
@@ -94,7 +92,7 @@ impl Bed {
         Opened { node, tasks }
     }
 
-    pub fn sandbox(&self, name: &str) -> SandboxConfig {
+    pub(crate) fn sandbox(&self, name: &str) -> SandboxConfig {
         let uid = format!("{name}-{}", unique());
         SandboxConfig {
             pod: PodRef {
@@ -116,7 +114,7 @@ impl Bed {
     }
 
     /// A container that runs a shell script.
-    pub fn container(&self, name: &str, script: &str) -> ContainerConfig {
+    pub(crate) fn container(&self, name: &str, script: &str) -> ContainerConfig {
         ContainerConfig {
             name: name.to_owned(),
             attempt: 0,
@@ -138,12 +136,12 @@ impl Bed {
     }
 
     /// The text of a log, as `kubectl logs` shows it.
-    pub fn log(&self, config: &ContainerConfig) -> String {
+    pub(crate) fn log(&self, config: &ContainerConfig) -> String {
         shown(&fs::read_to_string(&config.log_path).unwrap_or_default())
     }
 }
 
-pub fn shown(log: &str) -> String {
+pub(crate) fn shown(log: &str) -> String {
     let mut text = String::new();
     for entry in log.lines() {
         let mut fields = entry.splitn(4, ' ').skip(2);
@@ -167,23 +165,35 @@ fn make_image(directory: &Path) {
     fs::write(directory.join("etc/passwd"), "root:x:0:0:root:/:/bin/sh\n").unwrap();
 }
 
-pub struct Opened {
-    pub node: Embedded,
-    pub tasks: Tasks,
+pub(crate) struct Opened {
+    pub(crate) node: Embedded,
+    pub(crate) tasks: Tasks,
 }
 
 impl Opened {
-    pub async fn started(&self, sandbox: &SandboxId, config: &ContainerConfig) -> ContainerId {
-        let id = self.node.create(sandbox, config.clone()).await.unwrap();
-        self.node.start(&id).await.unwrap();
+    pub(crate) fn sandboxes(&self) -> &dyn Sandboxes {
+        &self.node
+    }
+
+    pub(crate) fn containers(&self) -> &dyn Containers {
+        &self.node
+    }
+
+    pub(crate) async fn started(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+    ) -> ContainerId {
+        let id = self.containers().create(sandbox, config.clone()).await.unwrap();
+        self.containers().start(&id).await.unwrap();
         id
     }
 
     /// Waits until it has exited.
-    pub async fn exit(&self, id: &ContainerId) -> Exit {
-        let mut events = self.node.events();
+    pub(crate) async fn exit(&self, id: &ContainerId) -> Exit {
+        let mut events = self.sandboxes().events();
         loop {
-            let container = self.node.get(id).expect("the container is known");
+            let container = self.containers().get(id).expect("the container is known");
             if let ContainerState::Exited(exit) = container.state {
                 return exit;
             }
@@ -193,19 +203,19 @@ impl Opened {
     }
 
     /// Runs a script to its end and returns what it wrote.
-    pub async fn output(&self, id: &ContainerId, script: &str) -> String {
+    pub(crate) async fn output(&self, id: &ContainerId, script: &str) -> String {
         let command = vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()];
-        let output = self.node.exec_output(id, command, PATIENCE, 1 << 20).await.unwrap();
+        let output = self.containers().exec_output(id, command, PATIENCE, 1 << 20).await.unwrap();
         String::from_utf8(output.stdout.to_vec()).unwrap()
     }
 
     /// As if the process had ended without a word.
-    pub async fn forget(self) {
+    pub(crate) async fn forget(self) {
         self.tasks.shutdown(PATIENCE).await.unwrap();
     }
 
     /// Removes everything, and sees that it is gone.
-    pub async fn purge(self) {
+    pub(crate) async fn purge(self) {
         let errors = self.node.purge().await;
         assert!(errors.is_empty(), "{errors:?}");
         self.forget().await;
@@ -213,7 +223,7 @@ impl Opened {
 }
 
 /// Waits for what no event tells. Looks again after a moment, which is all that can be done.
-pub async fn eventually(what: &str, mut look: impl FnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut look: impl FnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while !look() {
         assert!(tokio::time::Instant::now() < deadline, "does not come: {what}");
@@ -243,9 +253,9 @@ impl Roots for Layer {
 
 /// Gives numbers for addresses and remembers who has one.
 #[derive(Default)]
-pub struct Network {
-    pub attached: Mutex<BTreeMap<SandboxId, IpAddr>>,
-    pub refuses: Mutex<bool>,
+pub(crate) struct Network {
+    pub(crate) attached: Mutex<BTreeMap<SandboxId, IpAddr>>,
+    pub(crate) refuses: Mutex<bool>,
 }
 
 impl PodNetwork for Network {

@@ -38,7 +38,7 @@ impl Fixture for Bed {
     }
 }
 
-pub async fn sandboxes_and_containers_keep_their_promises() {
+pub(crate) async fn sandboxes_and_containers_keep_their_promises() {
     let bed = Bed::new();
     let node = bed.open().await;
     contract::sandboxes::all(&node.node, &node.node, &bed, None).await;

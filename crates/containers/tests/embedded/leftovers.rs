@@ -6,13 +6,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use node_api::SandboxId;
-use node_api::containers::Containers;
-use node_api::sandboxes::Sandboxes as _;
 
 use crate::bed::Bed;
 
 /// Processes whose command line has this in it.
-pub fn processes(text: &str) -> Vec<i32> {
+pub(crate) fn processes(text: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse().ok()) else { continue };
@@ -25,18 +23,18 @@ pub fn processes(text: &str) -> Vec<i32> {
 }
 
 /// The sandbox's directory is the holder's argument.
-pub fn holder(bed: &Bed, sandbox: &SandboxId) -> i32 {
+pub(crate) fn holder(bed: &Bed, sandbox: &SandboxId) -> i32 {
     let directory = bed.directory.join("containers/sandboxes").join(sandbox.as_str());
     processes(directory.to_str().unwrap())[0]
 }
 
-pub fn kill_holder(bed: &Bed, sandbox: &SandboxId) {
+pub(crate) fn kill_holder(bed: &Bed, sandbox: &SandboxId) {
     let pid = rustix::process::Pid::from_raw(holder(bed, sandbox)).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 /// Cgroups of this test, in every hierarchy.
-pub fn cgroups(root: &str) -> Vec<String> {
+pub(crate) fn cgroups(root: &str) -> Vec<String> {
     fn walk(directory: &Path, root: &str, depth: u32, found: &mut Vec<String>) {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             if !entry.file_type().is_ok_and(|it| it.is_dir()) {
@@ -70,13 +68,13 @@ fn has_network_namespace(inode: u64) -> bool {
         .any(|it| fs::metadata(it.path().join("ns/net")).is_ok_and(|it| it.ino() == inode))
 }
 
-pub async fn twenty_sandboxes_leave_nothing() {
+pub(crate) async fn twenty_sandboxes_leave_nothing() {
     let bed = Bed::new();
     let mounts_before = mounts_of(&bed);
     let node = bed.open().await;
     let (mut sandboxes, mut namespaces) = (Vec::new(), Vec::new());
     for n in 0..20 {
-        let sandbox = node.node.create(bed.sandbox(&format!("pod{n}"))).await.unwrap().id;
+        let sandbox = node.sandboxes().create(bed.sandbox(&format!("pod{n}"))).await.unwrap().id;
         let config = bed.container("main", "echo hello; sleep 1000");
         node.started(&sandbox, &config).await;
         let namespace = format!("/proc/{}/ns/net", holder(&bed, &sandbox));
@@ -87,10 +85,10 @@ pub async fn twenty_sandboxes_leave_nothing() {
     assert_eq!(processes(directory).len(), 20, "a holder each, and no other process of ours");
     assert!(!cgroups(&bed.cgroup_root).is_empty());
     for sandbox in &sandboxes {
-        node.node.remove(sandbox).await.unwrap();
+        node.sandboxes().remove(sandbox).await.unwrap();
     }
     assert!(bed.network.attached.lock().unwrap().is_empty());
-    assert_eq!(Containers::list(&node.node, None), []);
+    assert_eq!(node.containers().list(None), []);
     assert_eq!(processes(directory), [0; 0]);
     node.purge().await;
     assert_eq!(cgroups(&bed.cgroup_root), [""; 0]);

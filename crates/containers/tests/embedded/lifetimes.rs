@@ -4,16 +4,16 @@ use std::fs;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use node_api::containers::{ContainerState, Containers as _};
-use node_api::sandboxes::{NetworkNamespace, PidNamespace, SandboxState, Sandboxes};
+use node_api::containers::ContainerState;
+use node_api::sandboxes::{NetworkNamespace, PidNamespace, SandboxState};
 use node_api::{Error, Event};
 
 use crate::bed::{Bed, PATIENCE, eventually};
 
-pub async fn output_is_logged_and_the_exit_code_told() {
+pub(crate) async fn output_is_logged_and_the_exit_code_told() {
     let bed = Bed::new();
     let node = bed.open().await;
-    let sandbox = node.node.create(bed.sandbox("web")).await.unwrap();
+    let sandbox = node.sandboxes().create(bed.sandbox("web")).await.unwrap();
     assert_eq!(sandbox.addresses.len(), 1);
     let config = bed.container("main", "echo out; echo err >&2; printf rest; exit 3");
     let id = node.started(&sandbox.id, &config).await;
@@ -27,10 +27,10 @@ pub async fn output_is_logged_and_the_exit_code_told() {
     node.purge().await;
 }
 
-pub async fn a_log_has_everything_that_was_written() {
+pub(crate) async fn a_log_has_everything_that_was_written() {
     let bed = Bed::new();
     let node = bed.open().await;
-    let sandbox = node.node.create(bed.sandbox("loud")).await.unwrap().id;
+    let sandbox = node.sandboxes().create(bed.sandbox("loud")).await.unwrap().id;
     let config = bed.container("main", "seq 1 200000");
     let id = node.started(&sandbox, &config).await;
     assert_eq!(node.exit(&id).await.code, 0);
@@ -39,12 +39,12 @@ pub async fn a_log_has_everything_that_was_written() {
     node.purge().await;
 }
 
-pub async fn logs_are_rotated() {
+pub(crate) async fn logs_are_rotated() {
     let bed = Bed::new();
     let mut config = bed.config();
     (config.log_size_max, config.log_files_max) = (64 * 1024, 3);
     let node = bed.open_with(config).await;
-    let sandbox = node.node.create(bed.sandbox("loud")).await.unwrap().id;
+    let sandbox = node.sandboxes().create(bed.sandbox("loud")).await.unwrap().id;
     let config = bed.container("main", "seq 1 20000");
     let id = node.started(&sandbox, &config).await;
     assert_eq!(node.exit(&id).await.code, 0);
@@ -64,15 +64,15 @@ pub async fn logs_are_rotated() {
     node.purge().await;
 }
 
-pub async fn a_signal_ends_a_container() {
+pub(crate) async fn a_signal_ends_a_container() {
     let bed = Bed::new();
     let node = bed.open().await;
-    let sandbox = node.node.create(bed.sandbox("polite")).await.unwrap().id;
+    let sandbox = node.sandboxes().create(bed.sandbox("polite")).await.unwrap().id;
     let script = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done";
     let config = bed.container("main", script);
     let id = node.started(&sandbox, &config).await;
     eventually("the trap", || bed.log(&config).contains("ready")).await;
-    node.node.stop(&id, PATIENCE).await.unwrap();
+    node.containers().stop(&id, PATIENCE).await.unwrap();
     assert_eq!(node.exit(&id).await.code, 7);
     assert_eq!(bed.log(&config), "ready\nbye\n");
 
@@ -81,32 +81,32 @@ pub async fn a_signal_ends_a_container() {
     config.stop_signal = Some("SIGUSR1".to_owned());
     let id = node.started(&sandbox, &config).await;
     eventually("the trap", || bed.log(&config).contains("ready")).await;
-    node.node.stop(&id, PATIENCE).await.unwrap();
+    node.containers().stop(&id, PATIENCE).await.unwrap();
     assert_eq!(node.exit(&id).await.code, 9);
     node.purge().await;
 }
 
-pub async fn what_ignores_its_stop_signal_is_killed() {
+pub(crate) async fn what_ignores_its_stop_signal_is_killed() {
     let bed = Bed::new();
     let node = bed.open().await;
-    let sandbox = node.node.create(bed.sandbox("deaf")).await.unwrap().id;
+    let sandbox = node.sandboxes().create(bed.sandbox("deaf")).await.unwrap().id;
     let config = bed.container("main", "trap '' TERM; echo ready; while :; do sleep 1; done");
     let id = node.started(&sandbox, &config).await;
     eventually("the trap", || bed.log(&config).contains("ready")).await;
-    node.node.stop(&id, Duration::from_millis(100)).await.unwrap();
+    node.containers().stop(&id, Duration::from_millis(100)).await.unwrap();
     let exit = node.exit(&id).await;
     assert_eq!((exit.code, exit.signal), (137, Some(9)));
     node.purge().await;
 }
 
-pub async fn a_program_that_does_not_exist_is_named() {
+pub(crate) async fn a_program_that_does_not_exist_is_named() {
     let bed = Bed::new();
     let node = bed.open().await;
-    let sandbox = node.node.create(bed.sandbox("wrong")).await.unwrap().id;
+    let sandbox = node.sandboxes().create(bed.sandbox("wrong")).await.unwrap().id;
     let mut config = bed.container("main", "");
     config.command = vec!["/bin/no-such-program".to_owned()];
-    let id = node.node.create(&sandbox, config).await.unwrap();
-    let err = node.node.start(&id).await.unwrap_err();
+    let id = node.containers().create(&sandbox, config).await.unwrap();
+    let err = node.containers().start(&id).await.unwrap_err();
     let Error::Refused(why) = err else { panic!("{err:?}") };
     assert!(why.contains("no-such-program"), "{why}");
     let exit = node.exit(&id).await;
@@ -115,12 +115,12 @@ pub async fn a_program_that_does_not_exist_is_named() {
     node.purge().await;
 }
 
-pub async fn containers_share_the_sandbox() {
+pub(crate) async fn containers_share_the_sandbox() {
     let bed = Bed::new();
     let node = bed.open().await;
     let mut config = bed.sandbox("shared");
     config.sysctls.insert("net.ipv4.ip_unprivileged_port_start".to_owned(), "99".to_owned());
-    let sandbox = node.node.create(config).await.unwrap().id;
+    let sandbox = node.sandboxes().create(config).await.unwrap().id;
     let one = node.started(&sandbox, &bed.container("one", "sleep 1000")).await;
     let two = node.started(&sandbox, &bed.container("two", "sleep 1000")).await;
     assert_eq!(node.output(&one, "hostname").await, "shared\n");
@@ -141,12 +141,12 @@ pub async fn containers_share_the_sandbox() {
     node.purge().await;
 }
 
-pub async fn a_pod_can_share_its_pids() {
+pub(crate) async fn a_pod_can_share_its_pids() {
     let bed = Bed::new();
     let node = bed.open().await;
     let mut config = bed.sandbox("family");
     config.pid = PidNamespace::Pod;
-    let sandbox = node.node.create(config).await.unwrap().id;
+    let sandbox = node.sandboxes().create(config).await.unwrap().id;
     let one = node.started(&sandbox, &bed.container("one", "sleep 1234 & wait")).await;
     let two = node.started(&sandbox, &bed.container("two", "sleep 1000")).await;
     eventually_output(&node, &two, "ps", "sleep 1234").await;
@@ -155,10 +155,10 @@ pub async fn a_pod_can_share_its_pids() {
         node.output(&two, "readlink /proc/self/ns/pid").await
     );
     // What a container has started ends with it, though its first process is not the namespace's.
-    node.node.stop(&one, Duration::ZERO).await.unwrap();
+    node.containers().stop(&one, Duration::ZERO).await.unwrap();
     assert_eq!(node.exit(&one).await.code, 137);
     assert!(!node.output(&two, "ps").await.contains("sleep 1234"));
-    assert!(matches!(node.node.get(&two).unwrap().state, ContainerState::Running { .. }));
+    assert!(matches!(node.containers().get(&two).unwrap().state, ContainerState::Running { .. }));
     // Orphans are reaped.
     node.output(&two, "sh -c 'sleep 0.01 & exec true'").await;
     let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -180,50 +180,50 @@ async fn eventually_output(
     }
 }
 
-pub async fn the_hosts_pids_can_be_shared() {
+pub(crate) async fn the_hosts_pids_can_be_shared() {
     let bed = Bed::new();
     let node = bed.open().await;
     let mut config = bed.sandbox("open");
     (config.pid, config.network) = (PidNamespace::Host, NetworkNamespace::Host);
-    let sandbox = node.node.create(config).await.unwrap();
+    let sandbox = node.sandboxes().create(config).await.unwrap();
     assert!(sandbox.addresses.is_empty());
     let id = node.started(&sandbox.id, &bed.container("main", "sleep 4321 & echo $!; wait")).await;
     let own = fs::read_link("/proc/self/ns/pid").unwrap();
     assert_eq!(node.output(&id, "readlink /proc/self/ns/pid").await.trim(), own.to_str().unwrap());
     let own = fs::read_link("/proc/self/ns/net").unwrap();
     assert_eq!(node.output(&id, "readlink /proc/self/ns/net").await.trim(), own.to_str().unwrap());
-    let log = bed.log(&node.node.get(&id).unwrap().config);
+    let log = bed.log(&node.containers().get(&id).unwrap().config);
     let child: u32 = log.trim().parse().unwrap();
     let is_there =
         || fs::read_to_string(format!("/proc/{child}/cmdline")).is_ok_and(|it| it.contains("4321"));
     assert!(is_there());
-    node.node.stop(&id, Duration::ZERO).await.unwrap();
+    node.containers().stop(&id, Duration::ZERO).await.unwrap();
     eventually("the end of what it started", || !is_there()).await;
     node.purge().await;
 }
 
-pub async fn a_sandbox_that_cannot_be_made_leaves_nothing() {
+pub(crate) async fn a_sandbox_that_cannot_be_made_leaves_nothing() {
     let bed = Bed::new();
     let node = bed.open().await;
     let mut config = bed.sandbox("wrong");
     config.sysctls.insert("net.no.such.sysctl".to_owned(), "1".to_owned());
-    let err = node.node.create(config).await.unwrap_err();
+    let err = node.sandboxes().create(config).await.unwrap_err();
     assert!(err.to_string().contains("net.no.such.sysctl"), "{err}");
     *bed.network.refuses.lock().unwrap() = true;
-    let err = node.node.create(bed.sandbox("lonely")).await.unwrap_err();
+    let err = node.sandboxes().create(bed.sandbox("lonely")).await.unwrap_err();
     assert!(matches!(err, Error::AddressesExhausted { .. }), "{err:?}");
-    assert_eq!(Sandboxes::list(&node.node), []);
+    assert_eq!(node.sandboxes().list(), []);
     let sandboxes = bed.directory.join("containers/sandboxes");
     assert_eq!(fs::read_dir(sandboxes).unwrap().count(), 0);
     *bed.network.refuses.lock().unwrap() = false;
     node.purge().await;
 }
 
-pub async fn a_killed_holder_takes_its_containers_along() {
+pub(crate) async fn a_killed_holder_takes_its_containers_along() {
     let bed = Bed::new();
     let node = bed.open().await;
-    let mut events = node.node.events();
-    let sandbox = node.node.create(bed.sandbox("fragile")).await.unwrap();
+    let mut events = node.sandboxes().events();
+    let sandbox = node.sandboxes().create(bed.sandbox("fragile")).await.unwrap();
     let id = node.started(&sandbox.id, &bed.container("main", "sleep 1000")).await;
     let parent = node.output(&id, "cat /proc/1/status").await;
     assert!(parent.contains("PPid:\t0"), "{parent}");
@@ -235,7 +235,7 @@ pub async fn a_killed_holder_takes_its_containers_along() {
             break;
         }
     }
-    let listed = Sandboxes::list(&node.node);
+    let listed = node.sandboxes().list();
     assert_eq!(listed[0].state, SandboxState::NotReady);
     let exit = node.exit(&id).await;
     assert_eq!(exit.code, 255);

@@ -2,6 +2,7 @@
 //!
 //! Its own `main`, because a holder must start before anything else of the program does. Arguments that are no options
 //! select tests by a part of their name.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test program")]
 
 mod adoption;
 mod bed;

@@ -3,22 +3,19 @@
 use std::fs;
 use std::time::Duration;
 
-use node_api::containers::Containers as _;
-use node_api::sandboxes::Sandboxes as _;
-
 use crate::bed::Bed;
 use crate::leftovers;
 
 const ROUNDS: u32 = 20;
 
-pub async fn starting_and_resting() {
+pub(crate) async fn starting_and_resting() {
     let bed = Bed::new();
     let node = bed.open().await;
     let (mut sandboxes, mut containers) = (Vec::new(), Vec::new());
     let mut last = None;
     for n in 0..ROUNDS {
         let begin = tokio::time::Instant::now();
-        let sandbox = node.node.create(bed.sandbox(&format!("pod{n}"))).await.unwrap().id;
+        let sandbox = node.sandboxes().create(bed.sandbox(&format!("pod{n}"))).await.unwrap().id;
         sandboxes.push(begin.elapsed());
         let begin = tokio::time::Instant::now();
         node.started(&sandbox, &bed.container("main", "echo started; sleep 1000")).await;

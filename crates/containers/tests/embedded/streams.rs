@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use node_api::containers::{ContainerState, Containers as _, ExecRequest, Streams, TerminalSize};
-use node_api::sandboxes::Sandboxes as _;
+use node_api::containers::{ContainerState, ExecRequest, Streams, TerminalSize};
 use node_api::{ContainerId, Error};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -14,7 +13,7 @@ fn shell(script: &str) -> Vec<String> {
 }
 
 async fn idle(bed: &Bed, node: &Opened) -> ContainerId {
-    let sandbox = node.node.create(bed.sandbox("idle")).await.unwrap().id;
+    let sandbox = node.sandboxes().create(bed.sandbox("idle")).await.unwrap().id;
     node.started(&sandbox, &bed.container("main", "sleep 1000")).await
 }
 
@@ -30,7 +29,7 @@ async fn read_until(stream: &mut (impl tokio::io::AsyncRead + Unpin), end: &str)
     text
 }
 
-pub async fn a_command_has_streams_and_an_exit_code() {
+pub(crate) async fn a_command_has_streams_and_an_exit_code() {
     let bed = Bed::new();
     let node = bed.open().await;
     let id = idle(&bed, &node).await;
@@ -42,7 +41,7 @@ pub async fn a_command_has_streams_and_an_exit_code() {
         tty: false,
     };
     let Streams { stdin, stdout, stderr, resize, exit } =
-        node.node.exec(&id, request).await.unwrap();
+        node.containers().exec(&id, request).await.unwrap();
     assert!(resize.is_none());
     let mut stdin = stdin.unwrap();
     let sent = vec![b'x'; 300_000];
@@ -61,12 +60,14 @@ pub async fn a_command_has_streams_and_an_exit_code() {
     assert_eq!(exit.await.unwrap(), 5);
 
     let request = ExecRequest { command: vec!["/no/such".to_owned()], ..ExecRequest::default() };
-    let Err(Error::Refused(why)) = node.node.exec(&id, request).await else { panic!("executed") };
+    let Err(Error::Refused(why)) = node.containers().exec(&id, request).await else {
+        panic!("executed")
+    };
     assert!(why.contains("/no/such"), "{why}");
     node.purge().await;
 }
 
-pub async fn a_command_with_a_terminal_can_be_resized() {
+pub(crate) async fn a_command_with_a_terminal_can_be_resized() {
     let bed = Bed::new();
     let node = bed.open().await;
     let id = idle(&bed, &node).await;
@@ -77,7 +78,7 @@ pub async fn a_command_with_a_terminal_can_be_resized() {
         stdout: true,
         stderr: false,
     };
-    let streams = node.node.exec(&id, request).await.unwrap();
+    let streams = node.containers().exec(&id, request).await.unwrap();
     let (mut stdin, mut stdout) = (streams.stdin.unwrap(), streams.stdout.unwrap());
     let resize = streams.resize.unwrap();
     for (width, height) in [(101, 33), (77, 11)] {
@@ -99,7 +100,7 @@ pub async fn a_command_with_a_terminal_can_be_resized() {
     node.purge().await;
 }
 
-pub async fn a_command_ends_with_its_client() {
+pub(crate) async fn a_command_ends_with_its_client() {
     let bed = Bed::new();
     let node = bed.open().await;
     let id = idle(&bed, &node).await;
@@ -108,7 +109,7 @@ pub async fn a_command_ends_with_its_client() {
         stdout: true,
         ..ExecRequest::default()
     };
-    let mut streams = node.node.exec(&id, request).await.unwrap();
+    let mut streams = node.containers().exec(&id, request).await.unwrap();
     read_until(streams.stdout.as_mut().unwrap(), "up").await;
     assert!(node.output(&id, "ps").await.contains("sleep 777"));
     let Streams { stdout, exit, .. } = streams;
@@ -123,11 +124,12 @@ pub async fn a_command_ends_with_its_client() {
     node.purge().await;
 }
 
-pub async fn output_of_a_command_is_cut_and_its_time_limited() {
+pub(crate) async fn output_of_a_command_is_cut_and_its_time_limited() {
     let bed = Bed::new();
     let node = bed.open().await;
     let id = idle(&bed, &node).await;
-    let run = |script, timeout, limit| node.node.exec_output(&id, shell(script), timeout, limit);
+    let run =
+        |script, timeout, limit| node.containers().exec_output(&id, shell(script), timeout, limit);
     let output = run("seq 1 100000; echo oops >&2; exit 2", PATIENCE, 4).await.unwrap();
     assert_eq!(output.code, 2);
     assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"1\n2\n"[..], &b"oops"[..]));
@@ -144,21 +146,21 @@ pub async fn output_of_a_command_is_cut_and_its_time_limited() {
     node.purge().await;
 }
 
-pub async fn attached_clients_see_output_and_write_input() {
+pub(crate) async fn attached_clients_see_output_and_write_input() {
     let bed = Bed::new();
     let node = bed.open().await;
-    let sandbox = node.node.create(bed.sandbox("chat")).await.unwrap().id;
+    let sandbox = node.sandboxes().create(bed.sandbox("chat")).await.unwrap().id;
     let both = ExecRequest { stdin: true, stdout: true, ..ExecRequest::default() };
 
     let mut config = bed.container("main", "while read x; do echo got $x; done; echo end; exit 6");
     (config.stdin, config.stdin_once) = (true, true);
     let id = node.started(&sandbox, &config).await;
-    let streams = node.node.attach(&id, both.clone()).await.unwrap();
+    let streams = node.containers().attach(&id, both.clone()).await.unwrap();
     let (mut stdin, mut stdout) = (streams.stdin.unwrap(), streams.stdout.unwrap());
     stdin.write_all(b"one\n").await.unwrap();
     assert_eq!(read_until(&mut stdout, "\n").await, "got one\n");
     drop((stdin, stdout));
-    assert!(matches!(node.node.get(&id).unwrap().state, ContainerState::Running { .. }));
+    assert!(matches!(node.containers().get(&id).unwrap().state, ContainerState::Running { .. }));
     // The session ends with the last of its streams, and with it the container's input.
     drop(streams.exit);
     assert_eq!(node.exit(&id).await.code, 6);
@@ -168,7 +170,7 @@ pub async fn attached_clients_see_output_and_write_input() {
     (config.stdin, config.tty) = (true, true);
     let id = node.started(&sandbox, &config).await;
     eventually("the terminal", || bed.log(&config).contains("ready")).await;
-    let streams = node.node.attach(&id, both).await.unwrap();
+    let streams = node.containers().attach(&id, both).await.unwrap();
     let (mut stdin, mut stdout) = (streams.stdin.unwrap(), streams.stdout.unwrap());
     let resize = streams.resize.unwrap();
     resize.send(Some(TerminalSize { width: 90, height: 20 })).unwrap();
@@ -181,15 +183,15 @@ pub async fn attached_clients_see_output_and_write_input() {
     node.purge().await;
 }
 
-pub async fn a_client_that_does_not_read_stops_nobody() {
+pub(crate) async fn a_client_that_does_not_read_stops_nobody() {
     let bed = Bed::new();
     let node = bed.open().await;
-    let sandbox = node.node.create(bed.sandbox("flood")).await.unwrap().id;
+    let sandbox = node.sandboxes().create(bed.sandbox("flood")).await.unwrap().id;
     let mut config = bed.container("main", "read x; seq 1 500000; echo last");
     config.stdin = true;
     let id = node.started(&sandbox, &config).await;
     let request = ExecRequest { stdin: true, stdout: true, ..ExecRequest::default() };
-    let mut streams = node.node.attach(&id, request).await.unwrap();
+    let mut streams = node.containers().attach(&id, request).await.unwrap();
     streams.stdin.as_mut().unwrap().write_all(b"go\n").await.unwrap();
     assert_eq!(node.exit(&id).await.code, 0);
     assert!(bed.log(&config).ends_with("500000\nlast\n"));
@@ -197,10 +199,10 @@ pub async fn a_client_that_does_not_read_stops_nobody() {
     node.purge().await;
 }
 
-pub async fn ports_of_the_pod_can_be_reached() {
+pub(crate) async fn ports_of_the_pod_can_be_reached() {
     let bed = Bed::new();
     let node = bed.open().await;
-    let sandbox = node.node.create(bed.sandbox("server")).await.unwrap().id;
+    let sandbox = node.sandboxes().create(bed.sandbox("server")).await.unwrap().id;
     let config = bed.container("main", "nc -l -p 8080 -e cat");
     let id = node.started(&sandbox, &config).await;
     let listening = "cat /proc/net/tcp /proc/net/tcp6";
@@ -208,9 +210,9 @@ pub async fn ports_of_the_pod_can_be_reached() {
     while !node.output(&id, listening).await.contains(":1F90") {
         assert!(tokio::time::Instant::now() < deadline, "nobody listens");
     }
-    let Err(err) = node.node.connect(&sandbox, 8081).await else { panic!("connected") };
+    let Err(err) = node.containers().connect(&sandbox, 8081).await else { panic!("connected") };
     assert!(stdx::error_chain(&err).contains("refused"), "{}", stdx::error_chain(&err));
-    let mut stream = node.node.connect(&sandbox, 8080).await.unwrap();
+    let mut stream = node.containers().connect(&sandbox, 8080).await.unwrap();
     stream.write_all(b"there and back").await.unwrap();
     assert_eq!(read_until(&mut stream, "back").await, "there and back");
     node.purge().await;
