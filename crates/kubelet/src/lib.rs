@@ -3,11 +3,22 @@
 //! Sees the node only through `node-api`, the cluster only through the API. Nothing polls: containers' ends come as
 //! events, pods by the informer, probes and renewals by deadlines.
 
+mod admission;
+mod cgroups;
 pub mod container_config;
+mod context;
+mod disk;
 pub mod hooks;
 pub mod host_files;
+mod node_status;
+mod objects;
 pub mod pod_facts;
+mod pod_worker;
+mod pods;
 pub mod probes;
+mod sources;
+mod status;
+mod tokens;
 pub mod volume_sources;
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,10 +27,17 @@ use std::sync::Arc;
 
 use authn::pki::Identity;
 use client::Client;
-use informer::Factory;
+use informer::{Factory, Selection};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use lifecycle::Tasks;
+use node_api::containers::Resources;
 use node_api::{Cgroups, Containers, Images, Sandboxes, Volumes};
+use reconcile::EventRecorder;
 use stdx::World;
+
+use context::Context;
+use objects::Objects;
+use probes::Probes;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -72,12 +90,54 @@ pub struct Machine {
     pub architecture: String,
 }
 
-/// Adopts what already runs, registers the node, and starts everything; returns at once.
+/// Registers the node and starts everything; returns at once. What already runs is adopted as soon as the API has said
+/// which pods belong here.
 pub async fn start(
-    _config: Config,
-    _parts: Parts,
-    _world: &World,
-    _tasks: &Tasks,
+    config: Config,
+    parts: Parts,
+    world: &World,
+    tasks: &Tasks,
 ) -> std::io::Result<()> {
-    todo!()
+    let factory = parts.factory.clone();
+    let selected = |field_selector: String| Selection { field_selector, ..Selection::default() };
+    let name = &config.node_name;
+    let pods = factory.informer_of::<Pod>(selected(format!("spec.nodeName={name}")));
+    let nodes = factory.informer_of::<Node>(selected(format!("metadata.name={name}")));
+    let services = factory.informer::<Service>();
+    let recorder = EventRecorder::new(tasks, parts.client.clone(), world.clone(), "kubelet");
+    let probes = Probes::spawn(tasks, parts.containers.clone(), recorder.clone(), world);
+    let context = Arc::new(Context {
+        objects: Objects::new(factory.clone()),
+        probes,
+        recorder,
+        services: services.indexer(),
+        allocatable: node_status::allocatable_of(&parts.machine, &config),
+        world: world.clone(),
+        config,
+        parts,
+    });
+    node_status::spawn(tasks, context.clone(), &nodes);
+    ensure_cgroups(&context).await?;
+    pods::spawn(tasks, context, pods::Sources { pods, nodes, services });
+    factory.start();
+    Ok(())
+}
+
+/// The parents of all pods' cgroups. The node's own processes are beside them, without a limit on either.
+async fn ensure_cgroups(context: &Context) -> std::io::Result<()> {
+    let root = Resources {
+        cpu_shares: Some(cgroups::shares(context.allocatable.cpu_millis)),
+        ..Resources::default()
+    };
+    let lowest = Resources { cpu_shares: Some(cgroups::shares(0)), ..Resources::default() };
+    let all = [
+        (cgroups::ROOT.to_owned(), root),
+        (format!("{}/burstable", cgroups::ROOT), lowest.clone()),
+        (format!("{}/besteffort", cgroups::ROOT), lowest),
+    ];
+    for (name, resources) in all {
+        let made = context.parts.cgroups.ensure(&name, resources).await;
+        made.map_err(|err| std::io::Error::other(stdx::error_chain(&err)))?;
+    }
+    Ok(())
 }

@@ -1,7 +1,8 @@
-//! What `/etc/resolv.conf`, `/etc/hosts` and the host name of a pod say. Pure.
+//! What `/etc/resolv.conf`, `/etc/hosts` and the host name of a pod say. Pure, but for `node`.
 
 mod dns;
 mod hosts;
+pub mod node;
 #[cfg(test)]
 mod tests;
 
