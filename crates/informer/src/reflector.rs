@@ -145,7 +145,8 @@ impl Reflector {
             resource_version_match: Some("NotOlderThan".to_owned()),
             ..self.watch_options()
         };
-        let mut stream = self.api.watch(&self.selection.namespace, options).await.map_err(Error::Watch)?;
+        let mut stream =
+            self.api.watch(&self.selection.namespace, options).await.map_err(Error::Watch)?;
         let mut items = std::collections::BTreeMap::new();
         while let Some(event) = stream.next().await {
             let WatchEvent { kind, object, is_initial_end } = event.map_err(Error::Watch)?;
@@ -178,7 +179,8 @@ impl Reflector {
                 field_selector: self.field_selector(),
                 ..ListOptions::default()
             };
-            let page = self.api.list(&self.selection.namespace, options).await.map_err(Error::List)?;
+            let page =
+                self.api.list(&self.selection.namespace, options).await.map_err(Error::List)?;
             items.extend(page.items);
             continue_token = page.continue_token;
             if continue_token.is_none() {

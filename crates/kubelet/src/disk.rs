@@ -47,6 +47,11 @@ pub(crate) async fn remove_folder(path: PathBuf) -> io::Result<()> {
     .await
 }
 
+/// Empty when it cannot be read.
+pub(crate) async fn read_text(path: &'static str) -> String {
+    blocking(move || std::fs::read_to_string(path)).await.unwrap_or_default()
+}
+
 /// At most the first `limit` bytes.
 pub(crate) fn read_start(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -16,6 +16,7 @@ pub mod pod_facts;
 mod pod_worker;
 mod pods;
 pub mod probes;
+pub mod server;
 mod sources;
 mod status;
 mod tokens;
@@ -27,16 +28,18 @@ use std::sync::Arc;
 
 use authn::pki::Identity;
 use client::Client;
-use informer::{Factory, Selection};
+use informer::{Factory, Lister, Selection};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use lifecycle::Tasks;
 use node_api::containers::Resources;
 use node_api::{Cgroups, Containers, Images, Sandboxes, Volumes};
 use reconcile::EventRecorder;
 use stdx::World;
+use tokio::net::TcpListener;
 
 use context::Context;
 use objects::Objects;
+use pods::{Directory, Registry};
 use probes::Probes;
 
 #[derive(Clone, Debug)]
@@ -93,11 +96,13 @@ pub struct Machine {
 /// Registers the node and starts everything; returns at once. What already runs is adopted as soon as the API has said
 /// which pods belong here.
 pub async fn start(
-    config: Config,
+    mut config: Config,
     parts: Parts,
     world: &World,
     tasks: &Tasks,
 ) -> std::io::Result<()> {
+    let listener = TcpListener::bind(config.listen).await?;
+    config.listen = listener.local_addr()?;
     let factory = parts.factory.clone();
     let selected = |field_selector: String| Selection { field_selector, ..Selection::default() };
     let name = &config.node_name;
@@ -118,8 +123,35 @@ pub async fn start(
     });
     node_status::spawn(tasks, context.clone(), &nodes);
     ensure_cgroups(&context).await?;
-    pods::spawn(tasks, context, pods::Sources { pods, nodes, services });
+    let registry = Registry::default();
+    serve(listener, &context, registry.clone(), pods.indexer(), tasks)?;
+    pods::spawn(tasks, context, pods::Sources { pods, nodes, services }, registry);
     factory.start();
+    Ok(())
+}
+
+fn serve(
+    listener: TcpListener,
+    context: &Context,
+    registry: Registry,
+    pods: Lister<Pod>,
+    tasks: &Tasks,
+) -> std::io::Result<()> {
+    let parts = &context.parts;
+    let tls = authn::pki::server_config(&parts.serving, &parts.client_ca);
+    let tls = tls.map_err(|err| std::io::Error::other(stdx::error_chain(&err)))?;
+    let (sandboxes, containers) = (parts.sandboxes.clone(), parts.containers.clone());
+    let directory =
+        Directory { registry, pods, sandboxes: sandboxes.clone(), containers: containers.clone() };
+    let parts = server::Parts {
+        node_name: context.config.node_name.clone(),
+        pods: Arc::new(directory),
+        containers,
+        sandboxes,
+        client: parts.client.clone(),
+        world: context.world.clone(),
+    };
+    server::serve(listener, Arc::new(tls), parts, tasks);
     Ok(())
 }
 

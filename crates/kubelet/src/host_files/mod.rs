@@ -1,8 +1,7 @@
-//! What `/etc/resolv.conf`, `/etc/hosts` and the host name of a pod say. Pure, but for `node`.
+//! What `/etc/resolv.conf`, `/etc/hosts` and the host name of a pod say. Pure.
 
 mod dns;
 mod hosts;
-pub mod node;
 #[cfg(test)]
 mod tests;
 

@@ -23,7 +23,7 @@ use crate::context::Context;
 pub(crate) use containers::{waiting_run, will_restart};
 pub(crate) use restart::{render_duration, restarts};
 pub(crate) use step::{Cause, Ending, Life};
-pub(crate) use view::{Role, View, Wanted};
+pub(crate) use view::{Role, View, Wanted, wanted};
 
 /// What the pod's source says.
 #[derive(Clone, Debug)]
@@ -74,10 +74,6 @@ impl Worker {
     /// Whether the pod has finished, and others may have what it took.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set(&self, desired: Desired) {
-        self.desired.send_replace(desired);
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Desired)) {

@@ -1,6 +1,7 @@
 //! All pods of this node: gives each a worker, tells it what its source and the node say, and clears away what belongs to
 //! none.
 
+mod directory;
 mod orphans;
 mod task;
 
@@ -12,6 +13,8 @@ use lifecycle::Tasks;
 
 use crate::context::Context;
 
+pub(crate) use directory::{Directory, Registry};
+
 /// What the pods are read from.
 pub(crate) struct Sources {
     pub(crate) pods: Arc<SharedInformer<Pod>>,
@@ -20,6 +23,7 @@ pub(crate) struct Sources {
     pub(crate) services: Arc<SharedInformer<Service>>,
 }
 
-pub(crate) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources) {
-    task::spawn(tasks, context, sources);
+/// What it knows is also in the registry, for the server.
+pub(crate) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources, registry: Registry) {
+    task::spawn(tasks, context, sources, registry);
 }

@@ -15,6 +15,7 @@ use node_api::{Event, PodUid};
 use reconcile::EventType;
 use tokio::sync::{mpsc, watch};
 
+use super::directory::{Known, Registry};
 use super::{Sources, orphans};
 use crate::admission::{self, Used};
 use crate::context::{Context, log_directory_name};
@@ -43,9 +44,10 @@ struct Dispatcher {
     mirrors: FuturesUnordered<BoxFuture<'static, (ObjectKey, Result<(), ApiError>)>>,
     mirroring: BTreeSet<ObjectKey>,
     ended: mpsc::Sender<PodUid>,
+    registry: Registry,
 }
 
-pub(super) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources) {
+pub(super) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources, registry: Registry) {
     let Sources { pods, nodes, services } = sources;
     let inbox = Arc::new(Inbox::default());
     pods.add_event_handler(inbox.clone());
@@ -69,6 +71,7 @@ pub(super) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources) {
             mirrors: FuturesUnordered::new(),
             mirroring: BTreeSet::new(),
             ended,
+            registry,
         };
         let synced = async {
             nodes.wait_for_sync().await;
@@ -152,6 +155,7 @@ impl Dispatcher {
 
     fn forget(&mut self, uid: &PodUid) {
         self.workers.remove(uid);
+        self.registry.remove(uid);
         self.by_key.retain(|_, it| it != uid);
         // A new version of a static pod waits for the end of the old one.
         self.start_statics();
@@ -184,6 +188,7 @@ impl Dispatcher {
 
     fn set(&mut self, key: &ObjectKey, uid: PodUid, pod: Arc<Pod>) {
         if let Some(worker) = self.workers.get(&uid) {
+            self.registry.set(uid, Known { pod: pod.clone(), mirror: None });
             worker.update(|it| it.pod = pod);
             return;
         }
@@ -198,6 +203,7 @@ impl Dispatcher {
     }
 
     fn start(&mut self, uid: PodUid, desired: Desired) {
+        self.registry.set(uid.clone(), Known { pod: desired.pod.clone(), mirror: None });
         let (context, ended) = (self.context.clone(), self.ended.clone());
         let worker = Worker::spawn(&self.tasks, context, uid.clone(), desired, ended);
         self.workers.insert(uid, worker);
@@ -284,6 +290,9 @@ impl Dispatcher {
             pod.as_ref().and_then(|it| uid_of(it)).and_then(|it| self.workers.get(&it))
         {
             worker.update(|it| it.mirror.clone_from(&right));
+            if let (Some(pod), Some(uid)) = (&pod, pod.as_deref().and_then(uid_of)) {
+                self.registry.set(uid, Known { pod: pod.clone(), mirror: right.clone() });
+            }
         }
         if right.is_some() || self.mirroring.contains(key) {
             return;

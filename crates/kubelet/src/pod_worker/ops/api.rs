@@ -27,7 +27,7 @@ pub(in crate::pod_worker) async fn write_status(
         Err(err) if err.is_not_found() || err.is_conflict() => Outcome::Written(None),
         Err(err) => {
             tracing::warn!(%namespace, name, error = %err, "status not written");
-            Outcome::Failed(err.to_string())
+            Outcome::Failed
         }
     }
 }
@@ -46,7 +46,7 @@ pub(in crate::pod_worker) async fn delete_pod(context: Arc<Context>, pod: Arc<Po
         Err(err) if err.is_not_found() || err.is_conflict() => Outcome::Done,
         Err(err) => {
             tracing::warn!(%namespace, name, error = %err, "finished pod not deleted");
-            Outcome::Failed(err.to_string())
+            Outcome::Failed
         }
     }
 }

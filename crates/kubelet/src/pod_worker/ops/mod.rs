@@ -32,7 +32,7 @@ pub(super) use volumes::set_up_volumes;
 pub(super) enum Outcome {
     Done,
     /// Told and logged already where that helps; to be tried again.
-    Failed(String),
+    Failed,
     /// The pod ends: nobody waits for it any more.
     Cancelled,
     Volumes {

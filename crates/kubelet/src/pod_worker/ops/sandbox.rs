@@ -11,19 +11,21 @@ use reconcile::EventType;
 
 use super::{Outcome, Scene};
 use crate::context::Context;
-use crate::{cgroups, disk, host_files};
+use crate::{cgroups, container_config, disk, host_files};
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 pub(in crate::pod_worker) async fn ensure_cgroup(scene: Scene) -> Outcome {
     let spec = scene.pod.spec.clone().unwrap_or_default();
     let name = cgroups::name(&spec, &scene.uid);
-    match scene.context.parts.cgroups.ensure(&name, cgroups::of_pod(&spec)).await {
+    match scene.context.parts.cgroups.ensure(&name, container_config::of_pod(&scene.pod)).await {
         Ok(()) => Outcome::Done,
         Err(err) => {
             let text = stdx::error_chain(&err);
             let message = format!("unable to ensure pod container exists: {text}");
             let reason = "FailedCreatePodContainer";
             scene.context.event(&scene.pod, EventType::Warning, reason, message);
-            Outcome::Failed(text)
+            Outcome::Failed
         }
     }
 }
@@ -34,23 +36,19 @@ pub(in crate::pod_worker) async fn create_sandbox(scene: Scene, attempt: u32) ->
         let message = "Pod sandbox changed, it will be killed and re-created.".to_owned();
         context.event(&scene.pod, EventType::Normal, "SandboxChanged", message);
     }
-    let created = match config(&scene, attempt) {
-        Ok(config) => context.parts.sandboxes.create(config).await,
-        Err(err) => Err(node_api::Error::Refused(err.to_string())),
+    let created = match config(&scene, attempt).await {
+        Ok(config) => context.parts.sandboxes.create(config).await.map(|_| ()),
+        Err(err) => Err(node_api::Error::Refused(stdx::error_chain(&err))),
     };
-    match created {
-        Ok(_) => Outcome::Done,
-        Err(err) => {
-            let text = stdx::error_chain(&err);
-            let message = format!("Failed to create pod sandbox: {text}");
-            context.event(&scene.pod, EventType::Warning, "FailedCreatePodSandBox", message);
-            Outcome::Failed(text)
-        }
-    }
+    let Err(err) = created else { return Outcome::Done };
+    let message = format!("Failed to create pod sandbox: {}", stdx::error_chain(&err));
+    context.event(&scene.pod, EventType::Warning, "FailedCreatePodSandBox", message);
+    Outcome::Failed
 }
 
-fn config(scene: &Scene, attempt: u32) -> Result<SandboxConfig, host_files::Error> {
+async fn config(scene: &Scene, attempt: u32) -> Result<SandboxConfig, host_files::Error> {
     let (pod, context) = (&scene.pod, &scene.context);
+    let node_dns = host_files::parse_resolv_conf(&disk::read_text(RESOLV_CONF).await);
     let spec = pod.spec.clone().unwrap_or_default();
     let config = &context.config;
     let is_host = spec.host_network == Some(true);
@@ -60,15 +58,14 @@ fn config(scene: &Scene, attempt: u32) -> Result<SandboxConfig, host_files::Erro
         _ => PidNamespace::Container,
     };
     let sysctls = spec.security_context.as_ref().and_then(|it| it.sysctls.as_ref());
-    let domain = &config.cluster_domain;
     Ok(SandboxConfig {
         pod: pod_ref(pod, &scene.uid),
         attempt,
-        hostname: host_files::sandbox_hostname(pod, &config.node_name, domain)?,
+        hostname: host_files::sandbox_hostname(pod, &config.node_name, &config.cluster_domain)?,
         network: if is_host { NetworkNamespace::Host } else { NetworkNamespace::Pod },
         pid,
         ipc: if spec.host_ipc == Some(true) { IpcNamespace::Host } else { IpcNamespace::Pod },
-        dns: host_files::dns(pod, &config.cluster_dns, domain, &host_files::node::dns()),
+        dns: host_files::dns(pod, &config.cluster_dns, &config.cluster_domain, &node_dns),
         host_ports: if is_host { Vec::new() } else { host_ports(&spec) },
         sysctls: sysctls
             .into_iter()
@@ -125,12 +122,12 @@ pub(in crate::pod_worker) async fn tear_down(scene: Scene) -> Outcome {
     }
     let problem = problems.join("; ");
     tracing::warn!(uid = %scene.uid, error = problem, "pod not torn down yet");
-    Outcome::Failed(problem)
+    Outcome::Failed
 }
 
 pub(in crate::pod_worker) async fn remove_logs(context: Arc<Context>, pod: Arc<Pod>) -> Outcome {
     match disk::remove_folder(context.log_directory(&pod)).await {
         Ok(()) => Outcome::Done,
-        Err(err) => Outcome::Failed(err.to_string()),
+        Err(_) => Outcome::Failed,
     }
 }

@@ -15,6 +15,8 @@ use crate::pod_worker::messages;
 use crate::pod_worker::view::ANNOTATION_IMAGE;
 use crate::{container_config, disk, hooks, host_files};
 
+const HOSTS: &str = "/etc/hosts";
+
 /// What the step knows about the run.
 pub(in crate::pod_worker) struct Start {
     pub(in crate::pod_worker) container: Container,
@@ -89,16 +91,17 @@ async fn configure(
     let log = context.log_directory(&scene.pod).join(name).join(format!("{}.log", start.attempt));
     let facts = scene.facts(scene.followed.lookups());
     if let Some(path) = facts.hosts_file.clone() {
+        let node_hosts = disk::read_text(HOSTS).await;
         let domain = &context.config.cluster_domain;
-        let node_hosts = host_files::node::hosts();
-        let hosts = host_files::hosts(&scene.pod, &facts.pod_ips, domain, &node_hosts);
-        disk::write(path, hosts).await.map_err(|err| config_error(err.to_string()))?;
+        let content = host_files::hosts(&scene.pod, &facts.pod_ips, domain, &node_hosts);
+        disk::write(path, content).await.map_err(|err| config_error(err.to_string()))?;
     }
     disk::create_open(termination_log.clone())
         .await
         .map_err(|err| config_error(err.to_string()))?;
     let sub_paths = sub_paths(scene, &start.container, &facts).await.map_err(config_error)?;
-    let run = RunFacts { image, attempt: start.attempt, log_path: log, termination_log, sub_paths };
+    let attempt = start.attempt;
+    let run = RunFacts { image, attempt, log_path: log, termination_log, sub_paths };
     let mut config = container_config::render(&scene.pod, &start.container, &facts, &run)
         .map_err(|err| config_error(stdx::error_chain(&err)))?;
     let image = start.container.image.clone().unwrap_or_default();
@@ -106,24 +109,20 @@ async fn configure(
     Ok(config)
 }
 
-/// Makes the parts of volumes that the container mounts, by the index of the mount.
+/// Parts of volumes that are mounted by themselves.
 async fn sub_paths(
     scene: &Scene,
     container: &Container,
     facts: &PodFacts,
 ) -> Result<BTreeMap<usize, PathBuf>, String> {
-    let volumes = &scene.context.parts.volumes;
     let wanted = container_config::sub_paths(&scene.pod, container, facts);
-    let mut sub_paths = BTreeMap::new();
-    for part in wanted.map_err(|err| stdx::error_chain(&err))? {
-        let mount = part.mount;
-        let path = volumes.sub_path(&scene.uid, part).await.map_err(|err| {
-            let problem = stdx::error_chain(&err);
-            format!("failed to prepare subPath for volumeMount of container: {problem}")
-        })?;
-        sub_paths.insert(mount, path);
+    let mut made = BTreeMap::new();
+    for sub_path in wanted.map_err(|err| stdx::error_chain(&err))? {
+        let (mount, volumes) = (sub_path.mount, &scene.context.parts.volumes);
+        let path = volumes.sub_path(&scene.uid, sub_path).await;
+        made.insert(mount, path.map_err(|err| stdx::error_chain(&err))?);
     }
-    Ok(sub_paths)
+    Ok(made)
 }
 
 /// A hook that fails takes the container with it; the restart policy decides what is next.

@@ -39,7 +39,7 @@ pub(in crate::pod_worker) async fn stop_container(
         Err(err) => {
             let text = stdx::error_chain(&err);
             tracing::warn!(%id, error = text, "container not stopped");
-            Outcome::Failed(text)
+            Outcome::Failed
         }
     }
 }

@@ -53,7 +53,7 @@ pub(in crate::pod_worker) async fn set_up_volumes(scene: Scene, wanted: u64) -> 
         scene.context.event(&scene.pod, EventType::Warning, "FailedMount", message);
     }
     match problems.pop() {
-        Some((_, problem)) => Outcome::Failed(problem),
+        Some(_) => Outcome::Failed,
         None => Outcome::Volumes { wanted, paths, renew_at },
     }
 }

@@ -407,7 +407,7 @@ fn outcome(result: Result<(), node_api::Error>) -> Outcome {
         Err(err) => {
             let text = stdx::error_chain(&err);
             tracing::warn!(error = text, "the node refused");
-            Outcome::Failed(text)
+            Outcome::Failed
         }
     }
 }

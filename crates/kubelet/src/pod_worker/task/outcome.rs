@@ -21,7 +21,7 @@ impl Task {
             _ => {}
         }
         match outcome {
-            Outcome::Failed(_) => self.failed(&op),
+            Outcome::Failed => self.failed(&op),
             Outcome::Cancelled => {}
             Outcome::NotStarted { reason, message } => self.not_started(&op, reason, message),
             Outcome::Volumes { wanted, paths, renew_at } => {

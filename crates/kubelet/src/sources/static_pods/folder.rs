@@ -21,7 +21,9 @@ impl Folder {
             | WatchFlags::DELETE
             | WatchFlags::ONLYDIR;
         inotify::add_watch(&events, path, flags)?;
-        Ok(Self { events: AsyncFd::register(events)? })
+        #[expect(deprecated, reason = "an OwnedFd never changes; the new name is unsafe to call")]
+        let events = AsyncFd::new(events)?;
+        Ok(Self { events })
     }
 
     /// Returns when something changed since the last call; several changes may be one.

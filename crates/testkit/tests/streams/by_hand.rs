@@ -1,0 +1,1 @@
+//! Protocols that kubectl does not speak any more, spoken by hand.
