@@ -141,12 +141,8 @@ fn serve(
     let tls = authn::pki::server_config(&parts.serving, &parts.client_ca);
     let tls = tls.map_err(|err| std::io::Error::other(stdx::error_chain(&err)))?;
     let (sandboxes, containers) = (parts.sandboxes.clone(), parts.containers.clone());
-    let directory = Directory {
-        registry,
-        pods,
-        sandboxes: sandboxes.clone(),
-        containers: containers.clone(),
-    };
+    let directory =
+        Directory { registry, pods, sandboxes: sandboxes.clone(), containers: containers.clone() };
     let parts = server::Parts {
         node_name: context.config.node_name.clone(),
         pods: Arc::new(directory),

@@ -23,7 +23,7 @@ use node_api::volumes::{SubPath, Volume, Volumes};
 use node_api::{Error, Future, PodUid};
 use stdx::World;
 
-use attempt::Attempt as _;
+use attempt::Attempt;
 use layout::Layout;
 
 /// Calls for one pod wait for each other, those for different pods rarely.

@@ -47,12 +47,7 @@ struct Dispatcher {
     registry: Registry,
 }
 
-pub(super) fn spawn(
-    tasks: &Tasks,
-    context: Arc<Context>,
-    sources: Sources,
-    registry: Registry,
-) {
+pub(super) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources, registry: Registry) {
     let Sources { pods, nodes, services } = sources;
     let inbox = Arc::new(Inbox::default());
     pods.add_event_handler(inbox.clone());

@@ -14,8 +14,8 @@ fn text(spec: Value, source: Value) -> String {
     let mut facts = facts();
     let key = TokenKey { audience: "vault".to_owned(), expiration_seconds: 3600 };
     facts.lookups.tokens.insert(key, "t0ken".into());
-    let files = match render(&pod(json!({}), spec), &object(volume), &facts) {
-        Err(err) => return format!("error: {err}"),
+    match render(&pod(json!({}), spec), &object(volume), &facts) {
+        Err(err) => format!("error: {err}"),
         Ok(Volume::Files { files, plugin }) => {
             let line = |(path, file): (&String, &node_api::volumes::File)| {
                 let owner = file.user.map(|it| format!(" {it}")).unwrap_or_default();
@@ -26,8 +26,7 @@ fn text(spec: Value, source: Value) -> String {
             format!("{plugin:?}: {}", lines.join(", "))
         }
         Ok(other) => format!("{other:?}"),
-    };
-    files
+    }
 }
 
 fn check(source: Value, expected: &str) {
