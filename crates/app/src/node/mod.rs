@@ -57,6 +57,8 @@ fn image_config(data_dir: &Path) -> Result<images::Config> {
     Ok(images::Config {
         directory: data_dir.join("images"),
         insecure_registries: Vec::new(),
+        certificates: None,
+        limits: images::Limits::default(),
         toolbox: Some(std::env::current_exe().context("finding our own program")?),
         toolbox_tools: toolbox::TOOLS.iter().map(|it| (*it).to_owned()).collect(),
     })
@@ -154,7 +156,8 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
     let user = User::new(format!("system:node:{}", settings.node_name), &["system:nodes"]);
     let client = neighbors.api.server.client(user, "kubelet");
     let factory = Factory::new(client.clone(), neighbors.world.clone(), &tasks);
-    let volumes = LocalVolumes::open(volumes::Config { directory: data_dir.join("pods") })
+    let volumes = volumes::Config { directory: data_dir.join("pods") };
+    let volumes = LocalVolumes::open(volumes, neighbors.world)
         .context("opening the volumes")?;
     let address = settings.node_address(neighbors.network.gateway());
     let pki = &neighbors.api.pki;
