@@ -174,6 +174,10 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
         machine: machine::read(data_dir),
     };
     let config = kubelet_config(settings, data_dir, address);
+    if let Some(manifests) = &config.static_pod_directory {
+        std::fs::create_dir_all(manifests)
+            .with_context(|| format!("making {}", manifests.display()))?;
+    }
     kubelet::start(config, parts, neighbors.world, &tasks)
         .await
         .with_context(|| format!("the kubelet cannot listen on {address}: see --kubelet-port"))
