@@ -24,8 +24,14 @@ use self::nodes::{
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 const REFUSED: Result<String, ErrorKind> = Err(ErrorKind::ConnectionRefused);
 
+/// A datagram that this very host sends may be refused by the call that sends it.
+fn is_refused(answer: Result<String, ErrorKind>) -> bool {
+    answer == REFUSED || answer == Err(ErrorKind::PermissionDenied)
+}
+
 fn open(nodes: &Nodes) -> Backend {
-    let network = |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
+    let network =
+        |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
     let networks =
         Networks { cluster: network([10, 244, 0, 0], 16), services: network([10, 96, 0, 0], 12) };
     nodes.node.run(|| Backend::open(networks)).unwrap().unwrap()
@@ -138,7 +144,8 @@ fn a_node_port_answers_on_every_address_of_the_node() {
 fn external_and_load_balancer_addresses_are_served() {
     let external = Ipv4Addr::new(198, 51, 100, 1);
     let (open_to_all, guarded) = (external, Ipv4Addr::new(198, 51, 100, 2));
-    let network = |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
+    let network =
+        |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
     let with_ranges = |ranges: &[Network]| ServicePort {
         external_ips: [open_to_all].into(),
         load_balancer_ips: [guarded].into(),
@@ -208,8 +215,8 @@ fn without_endpoints_every_frontend_refuses_at_once() {
         assert_eq!(tcp(from, at(CLUSTER_IP, 80)), REFUSED);
         assert_eq!(tcp(from, at(external, 80)), REFUSED);
         assert_eq!(tcp(from, at(NODE, 30080)), REFUSED);
-        assert_eq!(udp(from, at(CLUSTER_IP, 53)), REFUSED);
-        assert_eq!(udp(from, at(NODE, 30053)), REFUSED);
+        assert!(is_refused(udp(from, at(CLUSTER_IP, 53))));
+        assert!(is_refused(udp(from, at(NODE, 30053))));
         assert_eq!(tcp(from, at(CLUSTER_IP, 81)), REFUSED, "no such port");
         assert_eq!(tcp(from, at(Ipv4Addr::new(10, 96, 7, 7), 80)), REFUSED, "no such ClusterIP");
     }
@@ -297,7 +304,7 @@ fn a_udp_flow_moves_on_when_its_endpoint_goes() {
     check("pod 1");
     change(&mut backend, both(&[]));
     for flow in &flows {
-        assert_eq!(flow.ask(), REFUSED);
+        assert!(is_refused(flow.ask()));
     }
     change(&mut backend, both(&[0]));
     check("pod 0");

@@ -89,6 +89,8 @@ impl Nodes {
         for (index, pod) in self.pods.iter().enumerate() {
             join(node, &format!("veth{index}"), pod);
             ip(node, &format!("link set veth{index} master xebec0"));
+            // Where bridged packets pass netfilter, one that goes back to its pod is bridged, not routed.
+            ip(node, &format!("link set veth{index} type bridge_slave hairpin on"));
             ip(pod, &format!("addr add {}/32 dev eth0", pod_address(index)));
             ip(pod, &format!("route add {GATEWAY} dev eth0 scope link"));
             ip(pod, &format!("route add default via {GATEWAY}"));

@@ -191,22 +191,24 @@ impl Ruleset {
         }
         let mut changes = Vec::new();
         let is_needed = |it: &Choice| self.choices.contains_key(it);
-        let new = choices.iter().filter(|(it, was)| !**was && is_needed(it)).map(|(it, _)| *it);
-        let old = choices.iter().filter(|(it, was)| **was && !is_needed(it)).map(|(it, _)| *it);
-        changes.extend(self.chains_to_add(new.collect()));
+        let changed = choices.iter().filter(|(it, was)| **was != is_needed(it));
+        let (old, new): (Vec<_>, Vec<_>) = changed.partition(|(_, was)| **was);
+        let choices = |of: Vec<(&Choice, &bool)>| of.into_iter().map(|(it, _)| *it).collect();
+        let (old, new): (BTreeSet<_>, BTreeSet<_>) = (choices(old), choices(new));
+        changes.extend(self.chains_to_add(&new, &old));
         changes.extend(gone.into_iter().map(|(set, keys)| Change::DeleteElements { set, keys }));
         changes
             .extend(come.into_iter().map(|(set, elements)| Change::AddElements { set, elements }));
-        changes.extend(self.chains_to_remove(old.collect()));
+        changes.extend(self.chains_to_remove(&old));
         changes
     }
 
     /// Chains are shared: `pick-3` by all affinities, `known-10800` by all numbers of endpoints.
-    fn chains_to_add(&self, new: BTreeSet<Choice>) -> Vec<Change> {
-        let others = self.choices.keys().filter(|it| !new.contains(it));
+    /// One that an old choice had may stay for a new one.
+    fn chains_to_add(&self, new: &BTreeSet<Choice>, old: &BTreeSet<Choice>) -> Vec<Change> {
+        let others = self.choices.keys().filter(|it| !new.contains(it)).chain(old);
         let there: BTreeSet<_> = others.flat_map(|it| chain_names(*it)).collect();
-        let chains: BTreeMap<_, _> =
-            new.iter().flat_map(|it| chains::of_choice(*it)).collect();
+        let chains: BTreeMap<_, _> = new.iter().flat_map(|it| chains::of_choice(*it)).collect();
         let mut changes = Vec::new();
         let come: Vec<_> = chains.iter().filter(|(name, _)| !there.contains(*name)).collect();
         for (name, chain) in &come {
@@ -223,7 +225,7 @@ impl Ruleset {
         changes
     }
 
-    fn chains_to_remove(&self, old: BTreeSet<Choice>) -> Vec<Change> {
+    fn chains_to_remove(&self, old: &BTreeSet<Choice>) -> Vec<Change> {
         let stays: BTreeSet<_> = self.choices.keys().flat_map(|it| chain_names(*it)).collect();
         let gone: BTreeSet<_> = old.iter().flat_map(|it| chain_names(*it)).collect();
         let mut changes = Vec::new();
