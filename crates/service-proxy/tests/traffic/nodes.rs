@@ -82,6 +82,9 @@ impl Nodes {
         sysctl(node, "ip_forward", "1");
         sysctl(node, "conf/xebec0/route_localnet", "1");
         join(node, "up0", &self.client);
+        // The client is also the way out, so the node would tell it of a shorter way; and of ICMP each host gets only so much.
+        sysctl(node, "conf/all/send_redirects", "0");
+        sysctl(node, "conf/up0/send_redirects", "0");
         ip(node, &format!("addr add {NODE}/24 dev up0"));
         ip(&self.client, &format!("addr add {CLIENT}/24 dev eth0"));
         ip(&self.client, &format!("route add default via {NODE}"));
