@@ -198,7 +198,7 @@ impl Pulling {
             self.failed(doing, self.client.manifest_address(object), failure)
         })?;
         let actual = Digest::of(&content);
-        let expected = expected.or(self.reference.digest());
+        let expected = expected.or_else(|| self.reference.digest());
         self.check_digest("manifest", expected.unwrap_or(&actual), &actual)?;
         Ok((actual, content))
     }

@@ -55,12 +55,9 @@ fn network_config(settings: &Settings, data_dir: &Path) -> network::Config {
 
 fn image_config(data_dir: &Path) -> Result<images::Config> {
     Ok(images::Config {
-        directory: data_dir.join("images"),
-        insecure_registries: Vec::new(),
-        certificates: None,
-        limits: images::Limits::default(),
         toolbox: Some(std::env::current_exe().context("finding our own program")?),
         toolbox_tools: toolbox::TOOLS.iter().map(|it| (*it).to_owned()).collect(),
+        ..images::Config::new(data_dir.join("images"))
     })
 }
 

@@ -23,7 +23,8 @@ pub(super) fn parse(headers: &HeaderMap) -> Option<Challenge> {
 }
 
 fn parse_one(text: &str) -> Option<Challenge> {
-    let (scheme, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    let text = text.trim();
+    let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
     if scheme.eq_ignore_ascii_case("basic") {
         return Some(Challenge::Basic);
     }

@@ -210,11 +210,12 @@ impl Body {
             loop {
                 drive(connection, context);
                 match Pin::new(&mut *incoming).poll_frame(context) {
-                    Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                        Ok(chunk) => return Poll::Ready(Ok(Some(chunk))),
-                        // Trailers.
-                        Err(_) => {}
-                    },
+                    Poll::Ready(Some(Ok(frame))) => {
+                        // What is not data is a trailer.
+                        if let Ok(chunk) = frame.into_data() {
+                            return Poll::Ready(Ok(Some(chunk)));
+                        }
+                    }
                     Poll::Ready(Some(Err(err))) => return Poll::Ready(Err(err)),
                     Poll::Ready(None) => return Poll::Ready(Ok(None)),
                     Poll::Pending => return Poll::Pending,

@@ -92,6 +92,19 @@ async fn an_image_is_pulled_by_tag_and_by_digest() {
 }
 
 #[tokio::test]
+async fn the_store_keeps_the_contract_of_images() {
+    if !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let content = Content::of("a", "1", &Made::simple("x"));
+    let fake = Fake::start(move |asked| content.answer(asked));
+    let (present, missing) = (format!("{}/a:1", fake.host()), format!("{}/a:2", fake.host()));
+    node_api::contract::images::all(&store, &present, &missing).await;
+}
+
+#[tokio::test]
 async fn an_index_gives_the_image_for_this_machine() {
     if !is_root() {
         return;
