@@ -68,6 +68,11 @@ pub struct Machine {
 }
 
 /// Adopts what already runs, registers the node, and starts everything; returns at once.
-pub async fn start(_config: Config, _parts: Parts, _world: &World, _tasks: &Tasks) -> std::io::Result<()> {
+pub async fn start(
+    _config: Config,
+    _parts: Parts,
+    _world: &World,
+    _tasks: &Tasks,
+) -> std::io::Result<()> {
     todo!()
 }

@@ -62,8 +62,7 @@ pub fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, parts: Parts
     let Parts { node_name, pods, containers, sandboxes, client, world } = parts;
     let access = Access::new(client, &node_name);
     let tasks = tasks.child("server");
-    let core =
-        Arc::new(Core { pods, containers, sandboxes, world, access, tasks: tasks.clone() });
+    let core = Arc::new(Core { pods, containers, sandboxes, world, access, tasks: tasks.clone() });
     let acceptor = TlsAcceptor::from(tls);
     tasks.spawn("https", |shutdown| async move {
         loop {
@@ -76,7 +75,9 @@ pub fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, parts: Parts
                 Ok((stream, _)) => {
                     let (core, acceptor) = (core.clone(), acceptor.clone());
                     let tasks = core.tasks.clone();
-                    tasks.spawn("connection", |shutdown| connection(core, acceptor, stream, shutdown));
+                    tasks.spawn("connection", |shutdown| {
+                        connection(core, acceptor, stream, shutdown)
+                    });
                 }
                 Err(err) => {
                     // Out of file descriptors, mostly: others may close theirs meanwhile.
@@ -103,12 +104,7 @@ where
     }
 }
 
-async fn connection(
-    core: Arc<Core>,
-    acceptor: TlsAcceptor,
-    stream: TcpStream,
-    shutdown: Shutdown,
-) {
+async fn connection(core: Arc<Core>, acceptor: TlsAcceptor, stream: TcpStream, shutdown: Shutdown) {
     let _ = stream.set_nodelay(true);
     let accepted = tokio::select! {
         biased;

@@ -101,9 +101,9 @@ pub(crate) fn find_pod(
     uid: &str,
 ) -> Result<PodOnNode, Refusal> {
     let uid = (!uid.is_empty()).then(|| PodUid::new(uid));
-    core.pods
-        .find(namespace, name, uid.as_ref())
-        .ok_or_else(|| (StatusCode::NOT_FOUND, format!("pod \"{namespace}/{name}\" does not exist")))
+    core.pods.find(namespace, name, uid.as_ref()).ok_or_else(|| {
+        (StatusCode::NOT_FOUND, format!("pod \"{namespace}/{name}\" does not exist"))
+    })
 }
 
 async fn container_logs(
@@ -178,8 +178,7 @@ fn metrics(core: &Core) -> String {
         .filter(|it| matches!(it.state, node_api::containers::ContainerState::Running { .. }))
         .count();
     let pods = core.sandboxes.list().into_iter();
-    let pods =
-        pods.filter(|it| it.state == node_api::sandboxes::SandboxState::Ready).count();
+    let pods = pods.filter(|it| it.state == node_api::sandboxes::SandboxState::Ready).count();
     format!(
         "# TYPE kubelet_running_containers gauge\n\
          kubelet_running_containers{{container_state=\"running\"}} {running}\n\

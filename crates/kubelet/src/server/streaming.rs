@@ -143,13 +143,11 @@ fn command(
     let pod = find_pod(core, namespace, name, uid)?;
     let run = pod.containers.get(container).and_then(|it| it.current.as_ref());
     let is_running = |id: &ContainerId| {
-        core.containers
-            .get(id)
-            .is_some_and(|it| matches!(it.state, ContainerState::Running { .. }))
+        core.containers.get(id).is_some_and(|it| matches!(it.state, ContainerState::Running { .. }))
     };
-    let run = run.filter(|it| is_running(&it.id)).ok_or_else(|| {
-        (StatusCode::NOT_FOUND, format!("container not found ({container:?})"))
-    })?;
+    let run = run
+        .filter(|it| is_running(&it.id))
+        .ok_or_else(|| (StatusCode::NOT_FOUND, format!("container not found ({container:?})")))?;
     let id = run.id.clone();
     match verb {
         "attach" => Ok(Work::Command(Command::Attach(

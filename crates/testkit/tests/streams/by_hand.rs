@@ -16,7 +16,12 @@ use crate::site::Site;
 
 type Socket = WebSocketStream<TlsStream<TcpStream>>;
 
-async fn open(site: &Site, user: (&str, &[&str]), path: &str, protocol: &str) -> Result<Socket, Error> {
+async fn open(
+    site: &Site,
+    user: (&str, &[&str]),
+    path: &str,
+    protocol: &str,
+) -> Result<Socket, Error> {
     let identity = site.identity(user.0, user.1);
     let mut tls = client_config(site.authority.certificate_pem(), Some(&identity)).unwrap();
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -99,9 +104,8 @@ async fn ports_are_forwarded_over_channels() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_websocket_needs_the_permission_to_create() {
     let site = Site::start().await;
-    let rules = |verbs: &[&str]| {
-        json!([{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}])
-    };
+    let rules =
+        |verbs: &[&str]| json!([{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}]);
     for (name, verbs) in [("reader", ["get"].as_slice()), ("user", &["get", "create"])] {
         site.grant(name, &rules(verbs)).await;
     }

@@ -120,7 +120,8 @@ async fn files_are_copied_in_both_directions() {
     for program in kubectls() {
         let site = Site::start().await;
         let kubectl = Kubectl::new(&site, &program);
-        let (here, there) = (site.directory.path().join("here"), site.directory.path().join("there"));
+        let (here, there) =
+            (site.directory.path().join("here"), site.directory.path().join("there"));
         let content: Vec<u8> = (0..400_000u32).map(|it| (it % 253) as u8).collect();
         std::fs::write(&here, &content).unwrap();
         let remote = format!("web:{}", there.display());
@@ -213,7 +214,10 @@ async fn echo(site: &Site) -> u16 {
 }
 
 /// With its output, which kubectl goes on writing to.
-async fn forwarding(kubectl: &Kubectl<'_>, port: u16) -> (Child, u16, Lines<BufReader<ChildStdout>>) {
+async fn forwarding(
+    kubectl: &Kubectl<'_>,
+    port: u16,
+) -> (Child, u16, Lines<BufReader<ChildStdout>>) {
     let arguments = ["port-forward", "--address=127.0.0.1", "pod/web", &format!(":{port}")];
     let mut child = kubectl.command(&arguments).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -273,8 +277,10 @@ async fn attaching_shows_output_and_permission_is_asked_for() {
         assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("hello from main"));
         site.node.exit(&site.container, 5);
         assert!(child.wait().await.unwrap().success());
-        let stranger =
-            Kubectl { kubeconfig: site.kubeconfig("stranger", &[]), ..Kubectl::new(&site, &program) };
+        let stranger = Kubectl {
+            kubeconfig: site.kubeconfig("stranger", &[]),
+            ..Kubectl::new(&site, &program)
+        };
         for arguments in [["logs", "web"].as_slice(), &["exec", "web", "--", "date"]] {
             let refused = stranger.refused(arguments).await;
             assert!(refused.contains("forbidden"), "{program:?} {refused}");

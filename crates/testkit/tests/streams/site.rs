@@ -63,8 +63,12 @@ impl Site {
         let authority = Authority::create("test", now, random).unwrap();
         let local: IpAddr = [127, 0, 0, 1].into();
         let issue = |name| authority.issue_server(name, &["localhost"], &[local], now, random);
-        let kubelet_client =
-            authority.issue_client("kube-apiserver-kubelet-client", &["system:masters"], now, random);
+        let kubelet_client = authority.issue_client(
+            "kube-apiserver-kubelet-client",
+            &["system:masters"],
+            now,
+            random,
+        );
         let ca = authority.certificate_pem();
         let kubelet_tls = client_config(ca, Some(&kubelet_client.unwrap())).unwrap();
         let parts = Parts {

@@ -31,7 +31,9 @@ const DENIED_FOR: Duration = Duration::from_secs(30);
 pub(crate) enum Error {
     #[error("Unauthorized")]
     Unauthorized,
-    #[error("Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)={subresources:?})")]
+    #[error(
+        "Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)={subresources:?})"
+    )]
     Forbidden { user: String, verb: &'static str, subresources: Vec<&'static str> },
     #[error("asking the API server who this is")]
     Authenticate(#[source] ApiError),

@@ -29,11 +29,26 @@ pub(super) enum Head {
 /// A control frame that means something here; header blocks are still compressed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Control {
-    Open { stream: u32, is_last: bool, block: Bytes },
-    Reply { stream: u32, block: Bytes },
-    Headers { stream: u32, is_last: bool, block: Bytes },
-    Reset { stream: u32 },
-    Ping { id: u32 },
+    Open {
+        stream: u32,
+        is_last: bool,
+        block: Bytes,
+    },
+    Reply {
+        stream: u32,
+        block: Bytes,
+    },
+    Headers {
+        stream: u32,
+        is_last: bool,
+        block: Bytes,
+    },
+    Reset {
+        stream: u32,
+    },
+    Ping {
+        id: u32,
+    },
     GoAway,
     /// SETTINGS, WINDOW_UPDATE and what else may come: nothing to do.
     Ignored,
@@ -65,7 +80,9 @@ impl Control {
         let length = payload.len();
         let number = |at: usize| {
             let bytes: Option<[u8; 4]> = payload.get(at..at + 4).and_then(|it| it.try_into().ok());
-            bytes.map(|it| u32::from_be_bytes(it) & 0x7fff_ffff).ok_or(Error::Length { kind, length })
+            bytes
+                .map(|it| u32::from_be_bytes(it) & 0x7fff_ffff)
+                .ok_or(Error::Length { kind, length })
         };
         let block = |at: usize| match length >= at {
             true => Ok(payload.slice(at..)),

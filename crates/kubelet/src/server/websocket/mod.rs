@@ -4,9 +4,6 @@ mod channels;
 mod handshake;
 mod tunnel;
 
-#[cfg(test)]
-mod tests;
-
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio_websockets::{Limits, ServerBuilder, WebSocketStream};
@@ -20,7 +17,9 @@ const MESSAGE_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) type Socket<T> = WebSocketStream<T>;
 
-pub(crate) fn serve<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(connection: T) -> Socket<T> {
+pub(crate) fn serve<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
+    connection: T,
+) -> Socket<T> {
     let limits = Limits::default().max_payload_len(Some(MESSAGE_MAX));
     ServerBuilder::new().limits(limits).serve(connection)
 }
