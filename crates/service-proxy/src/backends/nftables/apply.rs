@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use apimachinery::ObjectKey;
 use linux::netlink::conntrack::Conntrack;
-use linux::netlink::nftables::{Nftables, changes};
+use linux::netlink::nftables::{Nftables, Observed, changes};
 use linux::netlink::{Error, nftables};
 
 use super::chains::Networks;
@@ -24,6 +24,8 @@ pub struct Backend {
     ruleset: Ruleset,
     /// Frontends whose flows may go to endpoints that are gone, until those flows are deleted.
     suspects: Flows,
+    /// What `adopt` read, for the first `resync`, so that a start reads the table once.
+    adopted: Option<Observed>,
 }
 
 impl Backend {
@@ -32,7 +34,7 @@ impl Backend {
         let nftables = Nftables::open(TABLE)?;
         let ruleset = Ruleset::new(networks);
         let conntrack = Conntrack::open()?;
-        Ok(Self { nftables, conntrack, ruleset, suspects: Flows::new() })
+        Ok(Self { nftables, conntrack, ruleset, suspects: Flows::new(), adopted: None })
     }
 
     /// From now on the Service has these ports; none if it is gone. The kernel hears of it with the next `apply` or `resync`.
@@ -52,15 +54,19 @@ impl Backend {
 
     /// Lets Services that come start from what the kernel holds. For the start, before any `set`.
     pub fn adopt(&mut self) -> Result<(), Error> {
-        if let Some(observed) = self.nftables.observe()? {
-            self.ruleset.adopt(&observed);
+        self.adopted = self.nftables.observe()?;
+        if let Some(observed) = &self.adopted {
+            self.ruleset.adopt(observed);
         }
         Ok(())
     }
 
     /// Compares everything with what the kernel holds, and changes what differs.
     pub fn resync(&mut self) -> Result<(), Error> {
-        let observed = self.nftables.observe()?;
+        let observed = match self.adopted.take() {
+            None => self.nftables.observe()?,
+            adopted => adopted,
+        };
         let desired = self.ruleset.table();
         self.nftables.apply(&changes(observed.as_ref(), &desired))?;
         self.ruleset.take_changes();
