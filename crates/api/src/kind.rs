@@ -97,6 +97,11 @@ pub struct Subresource {
 }
 
 impl Subresource {
+    /// Bytes from and to a node pass through here, not objects.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.name, "attach" | "exec" | "log" | "portforward" | "proxy")
+    }
+
     /// What is read and written here, below an object of the kind `names`.
     pub fn kind_below(&self, names: &Names) -> GroupVersionKind {
         match self.kind {

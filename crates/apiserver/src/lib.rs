@@ -7,6 +7,7 @@ mod custom_resources;
 mod events;
 mod http;
 mod in_process;
+mod kubelets;
 pub mod pipeline;
 pub mod registry;
 mod server;

@@ -24,6 +24,7 @@ use crate::events::Expiry;
 use crate::http::documents::Documents;
 use crate::http::flow::Flow;
 use crate::in_process::InProcess;
+use crate::kubelets::Kubelets;
 use crate::pipeline::Request;
 use crate::registry::Registry;
 use crate::services::{ServiceCidr, Services};
@@ -42,6 +43,8 @@ pub struct Config {
     pub issuer: String,
     pub audiences: Vec<String>,
     pub event_ttl: Duration,
+    /// How this server shows itself to kubelets, and whom it trusts there. Without it there are no logs and no exec.
+    pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
 }
 
 impl Default for Config {
@@ -53,6 +56,7 @@ impl Default for Config {
             issuer: authn::tokens::ISSUER_DEFAULT.to_owned(),
             audiences: vec![authn::tokens::ISSUER_DEFAULT.to_owned()],
             event_ttl: Duration::from_secs(3_600),
+            kubelet_tls: None,
         }
     }
 }
@@ -93,6 +97,8 @@ pub struct Core {
     pub(crate) readiness: Readiness,
     pub(crate) flow: Flow,
     pub(crate) documents: Documents,
+    pub(crate) kubelets: Kubelets,
+    pub(crate) tasks: Tasks,
 }
 
 pub struct Server {
@@ -146,6 +152,8 @@ impl Server {
             admission: Chain::new(admission::plugins::all(&lookup, &world.random)),
             flow: Flow::new(&world.random),
             documents: Documents::new(registry.clone()),
+            kubelets: Kubelets::new(config.kubelet_tls.clone()),
+            tasks: tasks.clone(),
             tokens,
             keys,
             services,

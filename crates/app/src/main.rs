@@ -33,6 +33,8 @@ enum Command {
     Up(commands::up::Flags),
     /// Stop a cluster that runs detached
     Down(commands::down::Flags),
+    /// Load, list, remove and pull images of the node
+    Image(commands::image::Flags),
     /// Run the API server alone
     Apiserver(commands::apiserver::Flags),
     /// Run the controllers alone, against any API server
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Up(flags) => commands::up::run(flags),
         Command::Down(flags) => commands::down::run(&flags),
+        Command::Image(flags) => commands::image::run(flags),
         Command::Apiserver(flags) => commands::apiserver::run(flags),
         Command::ControllerManager(flags) => commands::controller_manager::run(flags),
         Command::Scheduler(flags) => commands::scheduler::run(flags),

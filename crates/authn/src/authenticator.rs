@@ -184,7 +184,7 @@ impl Authenticator {
 }
 
 /// The common name is the user, each organization a group. TLS has verified the chain.
-fn user_of_certificate(der: &[u8], now: Timestamp) -> Result<User, Unauthorized> {
+pub fn user_of_certificate(der: &[u8], now: Timestamp) -> Result<User, Unauthorized> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(|_| Unauthorized::Certificate)?;
     let validity = certificate.validity();
     let seconds = now.as_second();

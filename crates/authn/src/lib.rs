@@ -12,7 +12,7 @@ mod tests;
 
 use apimachinery::User;
 
-pub use authenticator::{Authenticator, Parts, Unauthorized};
+pub use authenticator::{Authenticator, Parts, Unauthorized, user_of_certificate};
 pub use impersonation::{Check, Impersonation, Target};
 
 pub const GROUP_AUTHENTICATED: &str = "system:authenticated";

@@ -84,6 +84,14 @@ impl Index {
     /// Names point to the image that got them last.
     pub(crate) fn add(&mut self, id: &Digest, entry: Entry, names: Names) {
         self.images.insert(id.clone(), entry);
+        self.name(id, names);
+    }
+
+    /// Nothing happens if there is no such image.
+    pub(crate) fn name(&mut self, id: &Digest, names: Names) {
+        if !self.images.contains_key(id) {
+            return;
+        }
         self.tags.extend(names.tags.into_iter().map(|it| (it, id.clone())));
         self.digests.extend(names.digests.into_iter().map(|it| (it, id.clone())));
     }

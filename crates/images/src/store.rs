@@ -264,9 +264,7 @@ impl Store {
     async fn made(&self, id: &ImageId) -> Result<Digest, Error> {
         let id = Digest::parse(id.as_str())
             .map_err(|problem| Error::InvalidName { reference: id.to_string(), problem })?;
-        if let Some(described) = self.inner.describe_toolbox()?
-            && described.id == id
-        {
+        if let Some(described) = self.inner.toolbox_with(&id) {
             self.make_toolbox(described).await?;
         }
         Ok(id)
@@ -339,6 +337,11 @@ impl Inner {
         self.toolbox.as_ref().map(Toolbox::describe).transpose()
     }
 
+    /// The present one, if that is its id. A program that cannot be read is no reason to lose other images.
+    fn toolbox_with(&self, id: &Digest) -> Option<Arc<Described>> {
+        self.describe_toolbox().ok().flatten().filter(|it| it.id == *id)
+    }
+
     fn hold_path(&self, owner: &ContainerId) -> io::Result<PathBuf> {
         let name = owner.as_str();
         match name.is_empty() || name.starts_with('.') || name.contains('/') {
@@ -408,16 +411,17 @@ impl Inner {
 impl Images for Store {
     fn find(&self, reference: &str) -> Result<Option<Image>, Error> {
         let target = Target::parse(reference)?;
-        if let Some(described) = self.inner.describe_toolbox()? {
-            let is_meant = match &target {
-                Target::Id(id) => *id == described.id,
-                Target::Named(reference) => Toolbox::is_named(reference),
-            };
-            if is_meant {
-                return Ok(Some(described.image()));
+        let built_in = match &target {
+            Target::Named(reference) if Toolbox::is_named(reference) => {
+                self.inner.describe_toolbox()?
             }
+            Target::Named(_) => None,
+            Target::Id(id) => self.inner.toolbox_with(id),
+        };
+        match built_in {
+            Some(described) => Ok(Some(described.image())),
+            None => self.inner.catalog.find(&target),
         }
-        self.inner.catalog.find(&target)
     }
 
     fn pull(&self, reference: &str, credentials: Vec<Credentials>) -> node_api::Future<'_, Image> {

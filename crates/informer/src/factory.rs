@@ -49,6 +49,15 @@ pub struct Factory {
     state: Mutex<State>,
 }
 
+/// Which objects of a kind an informer follows: by default all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Empty: all namespaces.
+    pub namespace: String,
+    /// `spec.nodeName=n1`; empty: all.
+    pub field_selector: String,
+}
+
 #[derive(Default)]
 struct State {
     has_started: bool,
@@ -61,12 +70,13 @@ struct Made {
     informer: Arc<dyn Any + Send + Sync>,
     sink: Arc<dyn Sink>,
     resource: GroupVersionResource,
+    selection: Selection,
     tasks: Tasks,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 enum Id {
-    Kind(TypeId),
+    Kind(TypeId, Selection),
     Metadata(GroupVersionResource),
 }
 
@@ -81,9 +91,14 @@ impl Factory {
     }
 
     pub fn informer<T: Resource>(&self) -> Arc<SharedInformer<T>> {
+        self.informer_of(Selection::default())
+    }
+
+    /// Follows a part of a kind only, for those who may not see, or do not need, all of it.
+    pub fn informer_of<T: Resource>(&self, selection: Selection) -> Arc<SharedInformer<T>> {
         let facts = T::FACTS;
         let resource = GroupVersionResource::new(facts.group, facts.version, facts.plural);
-        self.find_or_make(Id::Kind(TypeId::of::<T>()), resource, |tasks| {
+        self.find_or_make(Id::Kind(TypeId::of::<T>(), selection), resource, |tasks| {
             let shared = Arc::new(Shared::new(|stored: &Arc<Stored>| stored.shared::<T>()));
             (Arc::new(SharedInformer { shared: shared.clone(), tasks }), shared)
         })
@@ -108,13 +123,15 @@ impl Factory {
         if let Some(made) = found.and_then(|it| it.informer.clone().downcast().ok()) {
             return made;
         }
-        let name = match id {
-            Id::Kind(_) => resource.group_resource().to_string(),
-            Id::Metadata(_) => format!("metadata/{}", resource.group_resource()),
+        let (name, selection) = match &id {
+            Id::Kind(_, selection) => (resource.group_resource().to_string(), selection.clone()),
+            Id::Metadata(_) => {
+                (format!("metadata/{}", resource.group_resource()), Selection::default())
+            }
         };
         let tasks = self.tasks.child(&name);
         let (informer, sink) = make(tasks.clone());
-        let made = Made { id, informer: informer.clone(), sink, resource, tasks };
+        let made = Made { id, informer: informer.clone(), sink, resource, selection, tasks };
         if state.has_started {
             self.spawn(&made);
         }
@@ -124,8 +141,17 @@ impl Factory {
 
     /// Stops and forgets the metadata informer of a resource that is no longer served.
     pub fn forget_metadata(&self, resource: &GroupVersionResource) {
+        self.forget_id(&Id::Metadata(resource.clone()));
+    }
+
+    /// Stops and forgets an informer that nobody needs any more. Who still holds it sees no changes.
+    pub fn forget<T: Resource>(&self, selection: &Selection) {
+        self.forget_id(&Id::Kind(TypeId::of::<T>(), selection.clone()));
+    }
+
+    fn forget_id(&self, id: &Id) {
         self.state().informers.retain(|it| {
-            let is_kept = it.id != Id::Metadata(resource.clone());
+            let is_kept = it.id != *id;
             if !is_kept {
                 it.tasks.cancel();
             }
@@ -143,10 +169,11 @@ impl Factory {
     fn spawn(&self, made: &Made) {
         let (client, random) = (self.client.clone(), self.world.random.clone());
         let (resource, sink) = (made.resource.clone(), made.sink.clone());
+        let selection = made.selection.clone();
         // A handler that panics ends this task; the new one lists again and delivers what differs.
         made.tasks.spawn_restarting("reflector", move |shutdown| {
             let api = client.dynamic(resource.clone());
-            Reflector::new(api, random.clone(), sink.clone()).run(shutdown)
+            Reflector::new(api, selection.clone(), random.clone(), sink.clone()).run(shutdown)
         });
     }
 

@@ -10,6 +10,6 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use factory::{Factory, MetadataInformer, SharedInformer};
+pub use factory::{Factory, MetadataInformer, Selection, SharedInformer};
 pub use indexer::{IndexFn, Indexer, Lister};
 pub use shared::EventHandler;

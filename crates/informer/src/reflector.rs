@@ -14,6 +14,7 @@ use lifecycle::Shutdown;
 use stdx::{Backoff, Random};
 use tokio::time::Instant;
 
+use crate::factory::Selection;
 use crate::shared::Sink;
 
 const PAGE: u64 = 500;
@@ -29,6 +30,7 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(crate) struct Reflector {
     api: DynamicApi,
+    selection: Selection,
     random: Random,
     sink: Arc<dyn Sink>,
     /// The last version seen; `None` asks for a new list.
@@ -59,8 +61,13 @@ impl Error {
 }
 
 impl Reflector {
-    pub(crate) fn new(api: DynamicApi, random: Random, sink: Arc<dyn Sink>) -> Self {
-        Self { api, random, sink, version: None, is_streaming_refused: false }
+    pub(crate) fn new(
+        api: DynamicApi,
+        selection: Selection,
+        random: Random,
+        sink: Arc<dyn Sink>,
+    ) -> Self {
+        Self { api, selection, random, sink, version: None, is_streaming_refused: false }
     }
 
     pub(crate) async fn run(mut self, shutdown: Shutdown) {
@@ -138,7 +145,8 @@ impl Reflector {
             resource_version_match: Some("NotOlderThan".to_owned()),
             ..self.watch_options()
         };
-        let mut stream = self.api.watch("", options).await.map_err(Error::Watch)?;
+        let mut stream =
+            self.api.watch(&self.selection.namespace, options).await.map_err(Error::Watch)?;
         let mut items = std::collections::BTreeMap::new();
         while let Some(event) = stream.next().await {
             let WatchEvent { kind, object, is_initial_end } = event.map_err(Error::Watch)?;
@@ -165,9 +173,14 @@ impl Reflector {
         let mut items = Vec::new();
         let mut continue_token = None;
         loop {
-            let options =
-                ListOptions { limit: Some(PAGE), continue_token, ..ListOptions::default() };
-            let page = self.api.list("", options).await.map_err(Error::List)?;
+            let options = ListOptions {
+                limit: Some(PAGE),
+                continue_token,
+                field_selector: self.field_selector(),
+                ..ListOptions::default()
+            };
+            let page =
+                self.api.list(&self.selection.namespace, options).await.map_err(Error::List)?;
             items.extend(page.items);
             continue_token = page.continue_token;
             if continue_token.is_none() {
@@ -179,11 +192,16 @@ impl Reflector {
     }
 
     async fn watch(&self) -> Result<WatchStream, ApiError> {
-        self.api.watch("", self.watch_options()).await
+        self.api.watch(&self.selection.namespace, self.watch_options()).await
+    }
+
+    fn field_selector(&self) -> Option<String> {
+        Some(self.selection.field_selector.clone()).filter(|it| !it.is_empty())
     }
 
     fn watch_options(&self) -> ListOptions {
         ListOptions {
+            field_selector: self.field_selector(),
             resource_version: self.version.clone(),
             allow_watch_bookmarks: true,
             timeout_seconds: Some(self.random.jitter(WATCH_TIMEOUT, 1.0).as_secs()),

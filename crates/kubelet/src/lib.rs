@@ -3,11 +3,23 @@
 //! Sees the node only through `node-api`, the cluster only through the API. Nothing polls: containers' ends come as
 //! events, pods by the informer, probes and renewals by deadlines.
 
+mod admission;
+mod cgroups;
 pub mod container_config;
+mod context;
+mod disk;
 pub mod hooks;
 pub mod host_files;
+mod node_status;
+mod objects;
 pub mod pod_facts;
+mod pod_worker;
+mod pods;
 pub mod probes;
+pub mod server;
+mod sources;
+mod status;
+mod tokens;
 pub mod volume_sources;
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,10 +28,19 @@ use std::sync::Arc;
 
 use authn::pki::Identity;
 use client::Client;
-use informer::Factory;
+use informer::{Factory, Lister, Selection};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use lifecycle::Tasks;
+use node_api::containers::Resources;
 use node_api::{Cgroups, Containers, Images, Sandboxes, Volumes};
+use reconcile::EventRecorder;
 use stdx::World;
+use tokio::net::TcpListener;
+
+use context::Context;
+use objects::Objects;
+use pods::{Directory, Registry};
+use probes::Probes;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -72,12 +93,83 @@ pub struct Machine {
     pub architecture: String,
 }
 
-/// Adopts what already runs, registers the node, and starts everything; returns at once.
+/// Registers the node and starts everything; returns at once. What already runs is adopted as soon as the API has said
+/// which pods belong here.
 pub async fn start(
-    _config: Config,
-    _parts: Parts,
-    _world: &World,
-    _tasks: &Tasks,
+    mut config: Config,
+    parts: Parts,
+    world: &World,
+    tasks: &Tasks,
 ) -> std::io::Result<()> {
-    todo!()
+    let listener = TcpListener::bind(config.listen).await?;
+    config.listen = listener.local_addr()?;
+    let factory = parts.factory.clone();
+    let selected = |field_selector: String| Selection { field_selector, ..Selection::default() };
+    let name = &config.node_name;
+    let pods = factory.informer_of::<Pod>(selected(format!("spec.nodeName={name}")));
+    let nodes = factory.informer_of::<Node>(selected(format!("metadata.name={name}")));
+    let services = factory.informer::<Service>();
+    let recorder = EventRecorder::new(tasks, parts.client.clone(), world.clone(), "kubelet");
+    let probes = Probes::spawn(tasks, parts.containers.clone(), recorder.clone(), world);
+    let context = Arc::new(Context {
+        objects: Objects::new(factory.clone()),
+        probes,
+        recorder,
+        services: services.indexer(),
+        allocatable: node_status::allocatable_of(&parts.machine, &config),
+        world: world.clone(),
+        config,
+        parts,
+    });
+    node_status::spawn(tasks, context.clone(), &nodes);
+    ensure_cgroups(&context).await?;
+    let registry = Registry::default();
+    serve(listener, &context, registry.clone(), pods.indexer(), tasks)?;
+    pods::spawn(tasks, context, pods::Sources { pods, nodes, services }, registry);
+    factory.start();
+    Ok(())
+}
+
+fn serve(
+    listener: TcpListener,
+    context: &Context,
+    registry: Registry,
+    pods: Lister<Pod>,
+    tasks: &Tasks,
+) -> std::io::Result<()> {
+    let parts = &context.parts;
+    let tls = authn::pki::server_config(&parts.serving, &parts.client_ca);
+    let tls = tls.map_err(|err| std::io::Error::other(stdx::error_chain(&err)))?;
+    let (sandboxes, containers) = (parts.sandboxes.clone(), parts.containers.clone());
+    let directory =
+        Directory { registry, pods, sandboxes: sandboxes.clone(), containers: containers.clone() };
+    let parts = server::Parts {
+        node_name: context.config.node_name.clone(),
+        pods: Arc::new(directory),
+        containers,
+        sandboxes,
+        client: parts.client.clone(),
+        world: context.world.clone(),
+    };
+    server::serve(listener, Arc::new(tls), parts, tasks);
+    Ok(())
+}
+
+/// The parents of all pods' cgroups. The node's own processes are beside them, without a limit on either.
+async fn ensure_cgroups(context: &Context) -> std::io::Result<()> {
+    let root = Resources {
+        cpu_shares: Some(cgroups::shares(context.allocatable.cpu_millis)),
+        ..Resources::default()
+    };
+    let lowest = Resources { cpu_shares: Some(cgroups::shares(0)), ..Resources::default() };
+    let all = [
+        (cgroups::ROOT.to_owned(), root),
+        (format!("{}/burstable", cgroups::ROOT), lowest.clone()),
+        (format!("{}/besteffort", cgroups::ROOT), lowest),
+    ];
+    for (name, resources) in all {
+        let made = context.parts.cgroups.ensure(&name, resources).await;
+        made.map_err(|err| std::io::Error::other(stdx::error_chain(&err)))?;
+    }
+    Ok(())
 }

@@ -62,4 +62,6 @@ pub struct RunFacts {
     pub log_path: PathBuf,
     /// A file, already there, that is mounted on `terminationMessagePath`.
     pub termination_log: PathBuf,
+    /// What `Volumes::sub_path` gave for each of `container_config::sub_paths`, by the index of the mount.
+    pub sub_paths: BTreeMap<usize, PathBuf>,
 }

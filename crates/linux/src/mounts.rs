@@ -327,9 +327,103 @@ fn log_of(context: &OwnedFd) -> String {
             _ => break,
         }
     }
-    last.split_once(' ').map_or(last.clone(), |(_, message)| message.to_owned())
+    last.split_once(' ').map_or_else(|| last.clone(), |(_, message)| message.to_owned())
 }
 
 fn error(doing: String, source: io::Error) -> Error {
     Error { doing, said: String::new(), source }
+}
+
+/// A program that cannot be written to through this descriptor, whoever gets hold of it: a process that enters a
+/// container lends the container its `/proc/<pid>/exe`, and with that the program on the host (CVE-2019-5736).
+/// Executed as `/proc/self/fd/<n>`.
+pub fn open_program(path: &Path) -> io::Result<OwnedFd> {
+    let copy = Detached::copy_of(open_source(path)?.as_fd(), Depth::One)?;
+    let attributes = Attributes { read_only: Some(true), ..Attributes::default() };
+    copy.set_attributes(attributes, Depth::One)?;
+    Ok(copy.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespaces::{Namespaces, unshare};
+
+    /// A thread with mounts of its own, if we may.
+    fn apart(test: impl FnOnce(&Path) + Send + 'static) {
+        let thread = std::thread::spawn(move || {
+            if unshare(Namespaces::MOUNT).and_then(|()| make_all_private()).is_err() {
+                println!("SKIPPED: no mount namespace without root");
+                return;
+            }
+            let directory = tempfile::tempdir().unwrap();
+            test(directory.path());
+        });
+        thread.join().unwrap();
+    }
+
+    fn overlay_of(n_layers: usize, directory: &Path) -> (Vec<OwnedFd>, [OwnedFd; 3]) {
+        let make = |name: &str| {
+            let path = directory.join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            open_source(&path).unwrap()
+        };
+        let layers = (0..n_layers).map(|n| make(&format!("{n}-{}", "x".repeat(200)))).collect();
+        std::fs::write(directory.join(format!("0-{}/which", "x".repeat(200))), "top").unwrap();
+        std::fs::write(directory.join(format!("1-{}/which", "x".repeat(200))), "next").unwrap();
+        (layers, [make("upper"), make("work"), make("target")])
+    }
+
+    #[test]
+    fn many_layers_with_long_names_are_mounted() {
+        apart(|directory| {
+            let (layers, [upper, work, target]) = overlay_of(150, directory);
+            let mount = overlay_new(&layers, &upper, &work);
+            match mount {
+                Ok(mount) => drop(mount.attach(target.as_fd()).unwrap()),
+                Err(err) => {
+                    println!("SKIPPED: this kernel does not take layers one by one: {err}");
+                    return;
+                }
+            }
+            let read = std::fs::read_to_string(directory.join("target/which")).unwrap();
+            assert_eq!(read, "top");
+            detach(&directory.join("target")).unwrap();
+        });
+    }
+
+    #[test]
+    fn older_kernels_are_given_all_layers_at_once() {
+        apart(|directory| {
+            let (layers, [upper, work, target]) = overlay_of(100, directory);
+            let root = overlay_old(&layers, &upper, &work, &target).unwrap();
+            let read = std::fs::read_to_string(directory.join("target/which")).unwrap();
+            assert_eq!(read, "top");
+            // What is returned is the mount, not what it covers.
+            let root = crate::rooted::Root::from_descriptor(root);
+            root.find_plain("/which").unwrap();
+            detach(&directory.join("target")).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_failed_mount_says_what_the_file_system_says() {
+        apart(|_| {
+            let options = [("size".to_owned(), Some("many".to_owned()))];
+            let err = Detached::new("tmpfs", "tmpfs", &options, Attributes::default()).unwrap_err();
+            assert!(err.to_string().contains("size"), "{err}");
+        });
+    }
+
+    #[test]
+    fn a_program_is_not_writable_through_its_descriptor() {
+        apart(|directory| {
+            let path = directory.join("program");
+            std::fs::write(&path, "#!/bin/true\n").unwrap();
+            let program = open_program(&path).unwrap();
+            let opened = std::fs::OpenOptions::new().append(true).open(magic_path(&program));
+            assert_eq!(opened.unwrap_err().raw_os_error(), Some(libc::EROFS));
+            std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        });
+    }
 }

@@ -15,6 +15,7 @@ impl Namespaces {
     pub const MOUNT: Self = Self(libc::CLONE_NEWNS);
     pub const NETWORK: Self = Self(libc::CLONE_NEWNET);
     pub const PID: Self = Self(libc::CLONE_NEWPID);
+    pub const USER: Self = Self(libc::CLONE_NEWUSER);
     pub const UTS: Self = Self(libc::CLONE_NEWUTS);
 
     pub(crate) fn bits(self) -> u32 {

@@ -36,7 +36,6 @@ fn is_ptmx(master: &OwnedFd) -> io::Result<bool> {
     let stat = rustix::fs::fstat(master)?;
     let system = rustix::fs::fstatfs(master)?;
     let is_device = rustix::fs::major(stat.st_rdev) == 5 && rustix::fs::minor(stat.st_rdev) == 2;
-    #[expect(clippy::unnecessary_cast, reason = "the type differs between architectures")]
     Ok(is_device && system.f_type as i64 == DEVPTS_SUPER_MAGIC)
 }
 

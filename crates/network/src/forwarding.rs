@@ -40,3 +40,35 @@ fn dropping_chain(reply: &Reply) -> Option<String> {
     let text = |kind| attributes.find_kind(kind).and_then(Attribute::string);
     Some(format!("{family} {} {}", text(NFTA_CHAIN_TABLE)?, text(NFTA_CHAIN_NAME)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linux::netlink::nftables::{
+        Chain, ChainKind, Hook, HookPoint, Nftables, Policy, Table, TableFamily, TableId, priority,
+    };
+    use linux::network_namespace::NetworkNamespace;
+
+    fn check(point: HookPoint, policy: Policy, expected: &[&str]) {
+        let namespace = match NetworkNamespace::create() {
+            Ok(namespace) => namespace,
+            Err(err) => return println!("SKIPPED: {err}: {}", err.source),
+        };
+        let hook = Hook { policy, ..Hook::new(ChainKind::Filter, point, priority::FILTER) };
+        let chains = [("FORWARD".to_owned(), Chain::at(hook, Vec::new()))].into();
+        let table = Table { chains, ..Table::default() };
+        let id = TableId { family: TableFamily::Ip, name: "filter" };
+        let found = namespace.run(|| {
+            Nftables::open(id).unwrap().converge(&table).unwrap();
+            dropping_chains().unwrap()
+        });
+        assert_eq!(found.unwrap(), expected);
+    }
+
+    #[test]
+    fn a_chain_of_others_that_drops_what_is_forwarded_is_found() {
+        check(HookPoint::Forward, Policy::Drop, &["ip filter FORWARD"]);
+        check(HookPoint::Forward, Policy::Accept, &[]);
+        check(HookPoint::Input, Policy::Drop, &[]);
+    }
+}

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use linux::netlink::conntrack::Entry;
 use node_api::SandboxId;
 use node_api::network::{HostPort, Protocol};
 
-use crate::records::Records;
+use crate::records::{Record, Records};
 
 /// As the kernel numbers them.
 pub(crate) fn protocol_number(protocol: Protocol) -> u8 {
@@ -71,10 +72,23 @@ fn collide(one: &HostPort, other: &HostPort) -> bool {
         && (all(one) || all(other) || one.host_address == other.host_address)
 }
 
+/// Whether the kernel's memory of a UDP flow must go when these host ports come or go: it would send the packets on to where they
+/// went before, as long as they keep coming.
+pub(crate) fn is_stale(entry: &Entry, pod: &Record, is_local: impl Fn(Ipv4Addr) -> bool) -> bool {
+    pod.host_ports.iter().filter(|it| it.protocol == Protocol::Udp).any(|it| {
+        let address = entry.original.destination;
+        let is_on_address = match host_address(it) {
+            Ok(Some(wanted)) => wanted == address,
+            _ => address.is_loopback() || is_local(address),
+        };
+        is_on_address && entry.original.destination_port == it.host_port
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Record;
+    use linux::netlink::conntrack::Tuple;
     use node_api::{PodRef, PodUid};
 
     fn port(text: &str) -> HostPort {
@@ -121,5 +135,33 @@ mod tests {
         let version =
             "host port 80 cannot be opened on fd00::1: the pod network has IPv4 addresses only";
         check(&[], &["tcp fd00::1:80"], Some(version));
+    }
+
+    #[test]
+    fn flows_to_a_host_port_that_comes_or_goes_are_stale() {
+        let check = |host_port: &str, flow_to: &str, expected: bool| {
+            let (destination, destination_port) = flow_to.split_once(':').unwrap();
+            let original = Tuple {
+                source: Ipv4Addr::new(192, 0, 2, 7),
+                source_port: 4000,
+                destination: destination.parse().unwrap(),
+                destination_port: destination_port.parse().unwrap(),
+            };
+            let entry = Entry::new(17, original, original);
+            let pod = PodRef { namespace: "n".into(), name: "p".into(), uid: PodUid::new("u") };
+            let address = Ipv4Addr::new(10, 0, 0, 2);
+            let pod = Record { pod, address, host_ports: vec![port(host_port)] };
+            let node = Ipv4Addr::new(192, 0, 2, 1);
+            let result = is_stale(&entry, &pod, |it| it == node);
+            assert_eq!(result, expected, "{host_port} {flow_to}");
+        };
+        check("udp *:53", "192.0.2.1:53", true);
+        check("udp *:53", "127.0.0.1:53", true);
+        check("udp *:53", "192.0.2.1:54", false);
+        // A question to another host's name server.
+        check("udp *:53", "198.51.100.1:53", false);
+        check("udp 127.0.0.1:53", "127.0.0.1:53", true);
+        check("udp 127.0.0.1:53", "192.0.2.1:53", false);
+        check("tcp *:53", "192.0.2.1:53", false);
     }
 }

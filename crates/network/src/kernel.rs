@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
+use linux::netlink::conntrack::Conntrack;
 use linux::netlink::nftables::{self, Nftables, Table};
 use linux::netlink::route::{
     Destination, HardwareAddress, Ipv4Setting, Link, LinkChange, Namespace, Neighbor, Peer, Route,
@@ -15,10 +16,12 @@ use linux::netlink::route::{
 };
 use linux::network_namespace::{self, NetworkNamespace};
 use linux::{netlink, sysctl};
+use node_api::network::Protocol;
 
 use crate::kernel_state::{Bridge, Change, KernelState, PodLink};
 use crate::range::Range;
-use crate::table;
+use crate::records::Record;
+use crate::{host_ports, table};
 
 /// The group of our links: `xebe`. Rules match it, and we know our links by it.
 pub(crate) const GROUP: u32 = 0x7865_6265;
@@ -56,6 +59,7 @@ pub(crate) struct Kernel {
     namespace: NetworkNamespace,
     routes: RouteSocket,
     table: Nftables,
+    conntrack: Conntrack,
     bridge: String,
     gateway: Ipv4Addr,
     mtu: u32,
@@ -72,6 +76,7 @@ impl Kernel {
         Ok(Self {
             namespace: NetworkNamespace::current()?,
             table: Nftables::open(table::ID)?,
+            conntrack: Conntrack::open()?,
             bridge: bridge.to_owned(),
             routes,
             gateway,
@@ -161,6 +166,18 @@ impl Kernel {
 
     pub(crate) fn apply_to_table(&mut self, changes: &[nftables::Change]) -> Result<(), Error> {
         Ok(self.table.apply(changes)?)
+    }
+
+    /// Lets UDP flows to the pod's host ports be looked at anew.
+    pub(crate) fn forget_flows(&mut self, pod: &Record) -> Result<(), Error> {
+        if pod.host_ports.iter().all(|it| it.protocol != Protocol::Udp) {
+            return Ok(());
+        }
+        let addresses = self.routes.addresses()?;
+        let local: BTreeSet<_> = addresses.iter().filter_map(|it| ipv4(it.address)).collect();
+        let is_stale = |it: &_| host_ports::is_stale(it, pod, |address| local.contains(&address));
+        self.conntrack.delete_where(host_ports::protocol_number(Protocol::Udp), is_stale)?;
+        Ok(())
     }
 
     pub(crate) fn purge_table(&mut self) -> Result<(), Error> {

@@ -197,10 +197,16 @@ impl State {
         after: Option<&Record>,
     ) -> Result<(), node_api::Error> {
         let changes = table::pod_changes(before, after);
-        if changes.is_empty() || self.kernel.apply_to_table(&changes).is_ok() {
+        if changes.is_empty() {
             return Ok(());
         }
-        self.converge()
+        if self.kernel.apply_to_table(&changes).is_err() {
+            self.converge()?;
+        }
+        for pod in before.into_iter().chain(after) {
+            self.kernel.forget_flows(pod)?;
+        }
+        Ok(())
     }
 
     /// From whatever is in the kernel to what should be.

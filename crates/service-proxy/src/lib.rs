@@ -4,6 +4,7 @@
 //! the rules in place, so that connections go on.
 
 pub mod backends;
+mod health_check;
 pub mod service_port;
 mod task;
 

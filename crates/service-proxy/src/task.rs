@@ -4,6 +4,7 @@
 //! before both caches are whole, so that a restart takes nothing away that is still wanted.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 
 use crate::Config;
 use crate::backends::nftables::Backend;
+use crate::health_check::HealthChecks;
 use crate::service_port::{ServicePort, service_ports};
 
 const BY_SERVICE: &str = "service-proxy/service-name";
@@ -83,7 +85,7 @@ fn index_by_service(slice: &EndpointSlice) -> Vec<String> {
     service_of_slice(slice).map(|it| it.to_string()).into_iter().collect()
 }
 
-/// What the task reads.
+/// What the task reads, and the only one to do so.
 #[derive(Clone)]
 struct Observer {
     services: Indexer<Service>,
@@ -91,11 +93,22 @@ struct Observer {
     node_name: Arc<str>,
 }
 
+/// What is known of one Service.
+struct Observed {
+    service: Option<Arc<Service>>,
+    slices: Vec<Arc<EndpointSlice>>,
+}
+
 impl Observer {
-    fn observe(&self, key: &ObjectKey) -> Vec<ServicePort> {
-        let Some(service) = self.services.get(key) else { return Vec::new() };
-        let slices = self.slices.by_index(BY_SERVICE, &key.to_string());
-        service_ports(&service, &slices, &self.node_name)
+    fn observe(&self, key: &ObjectKey) -> Observed {
+        let service = self.services.get(key);
+        Observed { service, slices: self.slices.by_index(BY_SERVICE, &key.to_string()) }
+    }
+
+    fn ports(&self, observed: &Observed) -> Vec<ServicePort> {
+        let service = observed.service.as_deref();
+        let ports = service.map(|it| service_ports(it, &observed.slices, &self.node_name));
+        ports.unwrap_or_default()
     }
 }
 
@@ -108,72 +121,90 @@ pub(crate) fn spawn(config: Config, tasks: &Tasks, factory: &Arc<Factory>) {
         dirty: dirty.clone(),
         service_of: |service: &Service| Some(key_of(&service.metadata)),
     }));
-    slices.add_event_handler(Arc::new(Note {
-        dirty: dirty.clone(),
-        service_of: service_of_slice,
-    }));
+    slices.add_event_handler(Arc::new(Note { dirty: dirty.clone(), service_of: service_of_slice }));
     let observer = Observer {
         services: services.indexer(),
         slices: slices.indexer(),
         node_name: config.node_name.as_str().into(),
     };
-    tasks.child("service-proxy").spawn_restarting("nftables", move |shutdown| {
+    let tasks = tasks.child("service-proxy");
+    let children = tasks.clone();
+    tasks.spawn_restarting("nftables", move |shutdown| {
         let caches = (services.clone(), slices.clone());
-        let (config, observer, dirty) = (config.clone(), observer.clone(), dirty.clone());
+        let health_checks = HealthChecks::new(&children);
+        let follower = Follower {
+            config: config.clone(),
+            observer: observer.clone(),
+            dirty: dirty.clone(),
+            health_checks,
+        };
         async move {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {}
-                () = run(&config, caches, &observer, &dirty) => {}
+                () = follower.run(caches) => {}
             }
         }
     });
 }
 
-/// Ends never.
-async fn run(
-    config: &Config,
-    (services, slices): (Arc<SharedInformer<Service>>, Arc<SharedInformer<EndpointSlice>>),
-    observer: &Observer,
-    dirty: &Dirty,
-) {
-    services.wait_for_sync().await;
-    slices.wait_for_sync().await;
-    let mut backoff = Backoff::new(BACKOFF_FIRST, BACKOFF_MAX);
-    loop {
-        let Err(err) = follow(config, observer, dirty, &mut backoff).await;
-        let delay = backoff.step();
-        tracing::error!(
-            error = %error_chain(&err), ?delay,
-            "the kernel's rules for Services could not be changed; comparing them all"
-        );
-        tokio::time::sleep(delay).await;
-    }
+/// Brings what the caches say to the kernel and to the health checks.
+struct Follower {
+    config: Config,
+    observer: Observer,
+    dirty: Arc<Dirty>,
+    health_checks: HealthChecks,
 }
 
-/// Brings the kernel to the state of the caches, whatever it holds, then follows changes until one fails.
-async fn follow(
-    config: &Config,
-    observer: &Observer,
-    dirty: &Dirty,
-    backoff: &mut Backoff,
-) -> Result<std::convert::Infallible, Error> {
-    let mut backend = Backend::open(config.networks())?;
-    backend.adopt()?;
-    // What is noted from here on is seen below or in the loop.
-    dirty.take();
-    for service in observer.services.list() {
-        let key = key_of(&service.metadata);
-        backend.set(&key, observer.observe(&key));
-    }
-    backend.resync()?;
-    tracing::info!(n_services = observer.services.len(), "the kernel's rules follow the Services");
-    loop {
-        backoff.reset();
-        dirty.is_some.notified().await;
-        for key in dirty.take() {
-            backend.set(&key, observer.observe(&key));
+impl Follower {
+    /// Ends never.
+    async fn run(
+        mut self,
+        (services, slices): (Arc<SharedInformer<Service>>, Arc<SharedInformer<EndpointSlice>>),
+    ) {
+        services.wait_for_sync().await;
+        slices.wait_for_sync().await;
+        let mut backoff = Backoff::new(BACKOFF_FIRST, BACKOFF_MAX);
+        loop {
+            let Err(err) = self.follow(&mut backoff).await;
+            let delay = backoff.step();
+            tracing::error!(
+                error = %error_chain(&err), ?delay,
+                "the kernel's rules for Services could not be changed; comparing them all"
+            );
+            tokio::time::sleep(delay).await;
         }
-        backend.apply()?;
+    }
+
+    /// Brings the kernel to the state of the caches, whatever it holds, then follows changes until one fails.
+    async fn follow(&mut self, backoff: &mut Backoff) -> Result<Infallible, Error> {
+        let mut backend = Backend::open(self.config.networks())?;
+        backend.adopt()?;
+        // What is noted from here on is seen below or in the loop.
+        self.dirty.take();
+        let services = self.observer.services.list();
+        let mut keys: BTreeSet<_> = services.iter().map(|it| key_of(&it.metadata)).collect();
+        keys.extend(self.health_checks.services());
+        for key in &keys {
+            self.set(&mut backend, key).await;
+        }
+        backend.resync()?;
+        tracing::info!(n_services = services.len(), "the kernel's rules follow the Services");
+        loop {
+            backoff.reset();
+            self.dirty.is_some.notified().await;
+            for key in self.dirty.take() {
+                self.set(&mut backend, &key).await;
+            }
+            backend.apply()?;
+        }
+    }
+
+    async fn set(&mut self, backend: &mut Backend, key: &ObjectKey) {
+        let observed = self.observer.observe(key);
+        backend.set(key, self.observer.ports(&observed));
+        let Observed { service, slices } = &observed;
+        let node_name = &self.observer.node_name;
+        self.health_checks.set(key, service.as_deref(), slices, node_name).await;
     }
 }

@@ -14,6 +14,7 @@ const DEBIAN: &[(&str, &str, &str)] = &[
     ("curl", "--version", "curl"),
     ("python3", "--version", "python3"),
     ("openssl", "version", "openssl"),
+    ("busybox", "--help", "busybox-static"),
     ("ip", "-V", "iproute2"),
     ("nft", "--version", "nftables"),
     ("nsenter", "--version", "util-linux"),
@@ -23,7 +24,6 @@ const DEBIAN: &[(&str, &str, &str)] = &[
 /// Packages whose programs the tests put into images or run as peers. Unpacked below `target/`, not installed: installing
 /// would start servers. The first column is what shows that it is there.
 const UNPACKED: &[(&str, &str)] = &[
-    ("bin/busybox", "busybox-static"),
     ("usr/bin/docker-registry", "docker-registry"),
     ("usr/sbin/nginx", "nginx"),
 ];
@@ -50,7 +50,7 @@ impl Tools {
             }
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let ours = ["usr/bin", "usr/sbin", "bin"].map(|it| self.unpacked.join(it));
+        let ours = ["usr/bin", "usr/sbin"].map(|it| self.unpacked.join(it));
         let all = ours.into_iter().chain(std::env::split_paths(&path));
         // Only a name with a colon in it cannot be joined; then the tests say what they miss.
         if let Ok(path) = std::env::join_paths(all) {

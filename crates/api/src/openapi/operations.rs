@@ -52,9 +52,9 @@ pub(super) struct Operation {
     /// Unique in a document: `listAppsV1NamespacedDeployment`.
     pub(super) id: String,
     pub(super) kind: GroupVersionKind,
-    /// Definitions of the body and of the answer.
+    /// Definitions of the body and of the answer. An answer without one is text.
     pub(super) body: Option<String>,
-    pub(super) answer: String,
+    pub(super) answer: Option<String>,
     pub(super) parameters: Vec<Parameter>,
     /// Strategic merge patch is for built-in kinds.
     pub(super) is_custom: bool,
@@ -153,7 +153,7 @@ fn main_operation(
         id: operation_id(action, kind, &format!("{scope}{}", names.kind)),
         kind: names.gvk(),
         body,
-        answer,
+        answer: Some(answer),
         parameters,
         is_custom: kind.is_custom(),
     }
@@ -177,7 +177,7 @@ fn subresource(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
             "patch" => Some(format!("{META}.Patch")),
             _ => Some(definition.clone()),
         },
-        answer: definition.clone(),
+        answer: Some(definition.clone()),
         parameters: match action {
             "get" => Vec::new(),
             "patch" => PATCH.to_vec(),
@@ -185,6 +185,9 @@ fn subresource(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
         },
         is_custom: kind.is_custom(),
     };
+    if subresource.is_stream() {
+        return streams(kind, subresource, item);
+    }
     let operations = subresource
         .verbs
         .iter()
@@ -196,6 +199,37 @@ fn subresource(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
             _ => None,
         })
         .collect();
+    Path { path: format!("{item}/{}", subresource.name), operations }
+}
+
+/// `connectCoreV1GetPodExec`; reading a log is a plain GET.
+fn streams(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
+    let names = kind.names();
+    let what = format!("{}{}", names.kind, capital(subresource.name));
+    let operation = |verb: &&'static str| {
+        let (method, action) = match *verb {
+            "get" if subresource.name == "log" => ("get", "get"),
+            "get" => ("get", "connect"),
+            "create" => ("post", "connect"),
+            "update" => ("put", "connect"),
+            other => (other, "connect"),
+        };
+        let id = match action {
+            "connect" => operation_id("connect", kind, &format!("{}{what}", capital(method))),
+            other => operation_id(other, kind, &what),
+        };
+        Operation {
+            method,
+            action,
+            id,
+            kind: subresource.kind_below(names),
+            body: None,
+            answer: None,
+            parameters: Vec::new(),
+            is_custom: false,
+        }
+    };
+    let operations = subresource.verbs.iter().map(operation).collect();
     Path { path: format!("{item}/{}", subresource.name), operations }
 }
 

@@ -114,6 +114,7 @@ fn operation(operation: &Operation) -> Value {
             "name": "body", "in": "body", "required": is_required, "schema": reference(body),
         }));
     }
+    let answer = operation.answer.as_deref().map_or_else(|| json!({ "type": "string" }), reference);
     json!({
         "operationId": operation.id,
         "tags": [tag(operation)],
@@ -121,7 +122,7 @@ fn operation(operation: &Operation) -> Value {
         "produces": ["application/json", "application/yaml"],
         "parameters": parameters,
         "responses": {
-            "200": { "description": "OK", "schema": reference(&operation.answer) },
+            "200": { "description": "OK", "schema": answer },
             "401": { "description": "Unauthorized" },
         },
         "x-kubernetes-action": operation.action,

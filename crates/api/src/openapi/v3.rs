@@ -120,15 +120,16 @@ fn operation(operation: &Operation) -> Value {
         let schema = json!({ "schema": reference(definition) });
         types.iter().map(|it| ((*it).to_owned(), schema.clone())).collect::<Map<_, _>>().into()
     };
+    let answer = operation.answer.as_deref().map_or_else(
+        || json!({ "text/plain": { "schema": { "type": "string" } } }),
+        |it| content(it, &["application/json", "application/yaml"]),
+    );
     let mut rendered = json!({
         "operationId": operation.id,
         "tags": [tag(operation)],
         "parameters": operation.parameters.iter().map(parameter).collect::<Vec<_>>(),
         "responses": {
-            "200": {
-                "description": "OK",
-                "content": content(&operation.answer, &["application/json", "application/yaml"]),
-            },
+            "200": { "description": "OK", "content": answer },
             "401": { "description": "Unauthorized" },
         },
         "x-kubernetes-action": operation.action,

@@ -1,12 +1,13 @@
 //! HTTPS in front of the pipeline: connections, request parsing, negotiation and responses. Knows nothing of what a
 //! verb does.
 
+mod connect;
 pub(crate) mod documents;
 pub(crate) mod flow;
 mod negotiate;
 mod path;
 pub(crate) mod plain;
-mod query;
+pub(crate) mod query;
 mod respond;
 mod route;
 mod status;

@@ -10,10 +10,10 @@ use percent_encoding::percent_decode_str;
 pub(super) struct Waits(pub(super) bool);
 
 #[derive(Default)]
-pub(super) struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    pub(super) fn parse(text: Option<&str>) -> Self {
+    pub(crate) fn parse(text: Option<&str>) -> Self {
         let decode =
             |it: &str| percent_decode_str(&it.replace('+', " ")).decode_utf8_lossy().into_owned();
         let pairs = text.unwrap_or_default().split('&').filter(|it| !it.is_empty());
@@ -27,11 +27,11 @@ impl Query {
         )
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|it| it.0 == key).map(|it| it.1.as_str())
     }
 
-    pub(super) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |it| it.0 == key).map(|it| it.1.as_str())
     }
 
@@ -39,7 +39,7 @@ impl Query {
         self.get(key).filter(|it| !it.is_empty()).map(str::to_owned)
     }
 
-    pub(super) fn flag(&self, key: &str) -> bool {
+    pub(crate) fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(|it| !matches!(it, "0" | "false"))
     }
 

@@ -18,7 +18,8 @@ use super::path::{self, ResourcePath};
 use super::query::{Query, Waits};
 use super::respond::{self, Wish};
 use super::table::Include;
-use super::{Body, plain, status, watch, yaml};
+use super::{Body, connect, plain, status, watch, yaml};
+use crate::kubelets::location::Stream;
 use crate::pipeline::{self, Body as CallBody, Call, Outcome};
 use crate::server::Core;
 
@@ -82,6 +83,11 @@ async fn routed(
         return Ok(plain::answer(core, url_path, &query, &head.headers)
             .unwrap_or_else(|| missing(url_path)));
     };
+    if let Some(stream) = Stream::of(&target) {
+        let verb = verb_of(&head.method, &target, false)?;
+        *class = Some(flow::classify(authenticated.user(), verb.name(), Some("pods"), url_path));
+        return connect::answer(core, stream, target, verb, (credential, impersonate), head).await;
+    }
     let list = query.list_options()?;
     let verb = verb_of(&head.method, &target, query.flag("watch"))?;
     let kind = flow::classify(

@@ -101,6 +101,19 @@ pub async fn watch(core: &Arc<Core>, call: Call) -> Result<Watching, ApiError> {
     watch::watch(core, &request).await
 }
 
+/// A stream to a node: let in like every request, then carried by the caller. Over WebSocket a GET does what a POST does, so
+/// that both permissions are needed (AuthorizePodWebsocketUpgradeCreatePermission).
+pub(crate) fn connect(core: &Core, mut call: Call, is_upgrade: bool) -> Result<Request, ApiError> {
+    let authenticated = authenticate(core, &call.credential, call.impersonate.as_ref())?;
+    let authorized = stages::authorize(core, &authenticated, &call)?;
+    if is_upgrade && call.verb == Verb::Get {
+        call.verb = Verb::Create;
+        stages::authorize(core, &authenticated, &call)?;
+        call.verb = Verb::Get;
+    }
+    stages::find_kind(core, authorized, call)
+}
+
 async fn dispatch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     if request.subresource().is_some() {
         return subresources::call(core, request).await;

@@ -26,6 +26,9 @@ pub(super) async fn call(core: &Core, request: &mut Request) -> Result<(Outcome,
             Reason::MethodNotAllowed,
             "resizing pods in place is not supported by this server",
         )),
+        ("attach" | "exec" | "log" | "portforward" | "proxy", _) => {
+            Err(ApiError::bad_request("streams are served over HTTP/1.1 alone"))
+        }
         (_, Verb::Get) => read::get(core, request).await,
         (_, Verb::Update) => update::update(core, request).await,
         (_, Verb::Patch) => super::patch::patch(core, request).await,

@@ -3,6 +3,7 @@
 pub(crate) mod apiserver;
 pub(crate) mod controller_manager;
 pub(crate) mod down;
+pub(crate) mod image;
 pub(crate) mod network;
 pub(crate) mod remote;
 pub(crate) mod scheduler;

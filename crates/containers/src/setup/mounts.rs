@@ -185,7 +185,6 @@ fn refuse_proc(target: &OwnedFd, mount: &Mount) -> Result<()> {
 pub(super) fn is_proc(file: BorrowedFd<'_>) -> std::io::Result<bool> {
     const PROC_SUPER_MAGIC: i64 = 0x9fa0;
     let system = rustix::fs::fstatfs(file)?;
-    #[expect(clippy::unnecessary_cast, reason = "the type differs between architectures")]
     Ok(system.f_type as i64 == PROC_SUPER_MAGIC)
 }
 

@@ -1,8 +1,10 @@
 //! What containers may and may not do.
 
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::time::Duration;
 
+use containers::setup::PidNamespace;
 use linux::process::Status;
 use node_api::containers::{ContainerConfig, CpuQuota, Mount, Propagation, Seccomp};
 use node_api::sandboxes::SandboxConfig;
@@ -30,6 +32,8 @@ pub(crate) const ALL: &[Case] = &[
     ("block_devices_cannot_be_opened", block_devices),
     ("commands_join_a_container", exec),
     ("commands_get_a_terminal", exec_terminal),
+    ("containers_get_a_terminal", terminal),
+    ("containers_of_a_pod_share_processes", shared_processes),
     ("sysctls_of_the_pod_are_set", sysctls),
     ("privileged_containers_see_the_machine", privileged),
     ("mounts_propagate_as_asked", propagation),
@@ -409,6 +413,32 @@ fn exec_terminal(machine: &Machine) {
     machine.kill(running);
 }
 
+fn terminal(machine: &Machine) {
+    let script =
+        "tty; test -c /dev/console && echo console > /dev/console; echo $TERM; stat -c %u $(tty)";
+    let outcome = machine.run(script, |it, _| {
+        it.tty = true;
+        it.security.run_as_user = Some(1000);
+    });
+    check(&outcome, "/dev/pts/0\nconsole\nxterm\n1000");
+}
+
+fn shared_processes(machine: &Machine) {
+    let first = sleeper(machine, |_| {});
+    let spec = machine.spec(|it, sandbox| {
+        it.command = ["/bin/sh", "-c", "cat /proc/1/comm; test $$ -ne 1 && echo second"]
+            .map(str::to_owned)
+            .into();
+        sandbox.pid = node_api::sandboxes::PidNamespace::Pod;
+    });
+    let pids = PidNamespace::Of(first.pidfd.as_fd());
+    let second = machine.start_in(spec, &[], pids);
+    check(&machine.finish(second), "sleep\nsecond");
+    // Whoever forked is where it was.
+    check(&machine.run("echo $$", as_is), "1");
+    machine.kill(first);
+}
+
 fn sysctls(machine: &Machine) {
     let outcome = machine.run("cat /proc/sys/net/ipv4/ip_unprivileged_port_start", |_, sandbox| {
         let name = "net.ipv4.ip_unprivileged_port_start".to_owned();
@@ -438,8 +468,7 @@ fn propagation(machine: &Machine) {
             .unwrap();
         let mount = linux::mounts::open_source(&path).unwrap();
         let (propagation, depth) = (linux::mounts::Propagation::Shared, linux::mounts::Depth::One);
-        linux::mounts::set_propagation(std::os::fd::AsFd::as_fd(&mount), propagation, depth)
-            .unwrap();
+        linux::mounts::set_propagation(mount.as_fd(), propagation, depth).unwrap();
         for below in ["host", "container"] {
             std::fs::create_dir(path.join(below)).unwrap();
         }

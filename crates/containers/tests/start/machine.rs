@@ -25,7 +25,6 @@ pub(crate) struct Machine {
     pub(crate) tree: Tree,
     root_cgroup: String,
     facts: spec::Machine,
-    mounts_before: Vec<String>,
     counter: std::cell::Cell<u32>,
 }
 
@@ -74,7 +73,6 @@ impl Machine {
             tree,
             root_cgroup,
             facts: spec::Machine::detect().map_err(|err| err.to_string())?,
-            mounts_before: mounts(),
             counter: 0.into(),
         };
         machine.make_image();
@@ -155,6 +153,16 @@ impl Machine {
     }
 
     pub(crate) fn start(&self, spec: Spec, layers: &[PathBuf]) -> Running {
+        self.start_in(spec, layers, PidNamespace::New)
+    }
+
+    /// With a terminal if the configuration wants one.
+    pub(crate) fn start_in(
+        &self,
+        spec: Spec,
+        layers: &[PathBuf],
+        pids: PidNamespace<'_>,
+    ) -> Running {
         self.tree.create_container(&spec).unwrap();
         let root = PathBuf::from(&spec.root.path);
         let directory = root.parent().unwrap();
@@ -163,35 +171,26 @@ impl Machine {
         }
         let layers = layers.iter().cloned().chain([self.path("top"), self.path("base")]);
         let (reader, report) = setup::report_channel().unwrap();
-        let (output, writer) = std::io::pipe().unwrap();
-        let writer = OwnedFd::from(writer);
+        let (ends, stdio) = Ends::new(spec.process.terminal);
         let launch = Launch {
             spec: spec.clone(),
             layers: layers.collect(),
             upper: directory.join("upper"),
             work: directory.join("work"),
-            stdio: Stdio::Streams {
-                stdin: File::open("/dev/null").unwrap().into(),
-                stdout: writer.try_clone().unwrap(),
-                stderr: writer,
-            },
+            stdio,
             report,
         };
-        let Fork::Parent { pidfd, .. } = setup::fork(PidNamespace::New).unwrap() else {
-            setup::start(launch)
-        };
+        let Fork::Parent { pidfd, .. } = setup::fork(pids).unwrap() else { setup::start(launch) };
         drop(launch);
         let refused = setup::read_report(reader).unwrap();
         let name = directory.file_name().unwrap().to_str().unwrap().to_owned();
-        let output = File::from(OwnedFd::from(output));
+        let output = ends.output(refused.is_none());
         Running { spec, pidfd, refused, output, name }
     }
 
     pub(crate) fn finish(&self, mut running: Running) -> Outcome {
-        let mut output = Vec::new();
-        running.output.read_to_end(&mut output).unwrap();
+        let output = read_all(&mut running.output);
         let status = process::wait(running.pidfd.as_fd()).unwrap();
-        let output = String::from_utf8_lossy(&output).trim_end().to_owned();
         self.tree.remove_now(&running.name).unwrap();
         Outcome { refused: running.refused, status, output }
     }
@@ -204,18 +203,7 @@ impl Machine {
     /// A command in a running container, with a terminal or without.
     pub(crate) fn exec(&self, running: &Running, command: &[&str], terminal: bool) -> Outcome {
         let (reader, report) = setup::report_channel().unwrap();
-        let (output, writer) = std::io::pipe().unwrap();
-        let writer = OwnedFd::from(writer);
-        let (ours, theirs) = linux::seqpacket::Connection::pair().unwrap();
-        let stdio = if terminal {
-            Stdio::Terminal { socket: theirs }
-        } else {
-            Stdio::Streams {
-                stdin: File::open("/dev/null").unwrap().into(),
-                stdout: writer.try_clone().unwrap(),
-                stderr: writer,
-            }
-        };
+        let (ends, stdio) = Ends::new(terminal);
         let join = Join {
             spec: running.spec.clone(),
             container: running.pidfd.try_clone().unwrap(),
@@ -227,19 +215,8 @@ impl Machine {
         let Fork::Parent { pidfd, .. } = setup::fork(pids).unwrap() else { setup::exec(join) };
         drop(join);
         let refused = setup::read_report(reader).unwrap();
-        let mut file = File::from(OwnedFd::from(output));
-        if terminal && refused.is_none() {
-            let message = ours.receive().unwrap().unwrap();
-            file = File::from(message.descriptors.into_iter().next().unwrap());
-        }
-        let mut output = Vec::new();
-        let mut buffer = [0; 4096];
-        // A terminal whose other end is closed reads as EIO.
-        while let Ok(n @ 1..) = file.read(&mut buffer) {
-            output.extend(&buffer[..n]);
-        }
+        let output = read_all(&mut ends.output(refused.is_none()));
         let status = process::wait(pidfd.as_fd()).unwrap();
-        let output = String::from_utf8_lossy(&output).replace('\r', "").trim_end().to_owned();
         Outcome { refused, status, output }
     }
 
@@ -250,18 +227,55 @@ impl Machine {
         let root = hierarchies.cgroup(&self.root_cgroup).unwrap();
         left.extend(root.children().unwrap().into_iter().map(|it| format!("cgroup {it}")));
         root.remove().unwrap();
-        if mounts() != self.mounts_before {
-            left.push("mounts".to_owned());
-        }
+        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let ours = self.directory.path().to_str().unwrap();
+        left.extend(mountinfo.lines().filter(|it| it.contains(ours)).map(str::to_owned));
         left
     }
 }
 
-/// What is mounted where; their numbers differ between mount namespaces.
-fn mounts() -> Vec<String> {
-    let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let place = |it: &str| it.split(' ').skip(3).take(2).collect::<Vec<_>>().join(" ");
-    mountinfo.lines().map(place).collect()
+/// Our ends of a program's streams.
+enum Ends {
+    Pipe(File),
+    Socket(linux::seqpacket::Connection),
+}
+
+impl Ends {
+    fn new(terminal: bool) -> (Self, Stdio) {
+        if terminal {
+            let (ours, socket) = linux::seqpacket::Connection::pair().unwrap();
+            return (Self::Socket(ours), Stdio::Terminal { socket });
+        }
+        let (output, writer) = std::io::pipe().unwrap();
+        let writer = OwnedFd::from(writer);
+        let stdio = Stdio::Streams {
+            stdin: File::open("/dev/null").unwrap().into(),
+            stdout: writer.try_clone().unwrap(),
+            stderr: writer,
+        };
+        (Self::Pipe(File::from(OwnedFd::from(output))), stdio)
+    }
+
+    fn output(self, has_started: bool) -> File {
+        match self {
+            Self::Pipe(file) => file,
+            Self::Socket(socket) if has_started => {
+                let message = socket.receive().unwrap().unwrap();
+                File::from(message.descriptors.into_iter().next().unwrap())
+            }
+            Self::Socket(_) => File::open("/dev/null").unwrap(),
+        }
+    }
+}
+
+fn read_all(file: &mut File) -> String {
+    let mut output = Vec::new();
+    let mut buffer = [0; 4096];
+    // A terminal whose other end is closed reads as EIO.
+    while let Ok(n @ 1..) = file.read(&mut buffer) {
+        output.extend(&buffer[..n]);
+    }
+    String::from_utf8_lossy(&output).replace('\r', "").trim_end().to_owned()
 }
 
 fn container_config() -> ContainerConfig {

@@ -123,11 +123,13 @@ impl Toolbox {
     /// Cheap: nothing but the program's state is looked at if that is the same as before.
     pub(crate) fn describe(&self) -> Result<Arc<Described>, Error> {
         let describing = || disk(format!("describing the image of {}", self.program.display()));
-        let stamp = Stamp::of(&self.program).map_err(describing())?;
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(described) = described.as_ref().filter(|it| it.stamp == stamp) {
-            return Ok(described.clone());
-        }
+        let stamp = match (Stamp::of(&self.program), described.as_ref()) {
+            (Ok(stamp), Some(known)) if known.stamp == stamp => return Ok(known.clone()),
+            // An upgrade is under way, or the program was removed under us: what it was made of is still good.
+            (Err(_), Some(known)) => return Ok(known.clone()),
+            (stamp, _) => stamp.map_err(describing())?,
+        };
         let fresh = Arc::new(self.describe_files(stamp).map_err(describing())?);
         *described = Some(fresh.clone());
         Ok(fresh)

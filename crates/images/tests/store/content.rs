@@ -9,6 +9,9 @@ use flate2::write::GzEncoder;
 use images::{Config, Digest, Store};
 use serde_json::{Value, json};
 
+/// How something is compressed.
+pub(crate) type Pack = fn(&[u8]) -> Vec<u8>;
+
 /// One image, as a registry or an archive has it.
 #[derive(Clone)]
 pub(crate) struct Made {
@@ -70,7 +73,7 @@ pub(crate) fn descriptor(media_type: &str, content: &[u8]) -> Value {
 
 impl Made {
     /// `layers`: the lowest first, each with how it is compressed.
-    pub(crate) fn new(layers: &[(Vec<u8>, fn(&[u8]) -> Vec<u8>)], command: &str) -> Self {
+    pub(crate) fn new(layers: &[(Vec<u8>, Pack)], command: &str) -> Self {
         let plain_layers: Vec<Vec<u8>> = layers.iter().map(|it| it.0.clone()).collect();
         let diff_ids: Vec<String> =
             plain_layers.iter().map(|it| Digest::of(it).to_string()).collect();
@@ -148,7 +151,7 @@ pub(crate) fn oci_layout(
 pub(crate) fn archive(
     directory: &Path,
     files: &[(String, Vec<u8>)],
-    pack: fn(&[u8]) -> Vec<u8>,
+    pack: Pack,
 ) -> std::path::PathBuf {
     let files: Vec<(&str, &[u8])> =
         files.iter().map(|(path, content)| (path.as_str(), content.as_slice())).collect();

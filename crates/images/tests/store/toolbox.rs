@@ -29,13 +29,13 @@ async fn the_program_runs_in_its_own_image() {
     assert_eq!(image.config.entrypoint, ["/bin/toolbox"]);
     assert_eq!(image.config.command, ["http", "--port", "8080"]);
     assert_eq!(store.find(image.id.as_str()).unwrap().as_ref(), Some(&image));
-    assert_eq!(store.list(), [image.clone()]);
+    assert_eq!(store.list(), std::slice::from_ref(&image));
     assert_eq!(store.pull(&format!("{NAME}:latest"), vec![]).await.unwrap(), image);
     let version = format!("{NAME}:{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(store.find(&version).unwrap().as_ref(), Some(&image));
     assert!(store.find(&format!("{NAME}:other")).unwrap().is_none());
     assert!(store.pull(&format!("{NAME}:other"), vec![]).await.is_err());
-    assert_eq!(store.list(), [image.clone()]);
+    assert_eq!(store.list(), std::slice::from_ref(&image));
     let root = store.layers(&image.id).await.unwrap().directories.remove(0);
     assert_eq!(fs::read_link(root.join("bin/tar")).unwrap(), Path::new("toolbox"));
     for program in ["/bin/toolbox", "/bin/cat"] {
@@ -76,6 +76,26 @@ async fn a_new_program_makes_a_new_image_and_containers_keep_the_old_one() {
     store.remove(NAME).await.unwrap();
     assert_eq!(store.find(NAME).unwrap().unwrap().id, new.id);
     assert!(store.layers(&new.id).await.unwrap().directories[0].join("bin/toolbox").exists());
+}
+
+#[tokio::test]
+async fn images_outlive_a_program_that_is_removed() {
+    if !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (images, program) = (directory.path().join("images"), directory.path().join("program"));
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let store = open(&images, &program);
+    let image = store.find(NAME).unwrap().unwrap();
+    store.layers(&image.id).await.unwrap();
+    fs::remove_file(&program).unwrap();
+    assert_eq!(store.find(NAME).unwrap().as_ref(), Some(&image));
+    assert!(store.layers(&image.id).await.unwrap().directories[0].join("bin/toolbox").exists());
+    // One that starts only now has no program to offer, but what was made is still there by its id.
+    let later = open(&images, &program);
+    assert!(later.find("nginx").unwrap().is_none());
+    assert_eq!(later.find(image.id.as_str()).unwrap(), Some(image));
 }
 
 #[tokio::test]

@@ -1,15 +1,56 @@
-//! A container's spec to what the node runs. Pure.
+//! A container's spec to what the node runs. Pure: everything that had to be looked up is in the facts.
+
+mod env;
+mod expansion;
+pub(crate) mod fields;
+mod mounts;
+mod resources;
+mod security;
+mod service_links;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use node_api::containers::ContainerConfig;
+
+pub use mounts::sub_paths;
+pub use resources::{of_container, of_pod};
+pub use security::runs_as_root;
 
 use crate::pod_facts::{PodFacts, RunFacts};
 
 /// Shown with the reason `CreateContainerConfigError`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0}")]
-    Placeholder(String),
+    #[error("configmap {name:?} not found")]
+    ConfigMapNotFound { name: String },
+    #[error("secret {name:?} not found")]
+    SecretNotFound { name: String },
+    #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
+    KeyNotFound { kind: &'static str, key: String, namespace: String, name: String },
+    #[error(transparent)]
+    Field(#[from] fields::Error),
+    #[error("{0} is not supported")]
+    Unsupported(&'static str),
+    #[error("cannot find volume {volume:?} to mount into container {container:?}")]
+    VolumeNotFound { volume: String, container: String },
+    #[error("failed to expand subPathExpr {expression:?}: missing value for {variable:?}")]
+    SubPathExpression { expression: String, variable: String },
+    #[error("failed to prepare subPath for volumeMount {volume:?} of container {container:?}")]
+    SubPathUnprepared { volume: String, container: String },
+    #[error("container's runAsUser breaks non-root policy (pod: {pod:?}, container: {container})")]
+    RunsAsRoot { pod: String, container: String },
+    #[error(
+        "container has runAsNonRoot and image will run as root (pod: {pod:?}, container: {container})"
+    )]
+    ImageRunsAsRoot { pod: String, container: String },
+    #[error(
+        "container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is \
+         non-root (pod: {pod:?}, container: {container})"
+    )]
+    ImageUserUnknown { user: String, pod: String, container: String },
 }
 
 pub fn render(
@@ -18,23 +59,28 @@ pub fn render(
     facts: &PodFacts,
     run: &RunFacts,
 ) -> Result<ContainerConfig, Error> {
-    let _ = (pod, facts);
+    runs_as_root(pod, container, &run.image.config.user)?;
+    let env = env::render(pod, container, facts)?;
+    let expand = |texts: &Option<Vec<String>>| -> Vec<String> {
+        let texts = texts.iter().flatten();
+        texts.map(|it| expansion::expand(it, |name| env.get(name).cloned())).collect()
+    };
     Ok(ContainerConfig {
         name: container.name.clone(),
         attempt: run.attempt,
         image: run.image.id.clone(),
-        command: container.command.clone().unwrap_or_default(),
-        args: container.args.clone().unwrap_or_default(),
-        working_dir: container.working_dir.clone(),
-        env: Vec::new(),
-        mounts: Vec::new(),
-        stdin: false,
-        stdin_once: false,
-        tty: false,
+        command: expand(&container.command),
+        args: expand(&container.args),
+        working_dir: container.working_dir.clone().filter(|it| !it.is_empty()),
+        mounts: mounts::render(pod, container, facts, run)?,
+        env: env.into_iter().collect(),
+        stdin: container.stdin.unwrap_or_default(),
+        stdin_once: container.stdin_once.unwrap_or_default(),
+        tty: container.tty.unwrap_or_default(),
         log_path: run.log_path.clone(),
-        resources: Default::default(),
-        security: Default::default(),
-        stop_signal: None,
-        annotations: Default::default(),
+        resources: of_container(pod, container, facts.allocatable.memory),
+        security: security::render(pod, container, &facts.directory),
+        stop_signal: container.lifecycle.as_ref().and_then(|it| it.stop_signal.clone()),
+        annotations: BTreeMap::new(),
     })
 }

@@ -227,8 +227,11 @@ fn enable_controllers(directory: &Path) -> Result<(), Error> {
     let enabled = read(&control)?;
     for controller in ["cpu", "cpuset", "memory", "pids", "io", "hugetlb"] {
         let has = |text: &str| text.split_ascii_whitespace().any(|it| it == controller);
-        if has(&available) && !has(&enabled) {
-            write(&control, &format!("+{controller}"))?;
+        if has(&available)
+            && !has(&enabled)
+            && let Err(err) = write(&control, &format!("+{controller}"))
+        {
+            tracing::warn!(controller, error = %err, "controller cannot be used");
         }
     }
     Ok(())

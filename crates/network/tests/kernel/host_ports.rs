@@ -73,6 +73,26 @@ fn udp_goes_both_ways_and_is_apart_from_tcp() {
     assert_eq!(ask(&world, "192.0.2.1:53").unwrap(), WORLD);
 }
 
+/// A client that keeps sending from one port is one flow to the kernel, which remembers where it went.
+#[test]
+fn a_udp_client_follows_the_host_port_from_pod_to_pod() {
+    let Some(node) = Node::start() else { return };
+    let world = node.connect_world();
+    for client in [udp(&world, &format!("{WORLD}:0")), udp(&node.namespace, "0.0.0.0:0")] {
+        client.connect("192.0.2.1:53").unwrap();
+        // Nobody is there yet; that is told, once.
+        client.send(b"too early").unwrap();
+        let _ = receive(&client).unwrap_err();
+        for name in ["a", "b"] {
+            let pod = node.attach(name, &[port(Protocol::Udp, None, 53)]);
+            let server = udp(&pod.namespace, "0.0.0.0:8080");
+            client.send(name.as_bytes()).unwrap();
+            assert_eq!(receive(&server).unwrap().0, name);
+            node.detach(name);
+        }
+    }
+}
+
 #[test]
 fn a_port_that_is_taken_is_refused_and_leaves_nothing_behind() {
     let Some(node) = Node::start() else { return };

@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "skipped tests and measurements are told")]
 
 mod attachment;
+mod contract;
 mod host_ports;
 mod paths;
 mod places;

@@ -94,6 +94,10 @@ impl Node {
         self.network.as_ref().unwrap()
     }
 
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
     pub(crate) fn routes(&self) -> RouteSocket {
         RouteSocket::open_in(&self.namespace.path()).unwrap()
     }

@@ -13,7 +13,7 @@ pub async fn all(images: &dyn Images, present: &str, missing: &str) {
 }
 
 pub fn names_are_checked(images: &dyn Images) {
-    for reference in ["", "UPPER/case", "a b", "docker.io/"] {
+    for reference in ["", "a/UPPER", "a b", "docker.io/"] {
         let result = images.find(reference);
         assert!(matches!(result, Err(Error::InvalidName { .. })), "{reference:?}: {result:?}");
     }

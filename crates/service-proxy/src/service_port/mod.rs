@@ -203,6 +203,18 @@ fn endpoints(name: Option<&str>, slices: &[Arc<EndpointSlice>], node_name: &str)
     choice.made()
 }
 
+/// The ready endpoints on this node, whatever their ports: what a load balancer weighs the node by.
+pub fn local_ready_addresses(slices: &[Arc<EndpointSlice>], node_name: &str) -> BTreeSet<Ipv4Addr> {
+    let is_ready =
+        |it: &discovery::Endpoint| it.conditions.as_ref().and_then(|it| it.ready).unwrap_or(true);
+    let slices = slices.iter().filter(|it| it.address_type == "IPv4");
+    slices
+        .flat_map(|it| it.endpoints.iter().flatten())
+        .filter(|it| it.node_name.as_deref() == Some(node_name) && is_ready(it))
+        .filter_map(|it| it.addresses.first()?.parse().ok())
+        .collect()
+}
+
 /// Endpoints by how good they are. An endpoint may be in two slices for a moment, with different conditions.
 #[derive(Default)]
 struct Choice {

@@ -36,6 +36,11 @@ impl Resource for Pod {
         short_names: &["po"],
         categories: &["all"],
         subresources: &[
+            Subresource {
+                name: "attach",
+                verbs: &["create", "get"],
+                kind: ("", "v1", "PodAttachOptions"),
+            },
             Subresource { name: "binding", verbs: &["create"], kind: ("", "v1", "Binding") },
             Subresource {
                 name: "ephemeralcontainers",
@@ -46,6 +51,17 @@ impl Resource for Pod {
                 name: "eviction",
                 verbs: &["create"],
                 kind: ("policy", "v1", "Eviction"),
+            },
+            Subresource {
+                name: "exec",
+                verbs: &["create", "get"],
+                kind: ("", "v1", "PodExecOptions"),
+            },
+            Subresource { name: "log", verbs: &["get"], kind: ("", "v1", "Pod") },
+            Subresource {
+                name: "portforward",
+                verbs: &["create", "get"],
+                kind: ("", "v1", "PodPortForwardOptions"),
             },
             Subresource {
                 name: "resize",

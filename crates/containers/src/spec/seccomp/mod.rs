@@ -26,7 +26,7 @@ pub struct SeccompSyscall {
     pub action: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errno_ret: Option<u16>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_is_empty", skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<SeccompArgument>,
 }
 
@@ -38,6 +38,13 @@ pub struct SeccompArgument {
     #[serde(default)]
     pub value_two: u64,
     pub op: String,
+}
+
+/// Go writes a list that it never made as `null`.
+fn null_is_empty<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<SeccompArgument>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -73,8 +73,7 @@ pub(super) fn all() -> [(&'static str, Set); 16] {
         (GUARDED, Set::of(FRONTEND)),
         (
             SOURCES,
-            Set::of(&[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Ipv4Address])
-                .interval(),
+            Set::of(&[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Ipv4Address]).interval(),
         ),
     ]
 }

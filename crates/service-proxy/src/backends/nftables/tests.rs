@@ -13,9 +13,7 @@ use proptest::prelude::*;
 
 use super::flows::{self, Flows};
 use super::{Frontend, Networks, Ruleset, chains, sets};
-use crate::service_port::{
-    Endpoint, Endpoints, Network, Protocol, ServicePort, TrafficPolicy,
-};
+use crate::service_port::{Endpoint, Endpoints, Network, Protocol, ServicePort, TrafficPolicy};
 
 const NETWORKS: Networks = Networks {
     cluster: Network { address: Ipv4Addr::new(10, 0, 0, 0), prefix_length: 16 },
@@ -90,7 +88,7 @@ fn show_value(value: &Value, types: &[Type]) -> String {
     fields.collect::<Vec<_>>().join(" ")
 }
 
-/// All elements but those that say how choices are made.
+/// All elements but those that say how choices are made, sorted as text.
 fn show(table: &Table) -> Vec<String> {
     let mut lines = Vec::new();
     for (set, elements) in table.elements.iter().filter(|(set, _)| **set != sets::CHOICES) {
@@ -108,12 +106,15 @@ fn show(table: &Table) -> Vec<String> {
             lines.push(line);
         }
     }
+    lines.sort();
     lines
 }
 
 fn check(service: &str, expected: &[&str]) {
     let mut ruleset = Ruleset::new(NETWORKS);
     ruleset.set(&name("web"), vec![port(service)]);
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
     assert_eq!(show(&ruleset.table()), expected, "{service}");
 }
 
@@ -235,7 +236,8 @@ fn n_touched(changes: &[Change]) -> (usize, usize) {
 fn one_endpoint_more_or_less_touches_few_elements_and_no_rule() {
     let mut ruleset = Ruleset::new(NETWORKS);
     let all: Vec<_> = (1..=200).map(|it| it.to_string()).collect();
-    let text = |it: &[String]| format!("tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 : {}", it.join(" "));
+    let text =
+        |it: &[String]| format!("tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 : {}", it.join(" "));
     ruleset.set(&name("web"), vec![port(&text(&all))]);
     // Others keep the chains for 199 and 200.
     ruleset.set(&name("a"), vec![port(&format!("tcp 10.96.0.2:80 : {}", all.join(" ")))]);
@@ -250,6 +252,22 @@ fn one_endpoint_more_or_less_touches_few_elements_and_no_rule() {
     assert_eq!(n_touched(&ruleset.take_changes()), (2 * 2 + 1, 0));
     ruleset.set(&name("web"), vec![port(&text(&all))]);
     assert_eq!(ruleset.take_changes(), []);
+}
+
+#[test]
+fn chains_that_nobody_needs_stay_until_they_are_too_many() {
+    let mut ruleset = Ruleset::new(NETWORKS);
+    let mut kernel = ruleset.table();
+    let mut n_chains = Vec::new();
+    for seconds in 1..=600 {
+        let text = format!("tcp 10.96.0.1:80 sticky={seconds} : 1 2");
+        ruleset.set(&name("web"), vec![port(&text)]);
+        play(&mut kernel, &ruleset.take_changes());
+        n_chains.push(kernel.chains.len());
+    }
+    assert_eq!(kernel, ruleset.table());
+    let most = n_chains[0] + 2 * 256;
+    assert_eq!(n_chains.iter().max(), Some(&most), "two for each time");
 }
 
 #[test]
@@ -301,26 +319,33 @@ fn play(table: &mut Table, changes: &[Change]) {
                     table.elements.remove(set);
                 }
             }
-            Change::AddTable
-            | Change::DeleteTable
-            | Change::AddSet(..)
-            | Change::DeleteSet(_) => panic!("{change:?}"),
+            Change::AddTable | Change::DeleteTable | Change::AddSet(..) | Change::DeleteSet(_) => {
+                panic!("{change:?}")
+            }
         }
     }
 }
 
 /// Any state of one of three Services; two may claim the same external address.
 fn any_service() -> impl Strategy<Value = (u8, Option<String>)> {
-    let words = ["node", "ip=192.0.2.1", "sticky=10", "sticky=20", "internal", "external", "lb=192.0.2.2 from=10.1.0.0/16"];
+    let words = [
+        "node",
+        "ip=192.0.2.1",
+        "sticky=10",
+        "sticky=20",
+        "internal",
+        "external",
+        "lb=192.0.2.2 from=10.1.0.0/16",
+    ];
     let words = proptest::sample::subsequence(words.to_vec(), 0..=7);
     let protocols = proptest::sample::select(vec!["tcp", "udp"]);
     let endpoints = proptest::collection::btree_map(1u8..9, any::<bool>(), 0..6);
     (0u8..3, any::<bool>(), protocols, words, endpoints).prop_map(
         |(service, is_there, protocol, words, endpoints)| {
             let words = words.join(" ").replace("node", &format!("node=3000{service}"));
-            let endpoints = endpoints.iter().map(|(it, is_local)| {
-                format!(" {it}{}", if *is_local { "*" } else { "" })
-            });
+            let endpoints = endpoints
+                .iter()
+                .map(|(it, is_local)| format!(" {it}{}", if *is_local { "*" } else { "" }));
             let front = format!("{protocol} 10.96.0.{service}:80 {words}");
             let text = format!("{} :{}", front.trim_end(), endpoints.collect::<String>());
             (service, is_there.then_some(text))
@@ -358,7 +383,7 @@ proptest! {
         for (service, ports) in last {
             again.set(&name(&service.to_string()), ports);
         }
-        prop_assert_eq!(again.table(), kernel);
+        prop_assert_eq!(show(&again.table()), show(&kernel));
     }
 }
 
@@ -377,7 +402,8 @@ fn every_chain_and_set_that_a_rule_names_is_there() {
             assert!(table.chains.contains_key(chain), "{chain}");
         }
     }
-    assert_eq!(chains::all(NETWORKS).len() + 7, table.chains.len());
+    // What is prepared, and for each scope the chains of affinity.
+    assert_eq!(chains::all(NETWORKS).len() + 2 * 16 + 2 * 2, table.chains.len());
 }
 
 fn frontend(address: [u8; 4], port: u16) -> Frontend {

@@ -1,0 +1,234 @@
+//! Streams between a client and a kubelet: logs as a body, the others as an upgraded connection that passes through byte by
+//! byte. Nothing of their protocols is known here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::core::{Node, Pod};
+use apimachinery::{ApiError, GroupResource, Reason, User};
+use authn::Credential;
+use bytes::Bytes;
+use client::{ListOptions, Verb, WriteOptions};
+use futures_util::StreamExt as _;
+use http::request::Parts as Head;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::client::conn::http1;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use lifecycle::Shutdown;
+use tokio::io::{AsyncWriteExt as _, copy, split};
+
+use super::path::ResourcePath;
+use super::query::Query;
+use super::{Body, status};
+use crate::cache::path_of;
+use crate::kubelets::location::{Location, Stream, locate};
+use crate::pipeline::{self, Body as CallBody, Call};
+use crate::server::Core;
+
+/// Of a kubelet's message about what went wrong.
+const MESSAGE_MAX: usize = 2_000;
+/// How long one direction may go on after the other has ended.
+const CLOSE_MAX: Duration = Duration::from_secs(10);
+
+/// Passed on to the kubelet; everything else is between the client and this server.
+const HEADERS: &[&str] = &[
+    "upgrade",
+    "connection",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "sec-websocket-protocol",
+    "sec-websocket-extensions",
+    "x-stream-protocol-version",
+];
+
+impl Stream {
+    pub(super) fn of(target: &ResourcePath) -> Option<Self> {
+        let resource = &target.resource;
+        if (resource.group.as_str(), resource.resource.as_str()) != ("", "pods") {
+            return None;
+        }
+        match target.subresource.as_deref()? {
+            "attach" => Some(Self::Attach),
+            "exec" => Some(Self::Exec),
+            "log" => Some(Self::Log),
+            "portforward" => Some(Self::PortForward),
+            _ => None,
+        }
+    }
+}
+
+pub(super) async fn answer(
+    core: &Arc<Core>,
+    stream: Stream,
+    target: ResourcePath,
+    verb: Verb,
+    (credential, impersonate): (Credential, Option<User>),
+    mut head: Head,
+) -> Result<Response<Body>, ApiError> {
+    let call = Call {
+        credential,
+        impersonate,
+        verb,
+        resource: target.resource,
+        namespace: target.namespace,
+        name: target.name,
+        subresource: target.subresource,
+        write: WriteOptions::default(),
+        list: ListOptions::default(),
+        body: CallBody::Empty,
+        user_agent: String::new(),
+    };
+    let request = pipeline::connect(core, call, stream != Stream::Log)?;
+    core.cache.wait_current().await?;
+    let stored = core.cache.get(request.kind.as_ref(), &request.path());
+    let stored = stored.ok_or_else(|| request.not_found())?;
+    let pod = stored.shared::<Pod>().map_err(ApiError::internal)?;
+    let query = Query::parse(head.uri.query());
+    let Some(location) = locate(stream, &pod, &query)? else {
+        return Ok(status::text(204, ""));
+    };
+    if stream == Stream::Log {
+        return log(core, &location, request.name()).await;
+    }
+    let upgrade = head.extensions.remove::<OnUpgrade>();
+    let upgrade = upgrade.filter(|_| head.headers.contains_key(header::UPGRADE));
+    let upgrade = upgrade.ok_or_else(|| ApiError::bad_request("Upgrade request required"))?;
+    pass(core, &location, &head, upgrade).await
+}
+
+/// A connection of its own for each stream. It ends with the response's body, or when the upgraded stream is dropped.
+async fn send(
+    core: &Core,
+    location: &Location,
+    mut request: Request<Empty<Bytes>>,
+) -> Result<Response<Incoming>, ApiError> {
+    let kind = core.kind_of::<Node>();
+    let node = core.cache.get(kind.as_ref(), &path_of("", &location.node));
+    let node =
+        node.ok_or_else(|| ApiError::not_found(&GroupResource::new("", "nodes"), &location.node))?;
+    let node = node.shared::<Node>().map_err(ApiError::internal)?;
+    let failed = |err: hyper::Error| {
+        let node = &location.node;
+        ApiError::internal(format_args!("the kubelet of node {node:?} did not answer: {err}"))
+    };
+    *request.uri_mut() = location.path.parse().map_err(ApiError::internal)?;
+    let host = HeaderValue::from_str(&location.node).map_err(ApiError::internal)?;
+    request.headers_mut().insert(header::HOST, host);
+    let stream = TokioIo::new(core.kubelets.dial(&node).await?);
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(failed)?;
+    core.tasks.spawn("kubelet-connection", |shutdown| async move {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {}
+            // How it ended is seen by whoever reads the response.
+            _ = connection.with_upgrades() => {}
+        }
+    });
+    sender.send_request(request).await.map_err(failed)
+}
+
+async fn log(core: &Core, location: &Location, pod: &str) -> Result<Response<Body>, ApiError> {
+    let response = send(core, location, Request::new(Empty::new())).await?;
+    if !response.status().is_success() {
+        let (code, message) = (response.status(), message_of(response.into_body()).await);
+        return Err(match code {
+            StatusCode::BAD_REQUEST => ApiError::bad_request(message),
+            StatusCode::NOT_FOUND => ApiError::new(
+                Reason::NotFound,
+                format!(
+                    "the server could not find the requested resource (pods/log {pod}): {message}"
+                ),
+            ),
+            _ => ApiError::internal(message),
+        });
+    }
+    let frames = response.into_body().into_data_stream();
+    // A log that breaks off looks like one that ended, as it does upstream.
+    let frames = frames.take_while(|it| std::future::ready(it.is_ok()));
+    let frames = frames.filter_map(|it| std::future::ready(it.ok()));
+    let body = StreamBody::new(frames.map(|it| Ok(Frame::data(it)))).boxed_unsync();
+    let mut response = Response::new(body);
+    let plain = HeaderValue::from_static("text/plain");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    Ok(response)
+}
+
+async fn message_of(body: Incoming) -> String {
+    let bytes = Limited::new(body, MESSAGE_MAX).collect().await;
+    let bytes = bytes.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).trim_end().to_owned()
+}
+
+async fn pass(
+    core: &Core,
+    location: &Location,
+    head: &Head,
+    client: OnUpgrade,
+) -> Result<Response<Body>, ApiError> {
+    let mut request = Request::new(Empty::new());
+    *request.method_mut() = head.method.clone();
+    copy_headers(&head.headers, request.headers_mut());
+    let mut response = send(core, location, request).await?;
+    let code = response.status();
+    let mut headers = HeaderMap::new();
+    copy_headers(response.headers(), &mut headers);
+    for name in [header::SEC_WEBSOCKET_ACCEPT, header::CONTENT_TYPE] {
+        headers.extend(response.headers_mut().remove(&name).map(|it| (name, it)));
+    }
+    let body = if code == StatusCode::SWITCHING_PROTOCOLS {
+        let node = hyper::upgrade::on(response);
+        core.tasks.spawn("stream", |shutdown| join(client, node, shutdown));
+        String::new()
+    } else {
+        // What clients expect: the kubelet's words as they are.
+        message_of(response.into_body()).await
+    };
+    let mut response = Response::new(status::full(body));
+    *response.status_mut() = code;
+    *response.headers_mut() = headers;
+    Ok(response)
+}
+
+fn copy_headers(from: &HeaderMap, to: &mut HeaderMap) {
+    for &name in HEADERS {
+        for value in from.get_all(name) {
+            to.append(HeaderName::from_static(name), value.clone());
+        }
+    }
+}
+
+/// Until both have ended, or a while after one has.
+async fn join(client: OnUpgrade, node: OnUpgrade, shutdown: Shutdown) {
+    let upgraded = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => return,
+        upgraded = async { tokio::try_join!(client, node) } => upgraded,
+    };
+    let (client, node) = match upgraded {
+        Ok((client, node)) => (TokioIo::new(client), TokioIo::new(node)),
+        Err(err) => {
+            tracing::debug!(error = %err, "a stream could not be joined");
+            return;
+        }
+    };
+    let ((mut from_client, mut to_client), (mut from_node, mut to_node)) =
+        (split(client), split(node));
+    let up = async {
+        let _ = copy(&mut from_client, &mut to_node).await;
+        let _ = to_node.shutdown().await;
+    };
+    let down = async {
+        let _ = copy(&mut from_node, &mut to_client).await;
+        let _ = to_client.shutdown().await;
+    };
+    let (mut up, mut down) = (std::pin::pin!(up), std::pin::pin!(down));
+    tokio::select! {
+        biased;
+        () = shutdown.cancelled() => {}
+        () = &mut down => drop(tokio::time::timeout(CLOSE_MAX, up).await),
+        () = &mut up => drop(tokio::time::timeout(CLOSE_MAX, down).await),
+    }
+}

@@ -1,0 +1,228 @@
+//! What the node says of itself. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::{
+    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints,
+    NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus, NodeSystemInfo,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
+use node_api::images::Image;
+
+use crate::pod_facts::Allocatable;
+use crate::{Config, Machine};
+
+pub(super) const LEASE_NAMESPACE: &str = "kube-node-lease";
+const LEASE_SECONDS: i32 = 40;
+/// Upstream's bounds (nodeStatusMaxImages, MaxNamesPerImageInNodeStatus).
+const IMAGES_MAX: usize = 50;
+const IMAGE_NAMES_MAX: usize = 5;
+
+/// (type, status when all is well, reason, message)
+const CONDITIONS: &[(&str, &str, &str, &str)] = &[
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+];
+
+/// What a status is made from.
+pub(super) struct Facts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) machine: &'a Machine,
+    pub(super) allocatable: Allocatable,
+    pub(super) images: Vec<Image>,
+    pub(super) now: Timestamp,
+}
+
+pub(super) fn registration(facts: &Facts<'_>) -> Node {
+    let config = facts.config;
+    Node {
+        metadata: ObjectMeta {
+            name: Some(config.node_name.clone()),
+            labels: Some(labels(facts)),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            pod_cidr: Some(config.pod_cidr.clone()).filter(|it| !it.is_empty()),
+            pod_cidrs: Some(vec![config.pod_cidr.clone()]).filter(|_| !config.pod_cidr.is_empty()),
+            ..NodeSpec::default()
+        }),
+        status: Some(status(facts, None)),
+    }
+}
+
+pub(super) fn labels(facts: &Facts<'_>) -> BTreeMap<String, String> {
+    let architecture = &facts.machine.architecture;
+    [
+        ("kubernetes.io/hostname", facts.config.node_name.as_str()),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", architecture),
+        ("beta.kubernetes.io/os", "linux"),
+        ("beta.kubernetes.io/arch", architecture),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .collect()
+}
+
+/// On top of what others wrote into `old`.
+pub(super) fn status(facts: &Facts<'_>, old: Option<&NodeStatus>) -> NodeStatus {
+    let (config, machine) = (facts.config, facts.machine);
+    let address = |kind: &str, address: String| NodeAddress { type_: kind.to_owned(), address };
+    NodeStatus {
+        addresses: Some(vec![
+            address("InternalIP", config.node_address.to_string()),
+            address("Hostname", config.node_name.clone()),
+        ]),
+        capacity: Some(resources(
+            i64::from(machine.cpus) * 1000,
+            i64::try_from(machine.memory).unwrap_or(i64::MAX),
+            i64::try_from(machine.ephemeral_storage).unwrap_or(i64::MAX),
+            config.max_pods,
+        )),
+        allocatable: Some(resources(
+            facts.allocatable.cpu_millis,
+            facts.allocatable.memory,
+            facts.allocatable.ephemeral_storage,
+            config.max_pods,
+        )),
+        conditions: Some(conditions(old, facts.now)),
+        daemon_endpoints: Some(NodeDaemonEndpoints {
+            kubelet_endpoint: Some(DaemonEndpoint { port: i32::from(config.listen.port()) }),
+        }),
+        images: Some(images(&facts.images)),
+        node_info: Some(node_info(config, machine)),
+        runtime_handlers: Some(vec![NodeRuntimeHandler {
+            name: Some(String::new()),
+            features: Some(NodeRuntimeHandlerFeatures {
+                recursive_read_only_mounts: Some(false),
+                user_namespaces: Some(false),
+            }),
+        }]),
+        ..old.cloned().unwrap_or_default()
+    }
+}
+
+fn resources(
+    cpu_millis: i64,
+    memory: i64,
+    ephemeral_storage: i64,
+    pods: u32,
+) -> BTreeMap<String, Quantity> {
+    let cpu = match cpu_millis % 1000 {
+        0 => (cpu_millis / 1000).to_string(),
+        _ => format!("{cpu_millis}m"),
+    };
+    [
+        ("cpu", cpu),
+        ("memory", format!("{}Ki", memory / 1024)),
+        ("ephemeral-storage", format!("{}Ki", ephemeral_storage / 1024)),
+        ("hugepages-1Gi", "0".to_owned()),
+        ("hugepages-2Mi", "0".to_owned()),
+        ("pods", pods.to_string()),
+    ]
+    .into_iter()
+    .map(|(name, amount)| (name.to_owned(), Quantity(amount)))
+    .collect()
+}
+
+fn node_info(config: &Config, machine: &Machine) -> NodeSystemInfo {
+    NodeSystemInfo {
+        architecture: machine.architecture.clone(),
+        boot_id: machine.boot_id.clone(),
+        container_runtime_version: format!("xebec://{}", env!("CARGO_PKG_VERSION")),
+        kernel_version: machine.kernel_version.clone(),
+        kubelet_version: config.version.clone(),
+        machine_id: machine.machine_id.clone(),
+        operating_system: "linux".to_owned(),
+        os_image: machine.os_image.clone(),
+        system_uuid: machine.machine_id.clone(),
+        ..NodeSystemInfo::default()
+    }
+}
+
+/// The largest first, as upstream lists them.
+fn images(images: &[Image]) -> Vec<ContainerImage> {
+    let mut images: Vec<&Image> = images.iter().collect();
+    images.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
+    images
+        .into_iter()
+        .take(IMAGES_MAX)
+        .map(|it| ContainerImage {
+            names: Some(it.digests.iter().chain(&it.tags).take(IMAGE_NAMES_MAX).cloned().collect()),
+            size_bytes: i64::try_from(it.size).ok(),
+        })
+        .collect()
+}
+
+/// The time of a transition stays while the status does. Conditions of others stay.
+fn conditions(old: Option<&NodeStatus>, now: Timestamp) -> Vec<NodeCondition> {
+    let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
+    let mut all = old.and_then(|it| it.conditions.clone()).unwrap_or_default();
+    for (kind, status, reason, message) in CONDITIONS {
+        let mut condition = NodeCondition {
+            type_: (*kind).to_owned(),
+            status: (*status).to_owned(),
+            reason: Some((*reason).to_owned()),
+            message: Some((*message).to_owned()),
+            last_heartbeat_time: Some(now.clone()),
+            last_transition_time: Some(now.clone()),
+        };
+        match all.iter_mut().find(|it| it.type_ == *kind) {
+            None => all.push(condition),
+            Some(known) => {
+                if known.status == condition.status {
+                    condition.last_transition_time.clone_from(&known.last_transition_time);
+                }
+                *known = condition;
+            }
+        }
+    }
+    all
+}
+
+/// Whether they differ in more than the time of the last heartbeat.
+pub(super) fn differs(a: &NodeStatus, b: &NodeStatus) -> bool {
+    let still = |it: &NodeStatus| {
+        let mut it = it.clone();
+        for condition in it.conditions.iter_mut().flatten() {
+            condition.last_heartbeat_time = None;
+        }
+        it
+    };
+    still(a) != still(b)
+}
+
+/// The lease belongs to the Node, so that it goes with it.
+pub(super) fn lease(node: &Node, now: Timestamp) -> Lease {
+    let name = node.metadata.name.clone().unwrap_or_default();
+    Lease {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(LEASE_NAMESPACE.to_owned()),
+            owner_references: Some(vec![OwnerReference {
+                api_version: "v1".to_owned(),
+                kind: "Node".to_owned(),
+                name: name.clone(),
+                uid: node.metadata.uid.clone().unwrap_or_default(),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(name),
+            lease_duration_seconds: Some(LEASE_SECONDS),
+            renew_time: Some(MicroTime(now)),
+            ..LeaseSpec::default()
+        }),
+    }
+}
