@@ -21,6 +21,10 @@ pub(super) enum Error {
     Ended(std::process::ExitStatus),
 }
 
+/// Of mimalloc, which is the program's allocator: a holder uses little memory for long, so no huge pages (which the allocator
+/// then turns off for the whole process; see `launch::allow_huge_pages`), and what is free goes back at once.
+const ENVIRONMENT: &[(&str, &str)] = &[("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")];
+
 /// The socket listens before the holder runs, so that nobody has to wait for it to appear. The process started here
 /// forks the holder and ends, so that the holder is init's child: it does not become a zombie of ours.
 pub(super) fn spawn(program: &Path, directory: &Path) -> Result<(), Error> {
@@ -31,6 +35,7 @@ pub(super) fn spawn(program: &Path, directory: &Path) -> Result<(), Error> {
         .arg(crate::holder::ARGUMENT)
         .arg(directory)
         .env_clear()
+        .envs(ENVIRONMENT.iter().copied())
         .current_dir("/")
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::null())

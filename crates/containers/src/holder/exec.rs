@@ -64,7 +64,6 @@ impl Holder {
     pub(super) fn exec_exited(&mut self, connection: Token) {
         // It may have ended before we have heard that it was executed.
         self.exec_set_up(connection);
-        self.has_touched = true;
         if let Some(code) = self.reap_exec(connection) {
             let event = Event::CommandExited { code };
             self.send(connection, &Message::Event(event), Vec::new());

@@ -92,7 +92,10 @@ pub(super) fn container(
         report,
     };
     match setup::fork(pids).map_err(Error::Fork)? {
-        Fork::Child => setup::start(launch),
+        Fork::Child => {
+            allow_huge_pages();
+            setup::start(launch)
+        }
         Fork::Parent { pid, pidfd } => Ok(launched(pid, pidfd, reader, ends)),
     }
 }
@@ -112,9 +115,18 @@ pub(super) fn command(
     let pids_of = process.try_clone().map_err(Error::MakeStreams)?;
     let join = Join { spec, container: process, command, stdio, report };
     match setup::fork(setup::PidNamespace::Of(pids_of.as_fd())).map_err(Error::Fork)? {
-        Fork::Child => setup::exec(join),
+        Fork::Child => {
+            allow_huge_pages();
+            setup::exec(join)
+        }
         Fork::Parent { pid, pidfd } => Ok(launched(pid, pidfd, reader, ends)),
     }
+}
+
+/// The holder has them turned off for itself; programs would inherit that (prctl(2), PR_SET_THP_DISABLE).
+fn allow_huge_pages() {
+    // A kernel without them has nothing to allow.
+    let _ = rustix::thread::disable_transparent_huge_pages(false);
 }
 
 fn launched(pid: linux::process::Pid, pidfd: OwnedFd, report: OwnedFd, ends: Ends) -> Launched {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::logs::Stream;
@@ -88,10 +89,11 @@ impl Poll {
         self.sources.get(&token).cloned()
     }
 
-    /// Blocks until something is ready.
-    pub(super) fn wait(&self) -> io::Result<Vec<(Token, EventFlags)>> {
+    /// Blocks until something is ready, or until `timeout` has passed: then there are no events.
+    pub(super) fn wait(&self, timeout: Option<Timespec>) -> io::Result<Vec<(Token, EventFlags)>> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+        let room = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(err) => return Err(err.into()),
         }

@@ -1,4 +1,5 @@
-//! The holder's loop: waits for one thing to happen, does what follows, waits again. No timers, no threads.
+//! The holder's loop: waits for one thing to happen, does what follows, waits again. No threads, and one timer: when
+//! nothing has happened for a while, the pages of what was done are given back, once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use linux::process::Signal;
 use linux::seqpacket::Listener;
 use node_api::sandboxes::PidNamespace;
+use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use stdx::{Clock as _, SystemClock};
 
@@ -28,6 +30,9 @@ use crate::protocol::{self, Event, Life, Message, Reply, SandboxRecord};
 /// One from `xebec`, and one for each command, attached client or connection in the making.
 const CONNECTIONS_MAX: usize = 512;
 
+/// Giving pages back takes a millisecond and makes the next event a little slower: not while there is something to do.
+const REST_AFTER: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+
 pub(super) struct Holder {
     pub(super) directory: PathBuf,
     pub(super) sandbox: SandboxRecord,
@@ -43,7 +48,7 @@ pub(super) struct Holder {
     pub(super) connecting: BTreeMap<Token, (OwnedFd, Token, u64)>,
     /// Who asked for the end. It comes when no container has a process any more.
     pub(super) shutdown: Option<(Token, u64)>,
-    /// Something was done that does not happen often: the pages it used can be given back.
+    /// Something was done since pages were given back.
     pub(super) has_touched: bool,
 }
 
@@ -74,11 +79,13 @@ impl Holder {
     /// Until somebody asks for the end.
     pub(super) fn run(&mut self) -> io::Result<()> {
         while !self.is_at_end() {
-            if std::mem::take(&mut self.has_touched) {
+            let events = self.poll.wait(self.has_touched.then_some(REST_AFTER))?;
+            self.has_touched = !events.is_empty();
+            if events.is_empty() {
                 // Only saves memory.
                 let _ = linux::process::drop_touched_pages();
             }
-            for (token, flags) in self.poll.wait()? {
+            for (token, flags) in events {
                 if let Some(source) = self.poll.source(token) {
                     self.react(token, source, flags);
                 }
@@ -135,7 +142,6 @@ impl Holder {
             Ok(None) => return,
             Err(_) => return self.disconnect(token),
         };
-        self.has_touched = true;
         match protocol::decode_request(&packet.bytes) {
             Ok((id, Ok(request))) => self.request(token, id, request, packet.descriptors),
             Ok((id, Err(refusal))) => self.reply(token, id, Reply::Refused(refusal)),
@@ -178,7 +184,6 @@ impl Holder {
     fn disconnect(&mut self, token: Token) {
         let Some(connection) = self.connections.remove(&token) else { return };
         self.poll.remove(token, connection.descriptor());
-        self.has_touched = true;
         if let Some(exec) = self.execs.get(&token) {
             exec.kill();
         }
@@ -193,7 +198,6 @@ impl Holder {
     /// Its program was executed, or could not be.
     fn container_set_up(&mut self, id: &str) {
         let now = self.now();
-        self.has_touched = true;
         let Some(container) = self.containers.get_mut(id) else { return };
         let Some(process) = &mut container.process else { return };
         let Some((setup, token)) = process.setup.take() else { return };

@@ -124,6 +124,11 @@ pub(crate) async fn containers_share_the_sandbox() {
     let one = node.started(&sandbox, &bed.container("one", "sleep 1000")).await;
     let two = node.started(&sandbox, &bed.container("two", "sleep 1000")).await;
     assert_eq!(node.output(&one, "hostname").await, "shared\n");
+    // What a holder does to stay small does not reach its containers.
+    for process in ["1", "self"] {
+        let status = node.output(&one, &format!("cat /proc/{process}/status")).await;
+        assert!(!status.contains("THP_enabled:\t0"), "{status}");
+    }
     let sysctl = "cat /proc/sys/net/ipv4/ip_unprivileged_port_start";
     assert_eq!(node.output(&one, sysctl).await, "99\n");
     assert_eq!(node.output(&one, "echo hello > /dev/shm/x; cat /etc/hostname").await, "shared\n");

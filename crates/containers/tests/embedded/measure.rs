@@ -28,8 +28,8 @@ pub(crate) async fn starting_and_resting() {
     };
     println!("sandbox {:?}, container {:?} (medians)", middle(sandboxes), middle(containers));
     let holder = leftovers::holder(&bed, &last.unwrap());
-    // Its pages are given back right after it has answered.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // Its pages are given back after two quiet seconds.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let status = fs::read_to_string(format!("/proc/{holder}/status")).unwrap();
     for line in status.lines().filter(|it| it.starts_with("VmRSS") || it.starts_with("Rss")) {
         println!("holder {line}");
