@@ -69,6 +69,10 @@ impl ApiServer {
                 Some(gateway) => SocketAddr::new(gateway.into(), address.port()),
                 None => reachable(address),
             },
+            kubelet_tls: Some(Arc::new(authn::pki::client_config(
+                pki.authority.certificate_pem(),
+                Some(&pki.kubelet_client()?),
+            )?)),
             ..Config::default()
         };
         let server = Server::start(config, parts).await.context("starting the API server")?;

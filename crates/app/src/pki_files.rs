@@ -47,10 +47,11 @@ impl Pki {
                 authority
             }
         };
-        let server = load_or_issue(folder, "apiserver", &authority, now, || {
+        let subjects = format!("{names:?} {addresses:?}");
+        let server = load_or_issue(folder, ("apiserver", &subjects), &authority, now, || {
             authority.issue_server("kube-apiserver", names, addresses, now, &world.random)
         })?;
-        let admin = load_or_issue(folder, "admin", &authority, now, || {
+        let admin = load_or_issue(folder, ("admin", ""), &authority, now, || {
             authority.issue_client("xebec-admin", &["system:masters"], now, &world.random)
         })?;
         let service_account_key =
@@ -68,23 +69,43 @@ impl Pki {
 
     /// The client certificate of a component that runs alone.
     pub(crate) fn component(&self, file: &str, user: &str) -> Result<Identity> {
-        load_or_issue(&self.folder, file, &self.authority, self.now, || {
-            self.authority.issue_client(user, &[], self.now, &self.world.random)
+        self.client(file, user, &[])
+    }
+
+    /// What the API server shows to kubelets.
+    pub(crate) fn kubelet_client(&self) -> Result<Identity> {
+        let user = "kube-apiserver-kubelet-client";
+        self.client("apiserver-kubelet-client", user, &["system:masters"])
+    }
+
+    fn client(&self, file: &str, user: &str, groups: &[&str]) -> Result<Identity> {
+        load_or_issue(&self.folder, (file, ""), &self.authority, self.now, || {
+            self.authority.issue_client(user, groups, self.now, &self.world.random)
+        })
+    }
+
+    /// What the kubelet shows to those who call it.
+    pub(crate) fn kubelet_serving(&self, node: &str, addresses: &[IpAddr]) -> Result<Identity> {
+        let subjects = format!("{node} {addresses:?}");
+        load_or_issue(&self.folder, ("kubelet", &subjects), &self.authority, self.now, || {
+            let name = format!("system:node:{node}");
+            self.authority.issue_server(&name, &[node], addresses, self.now, &self.world.random)
         })
     }
 }
 
-/// A leaf that is missing, near its end or from another authority is issued anew.
+/// A leaf that is missing, near its end, from another authority or for other subjects is issued anew.
 fn load_or_issue(
     folder: &Path,
-    name: &str,
+    (name, subjects): (&str, &str),
     authority: &Authority,
     now: Timestamp,
     issue: impl FnOnce() -> Result<Identity, authn::pki::Error>,
 ) -> Result<Identity> {
-    // Which authority issued it: without this, a replaced CA would leave leaves that nobody trusts.
+    // Which authority issued it, and for what: without this, a replaced CA would leave leaves that nobody trusts.
     let issuer = folder.join(format!("{name}.issuer"));
-    let is_ours = fs::read_to_string(&issuer).is_ok_and(|it| it == authority.certificate_pem());
+    let origin = format!("{}{subjects}", authority.certificate_pem());
+    let is_ours = fs::read_to_string(&issuer).is_ok_and(|it| it == origin);
     if let Some(identity) = read_pair(folder, name)?
         && is_ours
         && identity.not_after().is_ok_and(|end| end.duration_since(now) > RENEW_BEFORE)
@@ -93,7 +114,7 @@ fn load_or_issue(
     }
     let identity = issue().with_context(|| format!("issuing the certificate `{name}`"))?;
     write_pair(folder, name, &identity)?;
-    write_private(&issuer, authority.certificate_pem().as_bytes())?;
+    write_private(&issuer, origin.as_bytes())?;
     Ok(identity)
 }
 

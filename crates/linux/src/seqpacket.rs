@@ -125,7 +125,15 @@ impl Connection {
 
     /// The next message; `None` when the peer has closed.
     pub fn receive(&self) -> io::Result<Option<Message>> {
-        let mut bytes = vec![0; MESSAGE_MAX];
+        // Messages are short and processes that wait for them small: no room is made before its size is known.
+        let peek = RecvFlags::PEEK | RecvFlags::TRUNC;
+        let length =
+            match rustix::io::retry_on_intr(|| rustix::net::recv(&self.0, &mut [0_u8; 1], peek)) {
+                Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+                Ok((_, length)) => length.min(MESSAGE_MAX),
+                Err(err) => return Err(err.into()),
+            };
+        let mut bytes = vec![0; length];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::io::retry_on_intr(|| {
@@ -157,7 +165,6 @@ impl Connection {
             return Ok(None);
         }
         bytes.truncate(received.bytes);
-        bytes.shrink_to_fit();
         Ok(Some(Message { bytes, descriptors }))
     }
 }

@@ -1,5 +1,5 @@
 //! The whole proxy over a scripted API and the real kernel, in a network namespace of its own.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

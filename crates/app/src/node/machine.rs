@@ -51,7 +51,7 @@ fn architecture(rust: &str) -> &str {
 pub(crate) fn address() -> Option<IpAddr> {
     let found = RouteSocket::open().and_then(|mut it| it.default_interface());
     match found {
-        Ok(found) => found.and_then(|it| it.source).map(IpAddr::V4),
+        Ok(found) => found.map(|it| it.address.into()),
         Err(err) => {
             tracing::warn!(error = %stdx::error_chain(&err), "default route not read");
             None

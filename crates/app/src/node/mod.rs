@@ -153,7 +153,8 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
     let user = User::new(format!("system:node:{}", settings.node_name), &["system:nodes"]);
     let client = neighbors.api.server.client(user, "kubelet");
     let factory = Factory::new(client.clone(), neighbors.world.clone(), &tasks);
-    let volumes = LocalVolumes::open(volumes::Config { directory: data_dir.join("pods") })
+    let volumes = volumes::Config { directory: data_dir.join("pods") };
+    let volumes = LocalVolumes::open(volumes, neighbors.world)
         .context("opening the volumes")?;
     let address = settings.node_address(neighbors.network.gateway());
     let pki = &neighbors.api.pki;
@@ -170,6 +171,10 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
         machine: machine::read(data_dir),
     };
     let config = kubelet_config(settings, data_dir, address);
+    if let Some(manifests) = &config.static_pod_directory {
+        std::fs::create_dir_all(manifests)
+            .with_context(|| format!("making {}", manifests.display()))?;
+    }
     kubelet::start(config, parts, neighbors.world, &tasks)
         .await
         .with_context(|| format!("the kubelet cannot listen on {address}: see --kubelet-port"))

@@ -65,7 +65,8 @@ async fn purge_containers(
 
 async fn purge_volumes(data_dir: &Path) -> Vec<String> {
     let mut problems = Vec::new();
-    let volumes = match LocalVolumes::open(volumes::Config { directory: data_dir.join("pods") }) {
+    let config = volumes::Config { directory: data_dir.join("pods") };
+    let volumes = match LocalVolumes::open(config, &World::system()) {
         Ok(volumes) => volumes,
         Err(err) => return vec![format!("opening the volumes: {err}")],
     };

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use linux::netlink::Error;
+use linux::netlink::nftables::{Nftables, TableFamily, TableId};
 use linux::netlink::route::RouteSocket;
 
 /// Checked before anything is made.
@@ -43,7 +44,7 @@ fn kernel_features() -> Vec<String> {
     }
     let probes: [(&str, fn() -> Result<(), Error>); 2] = [
         ("netlink for network links (CAP_NET_ADMIN)", || RouteSocket::open().map(|_| ())),
-        ("nf_tables (CONFIG_NF_TABLES; try `modprobe nf_tables`)", linux::netlink::nftables::probe),
+        ("nf_tables (CONFIG_NF_TABLES; try `modprobe nf_tables`)", probe_nftables),
     ];
     for (what, probe) in probes {
         if let Err(err) = probe() {
@@ -51,4 +52,10 @@ fn kernel_features() -> Vec<String> {
         }
     }
     missing
+}
+
+/// Asks for a table that nobody has.
+fn probe_nftables() -> Result<(), Error> {
+    let id = TableId { family: TableFamily::Ip, name: "xebec-probe" };
+    Nftables::open(id).and_then(|mut it| it.observe()).map(|_| ())
 }

@@ -101,10 +101,9 @@ impl Embedded {
         for sandbox in self.inner.book.sandboxes() {
             errors.extend(self.inner.remove_sandbox(&sandbox.id).await.err());
         }
-        for name in ["holders", "kubepods"] {
-            errors.extend(self.inner.cgroups.remove(name).await.err());
+        for name in ["holders", "kubepods", ""] {
+            errors.extend(self.inner.remove_unused_cgroup(name).await.err());
         }
-        errors.extend(self.inner.remove_cgroup_root().await.err());
         errors.extend(self.inner.remove_directory().await.err());
         errors
     }
@@ -143,16 +142,19 @@ impl Inner {
         result.await.unwrap_or_else(|_| Err(Error::node(name, "it ended early")))
     }
 
-    /// Others may use it too, perhaps we ourselves: only an empty one is ours to remove.
-    async fn remove_cgroup_root(&self) -> Result<(), Error> {
-        let root = self.config.cgroup_root.trim_matches('/').to_owned();
-        if root.is_empty() {
+    /// Others may use the same names, perhaps we ourselves: only what nobody uses is ours to remove.
+    async fn remove_unused_cgroup(&self, name: &str) -> Result<(), Error> {
+        let path = self.cgroups.path(name);
+        if path == "/" {
             return Ok(());
         }
-        let doing = format!("removing cgroup {root}");
+        let doing = format!("removing cgroup {path}");
+        let is_root = name.is_empty();
         let remove = move || -> Result<(), linux::cgroups::Error> {
-            let cgroup = linux::cgroups::Hierarchies::detect()?.cgroup(&root)?;
-            if cgroup.processes()?.is_empty() && cgroup.children()?.is_empty() {
+            let cgroup = linux::cgroups::Hierarchies::detect()?.cgroup(&path)?;
+            let is_used =
+                !cgroup.processes()?.is_empty() || (is_root && !cgroup.children()?.is_empty());
+            if !is_used {
                 cgroup.remove()?;
             }
             Ok(())

@@ -123,8 +123,14 @@ pub(super) fn set_up(directory: PathBuf) -> Result<SetUp, Error> {
 /// Those of the network, IPC and UTS namespaces are read by whoever is in them: this process is.
 fn apply_sysctls(root: &Path, sysctls: &BTreeMap<String, String>) -> Result<(), Error> {
     for (name, value) in sysctls {
-        let path = root.join(sysctl_path(name));
-        fs::write(path, value).map_err(|source| Error::Sysctl {
+        let path = sysctl_path(name);
+        // Whatever a name says, it names something below the root.
+        let written = if path.split('/').any(|it| it.is_empty() || it == "..") {
+            Err(io::ErrorKind::InvalidInput.into())
+        } else {
+            fs::write(root.join(path), value)
+        };
+        written.map_err(|source| Error::Sysctl {
             name: name.clone(),
             value: value.clone(),
             source,
@@ -168,7 +174,25 @@ pub(super) fn refuse(listener: &Listener, error: &Error) {
 
 #[cfg(test)]
 mod tests {
-    use super::sysctl_path;
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use super::{apply_sysctls, sysctl_path};
+
+    #[test]
+    fn sysctls_stay_below_their_root() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("sys");
+        fs::create_dir_all(root.join("net")).unwrap();
+        let apply =
+            |name: &str| apply_sysctls(&root, &BTreeMap::from([(name.to_owned(), "1".to_owned())]));
+        apply("net.x").unwrap();
+        assert_eq!(fs::read_to_string(root.join("net/x")).unwrap(), "1");
+        for name in ["../x", "net/../../x", "/x", "", "net..x"] {
+            assert!(apply(name).is_err(), "{name:?}");
+        }
+        assert!(!directory.path().join("x").exists());
+    }
 
     #[test]
     fn sysctl_names_become_paths() {

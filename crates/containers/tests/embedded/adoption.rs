@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use node_api::containers::{ContainerState, ExecRequest};
 use node_api::sandboxes::SandboxState;
@@ -38,7 +38,7 @@ pub(crate) async fn the_next_one_finds_everything() {
     first.forget().await;
 
     let second = bed.open().await;
-    assert_eq!(second.sandboxes().list(), [sandbox.clone()]);
+    assert_eq!(second.sandboxes().list(), std::slice::from_ref(&sandbox));
     let after = second.containers().list(None);
     let ids = |it: &[node_api::containers::Container]| -> Vec<ContainerId> {
         it.iter().map(|it| it.id.clone()).collect()
@@ -59,8 +59,8 @@ pub(crate) async fn the_next_one_finds_everything() {
 }
 
 /// In the process that is killed.
-pub(crate) fn child(arguments: &[OsString]) -> i32 {
-    let [directory, cgroup_root] = arguments else { return 64 };
+pub(crate) fn child(arguments: &[OsString]) -> ExitCode {
+    let [directory, cgroup_root] = arguments else { return ExitCode::FAILURE };
     let cgroup_root = cgroup_root.to_str().expect("made by us").to_owned();
     let bed = Bed::at(PathBuf::from(directory), cgroup_root);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -79,7 +79,7 @@ pub(crate) fn child(arguments: &[OsString]) -> i32 {
         fs::write(bed.directory.join("ready"), format!("{sandbox} {id}")).expect("write");
         std::future::pending::<()>().await;
     });
-    0
+    ExitCode::SUCCESS
 }
 
 pub(crate) async fn a_killed_process_loses_nothing() {

@@ -18,6 +18,10 @@ use std::process::ExitCode;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
+/// As the real program has it: what a holder at rest costs depends on it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Test = (&'static str, fn() -> BoxFuture<'static, ()>);
 
 /// `name => function`, each of them async and without arguments.
@@ -55,14 +59,13 @@ const TESTS: &[Test] = tests![
     measure::starting_and_resting,
 ];
 
-#[expect(clippy::exit, reason = "a test program's verdict is its exit code")]
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     match arguments.first().and_then(|it| it.to_str()) {
         Some(containers::holder::ARGUMENT) => {
             return containers::holder::run(arguments[1..].to_vec());
         }
-        Some(adoption::CHILD) => std::process::exit(adoption::child(&arguments[1..])),
+        Some(adoption::CHILD) => return adoption::child(&arguments[1..]),
         _ => {}
     }
     if let Some(why) = bed::missing() {

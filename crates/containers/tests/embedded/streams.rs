@@ -166,7 +166,8 @@ pub(crate) async fn attached_clients_see_output_and_write_input() {
     assert_eq!(node.exit(&id).await.code, 6);
     assert_eq!(bed.log(&config), "got one\nend\n");
 
-    let mut config = bed.container("tty", "stty -echo; echo ready; read x; stty size; exit 8");
+    let script = "stty -echo; echo ready; while read x; do stty size; done; exit 8";
+    let mut config = bed.container("tty", script);
     (config.stdin, config.tty) = (true, true);
     let id = node.started(&sandbox, &config).await;
     eventually("the terminal", || bed.log(&config).contains("ready")).await;
@@ -174,11 +175,16 @@ pub(crate) async fn attached_clients_see_output_and_write_input() {
     let (mut stdin, mut stdout) = (streams.stdin.unwrap(), streams.stdout.unwrap());
     let resize = streams.resize.unwrap();
     resize.send(Some(TerminalSize { width: 90, height: 20 })).unwrap();
-    eventually("the size", || resize.receiver_count() > 0).await;
-    tokio::task::yield_now().await;
-    stdin.write_all(b"go\n").await.unwrap();
-    let text = read_until(&mut stdout, "\n").await;
-    assert!(text == "20 90\r\n" || text == "0 0\r\n", "{text}");
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        stdin.write_all(b"go\n").await.unwrap();
+        if read_until(&mut stdout, "\n").await.contains("20 90\r\n") {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "the size does not change");
+    }
+    // The end of the input, as it is typed.
+    stdin.write_all(b"\x04").await.unwrap();
     assert_eq!(streams.exit.await.unwrap(), 8);
     node.purge().await;
 }

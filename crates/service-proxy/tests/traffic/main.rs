@@ -24,6 +24,11 @@ use self::nodes::{
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 const REFUSED: Result<String, ErrorKind> = Err(ErrorKind::ConnectionRefused);
 
+/// A datagram that this very host sends may be refused by the call that sends it.
+fn is_refused(answer: &Result<String, ErrorKind>) -> bool {
+    *answer == REFUSED || *answer == Err(ErrorKind::PermissionDenied)
+}
+
 fn open(nodes: &Nodes) -> Backend {
     let network =
         |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
@@ -164,7 +169,7 @@ fn policy_local_keeps_the_source_address_and_stays_on_the_node() {
         external_policy: TrafficPolicy::Local,
         ..port(Protocol::Tcp, &[0, 1], local)
     };
-    let Some((nodes, mut backend)) = setup(2, vec![local(&[1])]) else { return };
+    let Some((nodes, mut backend)) = setup(3, vec![local(&[1])]) else { return };
     let node_port = at(NODE, 30080);
     for _ in 0..10 {
         assert_eq!(tcp(&nodes.client, node_port), Ok(format!("pod 1 from {CLIENT}")));
@@ -173,7 +178,7 @@ fn policy_local_keeps_the_source_address_and_stays_on_the_node() {
     let any = ["pod 0 from 10.244.0.1", "pod 1 from 10.244.0.1"];
     check_all(tcp, &nodes.node, at(Ipv4Addr::LOCALHOST, 30080), &any);
     check_all(tcp, &nodes.node, node_port, &any);
-    check_all(tcp, &nodes.pods[0], node_port, &["pod 0 from 10.244.0.1", "pod 1 from 10.244.0.2"]);
+    check_all(tcp, &nodes.pods[2], node_port, &["pod 0 from 10.244.0.4", "pod 1 from 10.244.0.4"]);
     change(&mut backend, vec![local(&[])]);
     assert!(is_silent(&nodes.client, node_port), "no endpoint on this node");
     check_all(tcp, &nodes.node, node_port, &any);
@@ -206,12 +211,14 @@ fn without_endpoints_every_frontend_refuses_at_once() {
     for _ in 0..20 {
         assert_eq!(tcp(&nodes.pods[0], at(CLUSTER_IP, 80)), REFUSED);
     }
-    for from in [&nodes.pods[0], &nodes.node, &nodes.client] {
+    for (who, from) in [("pod", &nodes.pods[0]), ("node", &nodes.node), ("client", &nodes.client)] {
         assert_eq!(tcp(from, at(CLUSTER_IP, 80)), REFUSED);
         assert_eq!(tcp(from, at(external, 80)), REFUSED);
         assert_eq!(tcp(from, at(NODE, 30080)), REFUSED);
-        assert_eq!(udp(from, at(CLUSTER_IP, 53)), REFUSED);
-        assert_eq!(udp(from, at(NODE, 30053)), REFUSED);
+        for to in [at(CLUSTER_IP, 53), at(NODE, 30053)] {
+            let answer = udp(from, to);
+            assert!(is_refused(&answer), "{who} to {to}: {answer:?}");
+        }
         assert_eq!(tcp(from, at(CLUSTER_IP, 81)), REFUSED, "no such port");
         assert_eq!(tcp(from, at(Ipv4Addr::new(10, 96, 7, 7), 80)), REFUSED, "no such ClusterIP");
     }
@@ -288,7 +295,11 @@ fn a_udp_flow_moves_on_when_its_endpoint_goes() {
     .collect();
     let check = |expected: &str| {
         for flow in &flows {
-            let answer = flow.ask();
+            // A refusal that came before may still have to be heard.
+            let mut answer = flow.ask();
+            for _ in 0..3 {
+                answer = if is_refused(&answer) { flow.ask() } else { answer };
+            }
             assert_eq!(answer.as_deref().map(|it| &it[..5]), Ok(expected), "{answer:?}");
         }
     };
@@ -299,7 +310,7 @@ fn a_udp_flow_moves_on_when_its_endpoint_goes() {
     check("pod 1");
     change(&mut backend, both(&[]));
     for flow in &flows {
-        assert_eq!(flow.ask(), REFUSED);
+        assert!(is_refused(&flow.ask()));
     }
     change(&mut backend, both(&[0]));
     check("pod 0");

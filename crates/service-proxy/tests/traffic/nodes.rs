@@ -82,6 +82,9 @@ impl Nodes {
         sysctl(node, "ip_forward", "1");
         sysctl(node, "conf/xebec0/route_localnet", "1");
         join(node, "up0", &self.client);
+        // The client is also the way out, so the node would tell it of a shorter way; and of ICMP each host gets only so much.
+        sysctl(node, "conf/all/send_redirects", "0");
+        sysctl(node, "conf/up0/send_redirects", "0");
         ip(node, &format!("addr add {NODE}/24 dev up0"));
         ip(&self.client, &format!("addr add {CLIENT}/24 dev eth0"));
         ip(&self.client, &format!("route add default via {NODE}"));
@@ -89,6 +92,8 @@ impl Nodes {
         for (index, pod) in self.pods.iter().enumerate() {
             join(node, &format!("veth{index}"), pod);
             ip(node, &format!("link set veth{index} master xebec0"));
+            // Where bridged packets pass netfilter, one that goes back to its pod is bridged, not routed.
+            ip(node, &format!("link set veth{index} type bridge_slave hairpin on"));
             ip(pod, &format!("addr add {}/32 dev eth0", pod_address(index)));
             ip(pod, &format!("route add {GATEWAY} dev eth0 scope link"));
             ip(pod, &format!("route add default via {GATEWAY}"));

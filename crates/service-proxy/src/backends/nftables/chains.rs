@@ -388,8 +388,8 @@ fn client(way: Way) -> Vec<Expression> {
     [vec![source(r(0))], pool(way, 1)].concat()
 }
 
-fn remember(operation: SetOperation, value: Option<u8>, timeout: Option<Duration>) -> Expression {
-    let (key, value) = (r(0), value.map(r));
+fn remember(operation: SetOperation, value: u8, timeout: Option<Duration>) -> Expression {
+    let (key, value) = (r(0), Some(r(value)));
     Expression::Dynamic { set: sets::AFFINITY, operation, key, value, timeout }
 }
 
@@ -399,7 +399,7 @@ fn known(scope: Scope, timeout: Duration) -> Vec<Rule> {
         vec![
             load(sets::AFFINITY, 0, 4),
             member(scope.members(), 1),
-            remember(SetOperation::Update, Some(4), Some(timeout)),
+            remember(SetOperation::Update, 4, Some(timeout)),
             translate(4),
         ]
     };
@@ -410,9 +410,14 @@ fn known(scope: Scope, timeout: Duration) -> Vec<Rule> {
 /// packets at the same time both go where the first went. If the map is full, nobody is remembered and any endpoint will do.
 fn stick(choice: Choice, timeout: Duration) -> Vec<Rule> {
     let known = || rule("remembered client", [jump(choice.known_chain())]);
-    let forget = || vec![remember(SetOperation::Delete, None, None)];
+    // The kernel wants data with every change of a map, and looks at none when it deletes.
+    let nothing = Value::new().address(Ipv4Addr::UNSPECIFIED).port(0);
+    let forget = || {
+        let load = Expression::Immediate { into: r(4), value: nothing.clone() };
+        vec![load, remember(SetOperation::Delete, 4, None)]
+    };
     let add = || {
-        let add = remember(SetOperation::Add, Some(5), Some(timeout));
+        let add = remember(SetOperation::Add, 5, Some(timeout));
         vec![draw(choice, 4), load(sets::ENDPOINTS, 1, 5), add]
     };
     let mut rules = vec![known()];

@@ -21,13 +21,19 @@ type Elements = BTreeMap<ElementId, Option<Data>>;
 /// The endpoints of a pool by slot.
 type Slots = BTreeMap<(Frontend, Scope), Vec<Endpoint>>;
 
+/// Adding a rule that asks a map makes the kernel walk all of the map (`nf_tables_bind_set`), so that a new chain costs as much as there
+/// are endpoints. Hence choices among few are prepared while the maps are empty, and those that nobody needs any more stay for the next
+/// who does, up to a bound.
+const PREPARED_MAX: u32 = 16;
+const UNUSED_MAX: usize = 256;
+
 #[derive(Debug)]
 pub struct Ruleset {
     networks: Networks,
     services: BTreeMap<Arc<ObjectKey>, Known>,
     /// Who wants an element, sorted by name, and with which data: the first has it. No list is empty.
     elements: BTreeMap<ElementId, Vec<Claim>>,
-    /// How many Services need a chain.
+    /// How many Services choose so; none may. The chains of all of these are there.
     choices: BTreeMap<Choice, usize>,
     /// Slots that the kernel had when we started, for pools that are not known yet.
     adopted: Slots,
@@ -45,7 +51,8 @@ struct Claim {
 struct Touched {
     /// `None`: there was no such element.
     elements: BTreeMap<ElementId, Option<Option<Data>>>,
-    choices: BTreeMap<Choice, bool>,
+    /// Those that are new.
+    choices: BTreeSet<Choice>,
 }
 
 /// One Service.
@@ -61,7 +68,7 @@ impl Ruleset {
             networks,
             services: BTreeMap::new(),
             elements: BTreeMap::new(),
-            choices: BTreeMap::new(),
+            choices: prepared().map(|it| (it, 1)).collect(),
             adopted: Slots::new(),
             touched: Touched::default(),
         }
@@ -157,18 +164,29 @@ impl Ruleset {
     }
 
     fn need(&mut self, choice: Choice) {
-        let count = self.choices.entry(choice).or_default();
-        self.touched.choices.entry(choice).or_insert(*count > 0);
+        let count = self.choices.entry(choice).or_insert_with(|| {
+            self.touched.choices.insert(choice);
+            0
+        });
         *count += 1;
     }
 
     fn need_less(&mut self, choice: Choice) {
-        let Some(count) = self.choices.get_mut(&choice) else { return };
-        self.touched.choices.entry(choice).or_insert(true);
-        *count -= 1;
-        if *count == 0 {
-            self.choices.remove(&choice);
+        if let Some(count) = self.choices.get_mut(&choice) {
+            *count -= 1;
         }
+    }
+
+    /// Too many choices that nobody needs, which are forgotten herewith.
+    fn take_unused(&mut self, new: &BTreeSet<Choice>) -> BTreeSet<Choice> {
+        let is_unused = |choice: &Choice, count: usize| count == 0 && !new.contains(choice);
+        let unused = self.choices.iter().filter(|(it, count)| is_unused(it, **count));
+        let unused: BTreeSet<_> = unused.map(|(it, _)| *it).collect();
+        if unused.len() <= UNUSED_MAX {
+            return BTreeSet::new();
+        }
+        self.choices.retain(|it, _| !unused.contains(it));
+        unused
     }
 
     /// From the table as it was when changes were last taken to the table as it should be now.
@@ -190,11 +208,7 @@ impl Ruleset {
             }
         }
         let mut changes = Vec::new();
-        let is_needed = |it: &Choice| self.choices.contains_key(it);
-        let changed = choices.iter().filter(|(it, was)| **was != is_needed(it));
-        let (old, new): (Vec<_>, Vec<_>) = changed.partition(|(_, was)| **was);
-        let choices = |of: Vec<(&Choice, &bool)>| of.into_iter().map(|(it, _)| *it).collect();
-        let (old, new): (BTreeSet<_>, BTreeSet<_>) = (choices(old), choices(new));
+        let (old, new) = (self.take_unused(&choices), choices);
         changes.extend(self.chains_to_add(&new, &old));
         changes.extend(gone.into_iter().map(|(set, keys)| Change::DeleteElements { set, keys }));
         changes
@@ -264,6 +278,13 @@ impl Ruleset {
     pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
         self.services.keys().map(|it| &**it)
     }
+}
+
+fn prepared() -> impl Iterator<Item = Choice> {
+    [Scope::Cluster, Scope::Local].into_iter().flat_map(|scope| {
+        let of = move |n_endpoints| Choice { affinity: None, scope, n_endpoints };
+        (1..=PREPARED_MAX).map(of)
+    })
 }
 
 fn chain_names(choice: Choice) -> Vec<String> {

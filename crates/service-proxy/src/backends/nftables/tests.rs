@@ -113,6 +113,8 @@ fn show(table: &Table) -> Vec<String> {
 fn check(service: &str, expected: &[&str]) {
     let mut ruleset = Ruleset::new(NETWORKS);
     ruleset.set(&name("web"), vec![port(service)]);
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
     assert_eq!(show(&ruleset.table()), expected, "{service}");
 }
 
@@ -253,6 +255,22 @@ fn one_endpoint_more_or_less_touches_few_elements_and_no_rule() {
 }
 
 #[test]
+fn chains_that_nobody_needs_stay_until_they_are_too_many() {
+    let mut ruleset = Ruleset::new(NETWORKS);
+    let mut kernel = ruleset.table();
+    let mut n_chains = Vec::new();
+    for seconds in 1..=600 {
+        let text = format!("tcp 10.96.0.1:80 sticky={seconds} : 1 2");
+        ruleset.set(&name("web"), vec![port(&text)]);
+        play(&mut kernel, &ruleset.take_changes());
+        n_chains.push(kernel.chains.len());
+    }
+    assert_eq!(kernel, ruleset.table());
+    let most = n_chains[0] + 2 * 256;
+    assert_eq!(n_chains.iter().max(), Some(&most), "two for each time");
+}
+
+#[test]
 fn of_two_services_at_one_address_the_first_by_name_has_it() {
     let of = |ruleset: &Ruleset| {
         let lines = show(&ruleset.table()).into_iter();
@@ -365,7 +383,7 @@ proptest! {
         for (service, ports) in last {
             again.set(&name(&service.to_string()), ports);
         }
-        prop_assert_eq!(again.table(), kernel);
+        prop_assert_eq!(show(&again.table()), show(&kernel));
     }
 }
 
@@ -384,7 +402,8 @@ fn every_chain_and_set_that_a_rule_names_is_there() {
             assert!(table.chains.contains_key(chain), "{chain}");
         }
     }
-    assert_eq!(chains::all(NETWORKS).len() + 6, table.chains.len());
+    // What is prepared, and for each scope the chains of affinity.
+    assert_eq!(chains::all(NETWORKS).len() + 2 * 16 + 2 * 2, table.chains.len());
 }
 
 fn frontend(address: [u8; 4], port: u16) -> Frontend {
