@@ -95,13 +95,15 @@ impl Directory {
         }
     }
 
-    /// Whole or not at all.
+    /// Whole or not at all, as long as the power stays: [`Self::sync`] comes before the index names it.
     pub(crate) fn write_blob(&self, digest: &Digest, content: &[u8]) -> io::Result<()> {
         let path = self.blob(digest);
-        if fs::metadata(&path).is_ok_and(|it| it.len() == content.len() as u64) {
+        if fs::read(&path).is_ok_and(|it| it == content) {
             return Ok(());
         }
-        self.replace(&path, content)
+        let beside = self.scratch();
+        fs::write(&beside, content)?;
+        fs::rename(&beside, path)
     }
 
     /// Whole or not at all, and on disk when it returns.

@@ -240,6 +240,7 @@ impl Store {
             if let Some((digest, content)) = &image.manifest {
                 inner.directory.write_blob(digest, content).map_err(storing())?;
             }
+            // What a power cut takes of the built-in image is made again.
             if !image.is_built_in {
                 inner.directory.sync().map_err(storing())?;
             }
