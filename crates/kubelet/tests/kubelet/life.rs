@@ -140,7 +140,9 @@ fn a_kubelet_that_starts_again_adopts_what_runs() {
         let mut setup = Setup::start().await;
         setup.node.script("c", [Program::exits(Duration::from_secs(1), 1), Program::forever()]);
         setup.create("web", json!({ "containers": [{ "name": "c", "image": IMAGE }] })).await;
-        let restarted = |it: &serde_json::Value| is_ready(it) && it["containerStatuses"][0]["restartCount"] == 1;
+        let restarted = |it: &serde_json::Value| {
+            is_ready(it) && it["containerStatuses"][0]["restartCount"] == 1
+        };
         let before = setup.until_status("web", restarted).await;
         setup.create("gone", json!({ "containers": [{ "name": "other", "image": IMAGE }] })).await;
         setup.until_status("gone", is_ready).await;
@@ -166,7 +168,9 @@ fn a_sandbox_that_dies_is_made_again() {
         let sandbox = node_api::Sandboxes::list(&setup.node).pop().unwrap();
         setup.node.kill_sandbox(&sandbox.id);
         let status = setup
-            .until_status("web", |it| is_ready(it) && it["containerStatuses"][0]["restartCount"] == 1)
+            .until_status("web", |it| {
+                is_ready(it) && it["containerStatuses"][0]["restartCount"] == 1
+            })
             .await;
         assert_eq!(status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 137);
         let events = setup.events("web").await;
@@ -180,15 +184,19 @@ fn what_cannot_run_says_why() {
     run(async {
         let setup = Setup::start().await;
         let waits = |reason: &'static str| {
-            move |it: &serde_json::Value| it["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
+            move |it: &serde_json::Value| {
+                it["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
+            }
         };
         let image = |image: &str| json!({ "containers": [{ "name": "c", "image": image }] });
         setup.create("absent", image("registry.test/absent:1")).await;
         setup.until_status("absent", waits("ErrImagePull")).await;
         let status = setup.until_status("absent", waits("ImagePullBackOff")).await;
-        let message = status["containerStatuses"][0]["state"]["waiting"]["message"].as_str().unwrap();
+        let message =
+            status["containerStatuses"][0]["state"]["waiting"]["message"].as_str().unwrap();
         assert!(
-            message.starts_with("Back-off pulling image \"registry.test/absent:1\": ErrImagePull: "),
+            message
+                .starts_with("Back-off pulling image \"registry.test/absent:1\": ErrImagePull: "),
             "{message}"
         );
         setup.node.serve_image("registry.test/absent:1", Default::default()).unwrap();
@@ -204,11 +212,19 @@ fn what_cannot_run_says_why() {
         assert_eq!(message, "configmap \"later\" not found");
         create_config_map(&setup, "later").await;
         setup.until_status("config", is_ready).await;
-        setup.create("big", json!({ "containers": [{ "name": "c", "image": IMAGE,
-            "resources": { "requests": { "cpu": "64" } } }] })).await;
+        setup
+            .create(
+                "big",
+                json!({ "containers": [{ "name": "c", "image": IMAGE,
+            "resources": { "requests": { "cpu": "64" } } }] }),
+            )
+            .await;
         let status = setup.until_status("big", phase("Failed")).await;
         assert_eq!(status["reason"], "OutOfcpu");
-        assert_eq!(status["message"], "Pod was rejected: Node didn't have enough resource: cpu, requested: 64000, used: 0, capacity: 4000");
+        assert_eq!(
+            status["message"],
+            "Pod was rejected: Node didn't have enough resource: cpu, requested: 64000, used: 0, capacity: 4000"
+        );
     });
 }
 
@@ -227,9 +243,11 @@ fn volumes_wait_for_what_they_are_made_from_and_follow_it() {
                 }),
             )
             .await;
-        setup.until_status("web", |it| {
-            it["containerStatuses"][0]["state"]["waiting"]["reason"] == "ContainerCreating"
-        }).await;
+        setup
+            .until_status("web", |it| {
+                it["containerStatuses"][0]["state"]["waiting"]["reason"] == "ContainerCreating"
+            })
+            .await;
         let events = setup.events("web").await;
         let expected = "FailedMount: MountVolume.SetUp failed for volume \"v\" : configmap \"settings\" not found";
         assert_eq!(events.first().map(String::as_str), Some(expected));
@@ -272,9 +290,11 @@ fn static_pods_follow_their_folder_and_show_in_the_api() {
     run(async {
         let setup = Setup::start().await;
         let file = setup.folder.path().join("manifests/web.yaml");
-        let manifest = |policy: &str| format!(
-            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  restartPolicy: {policy}\n  containers:\n  - name: c\n    image: {IMAGE}\n"
-        );
+        let manifest = |policy: &str| {
+            format!(
+                "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  restartPolicy: {policy}\n  containers:\n  - name: c\n    image: {IMAGE}\n"
+            )
+        };
         std::fs::write(&file, manifest("Always")).unwrap();
         let first = setup.until_status("web-n1", is_ready).await;
         let mirror = setup.get("web-n1").await.unwrap();
@@ -282,12 +302,16 @@ fn static_pods_follow_their_folder_and_show_in_the_api() {
         // Deleting the mirror changes nothing on the node.
         setup.delete("web-n1", Some(0)).await;
         let again = setup.until_status("web-n1", is_ready).await;
-        assert_eq!(first["containerStatuses"][0]["containerID"], again["containerStatuses"][0]["containerID"]);
+        assert_eq!(
+            first["containerStatuses"][0]["containerID"],
+            again["containerStatuses"][0]["containerID"]
+        );
         std::fs::write(&file, manifest("OnFailure")).unwrap();
         setup
             .until_status("web-n1", |it| {
                 is_ready(it)
-                    && it["containerStatuses"][0]["containerID"] != again["containerStatuses"][0]["containerID"]
+                    && it["containerStatuses"][0]["containerID"]
+                        != again["containerStatuses"][0]["containerID"]
             })
             .await;
         std::fs::remove_file(&file).unwrap();
@@ -302,18 +326,14 @@ fn the_node_registers_and_an_idle_kubelet_only_renews_its_lease() {
         let setup = Setup::start().await;
         setup.create("web", json!({ "containers": [{ "name": "c", "image": IMAGE }] })).await;
         setup.until_status("web", is_ready).await;
-        let node = setup
-            .admin()
-            .api::<k8s_openapi::api::core::v1::Node>()
-            .get("", "n1")
-            .await
-            .unwrap();
+        let node =
+            setup.admin().api::<k8s_openapi::api::core::v1::Node>().get("", "n1").await.unwrap();
         let node = json!(node);
         let conditions = node["status"]["conditions"].as_array().unwrap();
         let ready = conditions.iter().find(|it| it["type"] == "Ready").unwrap();
         assert_eq!(ready["message"], "kubelet is posting ready status");
         assert_eq!(node["spec"]["podCIDR"], "10.244.0.0/24");
-        assert_eq!(node["status"]["capacity"]["memory"], "8388608Ki");
+        assert_eq!(node["status"]["capacity"]["memory"], "8Gi");
         assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "n1");
         tokio::time::sleep(Duration::from_secs(120)).await;
         setup.node.take_calls();
@@ -327,7 +347,8 @@ fn the_node_registers_and_an_idle_kubelet_only_renews_its_lease() {
 }
 
 async fn create_config_map(setup: &Setup, name: &str) {
-    let object = json!({ "metadata": { "name": name, "namespace": "default" }, "data": { "k": "value" } });
+    let object =
+        json!({ "metadata": { "name": name, "namespace": "default" }, "data": { "k": "value" } });
     let object: k8s_openapi::api::core::v1::ConfigMap = serde_json::from_value(object).unwrap();
     setup.admin().api().create(object).await.unwrap();
 }
@@ -339,9 +360,7 @@ fn starts(setup: &Setup) -> Vec<String> {
 /// The containers' names in calls that start so.
 fn named(setup: &Setup, call: &str) -> Vec<String> {
     let calls = setup.node.calls();
-    let labels = calls.iter().filter_map(|it| it.strip_prefix(call)?.split(' ').next());
-    // `default/web/c#0`
-    labels.map(|it| it.rsplit('/').next().unwrap_or_default())
-        .map(|it| it.split('#').next().unwrap_or_default().to_owned())
-        .collect()
+    // `containers.stop default/web c 30s`
+    let labels = calls.iter().filter_map(|it| it.strip_prefix(call)?.split(' ').nth(1));
+    labels.map(str::to_owned).collect()
 }
