@@ -427,3 +427,28 @@ async fn grpc_probes_read_the_state() {
                 (grpc.health.v1.Health): unknown service";
     check(None, failure(text)).await;
 }
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a test's own server")]
+async fn https_probes_take_any_certificate() {
+    let world = World::system();
+    let now = world.clock.now();
+    let authority = authn::pki::Authority::create("test", now, &world.random).unwrap();
+    let names = ["elsewhere.example"];
+    let identity = authority.issue_server("elsewhere", &names, &[], now, &world.random).unwrap();
+    let config = authn::pki::server_config(&identity, authority.certificate_pem()).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let task = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = acceptor.accept(stream).await.unwrap();
+        let mut buffer = [0; 1024];
+        let _ = stream.read(&mut buffer).await;
+        let answer = "HTTP/1.1 503 Not yet\r\nContent-Length: 0\r\n\r\n";
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    });
+    let probe = json!({"httpGet": {"port": port, "scheme": "HTTPS"}});
+    assert_eq!(look(probe).await, failure("HTTP probe failed with statuscode: 503"));
+    task.await.unwrap();
+}
