@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use apimachinery::quantity::canonical;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{
@@ -131,7 +132,8 @@ fn resources(
         ("pods", pods.to_string()),
     ]
     .into_iter()
-    .map(|(name, amount)| (name.to_owned(), Quantity(amount)))
+    // As the server keeps them: else every comparison would find a change.
+    .map(|(name, amount)| (name.to_owned(), Quantity(canonical(&amount).unwrap_or(amount))))
     .collect()
 }
 

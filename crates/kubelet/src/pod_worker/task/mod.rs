@@ -163,7 +163,7 @@ impl Task {
         loop {
             let mut view = self.observe();
             let step = step(&self.life, &view);
-            let is_changed = step.life != self.life;
+            let mut is_changed = step.life != self.life;
             if is_changed {
                 tracing::debug!(uid = %self.uid, from = ?self.life, to = ?step.life, "pod moves on");
                 self.life = step.life;
@@ -172,6 +172,8 @@ impl Task {
                 self.ending.cancel();
             }
             for action in step.actions {
+                // What is told changes what the status says.
+                is_changed |= matches!(action.op(), Op::Tell(_));
                 self.begin(&mut view, action);
             }
             self.memory = view.memory;

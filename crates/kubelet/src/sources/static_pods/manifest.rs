@@ -97,7 +97,7 @@ mod tests {
     use super::parse;
 
     fn check(manifest: &str, expected: Result<&str, &str>) {
-        let pod = parse(manifest.as_bytes(), Path::new("a.yaml"), "N1", Timestamp::UNIX_EPOCH);
+        let pod = parse(manifest.as_bytes(), Path::new("a.yaml"), "n1", Timestamp::UNIX_EPOCH);
         let text = pod.map(|it| {
             let meta = it.metadata;
             format!("{}/{}", meta.namespace.unwrap(), meta.name.unwrap())
