@@ -53,7 +53,7 @@ pub enum Error {
          repository does not exist or may require authorization: {message}"
     )]
     Denied { reference: String, message: String },
-    /// Upstream's reason: RegistryUnavailable.
+    /// Upstream shows ErrImagePull for it, as for every other failure of a pull.
     #[error("failed to pull and unpack image {reference:?}: registry {registry} cannot be reached")]
     Unavailable {
         reference: String,

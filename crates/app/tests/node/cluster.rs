@@ -54,7 +54,8 @@ impl Cluster {
     }
 
     pub(crate) fn apply(&self, name: &str, manifest: &str) {
-        let path = self.file(name, manifest);
+        // Starting as YAML does: kubectl takes a file that starts with a brace for JSON.
+        let path = self.file(name, &format!("---\n{manifest}"));
         self.ok(&["apply", "-f", &path]);
     }
 

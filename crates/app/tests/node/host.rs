@@ -37,6 +37,9 @@ impl Host {
         let cgroup = format!("xebec-test-{}-{number}", std::process::id());
         let host = Self { node: namespace(), neighbor: namespace(), cgroup };
         let neighbor = host.neighbor.id().to_string();
+        // Or its link-local address would change by itself while a test compares.
+        host.on_node(&["sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"]);
+        host.on_node(&["sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6"]);
         host.on_node(&["ip", "link", "set", "lo", "up"]);
         host.on_neighbor(&["ip", "link", "set", "lo", "up"]);
         host.on_node(&[
@@ -73,7 +76,7 @@ impl Host {
             &["ip", "-o", "address"],
             &["ip", "route", "show", "table", "all"],
             &["ip", "rule"],
-            &["nft", "list", "ruleset"],
+            &["nft", "list", "tables"],
             &["cat", "/proc/sys/net/ipv4/ip_forward"],
         ] {
             let printed = self.on_node(words);

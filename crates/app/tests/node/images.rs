@@ -234,7 +234,7 @@ fn images_that_cannot_be_had_say_why() {
             "not found",
         ),
         ("gone", "127.0.0.1:1/a:1".to_owned(), "ErrImagePull|ImagePullBackOff", "refused"),
-        ("name", "UPPER/case".to_owned(), "InvalidImageName", "UPPER/case"),
+        ("name", "a/UPPER".to_owned(), "InvalidImageName", "a/UPPER"),
     ] {
         let manifest = pod(name, "[sleep]", "").replace("xebec.local/toolbox", &image);
         cluster.apply("pod.yaml", &manifest);

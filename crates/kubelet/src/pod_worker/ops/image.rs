@@ -93,7 +93,6 @@ async fn pull(scene: &Subject<'_>, reference: &str) -> Found {
             let message = format!("Failed to pull image {reference:?}: {text}");
             tell(scene, EventType::Warning, "Failed", message);
             let reason = match err {
-                node_api::Error::Image(Error::Unavailable { .. }) => "RegistryUnavailable",
                 node_api::Error::Image(Error::InvalidName { .. }) => "InvalidImageName",
                 _ => "ErrImagePull",
             };
