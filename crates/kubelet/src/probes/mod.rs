@@ -15,7 +15,7 @@ mod tcp;
 pub(crate) mod tests;
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
@@ -78,6 +78,10 @@ impl Failed {
 /// Who is told what went wrong: an event about the container.
 type Tell = Arc<dyn Fn(&Target, &'static str, String) + Send + Sync>;
 
+/// What containers without probes share. It never changes and, being nobody's, never ends: who waits for a change waits.
+static WELL: LazyLock<watch::Sender<Health>> =
+    LazyLock::new(|| watch::Sender::new(Health { is_started: true, is_ready: true, failed: None }));
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Probes {
@@ -85,8 +89,6 @@ pub struct Probes {
     world: World,
     containers: Arc<dyn Containers>,
     tell: Tell,
-    /// What containers without probes share: it never changes and never ends.
-    well: Arc<watch::Sender<Health>>,
 }
 
 impl Probes {
@@ -103,9 +105,7 @@ impl Probes {
     }
 
     fn telling(tasks: &Tasks, containers: Arc<dyn Containers>, tell: Tell, world: &World) -> Self {
-        let well = Health { is_started: true, is_ready: true, failed: None };
-        let well = Arc::new(watch::Sender::new(well));
-        Self { tasks: tasks.child("probes"), world: world.clone(), containers, tell, well }
+        Self { tasks: tasks.child("probes"), world: world.clone(), containers, tell }
     }
 
     /// Starts probing this run. It ends when the receiver is dropped. Tells of failures with `Unhealthy` events.
@@ -114,7 +114,7 @@ impl Probes {
         let kinds =
             [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
         if kinds.iter().all(|it| it.is_none()) {
-            return self.well.subscribe();
+            return WELL.subscribe();
         }
         let (tx, rx) = watch::channel(health::initial(container, target.was));
         let pod = target.pod.metadata.name.as_deref().unwrap_or_default();

@@ -126,7 +126,7 @@ impl Bench {
             history.push(line);
             tokio::select! {
                 biased;
-                _ = self.health.changed() => {}
+                changed = self.health.changed() => changed.unwrap(),
                 () = tokio::time::sleep_until(end) => break,
             }
         }
@@ -380,4 +380,75 @@ async fn what_cannot_be_reached_fails() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     assert_eq!(look(json!({"tcpSocket": {"port": port}})).await, Outcome::Success);
+}
+
+/// A gRPC server that answers a health check with `state`, or with an error if there is none.
+#[expect(clippy::disallowed_methods, reason = "a test's own server")]
+async fn serve_grpc(state: Option<u8>) -> (u16, tokio::task::JoinHandle<()>) {
+    use http_body_util::{BodyExt as _, StreamBody};
+    use hyper::body::{Frame, Incoming};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer = move |request: http::Request<Incoming>| async move {
+        assert_eq!(request.uri().path(), "/grpc.health.v1.Health/Check");
+        let asked = request.into_body().collect().await?.to_bytes();
+        assert_eq!(&asked[..], b"\0\0\0\0\x06\x0a\x04shop");
+        let mut trailers = http::HeaderMap::new();
+        trailers.insert("grpc-status", if state.is_some() { "0" } else { "12" }.parse().unwrap());
+        trailers.insert("grpc-message", "unknown service".parse().unwrap());
+        let message = state.map(|it| Frame::data(bytes::Bytes::from(vec![0, 0, 0, 0, 2, 8, it])));
+        let frames = message.into_iter().chain([Frame::trailers(trailers)]);
+        let body = StreamBody::new(futures_util::stream::iter(frames.map(Ok::<_, hyper::Error>)));
+        Ok::<_, hyper::Error>(http::Response::new(body))
+    };
+    let task = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = hyper::service::service_fn(answer);
+            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+        }
+    });
+    (port, task)
+}
+
+#[tokio::test]
+async fn grpc_probes_read_the_state() {
+    let check = async |state, expected: Outcome| {
+        let (port, task) = serve_grpc(state).await;
+        assert_eq!(look(json!({"grpc": {"port": port, "service": "shop"}})).await, expected);
+        task.abort();
+    };
+    check(Some(1), Outcome::Success).await;
+    check(Some(2), failure("service unhealthy (responded with \"NOT_SERVING\")")).await;
+    check(Some(9), failure("service unhealthy (responded with \"UNKNOWN\")")).await;
+    let text = "error: this server does not implement the grpc health protocol \
+                (grpc.health.v1.Health): unknown service";
+    check(None, failure(text)).await;
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a test's own server")]
+async fn https_probes_take_any_certificate() {
+    let world = World::system();
+    let now = world.clock.now();
+    let authority = authn::pki::Authority::create("test", now, &world.random).unwrap();
+    let names = ["elsewhere.example"];
+    let identity = authority.issue_server("elsewhere", &names, &[], now, &world.random).unwrap();
+    let config = authn::pki::server_config(&identity, authority.certificate_pem()).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let task = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = acceptor.accept(stream).await.unwrap();
+        let mut buffer = [0; 1024];
+        let _ = stream.read(&mut buffer).await;
+        let answer = "HTTP/1.1 503 Not yet\r\nContent-Length: 0\r\n\r\n";
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    });
+    let probe = json!({"httpGet": {"port": port, "scheme": "HTTPS"}});
+    assert_eq!(look(probe).await, failure("HTTP probe failed with statuscode: 503"));
+    task.await.unwrap();
 }
