@@ -66,6 +66,24 @@ impl Pki {
         })
     }
 
+    /// How the API server shows itself to kubelets. kubeadm's name for it; the group is what kubeadm gave it before 1.29, since
+    /// no role is bound to the newer one here.
+    pub(crate) fn kubelet_client(&self) -> Result<Identity> {
+        load_or_issue(&self.folder, "apiserver-kubelet-client", &self.authority, self.now, || {
+            let (name, groups) = ("kube-apiserver-kubelet-client", &["system:masters"]);
+            self.authority.issue_client(name, groups, self.now, &self.world.random)
+        })
+    }
+
+    /// What the kubelet's server shows. Issued anew at every start: the node's addresses may have changed.
+    pub(crate) fn kubelet_server(&self, node: &str, addresses: &[IpAddr]) -> Result<Identity> {
+        let name = format!("system:node:{node}");
+        let names = [node, "localhost"];
+        let (now, random) = (self.now, &self.world.random);
+        let identity = self.authority.issue_server(&name, &names, addresses, now, random);
+        identity.context("issuing the certificate of the kubelet's server")
+    }
+
     /// The client certificate of a component that runs alone.
     pub(crate) fn component(&self, file: &str, user: &str) -> Result<Identity> {
         load_or_issue(&self.folder, file, &self.authority, self.now, || {

@@ -107,8 +107,8 @@ async fn send(
 ) -> Result<Response<Incoming>, ApiError> {
     let kind = core.kind_of::<Node>();
     let node = core.cache.get(kind.as_ref(), &path_of("", &location.node));
-    let node = node
-        .ok_or_else(|| ApiError::not_found(&GroupResource::new("", "nodes"), &location.node))?;
+    let node =
+        node.ok_or_else(|| ApiError::not_found(&GroupResource::new("", "nodes"), &location.node))?;
     let node = node.shared::<Node>().map_err(ApiError::internal)?;
     let failed = |err: hyper::Error| {
         let node = &location.node;
@@ -138,7 +138,9 @@ async fn log(core: &Core, location: &Location, pod: &str) -> Result<Response<Bod
             StatusCode::BAD_REQUEST => ApiError::bad_request(message),
             StatusCode::NOT_FOUND => ApiError::new(
                 Reason::NotFound,
-                format!("the server could not find the requested resource (pods/log {pod}): {message}"),
+                format!(
+                    "the server could not find the requested resource (pods/log {pod}): {message}"
+                ),
             ),
             _ => ApiError::internal(message),
         });

@@ -92,9 +92,8 @@ fn container<'a>(pod: &str, spec: &'a PodSpec, wanted: &'a str) -> Result<&'a st
     let init: Vec<&str> = init.collect();
     let mut ephemeral = spec.ephemeral_containers.iter().flatten().map(|it| it.name.as_str());
     if !wanted.is_empty() {
-        let is_known = main.contains(&wanted)
-            || init.contains(&wanted)
-            || ephemeral.any(|it| it == wanted);
+        let is_known =
+            main.contains(&wanted) || init.contains(&wanted) || ephemeral.any(|it| it == wanted);
         let unknown = || format!("container {wanted} is not valid for pod {pod}");
         return is_known.then_some(wanted).ok_or_else(|| ApiError::bad_request(unknown()));
     }

@@ -21,7 +21,8 @@ const PORT_DEFAULT: u16 = 10_250;
 /// To connect and to shake hands.
 const DIAL_MAX: Duration = Duration::from_secs(10);
 /// The order in which a node's addresses are tried: the first kind that it has.
-const ADDRESS_TYPES: &[&str] = &["InternalIP", "Hostname", "InternalDNS", "ExternalDNS", "ExternalIP"];
+const ADDRESS_TYPES: &[&str] =
+    &["InternalIP", "Hostname", "InternalDNS", "ExternalDNS", "ExternalIP"];
 
 pub(crate) struct Kubelets {
     tls: Option<Arc<rustls::ClientConfig>>,

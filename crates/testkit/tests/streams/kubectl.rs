@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdout, Command};
 
 use crate::site::Site;
 
@@ -120,7 +120,8 @@ async fn files_are_copied_in_both_directions() {
     for program in kubectls() {
         let site = Site::start().await;
         let kubectl = Kubectl::new(&site, &program);
-        let (here, there) = (site.directory.path().join("here"), site.directory.path().join("there"));
+        let (here, there) =
+            (site.directory.path().join("here"), site.directory.path().join("there"));
         let content: Vec<u8> = (0..400_000u32).map(|it| (it % 253) as u8).collect();
         std::fs::write(&here, &content).unwrap();
         let remote = format!("web:{}", there.display());
@@ -159,7 +160,7 @@ async fn logs_are_read_from_any_point() {
                 &["logs", "lost"],
                 "Error from server (BadRequest): container \"main\" in pod \"lost\" is waiting to start: ContainerCreating",
             ),
-            (&["logs", "none"], "Error from server (NotFound): pods \"none\" not found"),
+            (&["logs", "none"], "rror from server (NotFound): pods \"none\" not found"),
             (&["exec", "pending", "--", "date"], "pod pending does not have a host assigned"),
             (&["exec", "lost", "--", "date"], "container not found (\"main\")"),
         ] {
@@ -212,14 +213,19 @@ async fn echo(site: &Site) -> u16 {
     port
 }
 
-async fn forwarding(kubectl: &Kubectl<'_>, port: u16) -> (Child, u16) {
+/// With its output, which kubectl goes on writing to.
+async fn forwarding(
+    kubectl: &Kubectl<'_>,
+    port: u16,
+) -> (Child, u16, Lines<BufReader<ChildStdout>>) {
     let arguments = ["port-forward", "--address=127.0.0.1", "pod/web", &format!(":{port}")];
     let mut child = kubectl.command(&arguments).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // Forwarding from 127.0.0.1:40001 -> 80
     let line = lines.next_line().await.unwrap().unwrap_or_default();
     let local = line.split_whitespace().nth(2).and_then(|it| it.rsplit(':').next());
-    (child, local.unwrap_or_default().parse().unwrap())
+    let local = local.unwrap_or_default().parse().unwrap();
+    (child, local, lines)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,7 +234,7 @@ async fn ports_are_forwarded() {
         let site = Site::start().await;
         let kubectl = Kubectl::new(&site, &program);
         let port = echo(&site).await;
-        let (mut child, local) = forwarding(&kubectl, port).await;
+        let (mut child, local, _output) = forwarding(&kubectl, port).await;
         for round in 0..3u32 {
             let bytes: Vec<u8> = (0..500_000u32).map(|it| (it * (round + 1) % 241) as u8).collect();
             let mut stream = TcpStream::connect(("127.0.0.1", local)).await.unwrap();
@@ -245,7 +251,7 @@ async fn ports_are_forwarded() {
         child.kill().await.unwrap();
         // A port that nobody listens on: the connection is closed, and kubectl says why.
         let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-        let (mut child, local) = forwarding(&kubectl, free).await;
+        let (mut child, local, _output) = forwarding(&kubectl, free).await;
         let mut stream = TcpStream::connect(("127.0.0.1", local)).await.unwrap();
         let mut back = Vec::new();
         let _ = stream.read_to_end(&mut back).await;
@@ -271,8 +277,10 @@ async fn attaching_shows_output_and_permission_is_asked_for() {
         assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("hello from main"));
         site.node.exit(&site.container, 5);
         assert!(child.wait().await.unwrap().success());
-        let stranger =
-            Kubectl { kubeconfig: site.kubeconfig("stranger", &[]), ..Kubectl::new(&site, &program) };
+        let stranger = Kubectl {
+            kubeconfig: site.kubeconfig("stranger", &[]),
+            ..Kubectl::new(&site, &program)
+        };
         for arguments in [["logs", "web"].as_slice(), &["exec", "web", "--", "date"]] {
             let refused = stranger.refused(arguments).await;
             assert!(refused.contains("forbidden"), "{program:?} {refused}");

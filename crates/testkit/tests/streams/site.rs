@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use api::Resource;
 use api::core::{Node as NodeObject, Pod, ServiceAccount};
+use api::rbac::{ClusterRole, ClusterRoleBinding};
 use apimachinery::User;
 use apiserver::{Config, Parts, Server};
 use authn::pki::{Authority, Identity, ServiceAccountKey, client_config, server_config};
@@ -34,8 +35,7 @@ pub(crate) struct Site {
     pub(crate) authority: Authority,
     pub(crate) world: World,
     pub(crate) api_address: std::net::SocketAddr,
-    pub(crate) client: Client,
-    pub(crate) pods: Arc<Pods>,
+    client: Client,
 }
 
 #[derive(Default)]
@@ -63,8 +63,12 @@ impl Site {
         let authority = Authority::create("test", now, random).unwrap();
         let local: IpAddr = [127, 0, 0, 1].into();
         let issue = |name| authority.issue_server(name, &["localhost"], &[local], now, random);
-        let kubelet_client =
-            authority.issue_client("kube-apiserver-kubelet-client", &["system:masters"], now, random);
+        let kubelet_client = authority.issue_client(
+            "kube-apiserver-kubelet-client",
+            &["system:masters"],
+            now,
+            random,
+        );
         let ca = authority.certificate_pem();
         let kubelet_tls = client_config(ca, Some(&kubelet_client.unwrap())).unwrap();
         let parts = Parts {
@@ -98,12 +102,25 @@ impl Site {
         let directory = tempfile::tempdir().unwrap();
         create_objects(&client, port).await;
         let container = run_pod(&node, &pods, directory.path().join("0.log")).await;
-        Self { tasks, node, container, directory, authority, world, api_address, client, pods }
+        Self { tasks, node, container, directory, authority, world, api_address, client }
     }
 
     pub(crate) fn identity(&self, user: &str, groups: &[&str]) -> Identity {
         let now = self.world.clock.now();
         self.authority.issue_client(user, groups, now, &self.world.random).unwrap()
+    }
+
+    /// A ClusterRole with these rules, bound to the user of the same name.
+    pub(crate) async fn grant(&self, user: &str, rules: &Value) {
+        let role = json!({"metadata": {"name": user}, "rules": rules});
+        self.client.api::<ClusterRole>().create(decode(&role)).await.unwrap();
+        let group = "rbac.authorization.k8s.io";
+        let binding = json!({
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+        });
+        self.client.api::<ClusterRoleBinding>().create(decode(&binding)).await.unwrap();
     }
 
     pub(crate) fn log_path(&self) -> PathBuf {

@@ -7,9 +7,6 @@ mod over_websocket;
 mod run;
 mod status;
 
-#[cfg(test)]
-mod tests;
-
 use bytes::Bytes;
 use tokio::sync::mpsc;
 

@@ -5,9 +5,6 @@ mod connection;
 mod over_spdy;
 mod over_websocket;
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 
 use node_api::{Containers, SandboxId};

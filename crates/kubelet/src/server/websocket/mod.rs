@@ -4,9 +4,6 @@ mod channels;
 mod handshake;
 mod tunnel;
 
-#[cfg(test)]
-mod tests;
-
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio_websockets::{Limits, ServerBuilder, WebSocketStream};
