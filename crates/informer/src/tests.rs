@@ -17,7 +17,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use lifecycle::Tasks;
 use stdx::World;
 
-use crate::{EventHandler, Factory};
+use crate::{EventHandler, Factory, Selection};
 
 /// The answer to one request.
 enum Answer {
@@ -81,8 +81,10 @@ impl Server {
         let options = &request.list;
         let or_dash = |it: &Option<String>| it.clone().unwrap_or_else(|| "-".to_owned());
         let asked = format!(
-            "{} rv={}{}{}{}",
+            "{}{}{} rv={}{}{}{}",
             request.verb.name(),
+            request.namespace.as_ref().map(|it| format!(" in {it}")).unwrap_or_default(),
+            options.field_selector.as_ref().map(|it| format!(" where {it}")).unwrap_or_default(),
             or_dash(&options.resource_version),
             if options.send_initial_events == Some(true) { " initial" } else { "" },
             options.limit.map(|it| format!(" limit={it}")).unwrap_or_default(),
@@ -351,5 +353,34 @@ async fn a_forgotten_metadata_informer_stops_and_can_be_made_anew() {
     assert!(!Arc::ptr_eq(&informer, &factory.metadata(&resource)));
     tokio::task::yield_now().await;
     assert_eq!(server.asked.lock().unwrap().len(), 2);
+    tasks.shutdown(Duration::from_secs(1)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selection_is_asked_for_in_lists_and_watches_and_can_be_forgotten() {
+    let Setup { server, factory, tasks, .. } = setup(vec![
+        Answer::Refuse(Reason::Invalid),
+        Answer::Page(&["a@1"], 5, None),
+        Answer::Watch(&["open"]),
+    ]);
+    factory.start();
+    let selection =
+        Selection { namespace: "default".to_owned(), field_selector: "metadata.name=a".to_owned() };
+    let informer = factory.informer_of::<ConfigMap>(selection.clone());
+    assert!(Arc::ptr_eq(&informer, &factory.informer_of::<ConfigMap>(selection.clone())));
+    informer.wait_for_sync().await;
+    tokio::task::yield_now().await;
+    let scope = "in default where metadata.name=a";
+    assert_eq!(
+        *server.asked.lock().unwrap(),
+        [
+            format!("watch {scope} rv=- initial"),
+            format!("list {scope} rv=- limit=500"),
+            format!("watch {scope} rv=5"),
+        ]
+    );
+    factory.forget::<ConfigMap>(&selection);
+    tokio::task::yield_now().await;
+    assert_eq!(tasks.names(), Vec::<String>::new());
     tasks.shutdown(Duration::from_secs(1)).await.unwrap();
 }

@@ -109,7 +109,8 @@ pub async fn start(
     let pods = factory.informer_of::<Pod>(selected(format!("spec.nodeName={name}")));
     let nodes = factory.informer_of::<Node>(selected(format!("metadata.name={name}")));
     let services = factory.informer::<Service>();
-    let recorder = EventRecorder::new(tasks, parts.client.clone(), world.clone(), "kubelet");
+    let recorder =
+        EventRecorder::on_host(tasks, parts.client.clone(), world.clone(), "kubelet", name);
     let probes = Probes::spawn(tasks, parts.containers.clone(), recorder.clone(), world);
     let context = Arc::new(Context {
         objects: Objects::new(factory.clone()),

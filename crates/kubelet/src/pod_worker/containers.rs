@@ -50,7 +50,7 @@ fn start(view: &View, wanted: &Wanted, step: &mut Step) -> bool {
     }
     let run = view.current(wanted.name());
     match wanted.role {
-        Role::Init => !run.and_then(exit).is_some_and(|it| it.code == 0),
+        Role::Init => run.and_then(exit).is_none_or(|it| it.code != 0),
         Role::Sidecar => !run.is_some_and(|it| view.is_started(it)),
         Role::Main | Role::Ephemeral => false,
     }
@@ -154,7 +154,7 @@ fn tell_waits(view: &View, wanted: &[Wanted], step: &mut Step) {
         let name = wanted.name();
         if let Some(run) = waiting_run(view, wanted)
             && !view.memory.told.contains(&run.id)
-            && !view.memory.troubles.get(name).is_some_and(|it| !is_of_run(it.reason))
+            && view.memory.troubles.get(name).is_none_or(|it| is_of_run(it.reason))
         {
             let (name, run) = (name.to_owned(), run.id.clone());
             step.ask(view, Action::TellBackOff { name, run });

@@ -3,11 +3,16 @@
 //! `step` decides, purely; `ops` do; `task` joins them. What is under way is known by name, so nothing is started twice.
 
 mod containers;
+mod memory;
 mod messages;
 mod ops;
 mod restart;
 mod step;
 mod task;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::sync::Arc;

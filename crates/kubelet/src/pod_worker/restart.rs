@@ -6,7 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerRestartRule, PodSpec};
 use node_api::containers::Exit;
 
-use super::view::{Crash, Role, Wanted};
+use super::memory::Crash;
+use super::view::{Role, Wanted};
 
 /// Upstream's numbers (pkg/kubelet/kubelet.go): the first restart is at once, the next after these.
 const DELAY_FIRST: Duration = Duration::from_secs(10);

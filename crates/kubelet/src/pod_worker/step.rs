@@ -353,7 +353,8 @@ fn terminated(ending: &Ending, view: &View, step: &mut Step) {
 /// Whether the API shows the last status.
 fn is_status_known(view: &View, ending: &Ending) -> bool {
     let life = Life::Terminated(ending.clone());
-    !needs_write(view, &status::compute(view, &life))
+    !view.memory.in_flight.contains(&Op::Status)
+        && !needs_write(view, &status::compute(view, &life))
 }
 
 fn write_status(view: &View, step: &mut Step) {

@@ -1,8 +1,7 @@
 //! Everything that is known about one pod at one moment: what is wanted, what is on the node, what was tried.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +11,11 @@ use node_api::containers::{Container as Run, ContainerState, Exit};
 use node_api::sandboxes::{Sandbox, SandboxState};
 use node_api::{ContainerId, ImageId};
 
-use super::step::Op;
+use super::memory::Memory;
 use crate::probes::Health;
 
 /// On a container's configuration: the image as the pod named it. Another one means that the container must be replaced.
 pub(crate) const ANNOTATION_IMAGE: &str = "xebec.local/image";
-
-/// After a failure; the delay doubles up to the maximum.
-const RETRY_FIRST: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(120);
 
 pub(crate) struct View {
     pub(crate) pod: Arc<Pod>,
@@ -56,66 +51,6 @@ pub(crate) struct ImageName {
     pub(crate) id: String,
 }
 
-/// What the worker remembers between steps.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
-    /// What is under way. Nothing that is here is asked for again.
-    pub(crate) in_flight: BTreeSet<Op>,
-    /// What failed, and when it is tried again.
-    pub(crate) retries: BTreeMap<Op, Retry>,
-    pub(crate) has_cgroup: bool,
-    pub(crate) volumes: VolumesMemory,
-    /// Why a container does not run, by its name.
-    pub(crate) troubles: BTreeMap<String, Trouble>,
-    /// By container name.
-    pub(crate) crashes: BTreeMap<String, Crash>,
-    /// Exited runs whose wait was told by an event.
-    pub(crate) told: BTreeSet<ContainerId>,
-    /// Sandboxes that were stopped on purpose, or after they died.
-    pub(crate) stopped: BTreeSet<node_api::SandboxId>,
-    pub(crate) is_torn_down: bool,
-    /// The status as it was last sent, and the version of the pod that came back.
-    pub(crate) sent: Option<Sent>,
-    pub(crate) is_deleted: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sent {
-    pub(crate) status: k8s_openapi::api::core::v1::PodStatus,
-    pub(crate) version: Option<String>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct VolumesMemory {
-    /// Grows with every change of what the volumes are made from.
-    pub(crate) wanted: u64,
-    /// The `wanted` that was last set up.
-    pub(crate) done: u64,
-    /// `None` until they were all set up once.
-    pub(crate) paths: Option<BTreeMap<String, PathBuf>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Retry {
-    pub(crate) at: Timestamp,
-    pub(crate) delay: Duration,
-}
-
-/// Why a container waits, as its status shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-    pub(crate) since: Timestamp,
-}
-
-/// How long a container that keeps ending has to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Crash {
-    pub(crate) delay: Duration,
-    pub(crate) at: Timestamp,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Init,
@@ -133,37 +68,6 @@ pub(crate) struct Wanted {
 impl Wanted {
     pub(crate) fn name(&self) -> &str {
         &self.container.name
-    }
-}
-
-impl Memory {
-    pub(crate) fn failed(&mut self, op: &Op, now: Timestamp, least: Duration, most: Duration) {
-        let delay = match self.retries.get(op) {
-            Some(earlier) => earlier.delay.saturating_mul(2).min(most),
-            None => least,
-        };
-        let at = now.checked_add(delay).unwrap_or(Timestamp::MAX);
-        self.retries.insert(op.clone(), Retry { at, delay });
-    }
-
-    pub(crate) fn failed_default(&mut self, op: &Op, now: Timestamp) {
-        self.failed(op, now, RETRY_FIRST, RETRY_MAX);
-    }
-
-    /// Something it depends on changed: do not wait.
-    pub(crate) fn retry_now(&mut self, op: &Op) {
-        if let Some(retry) = self.retries.get_mut(op) {
-            retry.at = Timestamp::MIN;
-        }
-    }
-
-    /// Whether it is not through with its start: its postStart hook runs.
-    pub(crate) fn is_starting_run(&self, run: &Run) -> bool {
-        self.in_flight.contains(&Op::Start(run.config.name.clone()))
-    }
-
-    pub(crate) fn is_starting(&self) -> bool {
-        self.in_flight.iter().any(|it| matches!(it, Op::Start(_)))
     }
 }
 

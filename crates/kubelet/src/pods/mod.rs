@@ -4,6 +4,7 @@
 mod directory;
 mod orphans;
 mod task;
+mod weights;
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ use reconcile::EventType;
 use tokio::sync::{mpsc, watch};
 
 use super::directory::{Known, Registry};
-use super::{Sources, orphans};
+use super::{Sources, orphans, weights};
 use crate::admission::{self, Used};
 use crate::context::{Context, log_directory_name};
 use crate::disk;
@@ -45,6 +45,8 @@ struct Dispatcher {
     mirroring: BTreeSet<ObjectKey>,
     ended: mpsc::Sender<PodUid>,
     registry: Registry,
+    /// What burstable pods ask for together, in thousandths of a processor.
+    burstable: watch::Sender<i64>,
 }
 
 pub(super) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources, registry: Registry) {
@@ -57,6 +59,7 @@ pub(super) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources, regi
     // Before anything is listed, so that no change is missed.
     let events = context.parts.sandboxes.events();
     let parent = tasks.clone();
+    let burstable = weights::spawn(tasks, context.parts.cgroups.clone());
     tasks.spawn("pods", move |shutdown| async move {
         let (ended, ended_rx) = mpsc::channel(ENDED_MAX);
         let dispatcher = Dispatcher {
@@ -72,6 +75,7 @@ pub(super) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources, regi
             mirroring: BTreeSet::new(),
             ended,
             registry,
+            burstable,
         };
         let synced = async {
             nodes.wait_for_sync().await;
@@ -156,6 +160,7 @@ impl Dispatcher {
     fn forget(&mut self, uid: &PodUid) {
         self.workers.remove(uid);
         self.registry.remove(uid);
+        self.weigh();
         self.by_key.retain(|_, it| it != uid);
         // A new version of a static pod waits for the end of the old one.
         self.start_statics();
@@ -207,6 +212,13 @@ impl Dispatcher {
         let (context, ended) = (self.context.clone(), self.ended.clone());
         let worker = Worker::spawn(&self.tasks, context, uid.clone(), desired, ended);
         self.workers.insert(uid, worker);
+        self.weigh();
+    }
+
+    fn weigh(&self) {
+        let specs = self.workers.values().filter(|it| !it.is_over()).map(|it| it.desired().pod);
+        let millis = specs.filter_map(|it| weights::of(it.spec.as_ref()?)).sum();
+        self.burstable.send_if_modified(|it| std::mem::replace(it, millis) != millis);
     }
 
     fn is_here(&self, uid: &PodUid) -> bool {

@@ -174,7 +174,7 @@ fn name_image(view: &View, wanted: &Wanted, run: &Run, status: &mut ContainerSta
     let asked = wanted.container.image.as_deref().unwrap_or_default();
     let tag =
         image.tags.iter().find(|it| it.as_str() == asked || it.ends_with(&format!("/{asked}")));
-    status.image = tag.or(image.tags.first()).cloned().unwrap_or_default();
+    status.image = tag.or_else(|| image.tags.first()).cloned().unwrap_or_default();
     status.image_id.clone_from(&image.id);
 }
 

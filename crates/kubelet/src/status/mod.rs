@@ -5,6 +5,8 @@ mod conditions;
 mod containers;
 mod patch;
 mod phase;
+#[cfg(test)]
+mod tests;
 
 use k8s_openapi::api::core::v1::{HostIP, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -39,6 +39,8 @@ type Similar = (About, &'static str, String);
 
 pub(super) struct Correlator {
     component: &'static str,
+    /// The node whose component it is, if it belongs to one.
+    host: Option<String>,
     similar: Table<Similar, BTreeSet<String>>,
     written: Table<(Similar, String), Event>,
     tokens: Table<About, f64>,
@@ -59,9 +61,10 @@ impl<K: Ord + Clone, V> Table<K, V> {
 }
 
 impl Correlator {
-    pub(super) fn new(component: &'static str) -> Self {
+    pub(super) fn new(component: &'static str, host: Option<String>) -> Self {
         Self {
             component,
+            host,
             similar: Table(BTreeMap::new()),
             written: Table(BTreeMap::new()),
             tokens: Table(BTreeMap::new()),
@@ -138,8 +141,9 @@ impl Correlator {
             message: Some(message),
             source: Some(EventSource {
                 component: Some(self.component.to_owned()),
-                ..EventSource::default()
+                host: self.host.clone(),
             }),
+            reporting_instance: self.host.clone(),
             reporting_component: Some(self.component.to_owned()),
             first_timestamp: Some(Time(now)),
             last_timestamp: Some(Time(now)),
@@ -181,7 +185,7 @@ mod tests {
     }
 
     fn setup() -> Setup {
-        Setup { correlator: Correlator::new("test"), now: Timestamp::UNIX_EPOCH, next: 0 }
+        Setup { correlator: Correlator::new("test", None), now: Timestamp::UNIX_EPOCH, next: 0 }
     }
 
     impl Setup {
@@ -254,7 +258,7 @@ mod tests {
             ObjectReference { name: Some("node-1".to_owned()), ..ObjectReference::default() };
         let (reason, message) = ("Ready".to_owned(), "ok".to_owned());
         let said = Said { about, kind: "Normal", reason, message };
-        let write = Correlator::new("test").step(said, Timestamp::UNIX_EPOCH, || 1).unwrap();
+        let write = Correlator::new("test", None).step(said, Timestamp::UNIX_EPOCH, || 1).unwrap();
         assert_eq!(write.event.metadata.namespace.as_deref(), Some("default"));
     }
 }

@@ -49,9 +49,31 @@ impl EventType {
 
 impl EventRecorder {
     pub fn new(tasks: &Tasks, client: Client, world: World, component: &'static str) -> Self {
+        Self::start(tasks, client, world, component, None)
+    }
+
+    /// For a component of one node: events say which.
+    pub fn on_host(
+        tasks: &Tasks,
+        client: Client,
+        world: World,
+        component: &'static str,
+        host: &str,
+    ) -> Self {
+        Self::start(tasks, client, world, component, Some(host.to_owned()))
+    }
+
+    fn start(
+        tasks: &Tasks,
+        client: Client,
+        world: World,
+        component: &'static str,
+        host: Option<String>,
+    ) -> Self {
         let (queue, said) = mpsc::channel(QUEUE);
+        let correlator = Correlator::new(component, host);
         tasks.spawn(&format!("events/{component}"), |shutdown| {
-            write_all(client, world, component, said, shutdown)
+            write_all(client, world, correlator, said, shutdown)
         });
         Self { queue, component: component.into(), dropped: Arc::default() }
     }
@@ -96,11 +118,10 @@ fn reference<T: Resource>(about: &T) -> ObjectReference {
 async fn write_all(
     client: Client,
     world: World,
-    component: &'static str,
+    mut correlator: Correlator,
     mut said: mpsc::Receiver<Said>,
     shutdown: Shutdown,
 ) {
-    let mut correlator = Correlator::new(component);
     loop {
         let said = tokio::select! {
             biased;

@@ -20,10 +20,11 @@ use reconcile::EventType;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::memory::{Memory, Sent};
 use super::ops::{self, Outcome, Scene, Start};
 use super::step::{Action, Life, Op, step};
-use super::view::{Memory, Sent, View, exit};
-use super::{Cause, Desired, Ending, Pokes, restart};
+use super::view::{View, exit};
+use super::{Cause, Desired, Ending, Pokes};
 use crate::context::Context;
 use crate::objects::Followed;
 use crate::probes::Health;
@@ -250,8 +251,7 @@ impl Task {
         let is_created = newest.is_some_and(|it| it.state == ContainerState::Created);
         let leftover = newest.filter(|_| is_created).map(|it| it.id.clone());
         if newest.and_then(exit).is_some() {
-            let next = restart::next(view.memory.crashes.get(name), view.now);
-            view.memory.crashes.insert(name.to_owned(), next);
+            view.memory.restarts(name, view.now);
         }
         Some(Start { container: container(view, name), attempt, sandbox, leftover })
     }

@@ -1,0 +1,123 @@
+//! Views of pods for tests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use node_api::containers::{Container as Run, ContainerConfig, ContainerState, Exit};
+use node_api::sandboxes::{
+    IpcNamespace, NetworkNamespace, PidNamespace, Sandbox, SandboxConfig, SandboxState,
+};
+use node_api::{ContainerId, ImageId, PodRef, PodUid, SandboxId};
+
+use super::memory::Memory;
+use super::view::{ANNOTATION_IMAGE, View};
+use crate::probes::Health;
+
+/// Nothing is on the node yet.
+pub(crate) fn empty(pod: Arc<Pod>) -> View {
+    View {
+        pod,
+        now: Timestamp::UNIX_EPOCH,
+        stop: None,
+        host_ips: vec!["192.0.2.1".parse().unwrap()],
+        sandboxes: Vec::new(),
+        runs: Vec::new(),
+        health: BTreeMap::new(),
+        images: BTreeMap::new(),
+        messages: BTreeMap::new(),
+        memory: Memory::default(),
+        is_static: false,
+    }
+}
+
+/// In a sandbox, without containers.
+pub(crate) fn view(pod: Arc<Pod>) -> View {
+    let mut view = empty(pod);
+    view.sandboxes.push(sandbox("s", 0));
+    view
+}
+
+pub(crate) fn sandbox(id: &str, attempt: u32) -> Sandbox {
+    let pod = PodRef { namespace: "default".into(), name: "web".into(), uid: PodUid::new("u") };
+    let config = SandboxConfig {
+        pod,
+        attempt,
+        hostname: String::new(),
+        network: NetworkNamespace::Pod,
+        pid: PidNamespace::Container,
+        ipc: IpcNamespace::Pod,
+        dns: None,
+        host_ports: Vec::new(),
+        sysctls: BTreeMap::new(),
+        cgroup: String::new(),
+        annotations: BTreeMap::new(),
+    };
+    Sandbox {
+        id: SandboxId::new(id),
+        config,
+        created: Timestamp::UNIX_EPOCH,
+        state: SandboxState::Ready,
+        addresses: vec!["10.0.0.2".parse().unwrap()],
+    }
+}
+
+pub(crate) fn run(id: &str, sandbox: &SandboxId, name: &str, attempt: u32, now: Timestamp) -> Run {
+    let config = ContainerConfig {
+        name: name.to_owned(),
+        attempt,
+        image: ImageId::new("sha256:1"),
+        command: Vec::new(),
+        args: Vec::new(),
+        working_dir: None,
+        env: Vec::new(),
+        mounts: Vec::new(),
+        stdin: false,
+        stdin_once: false,
+        tty: false,
+        log_path: "/log".into(),
+        resources: Default::default(),
+        security: Default::default(),
+        stop_signal: None,
+        annotations: [(ANNOTATION_IMAGE.to_owned(), "i".to_owned())].into(),
+    };
+    Run {
+        id: ContainerId::new(id),
+        sandbox: sandbox.clone(),
+        config,
+        created: now,
+        state: ContainerState::Running { started: now },
+    }
+}
+
+pub(crate) fn exited(code: i32, now: Timestamp) -> ContainerState {
+    let (signal, message, started) = (None, None, Some(now));
+    ContainerState::Exited(Exit {
+        code,
+        signal,
+        oom_killed: false,
+        started,
+        finished: now,
+        message,
+    })
+}
+
+/// `a running`, `a unready`, `a unstarted`, `a created` or `a exit 1`.
+pub(crate) fn add_run(view: &mut View, text: &str) {
+    let mut words = text.split(' ');
+    let (name, state) = (words.next().unwrap(), words.next().unwrap());
+    let id = format!("{name}-{}", view.runs.len());
+    let sandbox = view.sandboxes.last().unwrap().id.clone();
+    let mut run = run(&id, &sandbox, name, 0, view.now);
+    let health = |is_started, is_ready| Health { is_started, is_ready, failed: None };
+    match state {
+        "running" => drop(view.health.insert(run.id.clone(), health(true, true))),
+        "unready" => drop(view.health.insert(run.id.clone(), health(true, false))),
+        "unstarted" => drop(view.health.insert(run.id.clone(), health(false, false))),
+        "created" => run.state = ContainerState::Created,
+        "exit" => run.state = exited(words.next().unwrap().parse().unwrap(), view.now),
+        other => panic!("{other}"),
+    }
+    view.runs.push(run);
+}
