@@ -58,3 +58,12 @@ pub(crate) fn rm(arguments: &Paths) -> Result<()> {
     }
     Ok(())
 }
+
+/// As the kernel has it: what this process was started with.
+pub(crate) fn environment() -> Result<()> {
+    let variables = fs::read("/proc/self/environ").context("env: /proc/self/environ")?;
+    for variable in variables.split(|it| *it == 0).filter(|it| !it.is_empty()) {
+        println!("{}", String::from_utf8_lossy(variable));
+    }
+    Ok(())
+}

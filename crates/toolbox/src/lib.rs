@@ -113,11 +113,7 @@ fn start(tool: Tool) -> Result<ExitCode> {
         Tool::Ls(paths) => files::ls(&paths)?,
         Tool::Touch(paths) => files::touch(&paths)?,
         Tool::Rm(paths) => files::rm(&paths)?,
-        Tool::Env => {
-            for (name, value) in std::env::vars_os() {
-                println!("{}={}", name.to_string_lossy(), value.to_string_lossy());
-            }
-        }
+        Tool::Env => files::environment()?,
         Tool::Tar(flags) => tar::run(&flags)?,
         Tool::True => {}
         Tool::False => return Ok(ExitCode::FAILURE),

@@ -23,10 +23,8 @@ const DEBIAN: &[(&str, &str, &str)] = &[
 
 /// Packages whose programs the tests put into images or run as peers. Unpacked below `target/`, not installed: installing
 /// would start servers. The first column is what shows that it is there.
-const UNPACKED: &[(&str, &str)] = &[
-    ("usr/bin/docker-registry", "docker-registry"),
-    ("usr/sbin/nginx", "nginx"),
-];
+const UNPACKED: &[(&str, &str)] =
+    &[("usr/bin/docker-registry", "docker-registry"), ("usr/sbin/nginx", "nginx")];
 
 /// The lowest kubectl that the tests are written for.
 const KUBECTL_MINOR: u32 = 32;

@@ -7,7 +7,7 @@ mod purge;
 mod requirements;
 mod settings;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -154,8 +154,7 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
     let client = neighbors.api.server.client(user, "kubelet");
     let factory = Factory::new(client.clone(), neighbors.world.clone(), &tasks);
     let volumes = volumes::Config { directory: data_dir.join("pods") };
-    let volumes = LocalVolumes::open(volumes, neighbors.world)
-        .context("opening the volumes")?;
+    let volumes = LocalVolumes::open(volumes, neighbors.world).context("opening the volumes")?;
     let address = settings.node_address(neighbors.network.gateway());
     let pki = &neighbors.api.pki;
     let parts = kubelet::Parts {
@@ -194,9 +193,4 @@ fn kubelet_config(settings: &Settings, data_dir: &Path, address: IpAddr) -> kube
         version: KUBERNETES_VERSION.to_owned(),
         max_pods: MAX_PODS,
     }
-}
-
-/// Where pods reach the API server.
-pub(crate) fn api_address(gateway: Ipv4Addr, port: u16) -> SocketAddr {
-    SocketAddr::new(gateway.into(), port)
 }

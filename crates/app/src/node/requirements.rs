@@ -42,16 +42,20 @@ fn kernel_features() -> Vec<String> {
             missing.push(format!("namespaces of the kind {kind:?} (CONFIG_NAMESPACES)"));
         }
     }
-    let probes: [(&str, fn() -> Result<(), Error>); 2] = [
-        ("netlink for network links (CAP_NET_ADMIN)", || RouteSocket::open().map(|_| ())),
-        ("nf_tables (CONFIG_NF_TABLES; try `modprobe nf_tables`)", probe_nftables),
+    let probes = [
+        ("netlink for network links (CAP_NET_ADMIN)", probe_links()),
+        ("nf_tables (CONFIG_NF_TABLES; try `modprobe nf_tables`)", probe_nftables()),
     ];
-    for (what, probe) in probes {
-        if let Err(err) = probe() {
+    for (what, probed) in probes {
+        if let Err(err) = probed {
             missing.push(format!("{what}: {}", stdx::error_chain(&err)));
         }
     }
     missing
+}
+
+fn probe_links() -> Result<(), Error> {
+    RouteSocket::open().map(|_| ())
 }
 
 /// Asks for a table that nobody has.

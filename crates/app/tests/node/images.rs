@@ -24,14 +24,16 @@ impl Registry {
         let config = cluster.file("registry.yml", &config);
         let log = std::fs::File::create(cluster.path("registry.log")).unwrap();
         let program = find("docker-registry")?;
-        let child = cluster
-            .host
-            .command(program)
-            .args(["serve", &config])
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let registry = Self {
+            child: cluster
+                .host
+                .command(program)
+                .args(["serve", &config])
+                .stdout(Stdio::null())
+                .stderr(log)
+                .spawn()
+                .unwrap(),
+        };
         for _ in 0..200 {
             let up = cluster
                 .host
@@ -39,7 +41,7 @@ impl Registry {
                 .args(["-sf", &format!("http://{REGISTRY}/v2/")])
                 .output();
             if up.is_ok_and(|it| it.status.success()) {
-                return Some(Self { child });
+                return Some(registry);
             }
             std::thread::sleep(std::time::Duration::from_millis(50));
         }

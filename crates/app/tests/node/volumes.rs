@@ -2,18 +2,8 @@
 
 use crate::cluster::{Cluster, pod};
 
-#[test]
-fn pods_see_their_configuration_and_its_changes() {
-    let Some(cluster) = Cluster::start() else { return };
-    cluster.ok(&[
-        "create",
-        "configmap",
-        "settings",
-        "--from-literal=color=blue",
-        "--from-literal=size=7",
-    ]);
-    cluster.ok(&["create", "secret", "generic", "password", "--from-literal=word=sesame"]);
-    let spec = r#"    env:
+/// A pod that reads all it can.
+const READER: &str = r#"    env:
     - {name: COLOR, valueFrom: {configMapKeyRef: {name: settings, key: color}}}
     - {name: WORD, valueFrom: {secretKeyRef: {name: password, key: word}}}
     - {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
@@ -40,7 +30,19 @@ fn pods_see_their_configuration_and_its_changes() {
       - {configMap: {name: settings, items: [{key: size, path: deep/size}]}}
       - {serviceAccountToken: {path: token, expirationSeconds: 3600}}
   - {name: scratch, emptyDir: {}}"#;
-    cluster.apply("reader.yaml", &pod("reader", "[sleep]", spec));
+
+#[test]
+fn pods_see_their_configuration_and_its_changes() {
+    let Some(cluster) = Cluster::start() else { return };
+    cluster.ok(&[
+        "create",
+        "configmap",
+        "settings",
+        "--from-literal=color=blue",
+        "--from-literal=size=7",
+    ]);
+    cluster.ok(&["create", "secret", "generic", "password", "--from-literal=word=sesame"]);
+    cluster.apply("reader.yaml", &pod("reader", "[sleep]", READER));
     cluster.wait_ready("app=reader", 1);
     let env = cluster.exec("reader", &["env"]);
     let address = cluster.field(&["pod", "reader"], ".status.podIP");

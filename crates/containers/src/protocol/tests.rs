@@ -1,3 +1,5 @@
+//! Messages survive the way there and back; nonsense is refused.
+
 use super::{
     Event, MESSAGE_MAX, Message, Refusal, Reply, Request, Streams, decode_message, decode_request,
     encode_message, encode_request,
