@@ -1,6 +1,7 @@
 //! Real packets through the rules: a node, pods and a client in network namespaces of their own.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
 
+mod listing;
 mod nodes;
 
 use std::collections::BTreeSet;

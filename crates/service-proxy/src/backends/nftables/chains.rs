@@ -1,6 +1,7 @@
 //! The chains of our table, which do not depend on Services but for the choices that some Service needs. Pure.
 //!
-//! `README.md` shows the way of a packet through them. A rule loads all that it reads, since registers do not outlive it.
+//! `README.md` shows the way of a packet through them. A rule loads all that it reads, since registers do not outlive it. `nft` must
+//! be able to list every rule, or no command of it works on this host any more: what a map gave is never part of a key, nor a key, nor stored, but for [`copy`].
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -21,7 +22,7 @@ const MASQUERADE_MARK: u32 = 0x4000;
 
 const SERVICES: &str = "services";
 const NO_ENDPOINTS: &str = "no-endpoints";
-const REJECT: &str = "reject";
+const REFUSE: &str = "refuse";
 
 const TCP: u8 = 6;
 
@@ -34,18 +35,16 @@ pub struct Networks {
     pub services: Network,
 }
 
-/// How the pool of a packet is found.
+/// What names the frontend that a packet is sent to.
 #[derive(Clone, Copy)]
 enum Way {
-    /// It is sent to a ClusterIP, which names its pool.
-    ClusterIp,
-    /// It is sent to an external address: by map.
+    /// Its destination: a ClusterIP or an external address.
     Address,
-    /// It is sent to a node port: by map, under address 0.0.0.0.
+    /// Only the port of its destination, under address 0.0.0.0.
     NodePort,
 }
 
-const WAYS: [Way; 3] = [Way::ClusterIp, Way::Address, Way::NodePort];
+const WAYS: [Way; 2] = [Way::Address, Way::NodePort];
 
 const fn r(number: u8) -> Register {
     Register(number)
@@ -63,28 +62,21 @@ fn destination(into: Register) -> Expression {
     Expression::Payload { base: Base::Network, offset: 16, length: 4, into }
 }
 
-/// Protocol, address and port that the packet is sent to, into three registers.
-fn frontend(way: Way, first: u8) -> Vec<Expression> {
-    let address = match way {
-        Way::ClusterIp | Way::Address => destination(r(first + 1)),
-        Way::NodePort => Expression::Immediate {
-            into: r(first + 1),
-            value: Value::new().address(Ipv4Addr::UNSPECIFIED),
-        },
-    };
-    vec![
-        Expression::Meta { key: Meta::L4Protocol, into: r(first) },
-        address,
-        Expression::Payload { base: Base::Transport, offset: 2, length: 2, into: r(first + 2) },
-    ]
+fn destination_port(into: Register) -> Expression {
+    Expression::Payload { base: Base::Transport, offset: 2, length: 2, into }
 }
 
-/// Protocol, ClusterIP and port of the packet's pool, into three registers. Ends the rule if there is no such pool.
-fn pool(way: Way, first: u8) -> Vec<Expression> {
-    let mut expressions = frontend(way, first);
-    if !matches!(way, Way::ClusterIp) {
-        expressions.push(load(sets::EXTERNAL, first, first + 1));
+/// Protocol, address and port that the packet is sent to, into three registers.
+fn frontend(way: Way, first: u8) -> Vec<Expression> {
+    let address = r(first + 1);
+    let mut expressions =
+        vec![Expression::Meta { key: Meta::L4Protocol, into: r(first) }, destination(address)];
+    if matches!(way, Way::NodePort) {
+        // `nft` shows it as `ip daddr & 0.0.0.0`; of a mere constant in a key it would not know the type.
+        let (mask, xor) = (Value::new().mark(0), Value::new().mark(0));
+        expressions.push(Expression::Bitwise { from: address, into: address, mask, xor });
     }
+    expressions.push(destination_port(r(first + 2)));
     expressions
 }
 
@@ -167,12 +159,10 @@ fn goto(chain: impl Into<String>) -> Vec<Expression> {
     verdict(Verdict::Goto(chain.into()))
 }
 
-/// To the chain that chooses an endpoint of the pool in the first three registers, by this map.
-fn choose(by: &'static str) -> Vec<Expression> {
-    vec![
-        load(by, 0, 3),
-        Expression::Lookup { set: sets::CHOICES, key: r(3), target: Target::Verdict },
-    ]
+/// To the chain that chooses an endpoint of the packet's frontend, by this map.
+fn choose(way: Way, by: &'static str) -> Vec<Expression> {
+    let to_chain = Expression::Lookup { set: by, key: r(0), target: Target::Verdict };
+    [frontend(way, 0), vec![to_chain]].concat()
 }
 
 /// To the endpoint whose address and port are in these registers.
@@ -197,7 +187,7 @@ pub(super) fn all(networks: Networks) -> Vec<(String, Chain)> {
         ("filter-output", filter(HookPoint::Output, vec![check_endpoints()])),
         (SERVICES, Chain::of(services(networks))),
         (NO_ENDPOINTS, Chain::of(no_endpoints(networks))),
-        (REJECT, Chain::of(reject())),
+        (REFUSE, Chain::of(refuse())),
     ];
     for way in [Way::Address, Way::NodePort] {
         let (any, local) = external_chains(way);
@@ -210,13 +200,21 @@ pub(super) fn all(networks: Networks) -> Vec<(String, Chain)> {
 /// The names of the chains for external traffic, and for such that stays on this node.
 fn external_chains(way: Way) -> (&'static str, &'static str) {
     match way {
-        Way::ClusterIp | Way::Address => ("external-addresses", "external-addresses-local"),
+        Way::Address => ("external-addresses", "external-addresses-local"),
         Way::NodePort => ("node-ports", "node-ports-local"),
     }
 }
 
 fn services(networks: Networks) -> Vec<Rule> {
-    let to_external = |way| goto(external_chains(way).0);
+    let cluster_ip = vec![destination(r(0)), member(sets::CLUSTER_IPS, 0)];
+    let to_address = |set| [frontend(Way::Address, 0), vec![member(set, 0)]].concat();
+    let to_node_port = |set| {
+        let is_in = [frontend(Way::NodePort, 0), vec![member(set, 0)]].concat();
+        [is_local(FibAddress::Destination), is_in].concat()
+    };
+    let (address, address_local) = external_chains(Way::Address);
+    let (node_port, node_port_local) = external_chains(Way::NodePort);
+    let (any, local) = (sets::EXTERNAL, sets::EXTERNAL_LOCAL);
     let guard = [
         frontend(Way::Address, 0),
         vec![
@@ -229,44 +227,33 @@ fn services(networks: Networks) -> Vec<Rule> {
     vec![
         rule(
             "ClusterIP from outside the cluster",
-            [
-                from_outside(networks),
-                pool(Way::ClusterIp, 0),
-                vec![load(sets::INTERNAL, 0, 3)],
-                mark_for_masquerade(),
-            ],
+            [from_outside(networks), cluster_ip, mark_for_masquerade()],
         ),
-        rule("ClusterIP", [pool(Way::ClusterIp, 0), choose(sets::INTERNAL)]),
+        rule("ClusterIP", [choose(Way::Address, sets::INTERNAL)]),
         rule("source not in loadBalancerSourceRanges", guard),
-        rule("external address", [pool(Way::Address, 0), to_external(Way::Address)]),
-        rule(
-            "node port",
-            [is_local(FibAddress::Destination), pool(Way::NodePort, 0), to_external(Way::NodePort)],
-        ),
+        rule("external address", [to_address(any), goto(address)]),
+        rule("external address, policy Local", [to_address(local), goto(address_local)]),
+        rule("node port", [to_node_port(any), goto(node_port)]),
+        rule("node port, policy Local", [to_node_port(local), goto(node_port_local)]),
     ]
 }
 
 fn external(way: Way) -> Vec<Rule> {
-    let to_local = goto(external_chains(way).1);
     vec![
-        rule(
-            "externalTrafficPolicy: Local",
-            [pool(way, 0), vec![member(sets::EXTERNAL_LOCAL, 0)], to_local],
-        ),
         rule("the answer must come back through this node", [mark_for_masquerade()]),
-        rule("any endpoint", [pool(way, 0), choose(sets::CLUSTER)]),
+        rule("any endpoint", [choose(way, sets::CLUSTER)]),
     ]
 }
 
 /// The cluster itself has all endpoints to choose from: what it sends comes from no further away than the ClusterIP's clients.
 fn external_local(way: Way, networks: Networks) -> Vec<Rule> {
     let from_node = || is_local(FibAddress::Source);
-    let any_endpoint = || [pool(way, 0), choose(sets::CLUSTER)].concat();
+    let any_endpoint = || choose(way, sets::CLUSTER);
     vec![
         rule("this node, which may use 127.0.0.1", [from_node(), mark_for_masquerade()]),
         rule("any endpoint for this node", [from_node(), any_endpoint()]),
         rule("any endpoint for pods", [from_cluster(networks), any_endpoint()]),
-        rule("endpoints of this node, source address kept", [pool(way, 0), choose(sets::LOCAL)]),
+        rule("endpoints of this node, source address kept", [choose(way, sets::LOCAL)]),
     ]
 }
 
@@ -335,22 +322,22 @@ fn no_endpoints(networks: Networks) -> Vec<Rule> {
     let is_in = |way, set| [frontend(way, 0), vec![member(set, 0)]].concat();
     let to_node_port =
         |set| [is_local(FibAddress::Destination), is_in(Way::NodePort, set)].concat();
-    let to_reject = || goto(REJECT);
+    let to_refuse = || goto(REFUSE);
     let drop = || verdict(Verdict::Drop);
     let cluster_ip = vec![destination(r(0)), member(sets::CLUSTER_IPS, 0)];
     let service_network = within(destination(r(0)), networks.services, Comparison::Equal);
     vec![
-        rule("no endpoints", [is_in(Way::Address, sets::NO_ENDPOINTS), to_reject()]),
+        rule("no endpoints", [is_in(Way::Address, sets::NO_ENDPOINTS), to_refuse()]),
         rule("none on this node", [is_in(Way::Address, sets::NO_LOCAL_ENDPOINTS), drop()]),
-        rule("ClusterIP without such a port", [cluster_ip, to_reject()]),
-        rule("no such ClusterIP", [service_network, to_reject()]),
-        rule("node port, no endpoints", [to_node_port(sets::NO_ENDPOINTS), to_reject()]),
+        rule("ClusterIP without such a port", [cluster_ip, to_refuse()]),
+        rule("no such ClusterIP", [service_network, to_refuse()]),
+        rule("node port, no endpoints", [to_node_port(sets::NO_ENDPOINTS), to_refuse()]),
         rule("node port, none on this node", [to_node_port(sets::NO_LOCAL_ENDPOINTS), drop()]),
     ]
 }
 
 /// Upstream sends ICMP to TCP as well, of which the kernel gives each host a few per second only: then connecting hangs.
-fn reject() -> Vec<Rule> {
+fn refuse() -> Vec<Rule> {
     let is_tcp = vec![
         Expression::Meta { key: Meta::L4Protocol, into: r(0) },
         compare(r(0), Comparison::Equal, Value::raw(&[TCP])),
@@ -380,30 +367,46 @@ fn draw(choice: Choice, into: u8) -> Expression {
 
 fn pick(choice: Choice) -> Vec<Rule> {
     let to_slot = || vec![draw(choice, 3), load(sets::ENDPOINTS, 0, 4), translate(4)];
-    WAYS.map(|way| rule("any endpoint", [pool(way, 0), to_slot()])).into()
+    WAYS.map(|way| rule("any endpoint", [frontend(way, 0), to_slot()])).into()
 }
 
-/// Client and pool into four registers.
+/// Client and frontend into four registers from the first on, and what `nft` shows instead of an endpoint ([`copy`]) into the next two.
 fn client(way: Way) -> Vec<Expression> {
-    [vec![source(r(0))], pool(way, 1)].concat()
+    let placeholder = vec![destination(r(4)), destination_port(r(5))];
+    [vec![source(r(0))], frontend(way, 1), placeholder].concat()
 }
 
-fn remember(operation: SetOperation, value: u8, timeout: Option<Duration>) -> Expression {
-    let (key, value) = (r(0), Some(r(value)));
+/// Copies the endpoint that a map gave in the eighth register and the next into the fourth and the next.
+///
+/// `nft` takes what a map gave for nothing at all, and dies when that is part of a key or stored. But of a value over several registers
+/// it follows only the first: so the register before the endpoint is copied as well, and `nft` still sees what the others held before.
+fn copy() -> Vec<Expression> {
+    let word = || Value::new().mark(u32::MAX).mark(u32::MAX).mark(u32::MAX);
+    let nothing = Value::new().mark(0).mark(0).mark(0);
+    vec![
+        Expression::Bitwise { from: r(7), into: r(3), mask: word(), xor: nothing },
+        destination_port(r(3)),
+    ]
+}
+
+fn remember(operation: SetOperation, timeout: Option<Duration>) -> Expression {
+    let (key, value) = (r(0), Some(r(4)));
     Expression::Dynamic { set: sets::AFFINITY, operation, key, value, timeout }
 }
 
 /// To the remembered endpoint, if it is still one, and remembers it from now on for as long again.
 fn known(scope: Scope, timeout: Duration) -> Vec<Rule> {
     let to_known = || {
-        vec![
-            load(sets::AFFINITY, 0, 4),
+        let load = vec![destination_port(r(7)), load(sets::AFFINITY, 0, 8)];
+        let renew = vec![
             member(scope.members(), 1),
-            remember(SetOperation::Update, 4, Some(timeout)),
-            translate(4),
-        ]
+            remember(SetOperation::Update, Some(timeout)),
+            translate(8),
+        ];
+        [load, copy(), renew].concat()
     };
-    WAYS.map(|way| rule("remembered client", [client(way), to_known()])).into()
+    let comment = "remembered client, if its endpoint is (here shown as daddr . dport) still one";
+    WAYS.map(|way| rule(comment, [client(way), to_known()])).into()
 }
 
 /// Adding does not replace, so a remembered endpoint that is gone is forgotten first. After adding, the map is asked again: of two
@@ -411,18 +414,16 @@ fn known(scope: Scope, timeout: Duration) -> Vec<Rule> {
 fn stick(choice: Choice, timeout: Duration) -> Vec<Rule> {
     let known = || rule("remembered client", [jump(choice.known_chain())]);
     // The kernel wants data with every change of a map, and looks at none when it deletes.
-    let nothing = Value::new().address(Ipv4Addr::UNSPECIFIED).port(0);
-    let forget = || {
-        let load = Expression::Immediate { into: r(4), value: nothing.clone() };
-        vec![load, remember(SetOperation::Delete, 4, None)]
-    };
-    let add = || {
-        let add = remember(SetOperation::Add, 5, Some(timeout));
-        vec![draw(choice, 4), load(sets::ENDPOINTS, 1, 5), add]
+    let forget = || vec![remember(SetOperation::Delete, None)];
+    let add = |way| {
+        let key = [frontend(way, 10), vec![draw(choice, 13)]].concat();
+        let load = vec![destination_port(r(7)), load(sets::ENDPOINTS, 10, 8)];
+        [key, load, copy(), vec![remember(SetOperation::Add, Some(timeout))]].concat()
     };
     let mut rules = vec![known()];
     rules.extend(WAYS.map(|way| rule("forget an endpoint that is gone", [client(way), forget()])));
-    rules.extend(WAYS.map(|way| rule("remember any endpoint", [client(way), add()])));
+    let comment = "remember any endpoint (here shown as daddr . dport)";
+    rules.extend(WAYS.map(|way| rule(comment, [client(way), add(way)])));
     rules.push(known());
     rules.push(rule("cannot remember", [goto(choice.without_affinity().chain())]));
     rules

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 use linux::netlink::conntrack::Entry;
 
-use super::ruleset::{external_frontends, pool_of};
+use super::ruleset::{cluster_frontend, external_frontends};
 use super::sets::Frontend;
 use crate::service_port::{Endpoint, Protocol, ServicePort};
 
@@ -21,7 +21,7 @@ pub(super) fn of(ports: &[ServicePort]) -> Flows {
     for port in ports.iter().filter(|it| it.protocol == Protocol::Udp) {
         let endpoints: BTreeSet<_> =
             port.endpoints.cluster.union(&port.endpoints.local).copied().collect();
-        for frontend in external_frontends(port).chain([pool_of(port)]) {
+        for frontend in external_frontends(port).chain([cluster_frontend(port)]) {
             flows.entry(frontend).or_default().extend(endpoints.iter().copied());
         }
     }

@@ -18,7 +18,7 @@ use crate::service_port::{Endpoint, ServicePort, TrafficPolicy};
 /// A set and a key in it.
 type ElementId = (&'static str, Key);
 type Elements = BTreeMap<ElementId, Option<Data>>;
-/// The endpoints of a pool by slot.
+/// The endpoints of a port, named by its ClusterIP, by slot. All frontends of the port have the same.
 type Slots = BTreeMap<(Frontend, Scope), Vec<Endpoint>>;
 
 /// Adding a rule that asks a map makes the kernel walk all of the map (`nf_tables_bind_set`), so that a new chain costs as much as there
@@ -35,7 +35,7 @@ pub struct Ruleset {
     elements: BTreeMap<ElementId, Vec<Claim>>,
     /// How many Services choose so; none may. The chains of all of these are there.
     choices: BTreeMap<Choice, usize>,
-    /// Slots that the kernel had when we started, for pools that are not known yet.
+    /// Slots that the kernel had when we started, for frontends that are not known yet.
     adopted: Slots,
     /// What has changed since the changes were last taken: how it was then.
     touched: Touched,
@@ -80,10 +80,10 @@ impl Ruleset {
         let mut found: BTreeMap<(Frontend, Scope), BTreeMap<usize, Endpoint>> = BTreeMap::new();
         for (key, data) in &endpoints.elements {
             let read = data.as_ref().and_then(|data| sets::read_slot(key, data));
-            let Some((pool, scope, slot, endpoint)) = read else { continue };
-            found.entry((pool, scope)).or_default().insert(slot, endpoint);
+            let Some((frontend, scope, slot, endpoint)) = read else { continue };
+            found.entry((frontend, scope)).or_default().insert(slot, endpoint);
         }
-        let slots = found.into_iter().map(|(pool, it)| (pool, it.into_values().collect()));
+        let slots = found.into_iter().map(|(frontend, it)| (frontend, it.into_values().collect()));
         self.adopted = slots.collect();
     }
 
@@ -125,12 +125,15 @@ impl Ruleset {
             let scopes =
                 [(Scope::Cluster, &port.endpoints.cluster), (Scope::Local, &port.endpoints.local)];
             for (scope, wanted) in scopes.into_iter().filter(|(scope, _)| has_scope(port, *scope)) {
-                let pool = (pool_of(port), scope);
-                let adopted = self.adopted.remove(&pool).unwrap_or_default();
-                let previous = before.get(&pool).unwrap_or(&adopted);
+                let id = (cluster_frontend(port), scope);
+                let adopted = self.adopted.remove(&id).unwrap_or_default();
+                for frontend in external_frontends(port) {
+                    self.adopted.remove(&(frontend, scope));
+                }
+                let previous = before.get(&id).unwrap_or(&adopted);
                 let mut endpoints = slots::assign(previous, wanted);
                 endpoints.truncate(ENDPOINTS_MAX);
-                slots.insert(pool, endpoints);
+                slots.insert(id, endpoints);
             }
         }
         slots
@@ -232,10 +235,6 @@ impl Ruleset {
             let rules = chain.rules.iter().cloned();
             changes.extend(rules.map(|rule| Change::AddRule { chain: name.clone(), rule }));
         }
-        let elements: Vec<_> = new.iter().map(|it| choice_element(*it)).collect();
-        if !elements.is_empty() {
-            changes.push(Change::AddElements { set: sets::CHOICES, elements });
-        }
         changes
     }
 
@@ -243,10 +242,6 @@ impl Ruleset {
         let stays: BTreeSet<_> = self.choices.keys().flat_map(|it| chain_names(*it)).collect();
         let gone: BTreeSet<_> = old.iter().flat_map(|it| chain_names(*it)).collect();
         let mut changes = Vec::new();
-        let keys: Vec<_> = old.iter().map(|it| choice_element(*it).key).collect();
-        if !keys.is_empty() {
-            changes.push(Change::DeleteElements { set: sets::CHOICES, keys });
-        }
         changes.extend(gone.difference(&stays).cloned().map(Change::FlushChain));
         changes.extend(gone.difference(&stays).cloned().map(Change::DeleteChain));
         changes
@@ -258,8 +253,6 @@ impl Ruleset {
         table.chains.extend(chains::all(self.networks));
         for choice in self.choices.keys() {
             table.chains.extend(chains::of_choice(*choice));
-            let Element { key, data, .. } = choice_element(*choice);
-            table.elements.entry(sets::CHOICES).or_default().insert(key, data);
         }
         for ((set, key), claims) in &self.elements {
             if let Some(claim) = claims.first() {
@@ -296,11 +289,8 @@ fn chain_names(choice: Choice) -> Vec<String> {
     }
 }
 
-fn choice_element(choice: Choice) -> Element {
-    Element::with(choice.value(), Data::Verdict(Verdict::Goto(choice.chain())))
-}
-
-pub(super) fn pool_of(port: &ServicePort) -> Frontend {
+/// Names the port, too.
+pub(super) fn cluster_frontend(port: &ServicePort) -> Frontend {
     Frontend { protocol: port.protocol, address: port.cluster_ip, port: port.port }
 }
 
@@ -326,11 +316,11 @@ const fn scope_of(policy: TrafficPolicy) -> Scope {
 
 /// External frontends of a port: where packets are sent to.
 pub(super) fn external_frontends(port: &ServicePort) -> impl Iterator<Item = Frontend> {
-    let pool = pool_of(port);
-    let addresses = port.external_addresses().map(move |address| Frontend { address, ..pool });
+    let at = cluster_frontend(port);
+    let addresses = port.external_addresses().map(move |address| Frontend { address, ..at });
     let node_port = port.node_port.map(|port| {
         let address = Ipv4Addr::UNSPECIFIED;
-        Frontend { address, port, ..pool }
+        Frontend { address, port, ..at }
     });
     addresses.chain(node_port)
 }
@@ -359,48 +349,51 @@ impl Rendering {
     }
 
     fn port(&mut self, port: &ServicePort, slots: &Slots) {
-        let pool = pool_of(port);
+        let frontend = cluster_frontend(port);
         self.add(sets::CLUSTER_IPS, Value::new().address(port.cluster_ip));
+        // Of both scopes, even if the ClusterIP needs one: from here a restart takes them over.
         for scope in [Scope::Cluster, Scope::Local] {
-            let endpoints = slots.get(&(pool, scope)).map(Vec::as_slice).unwrap_or_default();
-            self.endpoints(port, scope, endpoints);
+            self.endpoints(port, scope, frontend, slots);
         }
         for endpoint in &port.endpoints.local {
             self.add(sets::HAIRPIN, sets::hairpin(endpoint.address));
         }
         let scope = scope_of(port.internal_policy);
-        self.choice(sets::INTERNAL, port, scope, slots);
-        self.refusal(port, scope, pool, slots);
-        if port.has_external_frontends() {
-            self.external(port, slots);
+        if let Some(choice) = self.choice(port, scope, slots) {
+            self.map(sets::INTERNAL, frontend.key(), choice.verdict());
         }
+        self.refusal(port, scope, frontend, slots);
+        for frontend in external_frontends(port) {
+            self.external(port, frontend, slots);
+        }
+        self.guard(port);
     }
 
-    fn endpoints(&mut self, port: &ServicePort, scope: Scope, endpoints: &[Endpoint]) {
-        let pool = pool_of(port);
-        for (slot, endpoint) in endpoints.iter().enumerate() {
+    fn endpoints(&mut self, port: &ServicePort, scope: Scope, frontend: Frontend, slots: &Slots) {
+        for (slot, endpoint) in slots_of(port, scope, slots).iter().enumerate() {
             let data = sets::endpoint(*endpoint);
-            self.map(sets::ENDPOINTS, sets::slot(pool, scope, slot), data);
+            self.map(sets::ENDPOINTS, sets::slot(frontend, scope, slot), data);
             if port.affinity.is_some() {
-                self.add(scope.members(), sets::member(pool, *endpoint));
+                self.add(scope.members(), sets::member(frontend, *endpoint));
             }
         }
     }
 
-    fn choice(&mut self, set: &'static str, port: &ServicePort, scope: Scope, slots: &Slots) {
-        let pool = pool_of(port);
-        let n_endpoints = slots.get(&(pool, scope)).map_or(0, Vec::len);
+    /// `None` if there is nothing to choose from.
+    fn choice(&mut self, port: &ServicePort, scope: Scope, slots: &Slots) -> Option<Choice> {
+        let n_endpoints = slots_of(port, scope, slots).len();
         let n_endpoints = u32::try_from(n_endpoints).unwrap_or(u32::MAX);
-        if n_endpoints > 0 {
-            let choice = Choice { affinity: port.affinity, scope, n_endpoints };
-            self.map(set, pool.key(), Data::Value(choice.value()));
+        let choice = Choice { affinity: port.affinity, scope, n_endpoints };
+        let is_one = n_endpoints > 0;
+        if is_one {
             self.choices.insert(choice);
         }
+        is_one.then_some(choice)
     }
 
     /// A frontend without endpoints: nobody has any, or only this node has none.
     fn refusal(&mut self, port: &ServicePort, scope: Scope, frontend: Frontend, slots: &Slots) {
-        if slots.get(&(pool_of(port), scope)).is_some_and(|it| !it.is_empty()) {
+        if !slots_of(port, scope, slots).is_empty() {
             return;
         }
         let has_endpoints = !port.endpoints.cluster.is_empty();
@@ -408,27 +401,46 @@ impl Rendering {
         self.add(set, frontend.key());
     }
 
-    fn external(&mut self, port: &ServicePort, slots: &Slots) {
-        let pool = pool_of(port);
-        self.choice(sets::CLUSTER, port, Scope::Cluster, slots);
-        if port.external_policy == TrafficPolicy::Local {
-            self.add(sets::EXTERNAL_LOCAL, pool.key());
-            self.choice(sets::LOCAL, port, Scope::Local, slots);
+    fn external(&mut self, port: &ServicePort, frontend: Frontend, slots: &Slots) {
+        self.external_choice(sets::CLUSTER, port, Scope::Cluster, (frontend, slots));
+        match port.external_policy {
+            TrafficPolicy::Cluster => self.add(sets::EXTERNAL, frontend.key()),
+            TrafficPolicy::Local => {
+                self.add(sets::EXTERNAL_LOCAL, frontend.key());
+                self.external_choice(sets::LOCAL, port, Scope::Local, (frontend, slots));
+            }
         }
-        for frontend in external_frontends(port) {
-            let target = Endpoint { address: pool.address, port: pool.port };
-            self.map(sets::EXTERNAL, frontend.key(), sets::endpoint(target));
-            self.refusal(port, scope_of(port.external_policy), frontend, slots);
-        }
+        self.refusal(port, scope_of(port.external_policy), frontend, slots);
+    }
+
+    /// Even if there is nothing to choose from: of two that claim a frontend, one must not serve it where the other refuses.
+    fn external_choice(
+        &mut self,
+        set: &'static str,
+        port: &ServicePort,
+        scope: Scope,
+        (frontend, slots): (Frontend, &Slots),
+    ) {
+        self.endpoints(port, scope, frontend, slots);
+        let choice = self.choice(port, scope, slots);
+        let verdict = choice.map_or(Data::Verdict(Verdict::Return), Choice::verdict);
+        self.map(set, frontend.key(), verdict);
+    }
+
+    fn guard(&mut self, port: &ServicePort) {
         if port.source_ranges.is_empty() {
             return;
         }
         for address in &port.load_balancer_ips {
-            let frontend = Frontend { address: *address, ..pool };
+            let frontend = Frontend { address: *address, ..cluster_frontend(port) };
             self.add(sets::GUARDED, frontend.key());
             for network in &port.source_ranges {
                 self.add(sets::SOURCES, sets::source_range(frontend, *network));
             }
         }
     }
+}
+
+fn slots_of<'a>(port: &ServicePort, scope: Scope, slots: &'a Slots) -> &'a [Endpoint] {
+    slots.get(&(cluster_frontend(port), scope)).map(Vec::as_slice).unwrap_or_default()
 }

@@ -3,13 +3,12 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use linux::netlink::nftables::{Data, Element, Key, Set, Type, Value};
+use linux::netlink::nftables::{Data, Element, Key, Set, Type, Value, Verdict};
 
 use crate::service_port::{Endpoint, Network, Protocol};
 
 const FRONTEND: &[Type] = &[Type::Protocol, Type::Ipv4Address, Type::Port];
 const ENDPOINT: &[Type] = &[Type::Ipv4Address, Type::Port];
-const CHOICE: &[Type] = &[Type::Mark, Type::Mark];
 const MEMBER: &[Type] =
     &[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Ipv4Address, Type::Port];
 
@@ -18,25 +17,23 @@ const AFFINITY_MAX: u32 = 262_144;
 
 /// Every ClusterIP.
 pub(super) const CLUSTER_IPS: &str = "cluster-ips";
-/// Pool -> how to choose an endpoint for traffic to the ClusterIP.
+/// ClusterIP and port -> the chain that chooses an endpoint.
 pub(super) const INTERNAL: &str = "internal";
-/// Address or node port (with address 0.0.0.0) -> pool.
+/// External addresses, and node ports with address 0.0.0.0.
 pub(super) const EXTERNAL: &str = "external";
-/// Pools whose external traffic stays on this node.
+/// The same for such whose traffic stays on this node.
 pub(super) const EXTERNAL_LOCAL: &str = "external-local";
-/// Pool -> how to choose among all endpoints, for external traffic.
+/// External frontend -> the chain that chooses among all endpoints.
 pub(super) const CLUSTER: &str = "cluster";
-/// Pool -> how to choose among this node's endpoints, for external traffic.
+/// External frontend -> the chain that chooses among this node's endpoints.
 pub(super) const LOCAL: &str = "local";
-/// How to choose -> the chain that does.
-pub(super) const CHOICES: &str = "choices";
-/// Pool and slot -> endpoint.
+/// Frontend and slot -> endpoint.
 pub(super) const ENDPOINTS: &str = "endpoints";
-/// Client and pool -> endpoint.
+/// Client and frontend -> endpoint.
 pub(super) const AFFINITY: &str = "affinity";
-/// Pools with affinity and their endpoints, to tell a remembered endpoint that is gone.
-pub(super) const CLUSTER_MEMBERS: &str = "cluster-members";
-pub(super) const LOCAL_MEMBERS: &str = "local-members";
+/// Frontends with affinity and their endpoints, to tell a remembered endpoint that is gone.
+const CLUSTER_MEMBERS: &str = "cluster-members";
+const LOCAL_MEMBERS: &str = "local-members";
 /// Each endpoint of this node twice: who talks to itself.
 pub(super) const HAIRPIN: &str = "hairpin";
 /// Frontends that refuse.
@@ -47,38 +44,30 @@ pub(super) const NO_LOCAL_ENDPOINTS: &str = "no-local-endpoints";
 pub(super) const GUARDED: &str = "guarded";
 pub(super) const SOURCES: &str = "sources";
 
-pub(super) fn all() -> [(&'static str, Set); 16] {
+pub(super) fn all() -> [(&'static str, Set); 15] {
+    let slot = &[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Mark];
+    let source = &[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Ipv4Address];
+    let client = &[Type::Ipv4Address, Type::Protocol, Type::Ipv4Address, Type::Port];
     [
         (CLUSTER_IPS, Set::of(&[Type::Ipv4Address])),
-        (INTERNAL, Set::map(FRONTEND, CHOICE)),
-        (EXTERNAL, Set::map(FRONTEND, ENDPOINT)),
+        (INTERNAL, Set::verdict_map(FRONTEND)),
+        (EXTERNAL, Set::of(FRONTEND)),
         (EXTERNAL_LOCAL, Set::of(FRONTEND)),
-        (CLUSTER, Set::map(FRONTEND, CHOICE)),
-        (LOCAL, Set::map(FRONTEND, CHOICE)),
-        (CHOICES, Set::verdict_map(CHOICE)),
-        (
-            ENDPOINTS,
-            Set::map(&[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Mark], ENDPOINT),
-        ),
-        (
-            AFFINITY,
-            Set::map(&[Type::Ipv4Address, Type::Protocol, Type::Ipv4Address, Type::Port], ENDPOINT)
-                .dynamic(AFFINITY_MAX),
-        ),
+        (CLUSTER, Set::verdict_map(FRONTEND)),
+        (LOCAL, Set::verdict_map(FRONTEND)),
+        (ENDPOINTS, Set::map(slot, ENDPOINT)),
+        (AFFINITY, Set::map(client, ENDPOINT).dynamic(AFFINITY_MAX)),
         (CLUSTER_MEMBERS, Set::of(MEMBER)),
         (LOCAL_MEMBERS, Set::of(MEMBER)),
         (HAIRPIN, Set::of(&[Type::Ipv4Address, Type::Ipv4Address])),
         (NO_ENDPOINTS, Set::of(FRONTEND)),
         (NO_LOCAL_ENDPOINTS, Set::of(FRONTEND)),
         (GUARDED, Set::of(FRONTEND)),
-        (
-            SOURCES,
-            Set::of(&[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Ipv4Address]).interval(),
-        ),
+        (SOURCES, Set::of(source).interval()),
     ]
 }
 
-/// Where packets are sent to: an address and port, or a node port with address 0.0.0.0. A pool is named by its ClusterIP's.
+/// Where packets are sent to: an address and port, or a node port with address 0.0.0.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frontend {
     pub protocol: Protocol,
@@ -92,7 +81,7 @@ impl Frontend {
     }
 }
 
-/// Among which endpoints of a pool.
+/// Among which endpoints of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     Cluster,
@@ -100,7 +89,7 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    /// Added to the slots and to the numbers of endpoints, so that both scopes share their maps.
+    /// Added to the slots, so that both scopes share a map.
     pub(super) const fn offset(self) -> u32 {
         match self {
             Self::Cluster => 0,
@@ -140,8 +129,8 @@ impl Choice {
         self.affinity.map_or(0, |it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX))
     }
 
-    pub(super) fn value(self) -> Value {
-        Value::new().mark(self.seconds()).mark(self.scope.offset() + self.n_endpoints)
+    pub(super) fn verdict(self) -> Data {
+        Data::Verdict(Verdict::Goto(self.chain()))
     }
 
     /// `pick-3`, `pick-local-3`, `stick-10800-3`, `stick-local-10800-3`.
@@ -167,30 +156,43 @@ pub(super) fn endpoint(endpoint: Endpoint) -> Data {
     Data::Value(Value::new().address(endpoint.address).port(endpoint.port))
 }
 
-pub(super) fn slot(pool: Frontend, scope: Scope, slot: usize) -> Key {
+pub(super) fn slot(frontend: Frontend, scope: Scope, slot: usize) -> Key {
     let slot = u32::try_from(slot).unwrap_or(u32::MAX);
-    pool.key().mark(scope.offset().saturating_add(slot)).into()
+    frontend.key().mark(scope.offset().saturating_add(slot)).into()
 }
 
-/// The pool, scope, slot and endpoint of an element of [`ENDPOINTS`]; `None` if it is not of our making.
+/// The frontend, scope, slot and endpoint of an element of [`ENDPOINTS`]; `None` if it is not of our making.
 pub(super) fn read_slot(key: &Key, data: &Data) -> Option<(Frontend, Scope, usize, Endpoint)> {
-    let Data::Value(value) = data else { return None };
-    let fields = |it: &[u8]| -> Vec<[u8; 4]> { it.as_chunks().0.to_vec() };
-    let [protocol, address, port, slot] = fields(key.start.as_bytes())[..] else { return None };
-    let [endpoint_address, endpoint_port] = fields(value.as_bytes())[..] else { return None };
+    let [protocol, address, port, slot] = fields(&key.start)[..] else { return None };
+    let slot = u32::from_ne_bytes(slot);
+    let scope = if slot < Scope::Local.offset() { Scope::Cluster } else { Scope::Local };
+    let slot = usize::try_from(slot - scope.offset()).ok()?;
+    Some((read_frontend(protocol, address, port)?, scope, slot, read_endpoint(data)?))
+}
+
+fn fields(value: &Value) -> Vec<[u8; 4]> {
+    value.as_bytes().as_chunks().0.to_vec()
+}
+
+fn read_port(field: [u8; 4]) -> u16 {
+    u16::from_be_bytes([field[0], field[1]])
+}
+
+fn read_frontend(protocol: [u8; 4], address: [u8; 4], port: [u8; 4]) -> Option<Frontend> {
     let protocol = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
         .into_iter()
         .find(|it| it.number() == protocol[0])?;
-    let number = |it: [u8; 4]| u16::from_be_bytes([it[0], it[1]]);
-    let slot = u32::from_ne_bytes(slot);
-    let scope = if slot < Scope::Local.offset() { Scope::Cluster } else { Scope::Local };
-    let pool = Frontend { protocol, address: address.into(), port: number(port) };
-    let endpoint = Endpoint { address: endpoint_address.into(), port: number(endpoint_port) };
-    Some((pool, scope, usize::try_from(slot - scope.offset()).ok()?, endpoint))
+    Some(Frontend { protocol, address: address.into(), port: read_port(port) })
 }
 
-pub(super) fn member(pool: Frontend, endpoint: Endpoint) -> Key {
-    pool.key().address(endpoint.address).port(endpoint.port).into()
+fn read_endpoint(data: &Data) -> Option<Endpoint> {
+    let Data::Value(value) = data else { return None };
+    let [address, port] = fields(value)[..] else { return None };
+    Some(Endpoint { address: address.into(), port: read_port(port) })
+}
+
+pub(super) fn member(frontend: Frontend, endpoint: Endpoint) -> Key {
+    frontend.key().address(endpoint.address).port(endpoint.port).into()
 }
 
 pub(super) fn hairpin(address: Ipv4Addr) -> Key {

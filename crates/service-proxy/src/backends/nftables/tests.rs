@@ -88,20 +88,23 @@ fn show_value(value: &Value, types: &[Type]) -> String {
     fields.collect::<Vec<_>>().join(" ")
 }
 
-/// All elements but those that say how choices are made, sorted as text.
+/// All elements, sorted as text.
 fn show(table: &Table) -> Vec<String> {
     let mut lines = Vec::new();
-    for (set, elements) in table.elements.iter().filter(|(set, _)| **set != sets::CHOICES) {
+    for (set, elements) in &table.elements {
         let definition = &table.sets[set];
         for (key, data) in elements {
             let mut line = format!("{set}: {}", show_value(&key.start, definition.key));
             if let Some(end) = &key.end {
                 line += &format!(" - {}", show_value(end, definition.key));
             }
-            if let (Some(Data::Value(value)), Some(DataType::Value(types))) =
-                (data, &definition.data)
-            {
-                line += &format!(" -> {}", show_value(value, types));
+            match (data, &definition.data) {
+                (Some(Data::Value(value)), Some(DataType::Value(types))) => {
+                    line += &format!(" -> {}", show_value(value, types));
+                }
+                (Some(Data::Verdict(Verdict::Goto(chain))), _) => line += &format!(" -> {chain}"),
+                (Some(Data::Verdict(verdict)), _) => line += &format!(" -> {verdict:?}"),
+                _ => {}
             }
             lines.push(line);
         }
@@ -126,7 +129,7 @@ fn a_cluster_ip_is_one_element_and_one_for_each_endpoint() {
             "cluster-ips: 10.96.0.1",
             "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 10.96.0.1 80 #1 -> 10.0.0.2 8080",
-            "internal: tcp 10.96.0.1 80 -> #0 #2",
+            "internal: tcp 10.96.0.1 80 -> pick-2",
         ],
     );
 }
@@ -137,8 +140,10 @@ fn a_service_without_endpoints_refuses_at_each_frontend() {
         "udp 10.96.0.1:53 node=30053 ip=192.0.2.1 :",
         &[
             "cluster-ips: 10.96.0.1",
-            "external: udp 0.0.0.0 30053 -> 10.96.0.1 53",
-            "external: udp 192.0.2.1 53 -> 10.96.0.1 53",
+            "cluster: udp 0.0.0.0 30053 -> Return",
+            "cluster: udp 192.0.2.1 53 -> Return",
+            "external: udp 0.0.0.0 30053",
+            "external: udp 192.0.2.1 53",
             "no-endpoints: udp 0.0.0.0 30053",
             "no-endpoints: udp 10.96.0.1 53",
             "no-endpoints: udp 192.0.2.1 53",
@@ -147,17 +152,20 @@ fn a_service_without_endpoints_refuses_at_each_frontend() {
 }
 
 #[test]
-fn external_traffic_shares_the_pool_of_the_cluster_ip() {
+fn each_external_frontend_has_slots_of_its_own() {
     check(
         "tcp 10.96.0.1:80 node=30080 lb=192.0.2.2 from=192.0.2.7/24 : 1",
         &[
-            "cluster: tcp 10.96.0.1 80 -> #0 #1",
             "cluster-ips: 10.96.0.1",
+            "cluster: tcp 0.0.0.0 30080 -> pick-1",
+            "cluster: tcp 192.0.2.2 80 -> pick-1",
+            "endpoints: tcp 0.0.0.0 30080 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
-            "external: tcp 0.0.0.0 30080 -> 10.96.0.1 80",
-            "external: tcp 192.0.2.2 80 -> 10.96.0.1 80",
+            "endpoints: tcp 192.0.2.2 80 #0 -> 10.0.0.1 8080",
+            "external: tcp 0.0.0.0 30080",
+            "external: tcp 192.0.2.2 80",
             "guarded: tcp 192.0.2.2 80",
-            "internal: tcp 10.96.0.1 80 -> #0 #1",
+            "internal: tcp 10.96.0.1 80 -> pick-1",
             "sources: tcp 192.0.2.2 80 192.0.2.0 - tcp 192.0.2.2 80 192.0.2.255",
         ],
     );
@@ -168,16 +176,18 @@ fn policy_local_has_slots_of_its_own() {
     check(
         "tcp 10.96.0.1:80 node=30080 external : 1 2*",
         &[
-            "cluster: tcp 10.96.0.1 80 -> #0 #2",
             "cluster-ips: 10.96.0.1",
+            "cluster: tcp 0.0.0.0 30080 -> pick-2",
+            "endpoints: tcp 0.0.0.0 30080 #0 -> 10.0.0.1 8080",
+            "endpoints: tcp 0.0.0.0 30080 #1 -> 10.0.0.2 8080",
+            "endpoints: tcp 0.0.0.0 30080 #65536 -> 10.0.0.2 8080",
             "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 10.96.0.1 80 #1 -> 10.0.0.2 8080",
             "endpoints: tcp 10.96.0.1 80 #65536 -> 10.0.0.2 8080",
-            "external: tcp 0.0.0.0 30080 -> 10.96.0.1 80",
-            "external-local: tcp 10.96.0.1 80",
+            "external-local: tcp 0.0.0.0 30080",
             "hairpin: 10.0.0.2 10.0.0.2",
-            "internal: tcp 10.96.0.1 80 -> #0 #2",
-            "local: tcp 10.96.0.1 80 -> #0 #65537",
+            "internal: tcp 10.96.0.1 80 -> pick-2",
+            "local: tcp 0.0.0.0 30080 -> pick-local-1",
         ],
     );
     check(
@@ -186,7 +196,7 @@ fn policy_local_has_slots_of_its_own() {
             "cluster-ips: 10.96.0.1",
             "endpoints: tcp 10.96.0.1 80 #65536 -> 10.0.0.2 8080",
             "hairpin: 10.0.0.2 10.0.0.2",
-            "internal: tcp 10.96.0.1 80 -> #0 #65537",
+            "internal: tcp 10.96.0.1 80 -> pick-local-1",
         ],
     );
 }
@@ -196,11 +206,12 @@ fn policy_local_without_local_endpoints_drops() {
     check(
         "tcp 10.96.0.1:80 node=30080 internal external : 1",
         &[
-            "cluster: tcp 10.96.0.1 80 -> #0 #1",
             "cluster-ips: 10.96.0.1",
+            "cluster: tcp 0.0.0.0 30080 -> pick-1",
+            "endpoints: tcp 0.0.0.0 30080 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
-            "external: tcp 0.0.0.0 30080 -> 10.96.0.1 80",
-            "external-local: tcp 10.96.0.1 80",
+            "external-local: tcp 0.0.0.0 30080",
+            "local: tcp 0.0.0.0 30080 -> Return",
             "no-local-endpoints: tcp 0.0.0.0 30080",
             "no-local-endpoints: tcp 10.96.0.1 80",
         ],
@@ -217,7 +228,7 @@ fn affinity_needs_to_know_its_endpoints() {
             "cluster-members: tcp 10.96.0.1 80 10.0.0.2 8080",
             "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 10.96.0.1 80 #1 -> 10.0.0.2 8080",
-            "internal: tcp 10.96.0.1 80 -> #10 #2",
+            "internal: tcp 10.96.0.1 80 -> stick-10-2",
         ],
     );
 }
@@ -246,10 +257,10 @@ fn one_endpoint_more_or_less_touches_few_elements_and_no_rule() {
     let mut without = all.clone();
     without.remove(77);
     ruleset.set(&name("web"), vec![port(&text(&without))]);
-    // The numbers of two maps, and the last slot into the hole: each a removal and an addition, but the last slot.
-    assert_eq!(n_touched(&ruleset.take_changes()), (2 * 2 + 2 + 1, 0));
+    // For each of three frontends its chain, and the last slot into the hole: each a removal and an addition, but the last slot.
+    assert_eq!(n_touched(&ruleset.take_changes()), (3 * (2 + 2 + 1), 0));
     ruleset.set(&name("web"), vec![port(&text(&all))]);
-    assert_eq!(n_touched(&ruleset.take_changes()), (2 * 2 + 1, 0));
+    assert_eq!(n_touched(&ruleset.take_changes()), (3 * (2 + 1), 0));
     ruleset.set(&name("web"), vec![port(&text(&all))]);
     assert_eq!(ruleset.take_changes(), []);
 }
@@ -274,15 +285,29 @@ fn chains_that_nobody_needs_stay_until_they_are_too_many() {
 fn of_two_services_at_one_address_the_first_by_name_has_it() {
     let of = |ruleset: &Ruleset| {
         let lines = show(&ruleset.table()).into_iter();
-        lines.filter(|it| it.starts_with("external: ")).collect::<Vec<_>>()
+        let is_of = |line: &String| {
+            (line.starts_with("cluster: ") || line.starts_with("endpoints: "))
+                && line.contains(" 192.0.2.1 80 ")
+        };
+        lines.filter(is_of).collect::<Vec<_>>()
     };
     let mut ruleset = Ruleset::new(NETWORKS);
+    let of_b =
+        ["cluster: tcp 192.0.2.1 80 -> pick-1", "endpoints: tcp 192.0.2.1 80 #0 -> 10.0.0.2 8080"];
     ruleset.set(&name("b"), vec![port("tcp 10.96.0.2:80 ip=192.0.2.1 : 2")]);
-    assert_eq!(of(&ruleset), ["external: tcp 192.0.2.1 80 -> 10.96.0.2 80"]);
-    ruleset.set(&name("a"), vec![port("tcp 10.96.0.1:80 ip=192.0.2.1 : 1")]);
-    assert_eq!(of(&ruleset), ["external: tcp 192.0.2.1 80 -> 10.96.0.1 80"]);
+    assert_eq!(of(&ruleset), of_b);
+    ruleset.set(&name("a"), vec![port("tcp 10.96.0.1:80 ip=192.0.2.1 : 1 3")]);
+    let of_a = [
+        "cluster: tcp 192.0.2.1 80 -> pick-2",
+        "endpoints: tcp 192.0.2.1 80 #0 -> 10.0.0.1 8080",
+        "endpoints: tcp 192.0.2.1 80 #1 -> 10.0.0.3 8080",
+    ];
+    assert_eq!(of(&ruleset), of_a);
+    // It refuses rather than let another have it.
+    ruleset.set(&name("a"), vec![port("tcp 10.96.0.1:80 ip=192.0.2.1 :")]);
+    assert_eq!(of(&ruleset)[0], "cluster: tcp 192.0.2.1 80 -> Return");
     ruleset.set(&name("a"), Vec::new());
-    assert_eq!(of(&ruleset), ["external: tcp 192.0.2.1 80 -> 10.96.0.2 80"]);
+    assert_eq!(of(&ruleset), of_b);
 }
 
 /// What the kernel would hold; panics where it would refuse.
