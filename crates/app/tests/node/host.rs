@@ -76,7 +76,7 @@ impl Host {
             &["ip", "-o", "address"],
             &["ip", "route", "show", "table", "all"],
             &["ip", "rule"],
-            &["nft", "list", "tables"],
+            &["nft", "list", "ruleset"],
             &["cat", "/proc/sys/net/ipv4/ip_forward"],
         ] {
             let printed = self.on_node(words);
