@@ -1,7 +1,8 @@
 //! The chains of our table, which do not depend on Services but for the choices that some Service needs. Pure.
 //!
 //! `README.md` shows the way of a packet through them. A rule loads all that it reads, since registers do not outlive it. `nft` must
-//! be able to list every rule, or no command of it works on this host any more: what a map gave is never part of a key, nor a key, nor stored, but for [`copy`].
+//! be able to list every rule, or no command of it works on this host any more: what a map gave is no key, nor part of one, nor stored,
+//! but for [`copy`].
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -376,17 +377,14 @@ fn client(way: Way) -> Vec<Expression> {
     [vec![source(r(0))], frontend(way, 1), placeholder].concat()
 }
 
-/// Copies the endpoint that a map gave in the eighth register and the next into the fourth and the next.
+/// Copies the endpoint that a map put into registers 8 and 9 to registers 4 and 5.
 ///
 /// `nft` takes what a map gave for nothing at all, and dies when that is part of a key or stored. But of a value over several registers
-/// it follows only the first: so the register before the endpoint is copied as well, and `nft` still sees what the others held before.
+/// it follows only the first: so register 7 is copied as well, and `nft` still sees what 4 and 5 held before.
 fn copy() -> Vec<Expression> {
-    let word = || Value::new().mark(u32::MAX).mark(u32::MAX).mark(u32::MAX);
-    let nothing = Value::new().mark(0).mark(0).mark(0);
-    vec![
-        Expression::Bitwise { from: r(7), into: r(3), mask: word(), xor: nothing },
-        destination_port(r(3)),
-    ]
+    let mask = Value::new().mark(u32::MAX).mark(u32::MAX).mark(u32::MAX);
+    let xor = Value::new().mark(0).mark(0).mark(0);
+    vec![Expression::Bitwise { from: r(7), into: r(3), mask, xor }, destination_port(r(3))]
 }
 
 fn remember(operation: SetOperation, timeout: Option<Duration>) -> Expression {

@@ -483,11 +483,11 @@ fn a_flow_is_stale_if_it_goes_to_no_endpoint_of_its_frontend() {
 
 #[test]
 fn a_slot_is_read_as_it_was_written() {
-    let pool = frontend([10, 96, 0, 1], 53);
+    let to = frontend([10, 96, 0, 1], 53);
     let endpoint = Endpoint { address: [10, 0, 0, 1].into(), port: 8080 };
     for (scope, slot) in [(sets::Scope::Cluster, 7), (sets::Scope::Local, 0)] {
-        let read = sets::read_slot(&sets::slot(pool, scope, slot), &sets::endpoint(endpoint));
-        assert_eq!(read, Some((pool, scope, slot, endpoint)));
+        let read = sets::read_slot(&sets::slot(to, scope, slot), &sets::endpoint(endpoint));
+        assert_eq!(read, Some((to, scope, slot, endpoint)));
     }
     let short = Key::from(Value::new().mark(1));
     assert_eq!(sets::read_slot(&short, &sets::endpoint(endpoint)), None);
