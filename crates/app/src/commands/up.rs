@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use lifecycle::Tasks;
@@ -132,7 +133,26 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     if flags.detached_child {
         detach::ready()?;
     }
+    forget_the_start(tasks);
     Ok(api)
+}
+
+/// When the start is over.
+const SETTLED: Duration = Duration::from_secs(5);
+
+/// Most code pages were needed for the start alone; once, a while after it, they are given back.
+fn forget_the_start(tasks: &Tasks) {
+    tasks.spawn("forget-the-start", |shutdown| async move {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {}
+            () = tokio::time::sleep(SETTLED) => {
+                if let Err(err) = linux::process::drop_touched_pages() {
+                    tracing::debug!(error = %err, "pages not given back");
+                }
+            }
+        }
+    });
 }
 
 /// What of the machine is made before the API server starts.
