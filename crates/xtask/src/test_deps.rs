@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::process::{is_there, output, run};
 use crate::say;
@@ -19,12 +19,16 @@ const DEBIAN: &[(&str, &str, &str)] = &[
     ("nft", "--version", "nftables"),
     ("nsenter", "--version", "util-linux"),
     ("script", "--version", "bsdutils"),
+    ("qemu-system-x86_64", "--version", "qemu-system-x86"),
 ];
 
 /// Packages whose programs the tests put into images or run as peers. Unpacked below `target/`, not installed: installing
 /// would start servers. The first column is what shows that it is there.
 const UNPACKED: &[(&str, &str)] =
     &[("usr/bin/docker-registry", "docker-registry"), ("usr/sbin/nginx", "nginx")];
+
+/// The kernel of the guest that has cgroups of version 2 alone: the package that depends on the current one.
+const KERNEL: &str = "linux-image-amd64";
 
 /// The lowest kubectl that the tests are written for.
 const KUBECTL_MINOR: u32 = 32;
@@ -46,6 +50,9 @@ impl Tools {
             if let Some(value) = value {
                 command.env(name, value);
             }
+        }
+        if has_kernel(&self.unpacked) {
+            command.env("XEBEC_TEST_KERNEL", &self.unpacked);
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let ours = ["usr/bin", "usr/sbin"].map(|it| self.unpacked.join(it));
@@ -71,8 +78,11 @@ pub(crate) fn install(root: &Path) -> Result<Tools> {
             .args(&missing))?;
     }
     let unpacked = root.join("target/test-packages");
-    if let Err(err) = unpack(&unpacked) {
+    if let Err(err) = unpack_programs(&unpacked) {
         say(&format!("WARNING: {err:#}: tests that need these packages SKIP"));
+    }
+    if let Err(err) = unpack_kernel(&unpacked) {
+        say(&format!("WARNING: {err:#}: the test in a guest SKIPS"));
     }
     let tools = Tools { kubectl: find_kubectl(), python: python_client(root), unpacked };
     if tools.kubectl.is_none() {
@@ -86,12 +96,32 @@ pub(crate) fn install(root: &Path) -> Result<Tools> {
     Ok(tools)
 }
 
-fn unpack(folder: &Path) -> Result<()> {
+fn unpack_programs(folder: &Path) -> Result<()> {
     let missing: Vec<&str> = UNPACKED
         .iter()
         .filter(|(program, _)| !folder.join(program).exists())
         .map(|(_, package)| *package)
         .collect();
+    unpack(folder, &missing)
+}
+
+fn unpack_kernel(folder: &Path) -> Result<()> {
+    if has_kernel(folder) {
+        return Ok(());
+    }
+    // `  Depends: linux-image-6.1.0-48-amd64`, whose name changes with every version.
+    let depends = output(Command::new("apt-cache").args(["depends", KERNEL]))?;
+    let current = depends.lines().find_map(|it| it.trim().strip_prefix("Depends: "));
+    let current = current.with_context(|| format!("{KERNEL} depends on no kernel"))?;
+    unpack(folder, &[current])
+}
+
+fn has_kernel(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder.join("boot")) else { return false };
+    entries.flatten().any(|it| it.file_name().to_string_lossy().starts_with("vmlinuz-"))
+}
+
+fn unpack(folder: &Path, missing: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -99,7 +129,7 @@ fn unpack(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     let download = || {
         let mut command = Command::new("apt-get");
-        run(command.args(["download", "-q"]).args(&missing).current_dir(folder))
+        run(command.args(["download", "-q"]).args(missing).current_dir(folder))
     };
     if download().is_err() {
         run(Command::new("apt-get").args(["update", "-q"]))?;
