@@ -38,17 +38,40 @@ pub(super) fn observe(socket: &mut Socket, id: &TableId) -> Result<Option<Observ
     }
     for reply in dump(socket, id, message::GET_SET, |_| {})? {
         let Some((name, signature)) = read_set(id, &reply) else { continue };
-        let mut elements = BTreeMap::new();
-        if signature.flags & set::DYNAMIC == 0 {
-            let name = name.clone();
-            let replies = dump(socket, id, message::GET_ELEMENTS, |it| {
-                it.string(elements::SET, &name);
-            })?;
-            elements.extend(replies.iter().flat_map(read_elements));
-        }
+        let is_ours = signature.flags & set::DYNAMIC == 0;
+        let elements =
+            if is_ours { read_set_elements(socket, id, &name)? } else { BTreeMap::new() };
         observed.sets.insert(name, ObservedSet { signature, elements });
     }
     Ok(Some(observed))
+}
+
+/// How often a set is read whose hash table grows meanwhile.
+const READS_MAX: usize = 8;
+
+/// The kernel continues a long dump by skipping as many elements as it has told. If the set's hash table is resized in
+/// between, which it is in the background after many elements were added, their order changes: as many are missed as come
+/// twice. So a reading in which one comes twice is not the last.
+fn read_set_elements(
+    socket: &mut Socket,
+    id: &TableId,
+    name: &str,
+) -> Result<BTreeMap<Key, Option<Data>>, Error> {
+    let mut found = BTreeMap::new();
+    for _ in 0..READS_MAX {
+        let replies = dump(socket, id, message::GET_ELEMENTS, |it| {
+            it.string(elements::SET, name);
+        })?;
+        let mut n_read = 0;
+        let read: BTreeMap<Key, Option<Data>> =
+            replies.iter().flat_map(read_elements).inspect(|_| n_read += 1).collect();
+        let is_whole = read.len() == n_read;
+        found.extend(read);
+        if is_whole {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// The attribute that names the table has the same number for chains, rules, sets and elements.
