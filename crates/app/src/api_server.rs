@@ -38,11 +38,11 @@ impl ApiServer {
     /// Returns when `/readyz` says ok.
     pub(crate) async fn start(
         data: DataDir,
+        listener: TcpListener,
         settings: &Settings,
         world: &World,
         tasks: &Tasks,
     ) -> Result<Self> {
-        let listener = listen(settings.bind).await?;
         let address = listener.local_addr().context("reading the listening address")?;
         let inner = match settings.pods_reach.filter(|_| !address.ip().is_unspecified()) {
             Some(gateway) => Some(listen(SocketAddr::new(gateway.into(), address.port())).await?),
@@ -92,7 +92,8 @@ impl ApiServer {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener> {
+/// A port that is taken is noticed before anything is made.
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}: choose another port with --https-port")
     })

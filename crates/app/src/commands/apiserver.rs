@@ -7,7 +7,7 @@ use anyhow::Result;
 use stdx::World;
 
 use super::network::{Cidr, parse_cidr};
-use crate::api_server::{ApiServer, Settings};
+use crate::api_server::{ApiServer, Settings, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
 use crate::{data_dir, kubeconfig_file, logging, serve};
@@ -40,13 +40,12 @@ const COMPONENTS: &[(&str, &str)] = &[
 pub(crate) fn run(flags: Flags) -> Result<()> {
     logging::start(flags.verbosity);
     serve::run(|tasks| async move {
-        let settings = Settings {
-            bind: SocketAddr::new(flags.bind_address, flags.secure_port),
-            service_cidr: flags.service_cluster_ip_range,
-            pods_reach: None,
-        };
+        let bind = SocketAddr::new(flags.bind_address, flags.secure_port);
+        let settings =
+            Settings { bind, service_cidr: flags.service_cluster_ip_range, pods_reach: None };
         let data = DataDir::open(&flags.data_dir)?;
-        let api = ApiServer::start(data, &settings, &World::system(), &tasks).await?;
+        let listener = listen(bind).await?;
+        let api = ApiServer::start(data, listener, &settings, &World::system(), &tasks).await?;
         for (file, user) in COMPONENTS {
             let identity = api.pki.component(file, user)?;
             kubeconfig_file::write(&api.data.component_kubeconfig(file), &api.cluster, &identity)?;

@@ -15,7 +15,7 @@ use crate::api_server::{ApiServer, Settings};
 use crate::control_plane::{self, PodNetwork};
 use crate::data_dir::DataDir;
 use crate::progress::{Progress, say};
-use crate::{data_dir, detach, kubeconfig_file, logging, node, serve};
+use crate::{api_server, data_dir, detach, kubeconfig_file, logging, node, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -95,13 +95,15 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     let progress = Progress::start();
     progress.waiting("starting the API server");
     let data = DataDir::open(&flags.data_dir)?;
+    let bind = SocketAddr::new(flags.bind_address, flags.https_port);
+    let listener = api_server::listen(bind).await?;
     let machine = open_machine(flags, &data)?;
     let settings = Settings {
-        bind: SocketAddr::new(flags.bind_address, flags.https_port),
+        bind,
         service_cidr: flags.service_cidr,
         pods_reach: machine.as_ref().map(|it| it.network.gateway()),
     };
-    let api = ApiServer::start(data, &settings, &world, tasks).await?;
+    let api = ApiServer::start(data, listener, &settings, &world, tasks).await?;
     progress.done(&format!("API server ready on https://{}", api.address));
     let merged = kubeconfig_file::merge_into_users(&api.cluster, &api.pki.admin)?;
 

@@ -89,23 +89,38 @@ fn what_cannot_work_is_refused_clearly() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     check(
-        &["up", "--https-port", &port, "--data-dir", &data],
+        &["up", "--node", "none", "--https-port", &port, "--data-dir", &data],
         "choose another port with --https-port",
     );
     let foreign = home.path().join("photos");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("cat.jpg"), "meow").unwrap();
     check(
-        &["up", "--https-port", "0", "--data-dir", foreign.to_str().unwrap()],
+        &["up", "--node", "none", "--https-port", "0", "--data-dir", foreign.to_str().unwrap()],
         "not a xebec data directory",
     );
     assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1);
-    check(&["up", "--service-cidr", "10.96.0.0/40", "--data-dir", &data], "--service-cidr");
-    check(&["up", "--data-dir", "/proc/nowhere"], "cannot use the data directory /proc/nowhere");
+    check(
+        &["up", "--node", "none", "--service-cidr", "10.96.0.0/40", "--data-dir", &data],
+        "--service-cidr",
+    );
+    check(
+        &["up", "--node", "none", "--data-dir", "/proc/nowhere"],
+        "cannot use the data directory /proc/nowhere",
+    );
     check(&["down", "--data-dir", foreign.to_str().unwrap()], "no xebec data directory");
 
     let corrupt = home.path().join("corrupt");
-    let up = ["up", "--https-port", "0", "--detach", "--data-dir", corrupt.to_str().unwrap()];
+    let up = [
+        "up",
+        "--node",
+        "none",
+        "--https-port",
+        "0",
+        "--detach",
+        "--data-dir",
+        corrupt.to_str().unwrap(),
+    ];
     assert!(xebec(home.path(), &up).status.success());
     assert!(
         xebec(home.path(), &["down", "--data-dir", corrupt.to_str().unwrap()]).status.success()
@@ -116,7 +131,7 @@ fn what_cannot_work_is_refused_clearly() {
         std::fs::write(&path, vec![0x5a; size]).unwrap();
     }
     check(
-        &["up", "--https-port", "0", "--data-dir", corrupt.to_str().unwrap()],
+        &["up", "--node", "none", "--https-port", "0", "--data-dir", corrupt.to_str().unwrap()],
         "opening the store",
     );
 }
