@@ -26,8 +26,6 @@ pub struct Config {
     pub cluster_prefix_length: u8,
     pub service_network: Ipv4Addr,
     pub service_prefix_length: u8,
-    /// The bridge of the pods, for node ports on 127.0.0.1.
-    pub bridge: String,
 }
 
 impl Config {

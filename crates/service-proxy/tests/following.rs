@@ -94,7 +94,6 @@ fn config() -> Config {
         cluster_prefix_length: 16,
         service_network: [10, 96, 0, 0].into(),
         service_prefix_length: 12,
-        bridge: "xebec0".to_owned(),
     }
 }
 

@@ -104,7 +104,6 @@ fn start_service_proxy(settings: &Settings, neighbors: &Neighbors<'_>) {
         cluster_prefix_length: settings.pod_cidr.prefix_length,
         service_network: settings.service_cidr.address,
         service_prefix_length: settings.service_cidr.prefix_length,
-        bridge: settings.bridge.clone(),
     };
     service_proxy::start(config, &tasks, neighbors.world, &factory);
     factory.start();

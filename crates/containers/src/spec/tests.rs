@@ -1,14 +1,12 @@
 //! What a kubelet asks for, and what comes out of it.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use node_api::containers::{
-    ContainerConfig, CpuQuota, Mount, Propagation, Resources, Seccomp as WantedSeccomp, Security,
+    ContainerConfig, CpuQuota, Mount, Propagation, Resources, Seccomp as WantedSeccomp,
 };
 use node_api::images::ImageConfig;
-use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig};
+use node_api::sandboxes::{NetworkNamespace, SandboxConfig};
 use node_api::{Error, ImageId, PodRef, PodUid};
 
 use super::{Device, Inputs, Machine, Spec, render};
@@ -24,41 +22,15 @@ struct Wanted {
 fn render_with(change: impl FnOnce(&mut Wanted)) -> Result<Spec, Error> {
     let mut wanted = Wanted {
         container: ContainerConfig {
-            name: "c".to_owned(),
-            attempt: 0,
-            image: ImageId::new("sha256:0"),
             command: vec!["/run".to_owned()],
-            args: Vec::new(),
-            working_dir: None,
-            env: Vec::new(),
-            mounts: Vec::new(),
-            stdin: false,
-            stdin_once: false,
-            tty: false,
-            log_path: PathBuf::new(),
-            resources: Resources::default(),
-            security: Security::default(),
-            stop_signal: None,
-            annotations: BTreeMap::new(),
+            ..node_api::fake::plain_container("c", ImageId::new("sha256:0"))
         },
         image: ImageConfig::default(),
-        sandbox: SandboxConfig {
-            pod: PodRef {
-                namespace: "default".to_owned(),
-                name: "web".to_owned(),
-                uid: PodUid::new("0"),
-            },
-            attempt: 0,
-            hostname: "web".to_owned(),
-            network: NetworkNamespace::Pod,
-            pid: PidNamespace::Container,
-            ipc: IpcNamespace::Pod,
-            dns: None,
-            host_ports: Vec::new(),
-            sysctls: BTreeMap::new(),
-            cgroup: String::new(),
-            annotations: BTreeMap::new(),
-        },
+        sandbox: node_api::fake::plain_sandbox(PodRef {
+            namespace: "default".to_owned(),
+            name: "web".to_owned(),
+            uid: PodUid::new("0"),
+        }),
         pod_mounts: Vec::new(),
         profile: None,
     };

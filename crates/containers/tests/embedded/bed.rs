@@ -12,12 +12,10 @@ use std::time::Duration;
 use containers::{Config, Embedded, Root, Roots};
 use futures_util::StreamExt as _;
 use lifecycle::Tasks;
-use node_api::containers::{
-    ContainerConfig, ContainerState, Containers, Exit, Resources, Security,
-};
+use node_api::containers::{ContainerConfig, ContainerState, Containers, Exit};
 use node_api::images::ImageConfig;
 use node_api::network::Attachment;
-use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig, Sandboxes};
+use node_api::sandboxes::{SandboxConfig, Sandboxes};
 use node_api::{ContainerId, Error, Future, ImageId, PodNetwork, PodRef, PodUid, SandboxId};
 use stdx::World;
 
@@ -95,43 +93,21 @@ impl Bed {
     pub(crate) fn sandbox(&self, name: &str) -> SandboxConfig {
         let uid = format!("{name}-{}", unique());
         SandboxConfig {
-            pod: PodRef {
+            cgroup: format!("kubepods/pod{uid}"),
+            ..node_api::fake::plain_sandbox(PodRef {
                 namespace: "test".to_owned(),
                 name: name.to_owned(),
                 uid: PodUid::new(uid.clone()),
-            },
-            attempt: 0,
-            hostname: name.to_owned(),
-            network: NetworkNamespace::Pod,
-            pid: PidNamespace::Container,
-            ipc: IpcNamespace::Pod,
-            dns: None,
-            host_ports: Vec::new(),
-            sysctls: BTreeMap::new(),
-            cgroup: format!("kubepods/pod{uid}"),
-            annotations: BTreeMap::new(),
+            })
         }
     }
 
     /// A container that runs a shell script.
     pub(crate) fn container(&self, name: &str, script: &str) -> ContainerConfig {
         ContainerConfig {
-            name: name.to_owned(),
-            attempt: 0,
-            image: ImageId::new("sha256:busybox"),
             command: vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()],
-            args: Vec::new(),
-            working_dir: None,
-            env: Vec::new(),
-            mounts: Vec::new(),
-            stdin: false,
-            stdin_once: false,
-            tty: false,
             log_path: self.directory.join("logs").join(unique()).join("0.log"),
-            resources: Resources::default(),
-            security: Security::default(),
-            stop_signal: None,
-            annotations: BTreeMap::new(),
+            ..node_api::fake::plain_container(name, ImageId::new("sha256:busybox"))
         }
     }
 

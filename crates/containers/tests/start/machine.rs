@@ -1,6 +1,5 @@
 //! An image, a cgroup and a network of the tests' own, and containers on them.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,9 +12,9 @@ use containers::setup::{self, Join, Launch, PidNamespace, Stdio};
 use containers::spec::{self, Inputs, Spec};
 use linux::namespaces::Namespaces;
 use linux::process::{self, Fork, Status};
-use node_api::containers::{ContainerConfig, Resources, Security};
+use node_api::containers::ContainerConfig;
 use node_api::images::ImageConfig;
-use node_api::sandboxes::{IpcNamespace, NetworkNamespace, SandboxConfig};
+use node_api::sandboxes::SandboxConfig;
 use node_api::{ImageId, PodRef, PodUid};
 
 const BUSYBOX: &str = "/usr/bin/busybox";
@@ -279,44 +278,15 @@ fn read_all(file: &mut File) -> String {
 }
 
 fn container_config() -> ContainerConfig {
-    ContainerConfig {
-        name: "test".to_owned(),
-        attempt: 0,
-        image: ImageId::new("sha256:0"),
-        command: Vec::new(),
-        args: Vec::new(),
-        working_dir: None,
-        env: Vec::new(),
-        mounts: Vec::new(),
-        stdin: false,
-        stdin_once: false,
-        tty: false,
-        log_path: PathBuf::new(),
-        resources: Resources::default(),
-        security: Security::default(),
-        stop_signal: None,
-        annotations: BTreeMap::new(),
-    }
+    node_api::fake::plain_container("test", ImageId::new("sha256:0"))
 }
 
 fn sandbox_config() -> SandboxConfig {
-    SandboxConfig {
-        pod: PodRef {
-            namespace: "default".to_owned(),
-            name: "test".to_owned(),
-            uid: PodUid::new("0"),
-        },
-        attempt: 0,
-        hostname: "test".to_owned(),
-        network: NetworkNamespace::Pod,
-        pid: node_api::sandboxes::PidNamespace::Container,
-        ipc: IpcNamespace::Pod,
-        dns: None,
-        host_ports: Vec::new(),
-        sysctls: BTreeMap::new(),
-        cgroup: String::new(),
-        annotations: BTreeMap::new(),
-    }
+    node_api::fake::plain_sandbox(PodRef {
+        namespace: "default".to_owned(),
+        name: "test".to_owned(),
+        uid: PodUid::new("0"),
+    })
 }
 
 /// For what the kernel does in its own time. Bounded.

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use node_api::containers::{Container as Run, ContainerConfig, ContainerState, Exit};
-use node_api::sandboxes::{
-    IpcNamespace, NetworkNamespace, PidNamespace, Sandbox, SandboxConfig, SandboxState,
-};
+use node_api::sandboxes::{Sandbox, SandboxConfig, SandboxState};
 use node_api::{ContainerId, ImageId, PodRef, PodUid, SandboxId};
 
 use super::memory::Memory;
@@ -41,19 +39,8 @@ pub(crate) fn view(pod: Arc<Pod>) -> View {
 
 pub(crate) fn sandbox(id: &str, attempt: u32) -> Sandbox {
     let pod = PodRef { namespace: "default".into(), name: "web".into(), uid: PodUid::new("u") };
-    let config = SandboxConfig {
-        pod,
-        attempt,
-        hostname: String::new(),
-        network: NetworkNamespace::Pod,
-        pid: PidNamespace::Container,
-        ipc: IpcNamespace::Pod,
-        dns: None,
-        host_ports: Vec::new(),
-        sysctls: BTreeMap::new(),
-        cgroup: String::new(),
-        annotations: BTreeMap::new(),
-    };
+    let config =
+        SandboxConfig { attempt, hostname: String::new(), ..node_api::fake::plain_sandbox(pod) };
     Sandbox {
         id: SandboxId::new(id),
         config,
@@ -65,22 +52,10 @@ pub(crate) fn sandbox(id: &str, attempt: u32) -> Sandbox {
 
 pub(crate) fn run(id: &str, sandbox: &SandboxId, name: &str, attempt: u32, now: Timestamp) -> Run {
     let config = ContainerConfig {
-        name: name.to_owned(),
         attempt,
-        image: ImageId::new("sha256:1"),
-        command: Vec::new(),
-        args: Vec::new(),
-        working_dir: None,
-        env: Vec::new(),
-        mounts: Vec::new(),
-        stdin: false,
-        stdin_once: false,
-        tty: false,
         log_path: "/log".into(),
-        resources: Default::default(),
-        security: Default::default(),
-        stop_signal: None,
         annotations: [(ANNOTATION_IMAGE.to_owned(), "i".to_owned())].into(),
+        ..node_api::fake::plain_container(name, ImageId::new("sha256:1"))
     };
     Run {
         id: ContainerId::new(id),

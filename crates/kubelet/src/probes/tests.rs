@@ -24,36 +24,13 @@ pub(crate) async fn running(name: &str) -> (Node, ContainerId) {
     let pod =
         PodRef { namespace: "shop".to_owned(), name: "web".to_owned(), uid: PodUid::new("u1") };
     let sandbox = node_api::sandboxes::SandboxConfig {
-        pod,
-        attempt: 0,
-        hostname: "web".to_owned(),
-        network: node_api::sandboxes::NetworkNamespace::Pod,
-        pid: node_api::sandboxes::PidNamespace::Container,
-        ipc: node_api::sandboxes::IpcNamespace::Pod,
-        dns: None,
-        host_ports: Vec::new(),
-        sysctls: Default::default(),
         cgroup: "kubepods/podu1".to_owned(),
-        annotations: Default::default(),
+        ..node_api::fake::plain_sandbox(pod)
     };
     let sandbox = node_api::Sandboxes::create(&node, sandbox).await.unwrap().id;
     let config = ContainerConfig {
-        name: name.to_owned(),
-        attempt: 0,
-        image: ImageId::new("sha256:1"),
-        command: Vec::new(),
-        args: Vec::new(),
-        working_dir: None,
-        env: Vec::new(),
-        mounts: Vec::new(),
-        stdin: false,
-        stdin_once: false,
-        tty: false,
         log_path: "/log".into(),
-        resources: Default::default(),
-        security: Default::default(),
-        stop_signal: None,
-        annotations: Default::default(),
+        ..node_api::fake::plain_container(name, ImageId::new("sha256:1"))
     };
     let id = Containers::create(&node, &sandbox, config).await.unwrap();
     node.start(&id).await.unwrap();

@@ -1,15 +1,14 @@
 //! The suite on the fake.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stdx::World;
 
 use super::{Command, Fixture, Program};
-use crate::containers::{ContainerConfig, Resources, Security};
+use crate::containers::ContainerConfig;
 use crate::fake::{Exec, Node};
-use crate::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig};
+use crate::sandboxes::SandboxConfig;
 use crate::{ImageId, PodRef, PodUid};
 
 /// Scripts the node for every configuration it gives out.
@@ -28,21 +27,12 @@ impl Scripted {
 impl Fixture for Scripted {
     fn sandbox(&self, name: &str) -> SandboxConfig {
         SandboxConfig {
-            pod: PodRef {
+            cgroup: "kubepods/pod1".to_owned(),
+            ..crate::fake::plain_sandbox(PodRef {
                 namespace: "contract".to_owned(),
                 name: name.to_owned(),
                 uid: PodUid::new(self.world.random.uuid()),
-            },
-            attempt: 0,
-            hostname: name.to_owned(),
-            network: NetworkNamespace::Pod,
-            pid: PidNamespace::Container,
-            ipc: IpcNamespace::Pod,
-            dns: None,
-            host_ports: Vec::new(),
-            sysctls: BTreeMap::new(),
-            cgroup: "kubepods/pod1".to_owned(),
-            annotations: BTreeMap::new(),
+            })
         }
     }
 
@@ -60,22 +50,8 @@ impl Fixture for Scripted {
             _ => Exec::forever(),
         });
         ContainerConfig {
-            name: name.to_owned(),
-            attempt: 0,
-            image: ImageId::new("sha256:0"),
-            command: Vec::new(),
-            args: Vec::new(),
-            working_dir: None,
-            env: Vec::new(),
-            mounts: Vec::new(),
-            stdin: false,
-            stdin_once: false,
-            tty: false,
             log_path: format!("/fake/logs/{name}/0.log").into(),
-            resources: Resources::default(),
-            security: Security::default(),
-            stop_signal: None,
-            annotations: BTreeMap::new(),
+            ..crate::fake::plain_container(name, ImageId::new("sha256:0"))
         }
     }
 

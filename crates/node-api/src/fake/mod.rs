@@ -8,6 +8,7 @@ mod cgroups;
 mod containers;
 mod images;
 mod network;
+mod plain;
 mod programs;
 mod sandboxes;
 mod state;
@@ -27,6 +28,7 @@ use stdx::World;
 use tokio::io::DuplexStream;
 use tokio::sync::{broadcast, mpsc, watch};
 
+pub use plain::{plain_container, plain_sandbox};
 pub use programs::{Exec, Program};
 
 use crate::containers::{Container, ContainerState, Resources, Usage};

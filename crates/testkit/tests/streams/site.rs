@@ -16,10 +16,10 @@ use base64::Engine as _;
 use client::Client;
 use kubelet::server::{self, ContainerOnNode, ContainerRun, PodDirectory, PodOnNode};
 use lifecycle::{Readiness, Tasks};
-use node_api::containers::{ContainerConfig, Resources, Security};
+use node_api::containers::ContainerConfig;
 use node_api::fake::{Node, Program};
 use node_api::images::ImageConfig;
-use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig};
+use node_api::sandboxes::SandboxConfig;
 use node_api::{ContainerId, Containers, PodRef, PodUid, Sandboxes};
 use serde_json::{Value, json};
 use stdx::World;
@@ -197,38 +197,12 @@ async fn run_pod(node: &Node, pods: &Pods, log_path: PathBuf) -> ContainerId {
     let pod = PodRef { namespace: "default".into(), name: "web".into(), uid: uid.clone() };
     let sandbox = Sandboxes::create(
         node,
-        SandboxConfig {
-            pod,
-            attempt: 0,
-            hostname: "web".to_owned(),
-            network: NetworkNamespace::Pod,
-            pid: PidNamespace::Container,
-            ipc: IpcNamespace::Pod,
-            dns: None,
-            host_ports: Vec::new(),
-            sysctls: BTreeMap::new(),
-            cgroup: "kubepods/pod1".to_owned(),
-            annotations: BTreeMap::new(),
-        },
+        SandboxConfig { cgroup: "kubepods/pod1".to_owned(), ..node_api::fake::plain_sandbox(pod) },
     );
     let sandbox = sandbox.await.unwrap().id;
     let config = ContainerConfig {
-        name: "main".to_owned(),
-        attempt: 0,
-        image: image.id,
-        command: Vec::new(),
-        args: Vec::new(),
-        working_dir: None,
-        env: Vec::new(),
-        mounts: Vec::new(),
-        stdin: false,
-        stdin_once: false,
-        tty: false,
         log_path: log_path.clone(),
-        resources: Resources::default(),
-        security: Security::default(),
-        stop_signal: None,
-        annotations: BTreeMap::new(),
+        ..node_api::fake::plain_container("main", image.id)
     };
     let id = Containers::create(node, &sandbox, config).await.unwrap();
     node.start(&id).await.unwrap();
