@@ -286,13 +286,14 @@ spec:
     )
 }
 
-/// Processes on this machine whose command line contains all these words, by pid.
+/// Processes on this machine whose command line ends with these words, by pid.
 pub(crate) fn processes(words: &[&str]) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    // Whole words only: tests run beside each other, and their names and commands are in command lines too.
+    let end: Vec<u8> = words.iter().flat_map(|it| [b"\0", it.as_bytes()].concat()).collect();
     let is_match = |pid: &u32| {
         let line = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));
-        let line = String::from_utf8_lossy(&line.unwrap_or_default()).replace('\0', " ");
-        words.iter().all(|it| line.contains(it))
+        line.unwrap_or_default().strip_suffix(b"\0").is_some_and(|it| it.ends_with(&end))
     };
     let pids = entries.flatten().filter_map(|it| it.file_name().to_string_lossy().parse().ok());
     pids.filter(is_match).collect()

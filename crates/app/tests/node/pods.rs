@@ -73,6 +73,7 @@ fn hooks_run_and_the_grace_period_is_kept() {
     // Deaf to SIGTERM: killed after its grace period.
     cluster.apply("deaf.yaml", &pod("deaf", "[eat, nothing]", ""));
     cluster.wait_ready("app=deaf", 1);
+    assert_eq!(processes(&["eat", "nothing"]).len(), 1);
     cluster.ok(&["delete", "pod", "deaf"]);
     assert_eq!(processes(&["eat", "nothing"]).len(), 0);
 }
