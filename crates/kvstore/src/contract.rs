@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
 
 use crate::{
-    Batch, Compare, Error, Event, KeyRange, KeyValue, RangeRequest, RangeResponse, Revision, Store,
-    Txn, TxnOutcome, Watch, Write,
+    Batch, Compare, Error, Event, KeyRange, KeyValue, Op, RangeRequest, RangeResponse, Revision,
+    Store, Txn, TxnResponse, Watch, WatchRequest,
 };
 
 type Shared = Arc<dyn Store>;
@@ -19,7 +19,6 @@ pub const ALL: &[(&str, Check)] = &[
     ("revisions grow by one from one", |it| Box::pin(revisions_grow_by_one_from_one(it))),
     ("deleting nothing commits nothing", |it| Box::pin(deleting_nothing_commits_nothing(it))),
     ("entries know their history", |it| Box::pin(entries_know_their_history(it))),
-    ("the last write of a key counts", |it| Box::pin(the_last_write_of_a_key_counts(it))),
     ("a stamped value tells its revision", |it| Box::pin(a_stamped_value_tells_its_revision(it))),
     ("a failed compare changes nothing", |it| Box::pin(a_failed_compare_changes_nothing(it))),
     ("one of many rivals wins", |it| Box::pin(one_of_many_rivals_wins(it))),
@@ -46,30 +45,32 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-pub fn put(key: &str, value: &str) -> Write {
-    Write::Put(bytes(key), bytes(value))
+pub fn put(key: &str, value: &str) -> Op {
+    Op::put(bytes(key), bytes(value))
 }
 
-pub fn delete(key: &str) -> Write {
-    Write::Delete(bytes(key))
+pub fn delete(key: &str) -> Op {
+    Op::delete(key.as_bytes())
 }
 
 /// Commits without compares; returns the revision.
-pub async fn commit(store: &Shared, writes: Vec<Write>) -> Revision {
-    match store.txn(Txn { compares: vec![], writes }).await.expect("a write succeeds") {
-        TxnOutcome::Committed(revision) => revision,
-        TxnOutcome::Refused { .. } => panic!("a transaction without compares was refused"),
-    }
+pub async fn commit(store: &Shared, writes: Vec<Op>) -> Revision {
+    let response = store.txn(Txn::of(writes)).await.expect("a write succeeds");
+    assert!(response.succeeded, "a transaction without compares was refused");
+    response.revision
 }
 
 async fn read(store: &Shared, prefix: &str, at: Option<u64>) -> Result<RangeResponse, Error> {
     let range = KeyRange::prefix(prefix.as_bytes());
-    store.range(RangeRequest { range, at: at.map(Revision), limit: 0 }).await
+    store.range(RangeRequest { at: at.map(Revision), ..RangeRequest::latest(range) }).await
 }
 
 async fn watch(store: &Shared, prefix: &str, after: Option<u64>) -> Box<dyn Watch> {
     let range = KeyRange::prefix(prefix.as_bytes());
-    store.watch(range, after.map(Revision)).await.expect("the revision is readable")
+    store
+        .watch(WatchRequest::new(range, after.map(Revision)))
+        .await
+        .expect("the revision is readable")
 }
 
 /// `a=1@2#1` for each entry: key, value, last written, version.
@@ -138,19 +139,10 @@ async fn entries_know_their_history(store: Shared) {
     assert_eq!(entries[0].create_revision, Revision(6));
 }
 
-async fn the_last_write_of_a_key_counts(store: Shared) {
-    commit(&store, vec![put("a", "1"), delete("b"), put("b", "1"), put("a", "2")]).await;
-    let entries = read(&store, "", None).await.expect("readable").entries;
-    assert_eq!(text(&entries), "a=2@2#1 b=1@2#1");
-    commit(&store, vec![put("a", "3"), delete("a")]).await;
-    let events = events_through(&mut *watch(&store, "a", Some(1)).await, Revision(3)).await;
-    assert_eq!(events_text(&events), "2:a=>2 3:a=2>");
-}
-
 async fn a_stamped_value_tells_its_revision(store: Shared) {
-    let stamped = |at| Write::PutStamped { key: bytes("a"), value: bytes("<>"), at };
+    let stamped = |at| Op::put_stamped("a", "<>", at);
     commit(&store, vec![stamped(1)]).await;
-    commit(&store, vec![put("a", "0"), stamped(0)]).await;
+    commit(&store, vec![stamped(0)]).await;
     let entries = read(&store, "", None).await.expect("readable").entries;
     assert_eq!(text(&entries), "a=3<>@3#2");
     let events = events_through(&mut *watch(&store, "a", Some(1)).await, Revision(3)).await;
@@ -159,45 +151,36 @@ async fn a_stamped_value_tells_its_revision(store: Shared) {
 
 async fn a_failed_compare_changes_nothing(store: Shared) {
     commit(&store, vec![put("a", "1")]).await;
-    let (a, b) = (bytes("a"), bytes("b"));
+    let (a, b) = (b"a".as_ref(), b"b".as_ref());
     let refused = [
-        vec![Compare::Absent(a.clone())],
-        vec![Compare::ModRevision(a.clone(), Revision(1))],
-        vec![Compare::ModRevision(b.clone(), Revision(2))],
-        vec![Compare::Absent(b.clone()), Compare::Absent(a.clone())],
+        vec![Compare::absent(a)],
+        vec![Compare::mod_revision(a, Revision(1))],
+        vec![Compare::mod_revision(b, Revision(2))],
+        vec![Compare::absent(b), Compare::absent(a)],
     ];
     for compares in refused {
-        let compared: Vec<_> = compares
-            .iter()
-            .map(
-                |it| matches!(it, Compare::Absent(key) | Compare::ModRevision(key, _) if *key == a),
-            )
-            .collect();
-        let txn = Txn { compares, writes: vec![put("a", "2"), put("b", "2")] };
-        let outcome = store.txn(txn).await.expect("a refusal is an answer");
-        let TxnOutcome::Refused { current, revision } = outcome else {
-            panic!("a compare that does not hold must refuse");
-        };
-        assert_eq!(current.iter().map(Option::is_some).collect::<Vec<_>>(), compared);
-        assert_eq!(revision, Revision(2));
+        let txn = Txn::when(compares, vec![put("a", "2"), put("b", "2")]);
+        let response = store.txn(txn).await.expect("a refusal is an answer");
+        let expected = TxnResponse { revision: Revision(2), succeeded: false, results: vec![] };
+        assert_eq!(response, expected);
     }
-    let compares = vec![Compare::ModRevision(a, Revision(2)), Compare::Absent(b)];
-    let txn = Txn { compares, writes: vec![put("b", "1")] };
-    let outcome = store.txn(txn).await.expect("a write succeeds");
-    assert!(matches!(outcome, TxnOutcome::Committed(Revision(3))), "{outcome:?}");
+    let compares = vec![Compare::mod_revision(a, Revision(2)), Compare::absent(b)];
+    let response = store.txn(Txn::when(compares, vec![put("b", "1")])).await;
+    let response = response.expect("a write succeeds");
+    assert_eq!((response.succeeded, response.revision), (true, Revision(3)));
 }
 
 async fn one_of_many_rivals_wins(store: Shared) {
     let rivals = (0..32).map(|n| {
-        let compares = vec![Compare::Absent(bytes("leader"))];
+        let compares = vec![Compare::absent(b"leader")];
         let mine = put(&format!("rival/{n}"), "won");
-        store.txn(Txn { compares, writes: vec![put("leader", &n.to_string()), mine] })
+        store.txn(Txn::when(compares, vec![put("leader", &n.to_string()), mine]))
     });
     let outcomes = join_all(rivals).await;
     let winners: Vec<usize> = outcomes
         .iter()
         .enumerate()
-        .filter(|(_, it)| matches!(it, Ok(TxnOutcome::Committed(_))))
+        .filter(|(_, it)| matches!(it, Ok(it) if it.succeeded))
         .map(|(n, _)| n)
         .collect();
     assert_eq!(winners.len(), 1, "{winners:?}");
@@ -211,7 +194,7 @@ async fn ranges_are_sorted_and_limited(store: Shared) {
     }
     let check = async |range: KeyRange, limit: usize, expected: &str, count: u64| {
         let response =
-            store.range(RangeRequest { range, at: None, limit }).await.expect("readable");
+            store.range(RangeRequest::latest(range).limit(limit)).await.expect("readable");
         let keys: Vec<_> =
             response.entries.iter().map(|it| String::from_utf8_lossy(&it.key)).collect();
         assert_eq!((keys.join(" ").as_str(), response.count), (expected, count));
@@ -238,7 +221,7 @@ async fn old_revisions_stay_readable(store: Shared) {
         assert_eq!((text(&response.entries).as_str(), response.revision), (expected, Revision(at)));
     }
     let range = KeyRange::prefix(b"");
-    let request = RangeRequest { range, at: Some(Revision(3)), limit: 1 };
+    let request = RangeRequest::latest(range).at(Revision(3)).limit(1);
     let response = store.range(request).await.expect("not compacted");
     assert_eq!((text(&response.entries).as_str(), response.count), ("a=2@3#2", 2));
     let future = read(&store, "", Some(6)).await;
@@ -256,13 +239,16 @@ async fn a_watch_tells_what_changed(store: Shared) {
     let mut late = watch(&store, "c/", Some(2)).await;
     let batch = late.next().await.expect("the past has nothing, and that is told");
     assert_eq!((batch.events.len(), batch.revision), (0, Revision(5)));
-    let future = store.watch(KeyRange::prefix(b""), Some(Revision(9))).await.err();
-    assert!(matches!(future, Some(Error::Future { .. })), "{future:?}");
+    let mut future = watch(&store, "", Some(6)).await;
+    commit(&store, vec![put("a/2", "6")]).await;
+    commit(&store, vec![put("a/2", "7")]).await;
+    let batch = future.next().await.expect("the revision has come");
+    assert_eq!(events_text(&batch.events), "7:a/2=6>7");
 }
 
 async fn a_watch_keeps_transactions_whole(store: Shared) {
     let live = watch(&store, "", None).await;
-    let width = 700;
+    let width = crate::TXN_OPS_MAX;
     for round in 0..4 {
         let writes = (0..width).map(|n| put(&format!("{n}"), &format!("{round}"))).collect();
         commit(&store, writes).await;
@@ -354,7 +340,8 @@ async fn compaction_ends_watches_behind_it(store: Shared) {
     store.compact(Revision(2)).await.expect("compaction succeeds");
     let ended = behind.next().await;
     assert!(matches!(ended, Err(Error::Compacted { .. })), "{ended:?}");
-    let refused = store.watch(KeyRange::prefix(b""), Some(Revision(1))).await.err();
+    let refused =
+        store.watch(WatchRequest::new(KeyRange::prefix(b""), Some(Revision(1)))).await.err();
     assert!(matches!(refused, Some(Error::Compacted { .. })), "{refused:?}");
     let events = events_through(&mut *watch(&store, "", Some(2)).await, Revision(3)).await;
     assert_eq!(events_text(&events), "3:a=1>2");

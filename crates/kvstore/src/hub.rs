@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::state::Commit;
-use crate::{Batch, Error, Event, KeyRange, Revision, Watch};
+use crate::{Batch, Error, Event, Revision, Watch, WatchRequest};
 
 /// A batch stops growing after the transaction that reaches this many events.
 const BATCH_EVENTS: usize = 1024;
@@ -50,9 +50,13 @@ struct Inner {
 }
 
 struct Watcher {
-    range: KeyRange,
+    request: WatchRequest,
+    /// Nothing up to here is wanted. Only a watch from a future revision has it ahead of the store.
+    floor: Revision,
     /// The first revision not yet looked at. `None`: nothing after the last delivery concerns it.
     pending: Option<Revision>,
+    /// The reader asked how far the store is.
+    wants_progress: bool,
     wake: Arc<Notify>,
 }
 
@@ -126,34 +130,41 @@ impl Hub {
 
     pub(crate) fn watch(
         self: &Arc<Self>,
-        range: KeyRange,
-        after: Option<Revision>,
+        request: WatchRequest,
         history: Option<Arc<dyn History>>,
     ) -> Result<Box<dyn Watch>, Error> {
         let mut inner = self.inner();
         if inner.is_closed {
             return Err(Error::Closed);
         }
-        let after = after.unwrap_or(inner.revision);
-        inner.check_readable(after)?;
+        let after = request.after.unwrap_or(inner.revision);
+        inner.check_readable(after.min(inner.revision))?;
         let wake = Arc::new(Notify::new());
         let pending = (after < inner.revision).then(|| after.next());
         let id = inner.watchers_next;
         inner.watchers_next += 1;
-        inner.watchers.insert(id, Watcher { range: range.clone(), pending, wake: wake.clone() });
+        let watcher = Watcher {
+            request: request.clone(),
+            floor: after,
+            pending,
+            wants_progress: false,
+            wake: wake.clone(),
+        };
+        inner.watchers.insert(id, watcher);
         drop(inner);
-        Ok(Box::new(Place { hub: self.clone(), history, id, range, wake }))
+        Ok(Box::new(Place { hub: self.clone(), history, id, request, wake }))
     }
 }
 
 impl Inner {
     fn publish(&mut self, commit: &Arc<Commit>) {
-        debug_assert_eq!(commit.revision, self.revision.next(), "revisions have no gaps");
+        debug_assert!(commit.revision > self.revision, "revisions grow");
         self.revision = commit.revision;
         self.ring_bytes += commit.bytes();
         self.ring.push_back(commit.clone());
         for watcher in self.watchers.values_mut().filter(|it| it.pending.is_none()) {
-            if commit.events.iter().any(|it| watcher.range.contains(&it.key)) {
+            let concerns = |it: &Event| watcher.request.range.contains(&it.key);
+            if commit.revision > watcher.floor && commit.events.iter().any(concerns) {
                 watcher.pending = Some(commit.revision);
                 watcher.wake.notify_one();
             }
@@ -189,9 +200,10 @@ impl Inner {
             return Span::Ring(Vec::new());
         }
         let behind = Span::Behind { through: self.revision };
-        let Some(first) = self.ring.front() else { return behind };
-        let Some(skip) = from.0.checked_sub(first.revision.0) else { return behind };
-        let skip = usize::try_from(skip).expect("a place inside the ring");
+        if self.ring.front().is_none_or(|it| it.revision > from) {
+            return behind;
+        }
+        let skip = self.ring.partition_point(|it| it.revision < from);
         let mut events = 0;
         let commits = self.ring.iter().skip(skip).take_while(|it| {
             let has_room = events < events_max;
@@ -232,7 +244,7 @@ struct Place {
     hub: Arc<Hub>,
     history: Option<Arc<dyn History>>,
     id: u64,
-    range: KeyRange,
+    request: WatchRequest,
     wake: Arc<Notify>,
 }
 
@@ -286,16 +298,31 @@ impl Place {
         let events = commits
             .iter()
             .flat_map(|it| &it.events)
-            .filter(|it| self.range.contains(&it.key))
-            .cloned()
+            .filter(|it| self.request.range.contains(&it.key) && self.request.events.admits(it))
+            .map(|it| match self.request.previous {
+                true => it.clone(),
+                false => Event { previous: None, ..it.clone() },
+            })
             .collect();
         Batch { events, revision }
+    }
+
+    /// Taken when everything has been delivered: how far the store is, if the reader asked.
+    fn asked_progress(&self) -> Option<Batch> {
+        let mut inner = self.hub.inner();
+        let revision = inner.revision;
+        let watcher = inner.watchers.get_mut(&self.id)?;
+        let is_asked = watcher.pending.is_none() && std::mem::take(&mut watcher.wants_progress);
+        is_asked.then(|| Batch { events: Vec::new(), revision })
     }
 
     async fn next_batch(&self) -> Result<Batch, Error> {
         loop {
             let commits = match (self.unseen()?, &self.history) {
                 (None, _) => {
+                    if let Some(batch) = self.asked_progress() {
+                        return Ok(batch);
+                    }
                     self.wake.notified().await;
                     continue;
                 }
@@ -331,6 +358,13 @@ impl Watch for Place {
         let inner = self.hub.inner();
         let pending = inner.watchers.get(&self.id).and_then(|it| it.pending);
         pending.map_or(inner.revision, |it| Revision(it.0 - 1))
+    }
+
+    fn request_progress(&mut self) {
+        if let Some(watcher) = self.hub.inner().watchers.get_mut(&self.id) {
+            watcher.wants_progress = true;
+            watcher.wake.notify_one();
+        }
     }
 }
 

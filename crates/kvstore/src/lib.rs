@@ -2,10 +2,10 @@
 //! Knows bytes, not objects.
 //!
 //! Promises: one global revision that grows by one per committed transaction and never repeats or goes
-//! back, across restarts; an acknowledged write is durable (engine `embedded`); a watch delivers every
-//! event of its range once, in order, whole transactions together, and can be resumed after the last
-//! revision seen; a slow reader never holds up a writer. Not promised: history older than the last
-//! compaction.
+//! back, across restarts; an acknowledged write is durable; a watch delivers every event of its range
+//! once, in order, whole transactions together, and can be resumed after the last revision seen; a slow
+//! reader never holds up a writer. Not promised: history older than the last compaction, and after a crash
+//! of the machine the last relaxed writes (their revisions stay unused).
 
 pub mod contract;
 pub mod embedded;
@@ -15,13 +15,21 @@ pub mod memory;
 mod model;
 mod state;
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 
 pub use error::Error;
 pub use model::{
-    Batch, Compare, Event, KeyRange, KeyValue, RangeRequest, RangeResponse, Revision, Txn,
-    TxnOutcome, Write,
+    Batch, Compare, Durability, Event, EventFilter, KeyRange, KeyValue, LeaseId, LeaseStatus, Op,
+    OpResult, Put, PutLease, PutValue, RangeRequest, RangeResponse, Relation, Revision, Status,
+    Target, Txn, TxnResponse, Want, WatchRequest,
 };
+
+/// What one transaction may have, as in etcd: operations of a branch and compares, each.
+pub const TXN_OPS_MAX: usize = 128;
+/// Key and value of one put together. Above etcd's default request size, since objects grow by defaults.
+pub const PUT_BYTES_MAX: usize = 8 << 20;
 
 /// The receiving end of a watch. Ends with `Error::Compacted` when it fell out of the history, or with
 /// `Error::Closed` when the store stopped.
@@ -29,24 +37,40 @@ pub trait Watch: Send {
     /// Waits for the next batch. Cancel-safe.
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>>;
     /// Every event of the watched range up to and including this revision has been delivered. Moves on
-    /// without waking the reader when only other ranges are written.
+    /// without waking the reader when only other ranges are written. Never ahead of what was delivered.
     fn progress(&self) -> Revision;
+    /// Asks for a batch that tells how far the store is, with no events if there are none. `next` returns it, at the
+    /// latest when everything committed before this call has been delivered.
+    fn request_progress(&mut self);
 }
 
 /// One engine. Object-safe, so that the engine is chosen at start.
 pub trait Store: Send + Sync + 'static {
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, Error>>;
-    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome, Error>>;
-    /// Events of `range` after `after` (exclusive); `None` starts at the current revision.
-    fn watch(
-        &self,
-        range: KeyRange,
-        after: Option<Revision>,
-    ) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>>;
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>>;
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>>;
     /// Forgets history up to and including `through`; the state at `through` stays readable.
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>>;
-    /// The latest committed revision.
+    /// The latest committed revision: whoever asks after a write was acknowledged, here or by another server over the
+    /// same data, is told that write's revision or a later one.
+    fn current(&self) -> BoxFuture<'_, Result<Revision, Error>>;
+    /// The latest revision that this process knows of.
     fn revision(&self) -> Revision;
-    /// The oldest revision that can still be read.
+    /// The oldest revision that can still be read, as far as this process knows.
     fn oldest(&self) -> Revision;
+    fn status(&self) -> BoxFuture<'_, Result<Status, Error>>;
+
+    /// A lease that ends `ttl` after its last keep-alive. `None` lets the store choose an id.
+    fn lease_grant(
+        &self,
+        id: Option<LeaseId>,
+        ttl: Duration,
+    ) -> BoxFuture<'_, Result<LeaseId, Error>>;
+    /// Ends the lease and deletes its keys, in one transaction.
+    fn lease_revoke(&self, id: LeaseId) -> BoxFuture<'_, Result<Revision, Error>>;
+    /// Returns what the lease has left now: its whole time.
+    fn lease_keep_alive(&self, id: LeaseId) -> BoxFuture<'_, Result<Duration, Error>>;
+    fn lease(&self, id: LeaseId) -> BoxFuture<'_, Result<LeaseStatus, Error>>;
+    /// Sorted.
+    fn leases(&self) -> BoxFuture<'_, Result<Vec<LeaseId>, Error>>;
 }

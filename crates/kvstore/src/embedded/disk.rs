@@ -92,7 +92,7 @@ pub(super) fn read_commits(
         let event = Event { key: record.key, value: record.value, previous, revision };
         match commits.last_mut().filter(|_| !is_next) {
             Some(commit) => commit.events.push(event),
-            None => commits.push(Commit { revision, events: vec![event] }),
+            None => commits.push(Commit { revision, events: vec![event], leases: vec![] }),
         }
     }
     Ok(commits)

@@ -29,7 +29,8 @@ use self::open::{Opener, Site};
 use self::writer::{Command, Writer};
 use crate::hub::{Hub, Retention};
 use crate::{
-    Error, KeyRange, RangeRequest, RangeResponse, Revision, Store, Txn, TxnOutcome, Watch,
+    Error, LeaseId, LeaseStatus, RangeRequest, RangeResponse, Revision, Status, Store, Txn,
+    TxnResponse, Watch, WatchRequest,
 };
 
 /// Writes that may wait for the writer before callers wait to queue theirs.
@@ -132,16 +133,12 @@ impl Store for Embedded {
         Box::pin(async move { self.core.range(&request).await })
     }
 
-    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome, Error>> {
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>> {
         Box::pin(self.ask(|reply| Command::Txn(txn, reply)))
     }
 
-    fn watch(
-        &self,
-        range: KeyRange,
-        after: Option<Revision>,
-    ) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(ready(self.core.hub.watch(range, after, Some(self.core.disk.clone()))))
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
+        Box::pin(ready(self.core.hub.watch(request, Some(self.core.disk.clone()))))
     }
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
@@ -155,4 +152,40 @@ impl Store for Embedded {
     fn oldest(&self) -> Revision {
         self.core.hub.oldest()
     }
+
+    fn current(&self) -> BoxFuture<'_, Result<Revision, Error>> {
+        Box::pin(ready(Ok(self.revision())))
+    }
+
+    fn status(&self) -> BoxFuture<'_, Result<Status, Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+
+    fn lease_grant(
+        &self,
+        _id: Option<LeaseId>,
+        _ttl: Duration,
+    ) -> BoxFuture<'_, Result<LeaseId, Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+
+    fn lease_revoke(&self, _id: LeaseId) -> BoxFuture<'_, Result<Revision, Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+
+    fn lease_keep_alive(&self, _id: LeaseId) -> BoxFuture<'_, Result<Duration, Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+
+    fn lease(&self, _id: LeaseId) -> BoxFuture<'_, Result<LeaseStatus, Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+
+    fn leases(&self) -> BoxFuture<'_, Result<Vec<LeaseId>, Error>> {
+        Box::pin(ready(Err(no_leases())))
+    }
+}
+
+fn no_leases() -> Error {
+    Error::Unavailable { why: "this format has no leases and no status".to_owned() }
 }

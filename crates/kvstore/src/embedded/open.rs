@@ -195,5 +195,5 @@ fn scan(database: &Database) -> Result<Restored, redb::Error> {
             None => drop(keys.remove(&record.key)),
         }
     }
-    Ok(Restored { state: State::restored(keys, revision), oldest, swept })
+    Ok(Restored { state: State::restored(keys, [], revision), oldest, swept })
 }

@@ -59,6 +59,7 @@ impl Record {
                 create_revision,
                 mod_revision: revision,
                 version,
+                lease: None,
             }),
             _ => return None,
         };
@@ -102,6 +103,7 @@ mod tests {
             create_revision: Revision(2),
             mod_revision: Revision(at),
             version: 3,
+            lease: None,
         }
     }
 

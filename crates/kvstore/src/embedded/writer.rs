@@ -2,10 +2,8 @@
 //! commit, publishes it, and only then answers: acknowledged means synced. Never waits for more work to
 //! come, so a lone write costs one sync.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use redb::Database;
 use stdx::{Backoff, error_chain};
 use tokio::sync::{mpsc, oneshot};
@@ -16,14 +14,14 @@ use super::disk::{io, read_commits};
 use super::record::Record;
 use super::sweep;
 use super::tables::LOG;
-use crate::state::{Commit, Decision, decide};
-use crate::{Error, KeyValue, Revision, Txn, TxnOutcome};
+use crate::state::{Commit, Draft};
+use crate::{Error, Revision, Txn, TxnResponse};
 
 /// Commands that one commit may carry.
 const BATCH_COMMANDS: usize = 1024;
 
 pub(super) enum Command {
-    Txn(Txn, oneshot::Sender<Result<TxnOutcome, Error>>),
+    Txn(Txn, oneshot::Sender<Result<TxnResponse, Error>>),
     Compact(Revision, oneshot::Sender<Result<(), Error>>),
     Close(oneshot::Sender<()>),
 }
@@ -42,7 +40,7 @@ pub(super) struct Failure {
     retry_at: Instant,
 }
 
-type Reply = oneshot::Sender<Result<TxnOutcome, Error>>;
+type Reply = oneshot::Sender<Result<TxnResponse, Error>>;
 
 impl Writer {
     pub(super) fn run(mut self) {
@@ -115,7 +113,7 @@ impl Writer {
         match written {
             Ok(()) => {
                 self.core.publish(&commits);
-                answers.into_iter().for_each(|(reply, outcome)| drop(reply.send(Ok(outcome))));
+                answers.into_iter().for_each(|(reply, outcome)| drop(reply.send(outcome)));
             }
             // A refusal may rest on a write of the same batch that did not happen, so all fail.
             Err(error) => {
@@ -234,30 +232,17 @@ fn append(database: &Database, commits: &[Arc<Commit>]) -> Result<(), redb::Erro
 fn decide_all(
     core: &Core,
     txns: Vec<(Txn, Reply)>,
-) -> (Vec<Arc<Commit>>, Vec<(Reply, TxnOutcome)>) {
+) -> (Vec<Arc<Commit>>, Vec<(Reply, Result<TxnResponse, Error>)>) {
     let state = core.state();
-    let mut revision = state.revision();
-    // What earlier transactions of this batch made of their keys.
-    let mut pending = BTreeMap::<Bytes, Option<KeyValue>>::new();
+    let mut draft = Draft::new(&state);
     let mut commits = Vec::new();
     let mut answers = Vec::with_capacity(txns.len());
     for (txn, reply) in txns {
-        let decision = decide(&txn, revision, |key| match pending.get(key) {
-            Some(entry) => entry.as_ref(),
-            None => state.get(key),
+        let mut past = |_: &_, _| Err(Error::Closed);
+        let outcome = draft.txn(&txn, &mut past).map(|(response, commit)| {
+            commits.extend(commit.map(Arc::new));
+            response
         });
-        let outcome = match decision {
-            Decision::Refused(current) => TxnOutcome::Refused { current, revision },
-            Decision::Unchanged => TxnOutcome::Committed(revision),
-            Decision::Commit(commit) => {
-                revision = commit.revision;
-                for event in &commit.events {
-                    pending.insert(event.key.clone(), event.value.clone());
-                }
-                commits.push(Arc::new(commit));
-                TxnOutcome::Committed(revision)
-            }
-        };
         answers.push((reply, outcome));
     }
     (commits, answers)

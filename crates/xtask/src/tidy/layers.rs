@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["lifecycle", "linux"],
     &["apimachinery", "kvstore", "node-api"],
-    &["api", "images"],
+    &["api", "etcd", "images"],
     &["client", "containers"],
     &["informer"],
     &["reconcile", "authn", "authz", "admission"],
