@@ -55,6 +55,16 @@ pub struct Facts {
     pub default_delete: DeletePolicy,
     /// DELETE answers with the deleted object and not with a Status.
     pub returns_deleted: bool,
+    pub relaxed: Relaxed,
+}
+
+/// Whose writes are acknowledged before they are on disk. For what is written often, is soon written again, and says only
+/// how things were a moment ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relaxed {
+    Nothing,
+    InNamespace(&'static str),
+    Everything,
 }
 
 pub const VERBS_ALL: &[&str] =
@@ -82,6 +92,7 @@ impl Facts {
         has_generation: false,
         default_delete: DeletePolicy::Background,
         returns_deleted: false,
+        relaxed: Relaxed::Nothing,
     };
 }
 
@@ -220,6 +231,10 @@ pub trait Kind: Send + Sync {
     fn has_generation(&self) -> bool;
     fn default_delete(&self) -> DeletePolicy;
     fn returns_deleted(&self) -> bool;
+    /// Whether writes to this object may be acknowledged before they are on disk.
+    fn is_relaxed(&self, _namespace: &str) -> bool {
+        false
+    }
     /// Custom resources: merge patch instead of strategic merge, JSON storage, pruning.
     fn is_custom(&self) -> bool {
         false
@@ -370,6 +385,14 @@ impl<T: Resource> Kind for Typed<T> {
 
     fn returns_deleted(&self) -> bool {
         T::FACTS.returns_deleted
+    }
+
+    fn is_relaxed(&self, namespace: &str) -> bool {
+        match T::FACTS.relaxed {
+            Relaxed::Nothing => false,
+            Relaxed::InNamespace(only) => only == namespace,
+            Relaxed::Everything => true,
+        }
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error> {

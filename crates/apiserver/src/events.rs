@@ -9,7 +9,7 @@ use api::Resource as _;
 use api::core::Event;
 use apimachinery::{GroupResource, ObjectKey};
 use jiff::Timestamp;
-use kvstore::{Compare, Revision, Txn, Write};
+use kvstore::{Compare, Op, Revision, Txn};
 use lifecycle::Shutdown;
 use stdx::SharedClock;
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::cache::{Change, Observer, path_of, store_key};
 use crate::server::Core;
 
-/// Expired events that go in one transaction.
+/// Expired events that go before the next look at the clock.
 const BATCH_MAX: usize = 100;
 
 pub(crate) struct Expiry {
@@ -99,11 +99,9 @@ impl Expiry {
             let Some(stored) = core.cache.get(kind.as_ref(), &path) else { continue };
             let store_key = store_key(kind.as_ref(), &path);
             let at = Revision(stored.meta.resource_version);
-            let txn = Txn {
-                compares: vec![Compare::ModRevision(store_key.clone(), at)],
-                writes: vec![Write::Delete(store_key)],
-            };
-            if let Err(err) = core.cache.store().txn(txn).await {
+            let compare = Compare::mod_revision(&store_key, at);
+            let txn = Txn::when(vec![compare], vec![Op::delete(&store_key)]);
+            if let Err(err) = core.cache.store().txn(txn.relaxed()).await {
                 tracing::warn!(error = %stdx::error_chain(&err), "an expired event could not be removed");
             }
         }

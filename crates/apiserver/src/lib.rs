@@ -3,6 +3,7 @@
 
 mod bootstrap;
 pub mod cache;
+mod compaction;
 mod custom_resources;
 mod events;
 mod http;
@@ -13,5 +14,6 @@ pub mod registry;
 mod server;
 pub mod services;
 
+pub use compaction::Compaction;
 pub use server::{Config, Core, Error, Parts, Server};
 pub use services::ServiceCidr;

@@ -19,6 +19,7 @@ use stdx::World;
 use tokio::net::TcpListener;
 
 use crate::cache::{Cache, Change, Observer};
+use crate::compaction::{self, Compaction};
 use crate::custom_resources::Definitions;
 use crate::events::Expiry;
 use crate::http::documents::Documents;
@@ -31,8 +32,6 @@ use crate::services::{ServiceCidr, Services};
 
 /// The name of the readiness check of this crate.
 const CHECK: &str = "apiserver";
-/// History of the store that is kept for exact reads and resumed lists.
-const COMPACT_EVERY: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -43,6 +42,10 @@ pub struct Config {
     pub issuer: String,
     pub audiences: Vec<String>,
     pub event_ttl: Duration,
+    /// How long clients can count on what was: older continue tokens and exact lists are Expired. Zero: as long as the
+    /// store remembers.
+    pub compaction_interval: Duration,
+    pub compaction: Compaction,
     /// How this server shows itself to kubelets, and whom it trusts there. Without it there are no logs and no exec.
     pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
 }
@@ -56,6 +59,8 @@ impl Default for Config {
             issuer: authn::tokens::ISSUER_DEFAULT.to_owned(),
             audiences: vec![authn::tokens::ISSUER_DEFAULT.to_owned()],
             event_ttl: Duration::from_secs(3_600),
+            compaction_interval: Duration::from_secs(300),
+            compaction: Compaction::ByStore,
             kubelet_tls: None,
         }
     }
@@ -175,24 +180,8 @@ impl Server {
         self.tasks.spawn("custom-resources", |shutdown| definitions.run(core, shutdown));
         let core = self.core.clone();
         self.tasks.spawn("events-expiry", |shutdown| expiry.run(core, shutdown));
-        let cache = self.core.cache.clone();
-        self.tasks.spawn("compaction", |shutdown| async move {
-            let mut through = cache.store().revision();
-            loop {
-                tokio::select! {
-                    biased;
-                    () = shutdown.cancelled() => return,
-                    () = tokio::time::sleep(COMPACT_EVERY) => {}
-                }
-                let now = cache.store().revision();
-                if through > cache.store().oldest()
-                    && let Err(err) = cache.store().compact(through).await
-                {
-                    tracing::warn!(error = %stdx::error_chain(&err), "compaction failed");
-                }
-                through = now;
-            }
-        });
+        let core = self.core.clone();
+        self.tasks.spawn("compaction", |shutdown| compaction::run(core, shutdown));
     }
 
     /// A way in for a component of this process. It has no more rights than its user.

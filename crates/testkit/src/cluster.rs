@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use apimachinery::User;
-use apiserver::{Config, Parts, Server};
+use apiserver::{Compaction, Config, Parts, Server};
 use authn::pki::ServiceAccountKey;
 use client::Client;
 use informer::Factory;
@@ -57,8 +57,9 @@ impl Cluster {
                 ServiceAccountKey::create().context("making a key")?,
             )],
         };
-        let server =
-            Server::start(Config::default(), parts).await.context("starting the server")?;
+        // A store in memory has no budget.
+        let config = Config { compaction: Compaction::ByServer, ..Config::default() };
+        let server = Server::start(config, parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
         let factory = start_controllers(&server, &tasks, &world, &faults);

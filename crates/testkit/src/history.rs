@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kvstore::{Batch, Event, KeyRange, Revision, Store};
+use kvstore::{Batch, Event, KeyRange, Revision, Store, WatchRequest};
 use lifecycle::Tasks;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -83,7 +83,8 @@ impl Recorder {
     /// The store must be empty.
     pub(crate) async fn spawn(store: &dyn Store, tasks: &Tasks) -> Result<Self, kvstore::Error> {
         let revision = store.revision();
-        let mut events = store.watch(KeyRange::prefix(b"/"), Some(revision)).await?;
+        let request = WatchRequest::new(KeyRange::prefix(b"/"), Some(revision));
+        let mut events = store.watch(request).await?;
         let nothing = Recorded {
             revision,
             n_events: 0,

@@ -1,5 +1,6 @@
 //! What every cluster starts with: the first namespaces, the RBAC objects, and the Service that points to this
-//! server. Written directly, before anybody is let in, in one transaction for all that is missing.
+//! server. Written directly, before anybody is let in. What a start leaves undone, by a crash between two transactions, the
+//! next one does.
 
 use api::core::{Endpoints, Namespace, Service};
 use api::discovery::EndpointSlice;
@@ -14,7 +15,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kvstore::{Compare, Revision, Txn, TxnOutcome};
+use kvstore::{Compare, Op, Revision, TXN_OPS_MAX, Txn};
 
 use crate::cache::{path_of, put, store_key};
 use crate::server::Core;
@@ -24,10 +25,25 @@ const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube
 /// Everything to write, with what must hold for it.
 #[derive(Default)]
 struct Plan {
-    txn: Txn,
+    writes: Vec<(Compare, Op)>,
 }
 
+/// How often to look again when another server over the same store writes the same objects.
+const TRIES_MAX: usize = 5;
+
 pub(crate) async fn run(core: &Core) -> Result<(), kvstore::Error> {
+    for _ in 0..TRIES_MAX {
+        let plan = plan(core);
+        if plan.writes.is_empty() || plan.apply(core).await? {
+            return Ok(());
+        }
+        tracing::info!("another server is writing the first objects");
+        let _ = core.cache.wait_current().await;
+    }
+    Ok(())
+}
+
+fn plan(core: &Core) -> Plan {
     let mut plan = Plan::default();
     for name in NAMESPACES {
         plan.ensure(core, namespace(name), |_, _| None);
@@ -58,22 +74,23 @@ pub(crate) async fn run(core: &Core) -> Result<(), kvstore::Error> {
             ..old.clone()
         })
     });
-    if plan.txn.writes.is_empty() {
-        return Ok(());
-    }
-    match core.cache.store().txn(plan.txn).await? {
-        TxnOutcome::Committed(revision) => {
-            let _ = core.cache.wait_for(revision.0).await;
-        }
-        // Another server over the same store was faster with the same objects.
-        TxnOutcome::Refused { .. } => {
-            tracing::info!("the first objects were written by another server")
-        }
-    }
-    Ok(())
+    plan
 }
 
 impl Plan {
+    /// Whether nobody else was faster.
+    async fn apply(mut self, core: &Core) -> Result<bool, kvstore::Error> {
+        let mut is_done = true;
+        while !self.writes.is_empty() {
+            let rest = self.writes.split_off(TXN_OPS_MAX.min(self.writes.len()));
+            let (compares, ops) = std::mem::replace(&mut self.writes, rest).into_iter().unzip();
+            let response = core.cache.store().txn(Txn::when(compares, ops)).await?;
+            is_done &= response.succeeded;
+            let _ = core.cache.wait_for(response.revision.0).await;
+        }
+        Ok(is_done)
+    }
+
     /// Creates what is missing; `change` may give a better form of what is there.
     fn ensure<T: Resource>(
         &mut self,
@@ -92,17 +109,16 @@ impl Plan {
                 meta.creation_timestamp = Some(now(core));
                 meta.generation = kind.has_generation().then_some(1);
                 kind.apply_defaults(&mut wanted);
-                self.txn.compares.push(Compare::Absent(store_key.clone()));
-                self.txn.writes.push(put(store_key, &ApiObject::encode(&wanted)));
+                let absent = Compare::absent(&store_key);
+                self.writes.push((absent, put(store_key, &ApiObject::encode(&wanted))));
             }
             Some(stored) => {
                 let Some(mut better) = change(&stored, &wanted) else { return };
                 let meta = better.metadata_mut();
                 let version = meta.resource_version.take();
                 let revision = version.and_then(|it| it.parse().ok()).unwrap_or(0);
-                let at = Compare::ModRevision(store_key.clone(), Revision(revision));
-                self.txn.compares.push(at);
-                self.txn.writes.push(put(store_key, &ApiObject::encode(&better)));
+                let at = Compare::mod_revision(&store_key, Revision(revision));
+                self.writes.push((at, put(store_key, &ApiObject::encode(&better))));
             }
         }
     }

@@ -23,11 +23,14 @@ impl Unstamped {
         Some(Self { value: Bytes::from(value), at: start + FIELD.len() })
     }
 
-    /// Whether `stamped` is this value at `version`.
-    pub(crate) fn is(&self, stamped: &[u8], version: u64) -> bool {
+    /// Whether `stored` is this value at `version`, stamped or not.
+    pub(crate) fn is(&self, stored: &[u8], version: u64) -> bool {
+        if stored == self.value {
+            return true;
+        }
         let digits = version.to_string();
         let (before, after) = self.value.split_at(self.at);
-        let rest = stamped.strip_prefix(before).and_then(|it| it.strip_prefix(digits.as_bytes()));
+        let rest = stored.strip_prefix(before).and_then(|it| it.strip_prefix(digits.as_bytes()));
         rest == Some(after)
     }
 
@@ -159,6 +162,9 @@ mod tests {
             // A value from elsewhere, or from before, is corrected.
             assert_eq!(served(&stamped, 1), with_version(json.as_bytes(), 1));
             assert_eq!(served(&json.to_owned().into(), 12), stamped);
+            // An engine that cannot stamp gives back what it was given.
+            assert!(unstamped.is(&unstamped.value, 12));
+            assert_eq!(served(&unstamped.value, 12), stamped);
         }
         assert!(Unstamped::new(b"{}").is_none());
     }

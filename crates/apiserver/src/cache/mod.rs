@@ -3,15 +3,18 @@
 //! Promises: a read that waited for revision N sees every write up to N; observers (RBAC rules, served kinds,
 //! allocators) have seen a change before any reader can wait for it; a slow watcher is cut off and never
 //! holds up the feed. The store puts the resourceVersion into its values, so that it and this cache share one copy of
-//! each object, which is what clients are sent: see ADR 6.
+//! each object, which is what clients are sent: see ADR 6. (An engine that cannot do so gives them without: then the copy
+//! here is the only one.)
 
 mod bytes;
 mod change;
+mod feed;
 mod reached;
 mod resource;
 mod selection;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -19,8 +22,8 @@ use ::bytes::Bytes;
 use api::{ApiObject, Kind, Meta, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kvstore::{KeyRange, KeyValue, RangeRequest, Revision, Store, Watch, Write};
-use lifecycle::Shutdown;
+use kvstore::{KeyRange, KeyValue, Op, RangeRequest, Revision, Store};
+use tokio::sync::Notify;
 
 pub use change::{Change, Event, frame, kind_name, protobuf_frame};
 pub use resource::{Subscription, TooOld};
@@ -37,8 +40,8 @@ use resource::Resource;
 pub(crate) const ROOT: &str = "/registry/";
 /// How long a read waits for a revision that this server has not seen yet.
 const WAIT_MAX: Duration = Duration::from_secs(3);
-/// How many revisions before the last one are read back at start.
-const RECALL_MAX: u64 = 2_048;
+/// As upstream's health check of etcd.
+const STATUS_MAX: Duration = Duration::from_secs(2);
 
 /// Told of every change, in order, before readers may rely on it. Must not wait.
 pub(crate) trait Observer: Send + Sync {
@@ -55,6 +58,12 @@ pub struct Cache {
     /// decode the object again.
     prepared: Mutex<HashMap<Bytes, Vec<Arc<Prepared>>>>,
     observers: OnceLock<Vec<Arc<dyn Observer>>>,
+    /// Somebody waits for a revision that the feed has not told of.
+    progress_wanted: Notify,
+    /// Whether the feed is open.
+    is_following: AtomicBool,
+    /// Exact reads of this revision and older ones are refused, whatever the store still has.
+    expired: AtomicU64,
 }
 
 #[derive(Default)]
@@ -90,9 +99,9 @@ impl Prepared {
         Arc::new(Stored::new(meta, bytes))
     }
 
-    pub(crate) fn write(&self) -> Write {
+    pub(crate) fn write(&self) -> Op {
         let Unstamped { value, at } = &self.unstamped;
-        Write::PutStamped { key: self.key.clone(), value: value.clone(), at: *at }
+        Op::put_stamped(self.key.clone(), value.clone(), *at)
     }
 }
 
@@ -105,6 +114,9 @@ impl Cache {
             reached: Reached::default(),
             prepared: Mutex::default(),
             observers: OnceLock::new(),
+            progress_wanted: Notify::new(),
+            is_following: AtomicBool::new(false),
+            expired: AtomicU64::new(0),
         }
     }
 
@@ -117,108 +129,10 @@ impl Cache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads everything; returns the watch that goes on from there.
-    pub(crate) async fn load(&self) -> Result<Box<dyn Watch>, kvstore::Error> {
-        let range = KeyRange::prefix(ROOT.as_bytes());
-        let all =
-            self.store.range(RangeRequest { range: range.clone(), at: None, limit: 0 }).await?;
-        let definitions = format!("{ROOT}apiextensions.k8s.io/customresourcedefinitions/");
-        // Definitions first: they say what the other keys mean.
-        let (first, rest): (Vec<_>, Vec<_>) =
-            all.entries.into_iter().partition(|it| it.key.starts_with(definitions.as_bytes()));
-        for entry in first.into_iter().chain(rest) {
-            self.load_entry(&entry, all.revision.0);
-        }
-        let horizon = self.recall(&range, all.revision).await?;
-        self.start_at(all.revision.0, horizon);
-        self.reached.advance(all.revision.0);
-        self.store.watch(range, Some(all.revision)).await
-    }
-
-    fn start_at(&self, revision: u64, horizon: u64) {
-        let mut state = self.state();
-        state.revision = revision;
-        state.horizon = horizon;
-    }
-
-    /// Reads the last changes back from the store, so that watches from before a restart go on without a relist. Returns
-    /// the revision after which every change is known.
-    async fn recall(&self, range: &KeyRange, now: Revision) -> Result<u64, kvstore::Error> {
-        let since = Revision(now.0.saturating_sub(RECALL_MAX)).max(self.store.oldest());
-        for resource in self.state().resources.values_mut() {
-            resource.forget_through(since.0);
-        }
-        let mut reached = since;
-        let mut feed = self.store.watch(range.clone(), Some(since)).await?;
-        while reached < now {
-            let batch = feed.next().await?;
-            for event in batch.events.iter().filter(|it| it.revision <= now) {
-                self.recall_event(event, since.0);
-            }
-            reached = batch.revision;
-        }
-        Ok(since.0)
-    }
-
-    fn recall_event(&self, event: &kvstore::Event, since: u64) {
-        let kinds = self.registry.kinds();
-        let Some((prefix, kind, path)) = locate(&kinds, &event.key) else { return };
-        let read = |entry: &Option<KeyValue>| {
-            entry.as_ref().and_then(|it| decode(kind.as_ref(), path, it))
-        };
-        let change = Change::new(read(&event.value), read(&event.previous), event.revision.0);
-        let mut state = self.state();
-        let resource =
-            state.resources.entry(prefix.to_owned()).or_insert_with(|| Resource::new(since));
-        resource.remember(Arc::new(change));
-    }
-
-    fn load_entry(&self, entry: &KeyValue, revision: u64) {
-        let kinds = self.registry.kinds();
-        let Some((prefix, kind, path)) = locate(&kinds, &entry.key) else {
-            tracing::warn!(key = %String::from_utf8_lossy(&entry.key), "no kind is stored under this key");
-            return;
-        };
-        let Some(object) = decode(kind.as_ref(), path, entry) else { return };
-        let resource = kind.names().group_resource();
-        let change = Change::new(Some(object.clone()), None, entry.mod_revision.0);
-        self.state()
-            .resources
-            .entry(prefix.to_owned())
-            .or_insert_with(|| Resource::new(revision))
-            .load(path.to_owned(), object);
-        self.tell(&resource, &change);
-    }
-
     fn tell(&self, resource: &GroupResource, change: &Change) {
         for observer in self.observers.get().into_iter().flatten() {
             observer.observe(resource, change);
         }
-    }
-
-    /// Follows the store until shutdown.
-    pub(crate) async fn run(self: Arc<Self>, mut feed: Box<dyn Watch>, shutdown: Shutdown) {
-        loop {
-            let batch = tokio::select! {
-                biased;
-                () = shutdown.cancelled() => break,
-                batch = feed.next() => batch,
-            };
-            match batch {
-                Ok(batch) => {
-                    for event in &batch.events {
-                        self.apply(event);
-                    }
-                    self.state().revision = batch.revision.0;
-                    self.reached.advance(batch.revision.0);
-                }
-                Err(err) => {
-                    tracing::error!(error = %stdx::error_chain(&err), "the store's watch ended");
-                    break;
-                }
-            }
-        }
-        self.end_watches();
     }
 
     pub(crate) fn end_watches(&self) {
@@ -251,7 +165,7 @@ impl Cache {
         let writers = self.prepared().get(&entry.key).cloned().unwrap_or_default();
         match writers.into_iter().find(|it| it.unstamped.is(&entry.value, revision)) {
             Some(prepared) => {
-                let object = prepared.with_bytes(entry.value.clone(), revision);
+                let object = prepared.with_bytes(served(&entry.value, revision), revision);
                 let _ = prepared.result.set(object.clone());
                 Some(object)
             }
@@ -298,11 +212,44 @@ impl Cache {
         &self.store
     }
 
-    /// Waits until everything committed before this call is visible.
+    /// Waits until everything committed before this call, by whichever server, is visible.
     pub async fn wait_current(&self) -> Result<u64, ApiError> {
-        let current = self.store.revision().0;
+        let seen = self.reached.revision();
+        let current = match tokio::time::timeout(WAIT_MAX, self.store.current()).await {
+            Ok(current) => current.map_err(|err| refusal(&err))?.0,
+            Err(_) => return Err(no_answer()),
+        };
+        if current < seen {
+            return Err(ApiError::internal(format!(
+                "the store has gone back from revision {seen} to {current}: restart this server"
+            )));
+        }
+        if self.reached.revision() < current {
+            // The last write may have been to keys that the feed does not watch.
+            self.progress_wanted.notify_one();
+        }
         self.wait_for(current).await?;
         Ok(current)
+    }
+
+    /// Why the store cannot be relied on now, if it cannot.
+    pub(crate) async fn trouble(&self) -> Option<String> {
+        if !self.is_following.load(Ordering::Relaxed) {
+            return Some("the store's changes cannot be followed".to_owned());
+        }
+        match tokio::time::timeout(STATUS_MAX, self.store.status()).await {
+            Ok(Ok(status)) => status.read_only.map(|it| format!("the store is read-only: {it}")),
+            Ok(Err(err)) => Some(stdx::error_chain(&err).to_string()),
+            Err(_) => Some("the store does not answer".to_owned()),
+        }
+    }
+
+    pub(crate) fn is_expired(&self, revision: u64) -> bool {
+        revision <= self.expired.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn expire_through(&self, revision: u64) {
+        self.expired.fetch_max(revision, Ordering::Relaxed);
     }
 
     /// Waits until revision `wanted` is visible; 504 after three seconds.
@@ -384,7 +331,7 @@ impl Cache {
         range: KeyRange,
         revision: u64,
     ) -> Result<Vec<Arc<Stored>>, kvstore::Error> {
-        let request = RangeRequest { range, at: Some(Revision(revision)), limit: 0 };
+        let request = RangeRequest::latest(range).at(Revision(revision));
         let kinds = self.registry.kinds();
         let entries = self.store.range(request).await?.entries;
         let decode_entry = |entry: &KeyValue| {
@@ -447,9 +394,9 @@ fn unstamped(json: &[u8]) -> Unstamped {
 }
 
 /// Writes an object's JSON, which must have no resourceVersion.
-pub(crate) fn put(key: Bytes, json: &[u8]) -> Write {
+pub(crate) fn put(key: Bytes, json: &[u8]) -> Op {
     let Unstamped { value, at } = unstamped(json);
-    Write::PutStamped { key, value, at }
+    Op::put_stamped(key, value, at)
 }
 
 /// `namespace/name`, or `name` alone.
@@ -466,6 +413,27 @@ fn locate<'a, 'b>(
     key: &'b [u8],
 ) -> Option<(&'a str, &'a Arc<dyn Kind>, &'b str)> {
     kinds.locate(std::str::from_utf8(key).ok()?.strip_prefix(ROOT)?)
+}
+
+fn no_answer() -> ApiError {
+    ApiError::new(Reason::Timeout, "Timeout: the store does not answer").with_retry_after(1)
+}
+
+/// What a client is told, by what it can do about it.
+pub(crate) fn refusal(err: &kvstore::Error) -> ApiError {
+    use kvstore::Error;
+    let text = stdx::error_chain(err).to_string();
+    match err {
+        Error::Compacted { .. } => ApiError::expired(text),
+        Error::TooLarge { .. } => ApiError::new(Reason::RequestEntityTooLarge, text),
+        // Nothing was written, and it may take long: without a time to retry, clients show it at once.
+        Error::ReadOnly { .. } => ApiError::new(Reason::ServiceUnavailable, text),
+        Error::Unavailable { .. } | Error::Closed => {
+            ApiError::new(Reason::ServiceUnavailable, text).with_retry_after(1)
+        }
+        Error::Uncertain { .. } => ApiError::new(Reason::Timeout, format!("Timeout: {text}")),
+        _ => ApiError::internal(text),
+    }
 }
 
 fn too_large(wanted: u64, current: u64) -> ApiError {

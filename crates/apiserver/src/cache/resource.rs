@@ -80,10 +80,6 @@ impl Resource {
         }
     }
 
-    pub(crate) fn load(&mut self, path: String, object: Arc<Stored>) {
-        self.objects.insert(path, object);
-    }
-
     pub(crate) fn get(&self, path: &str) -> Option<&Arc<Stored>> {
         self.objects.get(path)
     }
@@ -121,6 +117,31 @@ impl Resource {
         self.remember(change.clone());
         self.watchers.retain(|_, watcher| watcher.offer(&change));
         Some(change)
+    }
+
+    /// Takes over a state that was read anew; returns what is different: now, and before. Watchers cannot be told what
+    /// happened in between, so they are cut off.
+    pub(crate) fn replace(
+        &mut self,
+        objects: BTreeMap<String, Arc<Stored>>,
+        revision: u64,
+    ) -> Vec<(Option<Arc<Stored>>, Option<Arc<Stored>>)> {
+        for watcher in std::mem::take(&mut self.watchers).into_values() {
+            watcher.is_cut_off.store(true, Ordering::Relaxed);
+        }
+        self.history.clear();
+        self.history_bytes = 0;
+        self.forgotten = revision;
+        self.changed = revision;
+        let old = std::mem::replace(&mut self.objects, objects);
+        let gone = old.iter().filter(|(path, _)| !self.objects.contains_key(*path));
+        let gone = gone.map(|(_, it)| (None, Some(it.clone())));
+        let new = self.objects.iter().filter_map(|(path, object)| {
+            let before = old.get(path);
+            let is_same = before.is_some_and(|it| Arc::ptr_eq(it, object));
+            (!is_same).then(|| (Some(object.clone()), before.cloned()))
+        });
+        gone.chain(new).collect()
     }
 
     /// Everything after `revision` is about to be remembered: used while loading, when there is no history yet.

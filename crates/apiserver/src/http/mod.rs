@@ -4,6 +4,7 @@
 mod connect;
 pub(crate) mod documents;
 pub(crate) mod flow;
+mod health;
 mod negotiate;
 mod path;
 pub(crate) mod plain;

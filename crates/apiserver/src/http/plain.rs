@@ -9,7 +9,7 @@ use serde_json::json;
 use super::documents::{Document, Name};
 use super::negotiate::{Form, form_of_text, is_openapi_protobuf};
 use super::query::Query;
-use super::{Body, respond, status};
+use super::{Body, health, respond, status};
 use crate::server::Core;
 
 const PATHS: &[&str] = &[
@@ -115,21 +115,17 @@ fn group_version(path: &str) -> Option<GroupVersion> {
 }
 
 /// `None`: nothing is here.
-pub(super) fn answer(
+pub(super) async fn answer(
     core: &Core,
     path: &str,
     query: &Query,
     headers: &HeaderMap,
 ) -> Option<Response<Body>> {
-    if let Some(response) = health(core, path, query) {
+    if let Some(response) = health::answer(core, path, query).await {
         return Some(response);
     }
     if path == "/metrics" {
-        let text = format!(
-            "# TYPE apiserver_storage_revision gauge\napiserver_storage_revision {}\n",
-            core.cache.revision()
-        );
-        return Some(status::text(200, text));
+        return Some(status::text(200, metrics(core).await));
     }
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     let form = form_of_text(accept).unwrap_or(Form::Plain);
@@ -199,40 +195,18 @@ fn send(name: &Name, document: &Document, headers: &HeaderMap, is_hashed: bool) 
     response
 }
 
-/// `/healthz`, `/livez`, `/readyz`, and their single checks below them.
-fn health(core: &Core, path: &str, query: &Query) -> Option<Response<Body>> {
-    let mut segments = path.trim_matches('/').split('/');
-    let which = segments.next().filter(|it| matches!(*it, "healthz" | "livez" | "readyz"))?;
-    let single = segments.next();
-    if segments.next().is_some() {
-        return None;
+async fn metrics(core: &Core) -> String {
+    let revision = core.cache.revision();
+    let mut text =
+        format!("# TYPE apiserver_storage_revision gauge\napiserver_storage_revision {revision}\n");
+    if let Ok(store) = core.cache.store().status().await {
+        let is_read_only = u8::from(store.read_only.is_some());
+        text.push_str(&format!(
+            "# TYPE apiserver_storage_size_bytes gauge\n\
+             apiserver_storage_size_bytes{{storage_cluster_id=\"etcd-0\"}} {}\n\
+             # TYPE apiserver_storage_read_only gauge\napiserver_storage_read_only {is_read_only}\n",
+            store.bytes
+        ));
     }
-    // A live process may not be ready yet; only readyz asks for that.
-    let mut checks = vec![("ping".to_owned(), true)];
-    if which != "livez" {
-        checks.extend(core.readiness.checks());
-    }
-    if let Some(single) = single {
-        let (_, is_ok) = checks.into_iter().find(|(name, _)| name == single)?;
-        return Some(if is_ok {
-            status::text(200, "ok")
-        } else {
-            status::text(500, "internal server error: not ready")
-        });
-    }
-    let excluded: Vec<&str> = query.all("exclude").collect();
-    let is_ok = checks.iter().all(|(name, is_ok)| *is_ok || excluded.contains(&name.as_str()));
-    if is_ok && !query.flag("verbose") && query.get("verbose").is_none() {
-        return Some(status::text(200, "ok"));
-    }
-    let mut text = String::new();
-    for (name, is_ok) in &checks {
-        text.push_str(&match (excluded.contains(&name.as_str()), is_ok) {
-            (true, _) => format!("[+]{name} excluded: ok\n"),
-            (false, true) => format!("[+]{name} ok\n"),
-            (false, false) => format!("[-]{name} failed: reason withheld\n"),
-        });
-    }
-    text.push_str(&format!("{which} check {}\n", if is_ok { "passed" } else { "failed" }));
-    Some(status::text(if is_ok { 200 } else { 500 }, text))
+    text
 }

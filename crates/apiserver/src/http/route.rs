@@ -80,8 +80,8 @@ async fn routed(
         if !matches!(head.method, Method::GET | Method::HEAD) {
             return Err(pipeline::method_not_allowed());
         }
-        return Ok(plain::answer(core, url_path, &query, &head.headers)
-            .unwrap_or_else(|| missing(url_path)));
+        let answer = plain::answer(core, url_path, &query, &head.headers).await;
+        return Ok(answer.unwrap_or_else(|| missing(url_path)));
     };
     if let Some(stream) = Stream::of(&target) {
         let verb = verb_of(&head.method, &target, false)?;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::read::parse_version;
 use super::{Outcome, Request};
-use crate::cache::{ROOT, Selection, path_of};
+use crate::cache::{ROOT, Selection, path_of, refusal};
 use crate::server::Core;
 
 pub struct ListAnswer {
@@ -197,6 +197,9 @@ async fn exactly(
     if snapshot.changed <= revision {
         return Ok((snapshot.objects, revision));
     }
+    if core.cache.is_expired(revision) {
+        return Err(expired(request, start));
+    }
     let prefix = format!("{ROOT}{}/", request.kind.registry_prefix());
     let inner = namespace.map(|it| format!("{prefix}{it}/")).unwrap_or_else(|| prefix.clone());
     let mut range = KeyRange::prefix(inner.as_bytes());
@@ -207,7 +210,7 @@ async fn exactly(
     match core.cache.history(request.kind.as_ref(), range, revision).await {
         Ok(objects) => Ok((objects, revision)),
         Err(kvstore::Error::Compacted { .. }) => Err(expired(request, start)),
-        Err(err) => Err(super::store::internal(&err)),
+        Err(err) => Err(refusal(&err)),
     }
 }
 

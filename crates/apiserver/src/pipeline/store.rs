@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use api::{ApiObject, Kind, Stored};
 use apimachinery::ApiError;
-use kvstore::{Compare, Revision, Txn, TxnOutcome, Write};
+use kvstore::{Compare, Op, Revision, Txn};
 
 use super::trace;
-use crate::cache::{store_key, stored_form, with_version};
+use crate::cache::{refusal, store_key, stored_form, with_version};
 use crate::server::Core;
 
 /// What must be there for the write to happen.
@@ -26,13 +26,16 @@ pub(super) enum Written {
 
 fn compare(key: &bytes::Bytes, expect: Expect) -> Compare {
     match expect {
-        Expect::Absent => Compare::Absent(key.clone()),
-        Expect::At(revision) => Compare::ModRevision(key.clone(), Revision(revision)),
+        Expect::Absent => Compare::absent(key),
+        Expect::At(revision) => Compare::mod_revision(key, Revision(revision)),
     }
 }
 
-pub(super) fn internal(err: &kvstore::Error) -> ApiError {
-    ApiError::internal(stdx::error_chain(err))
+/// One write of one object, as durable as its kind wants it.
+fn txn(kind: &dyn Kind, path: &str, compare: Compare, op: Op) -> Txn {
+    let namespace = path.split_once('/').map_or("", |(namespace, _)| namespace);
+    let txn = Txn::when(vec![compare], vec![op]);
+    if kind.is_relaxed(namespace) { txn.relaxed() } else { txn }
 }
 
 /// Writes the object, whose resourceVersion must be unset.
@@ -46,15 +49,15 @@ pub(super) async fn put(
     let key = store_key(kind, path);
     trace::passed("store");
     let prepared = core.cache.prepare(kind, key.clone(), object);
-    let txn = Txn { compares: vec![compare(&key, expect)], writes: vec![prepared.write()] };
-    let outcome = core.cache.store().txn(txn).await;
-    let written = match outcome {
-        Err(err) => Err(internal(&err)),
-        Ok(TxnOutcome::Refused { .. }) => Ok(Written::Refused),
-        Ok(TxnOutcome::Committed(revision)) => {
-            // Durable in any case; a cache that lags only costs the shared copy.
-            let _ = core.cache.wait_for(revision.0).await;
-            let stored = prepared.result().unwrap_or_else(|| prepared.at(revision.0));
+    let txn = txn(kind, path, compare(&key, expect), prepared.write());
+    let written = match core.cache.store().txn(txn).await {
+        Err(err) => Err(refusal(&err)),
+        Ok(response) if !response.succeeded => Ok(Written::Refused),
+        Ok(response) => {
+            let revision = response.revision.0;
+            // Written in any case; a cache that lags only costs the shared copy.
+            let _ = core.cache.wait_for(revision).await;
+            let stored = prepared.result().unwrap_or_else(|| prepared.at(revision));
             Ok(Written::Stored(stored))
         }
     };
@@ -70,15 +73,13 @@ pub(super) async fn remove(
     at: u64,
 ) -> Result<Option<u64>, ApiError> {
     let key = store_key(kind, path);
-    let txn =
-        Txn { compares: vec![compare(&key, Expect::At(at))], writes: vec![Write::Delete(key)] };
-    match core.cache.store().txn(txn).await.map_err(|err| internal(&err))? {
-        TxnOutcome::Refused { .. } => Ok(None),
-        TxnOutcome::Committed(revision) => {
-            let _ = core.cache.wait_for(revision.0).await;
-            Ok(Some(revision.0))
-        }
+    let txn = txn(kind, path, compare(&key, Expect::At(at)), Op::delete(&key));
+    let response = core.cache.store().txn(txn).await.map_err(|err| refusal(&err))?;
+    if !response.succeeded {
+        return Ok(None);
     }
+    let _ = core.cache.wait_for(response.revision.0).await;
+    Ok(Some(response.revision.0))
 }
 
 /// Whether writing the object would change nothing.

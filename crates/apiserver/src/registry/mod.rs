@@ -54,6 +54,11 @@ impl Kinds {
         self.prefixes.get(resource).map(String::as_str)
     }
 
+    /// The kind that objects below this prefix are stored as.
+    pub fn stored_at(&self, prefix: &str) -> Option<&Arc<dyn Kind>> {
+        self.stored.get(prefix)
+    }
+
     /// Splits `pods/default/web` into the kind stored there and `default/web`.
     pub fn locate<'a>(&self, path: &'a str) -> Option<(&str, &Arc<dyn Kind>, &'a str)> {
         let mut ends = path.match_indices('/').map(|(at, _)| at).take(2);

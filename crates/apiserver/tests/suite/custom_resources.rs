@@ -85,7 +85,7 @@ async fn an_object_is_stored_in_one_version_and_served_in_each() {
     let created = old.create(widget("v1beta1", "w", &[])).await.expect("created");
     assert_eq!(api_version(&created), "example.com/v1beta1");
     let key = kvstore::KeyRange::one(b"/registry/example.com/widgets/default/w");
-    let request = kvstore::RangeRequest { range: key, at: None, limit: 0 };
+    let request = kvstore::RangeRequest::latest(key);
     let stored = kvstore::Store::range(store.as_ref(), request).await.expect("read").entries;
     let stored: Value = serde_json::from_slice(&stored[0].value).expect("JSON");
     assert_eq!(stored["apiVersion"], "example.com/v1");

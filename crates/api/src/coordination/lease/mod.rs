@@ -2,7 +2,7 @@
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::{Facts, Relaxed, Resource};
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -25,6 +25,8 @@ impl Resource for Lease {
         definition: "io.k8s.api.coordination.v1.Lease",
         creates_on_update: true,
         updates_unconditionally: false,
+        // The heartbeats of nodes. A component's own lease says who leads: that must not be forgotten.
+        relaxed: Relaxed::InNamespace("kube-node-lease"),
         ..Facts::DEFAULT
     };
 

@@ -7,7 +7,7 @@ mod validation;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::{Facts, Relaxed, Resource};
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -27,6 +27,7 @@ impl Resource for Event {
         storage_version_hash: "r2yiGXH7wu8=",
         definition: "io.k8s.api.core.v1.Event",
         creates_on_update: true,
+        relaxed: Relaxed::Everything,
         ..Facts::DEFAULT
     };
 

@@ -1,0 +1,232 @@
+//! How the cache follows the store: everything is read once, then one watch tells the rest.
+//!
+//! Promise: whatever happens to the watch, the state here never goes back. A broken one is resumed where it ended; where the
+//! history does not reach back so far, everything is read again, and watchers are told to list again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ::bytes::Bytes;
+use api::Stored;
+use kvstore::{KeyRange, KeyValue, RangeRequest, Revision, Watch, WatchRequest};
+use lifecycle::Shutdown;
+
+use super::change::Change;
+use super::resource::Resource;
+use super::{Cache, ROOT, decode, locate};
+
+/// How many revisions before the last one are read back at start.
+const RECALL_MAX: u64 = 2_048;
+/// Between two attempts to follow a store that cannot be followed.
+const REOPEN_EVERY: Duration = Duration::from_secs(1);
+const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+
+fn everything() -> KeyRange {
+    KeyRange::prefix(ROOT.as_bytes())
+}
+
+impl Cache {
+    /// Reads everything; returns the watch that goes on from there.
+    pub(crate) async fn load(&self) -> Result<Box<dyn Watch>, kvstore::Error> {
+        let revision = self.read_all().await?;
+        let horizon = match self.recall(revision).await {
+            // Another server has compacted since: watches from before have to list again.
+            Err(kvstore::Error::Compacted { .. }) => self.forget_through(revision),
+            horizon => horizon?,
+        };
+        self.start_at(revision.0, horizon);
+        self.open(revision).await
+    }
+
+    async fn open(&self, after: Revision) -> Result<Box<dyn Watch>, kvstore::Error> {
+        // What was before is known here.
+        let request =
+            WatchRequest { previous: false, ..WatchRequest::new(everything(), Some(after)) };
+        let feed = self.store.watch(request).await?;
+        self.is_following.store(true, Ordering::Relaxed);
+        Ok(feed)
+    }
+
+    /// Makes the state what the store has now.
+    async fn read_all(&self) -> Result<Revision, kvstore::Error> {
+        let all = self.store.range(RangeRequest::latest(everything())).await?;
+        let seen = Revision(self.revision());
+        if all.revision < seen {
+            return Err(kvstore::Error::Future { requested: seen, current: all.revision });
+        }
+        let is_definition = |key: &Bytes| {
+            let path = key.strip_prefix(ROOT.as_bytes());
+            path.is_some_and(|it| it.starts_with(DEFINITIONS.as_bytes()))
+        };
+        // Definitions first: they say what the other keys mean.
+        let (first, rest): (Vec<_>, Vec<_>) =
+            all.entries.into_iter().partition(|it| is_definition(&it.key));
+        self.replace(&first, all.revision.0, |prefix| prefix == DEFINITIONS);
+        self.replace(&rest, all.revision.0, |prefix| prefix != DEFINITIONS);
+        Ok(all.revision)
+    }
+
+    /// Takes over the entries of the resources that `is_meant`, and tells the observers what is different.
+    fn replace(&self, entries: &[KeyValue], revision: u64, is_meant: impl Fn(&str) -> bool) {
+        let kinds = self.registry.kinds();
+        let mut objects = self.decode_all(entries);
+        let mut changes = Vec::new();
+        {
+            let mut state = self.state();
+            for prefix in objects.keys() {
+                state.resources.entry(prefix.clone()).or_insert_with(|| Resource::new(revision));
+            }
+            for (prefix, resource) in state.resources.iter_mut().filter(|(it, _)| is_meant(it)) {
+                let objects = objects.remove(prefix).unwrap_or_default();
+                changes.push((prefix.clone(), resource.replace(objects, revision)));
+            }
+        }
+        for (prefix, changes) in changes {
+            let Some(kind) = kinds.stored_at(&prefix) else { continue };
+            let resource = kind.names().group_resource();
+            for (object, previous) in changes {
+                let at = object.as_ref().map_or(revision, |it| it.meta.resource_version);
+                self.tell(&resource, &Change::new(object, previous, at));
+            }
+        }
+    }
+
+    /// By resource and path. What did not change since it was last read is not decoded again.
+    fn decode_all(&self, entries: &[KeyValue]) -> BTreeMap<String, BTreeMap<String, Arc<Stored>>> {
+        let kinds = self.registry.kinds();
+        let mut objects: BTreeMap<String, BTreeMap<String, Arc<Stored>>> = BTreeMap::new();
+        for entry in entries {
+            let Some((prefix, kind, path)) = locate(&kinds, &entry.key) else {
+                tracing::warn!(key = %String::from_utf8_lossy(&entry.key), "no kind is stored under this key");
+                continue;
+            };
+            let known = self.state().resources.get(prefix).and_then(|it| it.get(path)).cloned();
+            let known = known.filter(|it| it.meta.resource_version == entry.mod_revision.0);
+            let Some(object) = known.or_else(|| decode(kind.as_ref(), path, entry)) else {
+                continue;
+            };
+            if !objects.contains_key(prefix) {
+                objects.insert(prefix.to_owned(), BTreeMap::new());
+            }
+            if let Some(objects) = objects.get_mut(prefix) {
+                objects.insert(path.to_owned(), object);
+            }
+        }
+        objects
+    }
+
+    fn start_at(&self, revision: u64, horizon: u64) {
+        {
+            let mut state = self.state();
+            state.revision = revision;
+            state.horizon = horizon;
+        }
+        self.reached.advance(revision);
+    }
+
+    fn forget_through(&self, revision: Revision) -> u64 {
+        for resource in self.state().resources.values_mut() {
+            resource.forget_through(revision.0);
+        }
+        revision.0
+    }
+
+    /// Reads the last changes back from the store, so that watches from before a restart go on without a relist. Returns
+    /// the revision after which every change is known.
+    async fn recall(&self, now: Revision) -> Result<u64, kvstore::Error> {
+        let since = Revision(now.0.saturating_sub(RECALL_MAX)).max(self.store.oldest());
+        self.forget_through(since);
+        let mut reached = since;
+        let mut feed = self.store.watch(WatchRequest::new(everything(), Some(since))).await?;
+        feed.request_progress();
+        while reached < now {
+            let batch = feed.next().await?;
+            for event in batch.events.iter().filter(|it| it.revision <= now) {
+                self.recall_event(event, since.0);
+            }
+            reached = batch.revision;
+        }
+        Ok(since.0)
+    }
+
+    fn recall_event(&self, event: &kvstore::Event, since: u64) {
+        let kinds = self.registry.kinds();
+        let Some((prefix, kind, path)) = locate(&kinds, &event.key) else { return };
+        let read = |entry: &Option<KeyValue>| {
+            entry.as_ref().and_then(|it| decode(kind.as_ref(), path, it))
+        };
+        let (object, previous) = (read(&event.value), read(&event.previous));
+        if object.is_none() && previous.is_none() {
+            return;
+        }
+        let change = Change::new(object, previous, event.revision.0);
+        let mut state = self.state();
+        let resource =
+            state.resources.entry(prefix.to_owned()).or_insert_with(|| Resource::new(since));
+        resource.remember(Arc::new(change));
+    }
+
+    /// Follows the store until shutdown.
+    pub(crate) async fn run(self: Arc<Self>, feed: Box<dyn Watch>, shutdown: Shutdown) {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {}
+            () = self.keep_following(feed) => {}
+        }
+        self.end_watches();
+    }
+
+    /// Ends when the store is closed.
+    async fn keep_following(&self, mut feed: Box<dyn Watch>) {
+        loop {
+            let mut err = self.follow(feed.as_mut()).await;
+            self.is_following.store(false, Ordering::Relaxed);
+            feed = loop {
+                if matches!(err, kvstore::Error::Closed) {
+                    tracing::error!("the store was closed");
+                    return;
+                }
+                tracing::warn!(error = %stdx::error_chain(&err), "the store's watch broke");
+                match self.reopen(&err).await {
+                    Ok(feed) => break feed,
+                    Err(again) => err = again,
+                }
+                tokio::time::sleep(REOPEN_EVERY).await;
+            };
+        }
+    }
+
+    async fn follow(&self, feed: &mut dyn Watch) -> kvstore::Error {
+        loop {
+            let batch = tokio::select! {
+                biased;
+                batch = feed.next() => batch,
+                () = self.progress_wanted.notified() => {
+                    feed.request_progress();
+                    continue;
+                }
+            };
+            match batch {
+                Ok(batch) => {
+                    for event in &batch.events {
+                        self.apply(event);
+                    }
+                    self.state().revision = batch.revision.0;
+                    self.reached.advance(batch.revision.0);
+                }
+                Err(err) => return err,
+            }
+        }
+    }
+
+    async fn reopen(&self, broke: &kvstore::Error) -> Result<Box<dyn Watch>, kvstore::Error> {
+        if !matches!(broke, kvstore::Error::Compacted { .. }) {
+            return self.open(Revision(self.revision())).await;
+        }
+        let revision = self.read_all().await?;
+        self.start_at(revision.0, revision.0);
+        self.open(revision).await
+    }
+}
