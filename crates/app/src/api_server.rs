@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use apiserver::{Config, Parts, Server, ServiceCidr};
-use kvstore::embedded::{Embedded, Options};
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 use tokio::net::TcpListener;
 
 use crate::commands::network::Cidr;
 use crate::data_dir::DataDir;
+use crate::datastore::{self, Datastore};
 use crate::kubeconfig_file::{self, Cluster};
 use crate::pki_files::Pki;
 
@@ -20,6 +20,7 @@ pub(crate) struct Settings {
     pub(crate) service_cidr: Cidr,
     /// Where pods of this machine reach the server, beside `bind`.
     pub(crate) pods_reach: Option<Ipv4Addr>,
+    pub(crate) datastore: datastore::Flags,
 }
 
 /// A serving API server. The store is closed and the directory's lock released when this is dropped, after the tasks have
@@ -29,8 +30,8 @@ pub(crate) struct ApiServer {
     pub(crate) pki: Pki,
     pub(crate) address: SocketAddr,
     pub(crate) cluster: Cluster,
-    /// Dropping it writes what is queued and closes the file.
-    _store: Arc<Embedded>,
+    /// Dropping it writes what is queued and closes the files.
+    _store: Datastore,
     pub(crate) data: DataDir,
 }
 
@@ -50,11 +51,11 @@ impl ApiServer {
         };
         let pki =
             Pki::load_or_create(&data.pki(), world, SERVER_NAMES, &server_addresses(settings))?;
-        let store = Embedded::open(&data.store(), Options::default())
-            .with_context(|| format!("opening the store in {}", data.store().display()))?;
+        let name = format!("{}-{}", crate::node::node_name(), address.port());
+        let store = settings.datastore.open(&data, &name, world, tasks).await?;
         let readiness = Readiness::default();
         let parts = Parts {
-            store: store.clone(),
+            store: store.store(),
             world: world.clone(),
             tasks: tasks.child("apiserver"),
             readiness: readiness.clone(),
@@ -73,6 +74,8 @@ impl ApiServer {
                 pki.authority.certificate_pem(),
                 Some(&pki.kubelet_client()?),
             )?)),
+            compaction_interval: settings.datastore.compaction_interval(),
+            compaction: store.compaction(),
             ..Config::default()
         };
         let server = Server::start(config, parts).await.context("starting the API server")?;

@@ -4,6 +4,7 @@ mod api_server;
 mod commands;
 mod control_plane;
 mod data_dir;
+mod datastore;
 mod detach;
 mod kubeconfig_file;
 mod logging;
@@ -35,6 +36,8 @@ enum Command {
     Down(commands::down::Flags),
     /// Load, list, remove and pull images of the node
     Image(commands::image::Flags),
+    /// Snapshot, restore, check and serve the store
+    Store(commands::store::Flags),
     /// Run the API server alone
     Apiserver(commands::apiserver::Flags),
     /// Run the controllers alone, against any API server
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Up(flags) => commands::up::run(flags),
         Command::Down(flags) => commands::down::run(&flags),
         Command::Image(flags) => commands::image::run(flags),
+        Command::Store(flags) => commands::store::run(flags),
         Command::Apiserver(flags) => commands::apiserver::run(flags),
         Command::ControllerManager(flags) => commands::controller_manager::run(flags),
         Command::Scheduler(flags) => commands::scheduler::run(flags),

@@ -10,7 +10,7 @@ use super::network::{Cidr, parse_cidr};
 use crate::api_server::{ApiServer, Settings, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
-use crate::{data_dir, kubeconfig_file, logging, serve};
+use crate::{data_dir, datastore, kubeconfig_file, logging, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -26,6 +26,8 @@ pub(crate) struct Flags {
     /// Addresses of Services
     #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = parse_cidr)]
     service_cluster_ip_range: Cidr,
+    #[command(flatten)]
+    datastore: datastore::Flags,
     /// Log level: 0 warnings, 2 information, 4 debug
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
@@ -41,8 +43,12 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     logging::start(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);
-        let settings =
-            Settings { bind, service_cidr: flags.service_cluster_ip_range, pods_reach: None };
+        let settings = Settings {
+            bind,
+            service_cidr: flags.service_cluster_ip_range,
+            pods_reach: None,
+            datastore: flags.datastore,
+        };
         let data = DataDir::open(&flags.data_dir)?;
         let listener = listen(bind).await?;
         let api = ApiServer::start(data, listener, &settings, &World::system(), &tasks).await?;

@@ -8,4 +8,5 @@ pub(crate) mod network;
 pub(crate) mod remote;
 pub(crate) mod scheduler;
 pub(crate) mod service_accounts;
+pub(crate) mod store;
 pub(crate) mod up;

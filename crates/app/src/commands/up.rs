@@ -15,7 +15,7 @@ use crate::api_server::{ApiServer, Settings};
 use crate::control_plane::{self, PodNetwork};
 use crate::data_dir::DataDir;
 use crate::progress::{Progress, say};
-use crate::{api_server, data_dir, detach, kubeconfig_file, logging, node, serve};
+use crate::{api_server, data_dir, datastore, detach, kubeconfig_file, logging, node, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -52,6 +52,8 @@ pub(crate) struct Flags {
     /// Simulated nodes beside it
     #[arg(long, value_name = "N", default_value_t = 0)]
     simulate: usize,
+    #[command(flatten)]
+    datastore: datastore::Flags,
     /// Go to the background once the cluster is ready
     #[arg(long)]
     detach: bool,
@@ -102,6 +104,7 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
         bind,
         service_cidr: flags.service_cidr,
         pods_reach: machine.as_ref().map(|it| it.network.gateway()),
+        datastore: flags.datastore.clone(),
     };
     let api = ApiServer::start(data, listener, &settings, &world, tasks).await?;
     progress.done(&format!("API server ready on https://{}", api.address));

@@ -1,0 +1,145 @@
+//! Which store the API server stands on, as the flags of `up` and `apiserver` choose it: the embedded one in the data
+//! directory, or an etcd cluster.
+
+pub(crate) mod amounts;
+mod endpoint;
+pub(crate) mod socket;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use apiserver::Compaction;
+use etcd::engine::{Config, Etcd};
+use etcd::wire::tls::Identity;
+use kvstore::Store;
+use kvstore::embedded::{Embedded, HistoryBudget, Options};
+use lifecycle::Tasks;
+use stdx::World;
+
+use crate::data_dir::DataDir;
+use amounts::{parse_duration, parse_size};
+use endpoint::Endpoints;
+
+/// Flags keep upstream's and k3s's names.
+#[derive(Clone, clap::Args)]
+pub(crate) struct Flags {
+    /// Keep objects in this etcd cluster and not in the data directory, as https://HOST:PORT,...; a user goes before the
+    /// host as USER:PASSWORD@ (better in the environment, as XEBEC_DATASTORE_ENDPOINT)
+    #[arg(long, visible_alias = "etcd-servers", value_name = "URL,...")]
+    datastore_endpoint: Option<String>,
+    /// What the certificates of etcd are signed by
+    #[arg(long, visible_alias = "datastore-cafile", value_name = "FILE")]
+    etcd_cafile: Option<PathBuf>,
+    /// Certificate to show to etcd
+    #[arg(long, visible_alias = "datastore-certfile", value_name = "FILE", requires = "etcd_keyfile")]
+    etcd_certfile: Option<PathBuf>,
+    #[arg(long, visible_alias = "datastore-keyfile", value_name = "FILE", requires = "etcd_certfile")]
+    etcd_keyfile: Option<PathBuf>,
+    /// How long clients can read and watch what was; 0 is as long as the store remembers
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration)]
+    etcd_compaction_interval: Duration,
+    /// How long the embedded store remembers
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_duration)]
+    history_max_age: Duration,
+    /// How much the embedded store remembers beside what is current
+    #[arg(long, value_name = "SIZE", default_value = "512Mi", value_parser = parse_size)]
+    history_max_size: u64,
+}
+
+/// Where the endpoint is looked for when no flag names one: a process's environment is its owner's alone, its flags are not.
+const ENDPOINT_VARIABLE: &str = "XEBEC_DATASTORE_ENDPOINT";
+/// How often a start asks an etcd that does not answer, a request's own patience apart.
+const CONNECT_TRIES: usize = 4;
+
+pub(crate) enum Datastore {
+    Embedded(Arc<Embedded>),
+    Etcd(Arc<Etcd>),
+}
+
+impl Flags {
+    pub(crate) fn compaction_interval(&self) -> Duration {
+        self.etcd_compaction_interval
+    }
+
+    /// `name` tells this server from others over the same etcd.
+    pub(crate) async fn open(
+        &self,
+        data: &DataDir,
+        name: &str,
+        world: &World,
+        tasks: &Tasks,
+    ) -> Result<Datastore> {
+        let given = self.datastore_endpoint.clone();
+        let endpoint = given.or_else(|| std::env::var(ENDPOINT_VARIABLE).ok());
+        let Some(endpoint) = endpoint.filter(|it| !it.is_empty()) else {
+            if self.etcd_cafile.is_some() || self.etcd_certfile.is_some() {
+                bail!("--etcd-cafile and --etcd-certfile need --datastore-endpoint");
+            }
+            let store = Embedded::open(&data.store(), self.options())
+                .with_context(|| format!("opening the store in {}", data.store().display()))?;
+            socket::serve(data.path(), store.clone(), tasks)?;
+            return Ok(Datastore::Embedded(store));
+        };
+        let endpoints = Endpoints::parse(&endpoint)?;
+        let config = self.etcd(endpoints, name)?;
+        Ok(Datastore::Etcd(connect(config, world, tasks).await?))
+    }
+
+    fn options(&self) -> Options {
+        let history = HistoryBudget { age: self.history_max_age, bytes: self.history_max_size };
+        Options { history, ..Options::default() }
+    }
+
+    fn etcd(&self, endpoints: Endpoints, name: &str) -> Result<Config> {
+        let identity = match (&self.etcd_certfile, &self.etcd_keyfile) {
+            (Some(certificate), Some(key)) => {
+                Some(Identity { certificate_pem: read(certificate)?, key_pem: read(key)? })
+            }
+            _ => None,
+        };
+        Ok(Config {
+            ca_pem: self.etcd_cafile.as_deref().map(read).transpose()?,
+            identity,
+            credentials: endpoints.credentials,
+            name: name.to_owned(),
+            ..Config::new(endpoints.urls)
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("reading {}", path.display()))
+}
+
+/// An etcd that starts together with this server may need a moment.
+async fn connect(config: Config, world: &World, tasks: &Tasks) -> Result<Arc<Etcd>> {
+    let mut tries = 1;
+    loop {
+        match Etcd::connect(config.clone(), world, tasks).await {
+            Err(etcd::engine::ConnectError::Reach { source }) if tries < CONNECT_TRIES => {
+                tracing::warn!(error = %stdx::error_chain(&source), "etcd does not answer yet");
+                tries += 1;
+            }
+            outcome => return outcome.context("connecting to the datastore"),
+        }
+    }
+}
+
+impl Datastore {
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Embedded(store) => store.clone(),
+            Self::Etcd(store) => store.clone(),
+        }
+    }
+
+    /// The embedded store keeps its own budget; an etcd keeps what it is not told to forget.
+    pub(crate) fn compaction(&self) -> Compaction {
+        match self {
+            Self::Embedded(_) => Compaction::ByStore,
+            Self::Etcd(_) => Compaction::ByServer,
+        }
+    }
+}
