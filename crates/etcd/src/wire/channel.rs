@@ -108,6 +108,7 @@ pub struct Channel {
     scheme: &'static str,
     authority: http::uri::Authority,
     token: Option<HeaderValue>,
+    needs_leader: bool,
     closed: Shutdown,
 }
 
@@ -185,7 +186,7 @@ impl Channel {
             }
         });
         let scheme = if tls.is_some() { "https" } else { "http" };
-        Ok(Self { sender, scheme, authority, token: None, closed })
+        Ok(Self { sender, scheme, authority, token: None, needs_leader: false, closed })
     }
 
     /// The same connection with a token of `Authenticate` on each call.
@@ -193,6 +194,12 @@ impl Channel {
         let mut token = HeaderValue::from_str(token).ok()?;
         token.set_sensitive(true);
         Some(Self { token: Some(token), ..self.clone() })
+    }
+
+    /// The same connection for calls that a member must refuse, and streams that it must end, while it knows of no leader:
+    /// what it could tell may be old.
+    pub fn requiring_leader(&self) -> Self {
+        Self { needs_leader: true, ..self.clone() }
     }
 
     /// Whether calls can only fail.
@@ -256,6 +263,9 @@ impl Channel {
         let mut request = Request::post(uri)
             .header(http::header::CONTENT_TYPE, "application/grpc")
             .header(http::header::TE, "trailers");
+        if self.needs_leader {
+            request = request.header("hasleader", "true");
+        }
         if let Some(token) = &self.token {
             request = request.header(http::header::AUTHORIZATION, token);
         }
