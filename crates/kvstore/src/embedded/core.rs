@@ -3,7 +3,7 @@
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use super::disk::Disk;
-use crate::hub::{History as _, Hub, check_start};
+use crate::hub::{History as _, Hub, Wanted};
 use crate::state::{Commit, State, Undo, note_previous};
 use crate::{Error, RangeRequest, RangeResponse, Revision};
 
@@ -46,12 +46,12 @@ impl Core {
                 Err(revision) => revision,
             };
             let from = seen.next();
-            let commits = self.disk.clone().commits(from, through).await?;
+            let wanted = Wanted { range: request.range.clone(), from, through, previous: true };
+            let past = self.disk.clone().commits(wanted).await?;
             // A compaction that came between may have left the history incomplete.
             self.hub.check_readable(at)?;
-            check_start(from, &commits)?;
-            commits.iter().for_each(|it| note_previous(&mut undo, &request.range, it));
-            seen = commits.last().map_or(seen, |it| it.revision);
+            past.commits.iter().for_each(|it| note_previous(&mut undo, &request.range, it));
+            seen = past.through;
         }
     }
 

@@ -9,7 +9,7 @@ use redb::{Database, ReadOnlyTable, ReadableDatabase as _};
 use super::open::Site;
 use super::record::{Record, unreadable};
 use super::tables::LOG;
-use crate::hub::History;
+use crate::hub::{History, Past, Wanted};
 use crate::state::Commit;
 use crate::{Error, Event, KeyValue, Revision};
 
@@ -53,14 +53,12 @@ impl Disk {
 }
 
 impl History for Disk {
-    fn commits(
-        self: Arc<Self>,
-        from: Revision,
-        through: Revision,
-    ) -> BoxFuture<'static, Result<Vec<Arc<Commit>>, Error>> {
+    fn commits(self: Arc<Self>, wanted: Wanted) -> BoxFuture<'static, Result<Past, Error>> {
         Box::pin(async move {
-            let read = tokio::task::spawn_blocking(move || self.read(from, through));
-            read.await.unwrap_or(Err(Error::Closed))
+            let read = tokio::task::spawn_blocking(move || self.read(wanted.from, wanted.through));
+            let commits = read.await.unwrap_or(Err(Error::Closed))?;
+            let through = commits.last().map_or(wanted.through, |it| it.revision);
+            Ok(Past { commits, through })
         })
     }
 }

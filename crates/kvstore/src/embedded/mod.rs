@@ -10,8 +10,6 @@ pub mod open;
 mod record;
 mod sweep;
 mod tables;
-#[cfg(test)]
-mod tests;
 mod writer;
 
 use std::path::Path;
