@@ -24,8 +24,16 @@ const DEBIAN: &[(&str, &str, &str)] = &[
 
 /// Packages whose programs the tests put into images or run as peers. Unpacked below `target/`, not installed: installing
 /// would start servers. The first column is what shows that it is there.
-const UNPACKED: &[(&str, &str)] =
-    &[("usr/bin/docker-registry", "docker-registry"), ("usr/sbin/nginx", "nginx")];
+const UNPACKED: &[(&str, &str)] = &[
+    ("usr/bin/docker-registry", "docker-registry"),
+    ("usr/bin/etcd", "etcd-server"),
+    ("usr/bin/etcdctl", "etcd-client"),
+    ("usr/sbin/nginx", "nginx"),
+];
+
+/// Unpacked programs that the tests name by a variable of their own, since they must be Debian's.
+const NAMED: &[(&str, &str)] =
+    &[("XEBEC_TEST_ETCD", "usr/bin/etcd"), ("XEBEC_TEST_ETCDCTL", "usr/bin/etcdctl")];
 
 /// The kernel of the guest that has cgroups of version 2 alone: the package that depends on the current one.
 const KERNEL: &str = "linux-image-amd64";
@@ -49,6 +57,12 @@ impl Tools {
         {
             if let Some(value) = value {
                 command.env(name, value);
+            }
+        }
+        for (name, program) in NAMED {
+            let program = self.unpacked.join(program);
+            if program.exists() {
+                command.env(name, program);
             }
         }
         if has_kernel(&self.unpacked) {

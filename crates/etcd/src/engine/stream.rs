@@ -1,0 +1,137 @@
+//! Every event of the cluster, read from one member: one watch over all keys, as whole commits without a gap.
+//!
+//! Each revision of etcd has at least one event, so over all keys a revision that is missing is a lost event, which is
+//! noticed here; and the next revision says that the one before is complete, so no progress notification is needed (those
+//! of etcd before 3.4.25 and 3.5.8 may overtake events, issue #15220).
+
+use kvstore::{Event, Revision};
+
+use super::convert;
+use super::errors::{Failure, Refusal};
+use super::feed::Commit;
+use super::members::Members;
+use super::revisions::Freshness;
+use crate::wire::channel::{Requests, Responses};
+use crate::wire::messages::{WatchCreateRequest, WatchRequest, WatchRequestUnion, WatchResponse};
+use crate::wire::methods;
+
+pub(super) struct Stream {
+    /// Dropping it ends the stream.
+    _requests: Requests<WatchRequest>,
+    responses: Responses<WatchResponse>,
+    /// The last revision that was returned.
+    seen: Revision,
+    /// The pieces so far of a message that came in pieces.
+    pieces: Vec<Event>,
+}
+
+/// Why a stream ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// What comes next has been compacted.
+    Compacted {
+        oldest: Revision,
+    },
+    /// Revisions between the last one seen and this one did not come.
+    Gap {
+        next: Revision,
+    },
+    Failed {
+        why: String,
+    },
+}
+
+impl Stream {
+    pub(super) async fn open(
+        members: &Members,
+        member: usize,
+        after: Revision,
+    ) -> Result<Self, End> {
+        let (key, range_end) = convert::everything();
+        let create = WatchCreateRequest {
+            key,
+            range_end,
+            start_revision: convert::number(after) + 1,
+            prev_kv: true,
+            fragment: true,
+            ..WatchCreateRequest::default()
+        };
+        let request = WatchRequest { request_union: Some(WatchRequestUnion::Create(create)) };
+        let channel = members.channel(member).await.map_err(End::of)?.requiring_leader();
+        let opened = channel.open(methods::WATCH, &request).await;
+        let (requests, pending) = opened.map_err(|it| End::of(Failure::of(it)))?;
+        let responses = match pending.answers().await.map_err(Failure::of) {
+            Ok(it) => it,
+            Err(failure) => {
+                if matches!(failure, Failure::Token) {
+                    // The next attempt has the new one.
+                    let _ = members.renew(channel).await;
+                }
+                return Err(End::of(failure));
+            }
+        };
+        Ok(Self { _requests: requests, responses, seen: after, pieces: Vec::new() })
+    }
+
+    /// The next commits; none when a message had nothing new. Cancel-safe.
+    pub(super) async fn next(&mut self, members: &Members) -> Result<Vec<Commit>, End> {
+        let answer = self.responses.next().await;
+        let response = answer.map_err(|it| End::of(Failure::of(it)))?;
+        let Some(response) = response else {
+            return Err(End::Failed { why: "the member ended the watch".to_owned() });
+        };
+        members.revisions.admit(response.header.as_ref(), Freshness::OfMember).map_err(End::of)?;
+        if response.canceled {
+            // A watch that is told of a compaction is canceled with it.
+            let oldest = convert::revision(response.compact_revision);
+            if oldest.0 > 0 {
+                return Err(End::Compacted { oldest });
+            }
+            if response.cancel_reason.contains("auth token") {
+                let channel = members.channel(members.pick(&[])).await.map_err(End::of)?;
+                let _ = members.renew(channel).await;
+            }
+            return Err(End::Failed { why: response.cancel_reason });
+        }
+        self.pieces.extend(response.events.into_iter().filter_map(convert::event));
+        if response.fragment {
+            return Ok(Vec::new());
+        }
+        self.commits()
+    }
+
+    /// Groups what has come. Events that were seen come again after a member has caught up by a snapshot.
+    fn commits(&mut self) -> Result<Vec<Commit>, End> {
+        let mut commits: Vec<Commit> = Vec::new();
+        let seen = self.seen;
+        for event in self.pieces.drain(..).filter(|it| it.revision > seen) {
+            let revision = event.revision;
+            match commits.last_mut().filter(|it| it.revision == revision) {
+                Some(commit) => commit.events.push(event),
+                None if revision.0 == self.seen.0 + 1 => {
+                    self.seen = revision;
+                    commits.push(Commit { revision, events: vec![event] });
+                }
+                None => return Err(End::Gap { next: revision }),
+            }
+        }
+        Ok(commits)
+    }
+}
+
+impl End {
+    fn of(failure: Failure) -> Self {
+        Self::Failed { why: failure.why() }
+    }
+}
+
+impl Failure {
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::Again { why } | Self::Unknown { why } => why.clone(),
+            Self::Token => "the token is not valid".to_owned(),
+            Self::Refused(Refusal::Other(status)) => status.to_string(),
+            Self::Refused(it) => format!("{it:?}"),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Serves a store to etcd's clients.
