@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apimachinery::quantity::Quantity;
+use apimachinery::quantity::Amount;
 
 /// `7d`, `1h30m`, `300s`, `250ms` or `0`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -35,7 +35,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A quantity of bytes: `512Mi`, `2G`, `1000000`.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let bad = || format!("{text:?} is no size: write it like 512Mi or 2Gi");
-    let quantity = Quantity::parse(text).map_err(|_| bad())?;
+    let quantity = Amount::parse(text).map_err(|_| bad())?;
     u64::try_from(quantity.value()).map_err(|_| bad())
 }
 

@@ -18,7 +18,9 @@ impl Endpoints {
                 bail!("--datastore-endpoint: each one must be like https://HOST:PORT");
             };
             if !matches!(scheme, "http" | "https") {
-                bail!("--datastore-endpoint: {scheme}:// is not supported, only etcd over http:// or https://");
+                bail!(
+                    "--datastore-endpoint: {scheme}:// is not supported, only etcd over http:// or https://"
+                );
             }
             let (user, host) = match rest.rsplit_once('@') {
                 Some((user, host)) => (Some(user), host),

@@ -33,9 +33,19 @@ pub(crate) struct Flags {
     #[arg(long, visible_alias = "datastore-cafile", value_name = "FILE")]
     etcd_cafile: Option<PathBuf>,
     /// Certificate to show to etcd
-    #[arg(long, visible_alias = "datastore-certfile", value_name = "FILE", requires = "etcd_keyfile")]
+    #[arg(
+        long,
+        visible_alias = "datastore-certfile",
+        value_name = "FILE",
+        requires = "etcd_keyfile"
+    )]
     etcd_certfile: Option<PathBuf>,
-    #[arg(long, visible_alias = "datastore-keyfile", value_name = "FILE", requires = "etcd_certfile")]
+    #[arg(
+        long,
+        visible_alias = "datastore-keyfile",
+        value_name = "FILE",
+        requires = "etcd_certfile"
+    )]
     etcd_keyfile: Option<PathBuf>,
     /// How long clients can read and watch what was; 0 is as long as the store remembers
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration)]

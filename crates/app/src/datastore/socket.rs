@@ -30,9 +30,13 @@ const REQUESTS_MAX: usize = 4;
 pub(crate) enum Request {
     Status,
     /// `None`: everything that is not current.
-    Compact { through: Option<u64> },
+    Compact {
+        through: Option<u64>,
+    },
     /// Into a file that must not exist yet; the path is absolute.
-    Snapshot { file: PathBuf },
+    Snapshot {
+        file: PathBuf,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -5,6 +5,8 @@
 //! until it works again. Must not be opened twice: the file is locked.
 
 mod core;
+mod pending;
+pub use pending::*;
 mod disk;
 pub mod open;
 mod record;
@@ -44,6 +46,7 @@ pub struct Options {
     /// After a failed write, the first wait before the next attempt, and the longest.
     pub retry_first: Duration,
     pub retry_max: Duration,
+    pub history: HistoryBudget,
 }
 
 impl Default for Options {
@@ -54,6 +57,7 @@ impl Default for Options {
             ring_bytes: 16 << 20,
             retry_first: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
+            history: HistoryBudget::default(),
         }
     }
 }

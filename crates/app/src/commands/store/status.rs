@@ -37,10 +37,10 @@ fn render(status: &Status) -> Vec<String> {
         line("hash", status.hash.clone().unwrap_or_else(|| "-".to_owned())),
         line(
             "condition",
-            status.read_only.as_ref().map_or_else(
-                || "writable".to_owned(),
-                |why| format!("read-only: {why}"),
-            ),
+            status
+                .read_only
+                .as_ref()
+                .map_or_else(|| "writable".to_owned(), |why| format!("read-only: {why}")),
         ),
     ]
 }
