@@ -1,6 +1,7 @@
 //! The whole server, over the in-memory store: in process in paused time, and on a port over HTTPS.
 
 mod custom_resources;
+mod datastore;
 mod dry_run;
 mod forms;
 mod harness;

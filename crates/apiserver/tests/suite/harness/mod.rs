@@ -1,5 +1,6 @@
 //! A whole server over the in-memory store, with a client that may do everything.
 
+pub(crate) mod remote;
 pub(crate) mod wire;
 
 use std::sync::Arc;
@@ -23,6 +24,13 @@ pub(crate) async fn start(world: World) -> Harness {
 }
 
 pub(crate) async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> Harness {
+    try_start_over(world, store).await.expect("the server starts")
+}
+
+pub(crate) async fn try_start_over(
+    world: World,
+    store: Arc<dyn kvstore::Store>,
+) -> Result<Harness, apiserver::Error> {
     let tasks = Tasks::new();
     let parts = Parts {
         store,
@@ -31,7 +39,7 @@ pub(crate) async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> 
         readiness: Readiness::default(),
         service_account_keys: vec![Arc::new(ServiceAccountKey::create().expect("a key"))],
     };
-    let server = Server::start(Config::default(), parts).await.expect("the server starts");
+    let server = Server::start(Config::default(), parts).await?;
     let client = server.client(User::new("admin", &["system:masters"]), "test");
-    Harness { server, client, tasks, world }
+    Ok(Harness { server, client, tasks, world })
 }

@@ -38,8 +38,12 @@ pub(crate) const ADMIN: Who<'static> = Some(("admin", &["system:masters"]));
 
 impl Site {
     pub(crate) async fn start() -> Self {
+        Self::start_over(Arc::new(kvstore::memory::Memory::new())).await
+    }
+
+    pub(crate) async fn start_over(store: Arc<dyn kvstore::Store>) -> Self {
         let world = World::system();
-        let harness = harness::start(world.clone()).await;
+        let harness = harness::start_over(world.clone(), store).await;
         let now = world.clock.now();
         let authority = Authority::create("test", now, &world.random).expect("an authority");
         let address: IpAddr = [127, 0, 0, 1].into();
