@@ -8,6 +8,7 @@
 //! of the machine the last relaxed writes (their revisions stay unused).
 
 pub mod contract;
+mod deadlines;
 pub mod embedded;
 mod error;
 mod hub;
