@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
-use super::disk::Disk;
+use super::slot::Disk;
 use crate::hub::{History as _, Hub, check_start};
 use crate::state::{Commit, State, Undo, note_previous};
 use crate::{Error, RangeRequest, RangeResponse, Revision};

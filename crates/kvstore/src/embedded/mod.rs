@@ -5,9 +5,13 @@
 //! until it works again. Must not be opened twice: the file is locked.
 
 mod core;
-mod disk;
+#[doc(hidden)]
+pub mod disk;
+#[doc(hidden)]
+pub mod log;
 pub mod open;
 mod record;
+mod slot;
 mod sweep;
 mod tables;
 #[cfg(test)]
@@ -24,8 +28,8 @@ use stdx::Backoff;
 use tokio::sync::{mpsc, oneshot};
 
 use self::core::Core;
-use self::disk::Disk;
 use self::open::{Opener, Site};
+use self::slot::Disk;
 use self::writer::{Command, Writer};
 use crate::hub::{Hub, Retention};
 use crate::{

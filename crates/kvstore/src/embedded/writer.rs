@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::core::Core;
-use super::disk::{io, read_commits};
 use super::record::Record;
+use super::slot::{io, read_commits};
 use super::sweep;
 use super::tables::LOG;
 use crate::state::{Commit, Draft};
