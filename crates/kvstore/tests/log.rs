@@ -88,3 +88,11 @@ fn the_real_disk_keeps_it_too() {
         log.reader().verify(segment.id).unwrap();
     }
 }
+
+/// Every crash point of random work. `cargo xtask torture store` has more of them.
+#[test]
+fn a_crash_at_any_operation_loses_nothing_that_was_synced() {
+    if let Err(failure) = torture::run(1, 4000) {
+        panic!("{failure}");
+    }
+}

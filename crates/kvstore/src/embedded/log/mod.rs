@@ -13,6 +13,7 @@ mod rewrite;
 pub mod scan;
 mod segment;
 pub mod tail;
+pub mod torture;
 
 use std::io;
 use std::sync::Arc;
@@ -211,6 +212,11 @@ impl Log {
     /// trusted. So what was published of it (relaxed writes) is to be appended again. May fail, and be tried again.
     pub fn recover(&mut self, checkpoint: &[u8]) -> io::Result<()> {
         self.begin(checkpoint)
+    }
+
+    /// The end of what is synced: frames of that segment from there on may be lost, and `recover` gives them up.
+    pub fn synced(&self) -> Option<Place> {
+        self.active.as_ref().map(|it| Place { segment: it.id, offset: self.synced.mark.offset })
     }
 
     /// Stands for everything appended so far.

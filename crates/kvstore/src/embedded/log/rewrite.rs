@@ -43,6 +43,8 @@ pub struct Rewritten {
     pub moved: Vec<(Place, Place)>,
     pub bytes_before: u64,
     pub bytes_after: u64,
+    /// Whether a crash cannot bring the old ones back any more.
+    pub is_synced: bool,
     shared: Arc<Shared>,
     old: Vec<u32>,
 }
@@ -89,13 +91,15 @@ impl Reader {
                 return Err(err);
             }
         };
-        // Only when the new name is there for good may the others go. If this fails, either is right.
-        disk.sync_directory().map_err(failed)?;
-        for it in &old[..old.len() - 1] {
-            // The next open removes what stays.
+        // Only when the new name is there for good may the others go. If it is not, either is right after a crash; but this
+        // process must go on from the new one, or a later rewrite could mix the two. The next open removes what stays.
+        let is_synced = disk.sync_directory().is_ok();
+        for it in old[..old.len() - 1].iter().filter(|_| is_synced) {
             let _ = disk.remove(&it.name());
         }
-        Ok(self.publish(&old, file, (tip, begin), moved))
+        let mut rewritten = self.publish(&old, file, (tip, begin), moved);
+        rewritten.is_synced = is_synced;
+        Ok(rewritten)
     }
 
     fn neighbors(&self, ids: &[u32]) -> Result<Vec<Arc<SegmentFile>>, RewriteError> {
@@ -161,6 +165,7 @@ impl Reader {
             moved: moved.into_iter().map(|(from, to)| (from, place(to))).collect(),
             bytes_before: old.iter().map(|it| u64::from(it.tip().size)).sum(),
             bytes_after: u64::from(tip.size),
+            is_synced: false,
             shared: Arc::clone(&self.shared),
             old: old.iter().map(|it| it.id).collect(),
         }
