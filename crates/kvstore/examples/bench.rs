@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::join_all;
 use kvstore::embedded::{Embedded, Options};
-use kvstore::{Store as _, Txn, Write};
+use kvstore::{Op, Store as _, Txn};
 use tokio::time::Instant;
 
 const OBJECTS: usize = 150_000;
@@ -35,8 +34,8 @@ fn open(dir: &Path) -> Arc<Embedded> {
     Embedded::open(dir, Options::default()).expect("the benchmark's directory is usable")
 }
 
-fn put(key: String, bytes: usize) -> Write {
-    Write::Put(Bytes::from(key), Bytes::from(vec![b'x'; bytes]))
+fn put(key: String, bytes: usize) -> Op {
+    Op::put(key, vec![b'x'; bytes])
 }
 
 async fn measure_puts(dir: &Path, writers: usize) {
@@ -49,7 +48,7 @@ async fn measure_puts(dir: &Path, writers: usize) {
             let mut n = 0u64;
             while Instant::now() < deadline {
                 let write = put(format!("/registry/pods/default/{writer}-{}", n % 100), 1024);
-                let txn = Txn { compares: vec![], writes: vec![write] };
+                let txn = Txn::of(vec![write]);
                 store.txn(txn).await.expect("the disk has room");
                 n += 1;
             }
@@ -69,7 +68,7 @@ async fn measure_open(dir: &Path) {
     for first in (0..OBJECTS).step_by(OBJECTS_PER_TXN) {
         let objects = first..first + OBJECTS_PER_TXN;
         let writes = objects.map(|n| put(format!("/registry/pods/default/{n:08}"), 2048)).collect();
-        store.txn(Txn { compares: vec![], writes }).await.expect("the disk has room");
+        store.txn(Txn::of(writes)).await.expect("the disk has room");
     }
     // What a crash at this moment would leave: redb has to check the whole file then.
     let crashed = dir.with_file_name("crashed");

@@ -6,9 +6,11 @@
 
 mod clean;
 mod core;
-mod disk;
+#[doc(hidden)]
+pub mod disk;
 mod index;
-mod log;
+#[doc(hidden)]
+pub mod log;
 mod migrate;
 pub mod open;
 mod past;

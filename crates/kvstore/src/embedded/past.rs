@@ -10,13 +10,14 @@ use futures_util::future::BoxFuture;
 use super::core::Core;
 use super::index::Found;
 use super::log::{Kind, Place, ReadError};
-use super::record::{EventRecord, parse_commit};
-use crate::hub::History;
+use super::record::parse_commit;
+use crate::hub::{self, History, Wanted};
 use crate::state::Commit;
 use crate::{Error, KeyValue, RangeRequest, RangeResponse, Revision, Want};
 
 /// One read of history returns about this much at most.
 const CHUNK_EVENTS: usize = 1024;
+const CHUNK_COMMITS: usize = 4096;
 const CHUNK_BYTES: usize = 4 << 20;
 /// Bodies that one read keeps, because a transaction often has several of the keys that it looks for.
 const CACHE_BYTES: usize = 16 << 20;
@@ -108,40 +109,32 @@ impl Core {
         Ok(RangeResponse { entries, has_more, count, revision: at })
     }
 
-    /// The commits `from..=through`, as many as make a chunk. Revisions that were given to nobody are filled with commits
-    /// without events.
-    pub(super) fn commits(
-        &self,
-        from: Revision,
-        through: Revision,
-    ) -> Result<Vec<Arc<Commit>>, Error> {
+    /// As many commits as make a chunk.
+    fn commits(&self, wanted: &Wanted) -> Result<hub::Past, Error> {
         let revisions: Vec<Revision> = {
             let present = self.present();
-            present.index.commits(from, through).take(CHUNK_EVENTS).map(|(it, _)| it).collect()
+            let commits = present.index.commits(wanted.from, wanted.through);
+            commits.take(CHUNK_COMMITS).map(|(it, _)| it).collect()
         };
         let mut reading = Reading::new(self);
-        let mut commits: Vec<Arc<Commit>> = Vec::new();
+        let mut past = hub::Past { commits: Vec::new(), through: wanted.through };
+        if revisions.len() == CHUNK_COMMITS
+            && let Some(last) = revisions.last()
+        {
+            past.through = *last;
+        }
         let (mut n_events, mut n_bytes) = (0, 0);
-        let is_all = revisions.len() < CHUNK_EVENTS;
-        let mut is_cut = !is_all;
         for revision in revisions {
-            if n_events >= CHUNK_EVENTS || n_bytes >= CHUNK_BYTES {
-                is_cut = true;
-                break;
-            }
-            let (commit, bytes) = reading.commit(revision)?;
+            let (commit, bytes) = reading.commit(revision, wanted)?;
             n_events += commit.events.len();
             n_bytes += bytes;
-            commits.push(Arc::new(commit));
+            past.commits.push(Arc::new(commit));
+            if n_events >= CHUNK_EVENTS || n_bytes >= CHUNK_BYTES {
+                past.through = revision;
+                break;
+            }
         }
-        let nothing = |revision| Arc::new(Commit { revision, events: vec![], leases: vec![] });
-        if commits.first().is_none_or(|it| it.revision != from) {
-            commits.insert(0, nothing(from));
-        }
-        if !is_cut && commits.last().is_some_and(|it| it.revision < through) {
-            commits.push(nothing(through));
-        }
-        Ok(commits)
+        Ok(past)
     }
 }
 
@@ -149,13 +142,9 @@ impl Core {
 pub(super) struct Past(pub(super) Arc<Core>);
 
 impl History for Past {
-    fn commits(
-        self: Arc<Self>,
-        from: Revision,
-        through: Revision,
-    ) -> BoxFuture<'static, Result<Vec<Arc<Commit>>, Error>> {
+    fn commits(self: Arc<Self>, wanted: Wanted) -> BoxFuture<'static, Result<hub::Past, Error>> {
         Box::pin(async move {
-            let read = tokio::task::spawn_blocking(move || self.0.commits(from, through));
+            let read = tokio::task::spawn_blocking(move || self.0.commits(&wanted));
             read.await.unwrap_or(Err(Error::Closed))
         })
     }
@@ -180,23 +169,19 @@ impl<'a> Reading<'a> {
         Ok(commit.events.iter().find(|it| it.key == key).and_then(|it| it.entry(revision)))
     }
 
-    /// With previous values, and how many bytes it took.
-    fn commit(&mut self, revision: Revision) -> Result<(Commit, usize), Error> {
+    /// With the wanted events, and how many bytes it took.
+    fn commit(&mut self, revision: Revision, wanted: &Wanted) -> Result<(Commit, usize), Error> {
         let body = self.body(revision)?.ok_or_else(|| missing(revision))?;
         let record = parse_commit(&body).ok_or_else(|| missing(revision))?;
-        let mut events = Vec::with_capacity(record.events.len());
-        for event in &record.events {
-            let previous = self.previous(event)?;
+        let mut events = Vec::new();
+        for event in record.events.iter().filter(|it| wanted.range.contains(it.key)) {
+            let previous = match event.previous.filter(|_| wanted.previous) {
+                Some(revision) => self.entry(event.key, revision)?,
+                None => None,
+            };
             events.push(event.event(revision, previous));
         }
         Ok((Commit { revision, events, leases: record.leases }, body.len()))
-    }
-
-    fn previous(&mut self, event: &EventRecord<'_>) -> Result<Option<KeyValue>, Error> {
-        match event.previous {
-            Some(revision) => self.entry(event.key, revision),
-            None => Ok(None),
-        }
     }
 
     /// The body of the commit's frame, verified.
