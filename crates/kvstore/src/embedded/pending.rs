@@ -2,12 +2,6 @@
 use super::Embedded;
 use crate::{Error, Revision, Status};
 use std::path::Path;
-use std::time::Duration;
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HistoryBudget {
-    pub age: Duration,
-    pub bytes: u64,
-}
 pub struct Taken {
     pub revision: Revision,
     pub bytes: u64,
