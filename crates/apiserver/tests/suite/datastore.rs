@@ -28,7 +28,7 @@ fn config_map(name: &str) -> ConfigMap {
     ConfigMap { metadata, ..ConfigMap::default() }
 }
 
-async fn create(client: &Client, name: &str) -> ConfigMap {
+async fn create(client: &Client, name: &str) -> Arc<ConfigMap> {
     client.api::<ConfigMap>().create(config_map(name)).await.expect("created")
 }
 
@@ -64,7 +64,7 @@ async fn what_is_written_through_one_server_is_read_at_once_through_another() {
         let changed = other.api::<ConfigMap>().update(changed).await.expect("updated");
         let found = one.api::<ConfigMap>().get("default", &name).await.expect("seen");
         assert_eq!((version(&found), &found.data), (version(&changed), &changed.data));
-        let stale = one.api::<ConfigMap>().update(created).await.err().expect("refused");
+        let stale = one.api::<ConfigMap>().update((*created).clone()).await.err().expect("refused");
         assert!(stale.is_conflict(), "{stale}");
         // Keys that no server watches move the revision on as well.
         memory.txn(Txn::of(vec![Op::put("elsewhere", "x")])).await.expect("written");
@@ -162,7 +162,7 @@ async fn what_the_store_refuses_is_told_by_what_can_be_done_about_it() {
     let (remote, server) = over(&memory, 1).await;
     let api = server.client.api::<ConfigMap>();
     let why = || "no space left on device".to_owned();
-    let check = async |error: Error, code: u16, retry_after: Option<u32>, text: &str| {
+    let check = async |error: Error, code: u16, retry_after: Option<i32>, text: &str| {
         remote.refuse(Some(error));
         let refused = api.create(config_map("x")).await.err().expect("refused");
         assert_eq!(

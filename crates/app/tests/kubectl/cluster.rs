@@ -12,6 +12,8 @@ pub(crate) struct Cluster {
     child: Child,
     directory: tempfile::TempDir,
     kubectl: PathBuf,
+    /// Flags that every start has.
+    flags: Vec<String>,
 }
 
 /// A `kubectl` run that has ended.
@@ -24,10 +26,19 @@ pub(crate) struct Ran {
 impl Cluster {
     /// `None` where there is no kubectl: the test says so and ends.
     pub(crate) fn start(simulate: usize) -> Option<Self> {
+        Self::start_with(tempfile::tempdir().unwrap(), simulate, &[])
+    }
+
+    /// With more flags, and with what is in the directory already: data in `data/`.
+    pub(crate) fn start_with(
+        directory: tempfile::TempDir,
+        simulate: usize,
+        flags: &[&str],
+    ) -> Option<Self> {
         let kubectl = kubectl()?;
-        let directory = tempfile::tempdir().unwrap();
-        let child = start_server(directory.path(), simulate);
-        Some(Self { child, directory, kubectl })
+        let flags: Vec<String> = flags.iter().map(|it| (*it).to_owned()).collect();
+        let child = start_server(directory.path(), simulate, &flags);
+        Some(Self { child, directory, kubectl, flags })
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -125,11 +136,16 @@ impl Cluster {
     pub(crate) fn kill_and_restart(&mut self, simulate: usize) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.child = start_server(self.directory.path(), simulate);
+        self.child = start_server(self.directory.path(), simulate, &self.flags);
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Also what somebody else has killed.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
+        let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 
@@ -140,7 +156,7 @@ impl Cluster {
     }
 
     pub(crate) fn restart(&mut self, simulate: usize) {
-        self.child = start_server(self.directory.path(), simulate);
+        self.child = start_server(self.directory.path(), simulate, &self.flags);
     }
 
     pub(crate) fn log(&self) -> String {
@@ -165,7 +181,7 @@ fn ran(output: Output) -> Ran {
 
 /// Starts `xebec up` and returns when it says that the cluster is ready. The port stays the same over restarts, so that
 /// clients can come back.
-fn start_server(directory: &Path, simulate: usize) -> Child {
+fn start_server(directory: &Path, simulate: usize, flags: &[String]) -> Child {
     let port_file = directory.join("port");
     let port = std::fs::read_to_string(&port_file).unwrap_or_else(|_| {
         let port = std::net::TcpListener::bind("127.0.0.1:0")
@@ -181,6 +197,7 @@ fn start_server(directory: &Path, simulate: usize) -> Child {
         .args(["up", "--node", "none", "--simulate", &simulate.to_string(), "--https-port", &port])
         .arg("--data-dir")
         .arg(directory.join("data"))
+        .args(flags)
         .env("KUBECONFIG", directory.join("user-kubeconfig"))
         .stdout(Stdio::piped())
         .stderr(File::options().create(true).append(true).open(directory.join("log")).unwrap())
