@@ -83,7 +83,7 @@ pub(super) fn open(
     let plan = plan(disk.as_ref(), options)?;
     let shared = Arc::new(Shared::new(Arc::clone(&disk), plan.salt));
     let mut opened = Opened { torn: plan.torn.clone(), ..Opened::default() };
-    let mut active: Option<Arc<SegmentFile>> = None;
+    let mut active: Option<(Arc<SegmentFile>, u32)> = None;
     thread::scope(|scope| {
         let mut loads = Vec::new();
         let n_threads = options.threads.clamp(1, plan.parts.len().max(1));
@@ -95,7 +95,7 @@ pub(super) fn open(
             let Ok(loaded) = loads[at % n_threads].recv() else { break };
             let loaded = loaded.map_err(failed("reading", part.number))?;
             let next = plan.parts.get(at + 1);
-            let tip = judge(part, &loaded, plan.salt, next, &mut opened)?;
+            let (tip, filled) = judge(part, &loaded, plan.salt, next, &mut opened)?;
             let begin = part.head.header.size() as u32;
             let before = (part.head.header.synced, part.head.header.previous);
             let segment = shared.add(|id| {
@@ -105,22 +105,22 @@ pub(super) fn open(
             visit_all(&segment, &loaded, visit)?;
             opened.n_frames += loaded.scan.frames.len() as u64;
             opened.bytes += u64::from(tip.size);
-            active = Some(segment);
+            active = Some((segment, filled));
         }
         Ok::<_, OpenError>(())
     })?;
-    clean(disk.as_ref(), &plan, active.as_deref())?;
+    clean(disk.as_ref(), &plan, active.as_ref())?;
     Ok(assemble(shared, options, active, opened))
 }
 
 fn assemble(
     shared: Arc<Shared>,
     options: &Options,
-    active: Option<Arc<SegmentFile>>,
+    active: Option<(Arc<SegmentFile>, u32)>,
     opened: Opened,
 ) -> Log {
     let (end, chain, mark) = match &active {
-        Some(active) => {
+        Some((active, _)) => {
             let tip = active.tip();
             (tip.end, tip.chain, Mark { number: active.number, offset: tip.end })
         }
@@ -129,7 +129,9 @@ fn assemble(
     let state = if opened.was_closed { State::Closed } else { State::Ready };
     let synced = Synced { mark, chain };
     let segment_bytes = options.segment_bytes;
-    Log { shared, segment_bytes, active, end, chain, synced, state, opened, buffer: Vec::new() }
+    let (active, filled) = active.map_or((None, 0), |(it, filled)| (Some(it), filled));
+    let buffer = Vec::new();
+    Log { shared, segment_bytes, active, end, chain, filled, synced, state, opened, buffer }
 }
 
 /// Reads the first frame of every file and decides which make the log.
@@ -289,14 +291,15 @@ fn load(part: &Part, salt: Salt) -> io::Result<Loaded> {
     Ok(Loaded { bytes, scan })
 }
 
-/// Whether a part is what it should be, and where it ends. The last one may have a torn end.
+/// Whether a part is what it should be, where it ends, and how far it is filled with zeros after that. The last one may have
+/// a torn end.
 fn judge(
     part: &Part,
     Loaded { bytes, scan }: &Loaded,
     salt: Salt,
     next: Option<&Part>,
     opened: &mut Opened,
-) -> Result<Tip, OpenError> {
+) -> Result<(Tip, u32), OpenError> {
     let damage = |offset: usize, fault: Fault| {
         let next_head = next.map(|it| (it.head.header.kind, it.head.body.clone()));
         let next = next_frame(bytes, salt, offset).or(next_head);
@@ -305,19 +308,21 @@ fn judge(
     let size = scan.end as u32;
     let tip = Tip { size, check: scan.check, end: size, chain: scan.check, is_sealed: true };
     let Some((mark, chain)) = part.end else {
-        if let Some(fault) = &scan.fault {
-            match tail::judge(bytes, part.number, salt, scan.end, fault.clone()) {
-                Verdict::Damaged(fault) => return Err(damage(scan.end, fault)),
-                Verdict::Torn => {
-                    let (offset, cut) = (scan.end as u64, (bytes.len() - scan.end) as u64);
-                    let file = segment::name(part.number);
-                    opened.torn = Some(Torn { file, offset, bytes: cut });
-                }
+        let tip = Tip { is_sealed: false, ..tip };
+        opened.was_closed = scan.frames.last().is_some_and(|(_, it)| it.kind == Kind::Closed);
+        let Some(fault) = scan.fault.clone() else { return Ok((tip, size)) };
+        if bytes[scan.end..].iter().all(|it| *it == 0) {
+            return Ok((tip, bytes.len() as u32));
+        }
+        opened.was_closed = false;
+        match tail::judge(bytes, part.number, salt, scan.end, fault) {
+            Verdict::Damaged(fault) => return Err(damage(scan.end, fault)),
+            Verdict::Torn => {
+                let (offset, cut) = (scan.end as u64, (bytes.len() - scan.end) as u64);
+                opened.torn = Some(Torn { file: segment::name(part.number), offset, bytes: cut });
+                return Ok((tip, size));
             }
         }
-        let is_closed = scan.frames.last().is_some_and(|(_, it)| it.kind == Kind::Closed);
-        opened.was_closed = is_closed && scan.fault.is_none();
-        return Ok(Tip { is_sealed: false, ..tip });
     };
     if let Some(fault) = &scan.fault {
         return Err(damage(scan.end, fault.clone()));
@@ -335,7 +340,7 @@ fn judge(
     if tip.chain != chain {
         return Err(damage(scan.end, Fault::Chain));
     }
-    Ok(tip)
+    Ok((tip, size))
 }
 
 /// The end and the chain that a rewritten segment tells in its last frame.
@@ -362,7 +367,11 @@ fn visit_all(
 }
 
 /// Removes what a crash left, and makes sure of what was found: a killed process may have left it in the cache alone.
-fn clean(disk: &dyn Disk, plan: &Plan, active: Option<&SegmentFile>) -> Result<(), OpenError> {
+fn clean(
+    disk: &dyn Disk,
+    plan: &Plan,
+    active: Option<&(Arc<SegmentFile>, u32)>,
+) -> Result<(), OpenError> {
     // Names first: what a rewritten segment stands for may go only when that one is there for good.
     disk.sync_directory().map_err(failed_name("syncing the directory of", "it".to_owned()))?;
     for name in &plan.remove {
@@ -371,8 +380,8 @@ fn clean(disk: &dyn Disk, plan: &Plan, active: Option<&SegmentFile>) -> Result<(
     if !plan.remove.is_empty() {
         disk.sync_directory().map_err(failed_name("syncing the directory of", "it".to_owned()))?;
     }
-    let Some(active) = active else { return Ok(()) };
-    let end = u64::from(active.tip().size);
+    let Some((active, filled)) = active else { return Ok(()) };
+    let end = u64::from(*filled);
     if active.file.size().map_err(failed("measuring", active.number))? > end {
         active.file.set_size(end).map_err(failed("cutting", active.number))?;
     }
