@@ -12,8 +12,12 @@ mod deadlines;
 pub mod embedded;
 mod error;
 mod hub;
+#[doc(hidden)]
+pub mod linearizability;
 pub mod memory;
 mod model;
+#[doc(hidden)]
+pub mod reference;
 mod state;
 mod sync;
 
