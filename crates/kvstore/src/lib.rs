@@ -20,6 +20,10 @@ mod model;
 pub mod reference;
 mod state;
 mod sync;
+#[doc(hidden)]
+pub mod torture;
+#[doc(hidden)]
+pub mod validators;
 
 use std::time::Duration;
 
