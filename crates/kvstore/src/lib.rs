@@ -12,10 +12,18 @@ mod deadlines;
 pub mod embedded;
 mod error;
 mod hub;
+#[doc(hidden)]
+pub mod linearizability;
 pub mod memory;
 mod model;
+#[doc(hidden)]
+pub mod reference;
 mod state;
 mod sync;
+#[doc(hidden)]
+pub mod torture;
+#[doc(hidden)]
+pub mod validators;
 
 use std::time::Duration;
 
