@@ -126,10 +126,6 @@ pub(super) struct Outbound {
 }
 
 impl Outbound {
-    pub(super) async fn send(&mut self, message: &impl Message) -> Result<(), Gone> {
-        self.send_bytes(frame::encode(message)).await
-    }
-
     /// One message of a stream: never sent faster than the peer reads.
     pub(super) async fn send_streamed(&mut self, message: &impl Message) -> Result<(), Gone> {
         Ok(send_paced(&mut self.send, frame::encode(message)).await?)
