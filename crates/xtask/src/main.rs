@@ -1,10 +1,11 @@
-//! Developer commands: `cargo xtask test|tidy|bench|install-test-deps`.
+//! Developer commands: `cargo xtask test|tidy|bench|torture|install-test-deps`.
 
 mod bench;
 mod process;
 mod test;
 mod test_deps;
 mod tidy;
+mod torture;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   test               everything that must pass: tools, format, tidy, lints, tests
   tidy               the shape of the repository alone
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
+  torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store
   install-test-deps  installs the Debian and Python packages that the tests need";
 
 fn main() -> ExitCode {
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
+        ["torture", "store", rest @ ..] => torture::store(rest),
         ["install-test-deps"] => test_deps::install(&root()).map(|_| ()),
         _ => {
             say(USAGE);

@@ -264,7 +264,7 @@ async fn a_start_that_was_cut_short_is_finished_by_the_next() {
 async fn the_api_forgets_before_the_store_does() {
     let store = Arc::new(Memory::new());
     let server = harness::start_over(World::simulated(1), store.clone()).await;
-    let first = version(&create(&server.client, "a").await);
+    let first = version(&*create(&server.client, "a").await);
     create(&server.client, "b").await;
     let exact = ListOptions {
         resource_version: Some(first.to_string()),

@@ -1,0 +1,90 @@
+//! `cargo xtask torture store`: everything that tries to break the store, at length. Says the seed first, so that whatever
+//! breaks can be had again, and counts what it has done.
+
+#![expect(clippy::print_stdout, reason = "a command line tool speaks on standard output")]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use kvstore::embedded;
+use kvstore::torture;
+
+/// With one round; more multiply them.
+const CRASHES_LOG: usize = 60_000;
+const CRASHES_ENGINE: usize = 60_000;
+const KILLS: u64 = 200;
+const MODELS: u64 = 300;
+const WATCHES: u64 = 40;
+const CLIENTS: u64 = 40;
+const SAMPLES: u64 = 100;
+/// Every history up to so many operations is tried.
+const LENGTH_MAX: u32 = 5;
+/// The longest histories are sampled.
+const LENGTH_SAMPLED: u32 = 6;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["child", dir, round] => kill_child(Path::new(dir), round.parse().expect("a round")),
+        [rounds, seed] => run(rounds.parse().expect("rounds"), seed.parse().expect("a seed")),
+        _ => println!("usage: torture ROUNDS SEED"),
+    }
+}
+
+fn run(rounds: u64, seed: u64) {
+    let n = |count: u64| count * rounds;
+    let n_crashes = |count: usize| count * usize::try_from(rounds).expect("fits");
+    println!("seed {seed}, rounds {rounds}");
+    part("crash points of the log", || {
+        let count = n_crashes(CRASHES_LOG);
+        embedded::log::torture::run(seed, count).unwrap_or_else(|it| panic!("seed {seed}: {it}"));
+        count as u64
+    });
+    part("crash points of the engine", || {
+        let count = n_crashes(CRASHES_ENGINE);
+        embedded::torture::run(seed, count).unwrap_or_else(|it| panic!("seed {seed}: {it}"));
+        count as u64
+    });
+    part("small histories, all of them", || (0..=LENGTH_MAX).map(torture::exhaustive).sum());
+    part("small histories, sampled", || {
+        torture::sampled(seed, n(SAMPLES), LENGTH_SAMPLED);
+        n(SAMPLES)
+    });
+    part("random histories against the model", || {
+        torture::models(seed, n(MODELS));
+        n(MODELS)
+    });
+    part("watches with slow readers and compaction", || {
+        torture::watches(seed, n(WATCHES));
+        n(WATCHES)
+    });
+    part("concurrent clients, linearizability", || {
+        torture::linearizable(seed, n(CLIENTS));
+        n(CLIENTS)
+    });
+    part("processes killed", || {
+        torture::kill(seed, n(KILLS), &child);
+        n(KILLS)
+    });
+    println!("nothing broke");
+}
+
+fn part(name: &str, work: impl FnOnce() -> u64) {
+    let started = Instant::now();
+    let count = work();
+    println!("{count:>12}  {name} ({:.1} s)", started.elapsed().as_secs_f64());
+}
+
+fn child(dir: &Path, round: u64) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.arg("child").arg(dir).arg(round.to_string());
+    command
+}
+
+fn kill_child(dir: &Path, round: u64) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let work = torture::kill_child(dir, round, std::io::stdout());
+    runtime.expect("a runtime starts").block_on(work);
+}
