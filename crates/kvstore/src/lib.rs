@@ -16,6 +16,8 @@ pub mod memory;
 mod model;
 mod state;
 mod sync;
+#[doc(hidden)]
+pub mod torture;
 
 use std::time::Duration;
 
