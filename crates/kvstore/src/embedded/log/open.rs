@@ -141,8 +141,11 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
         names.iter().filter(|it| segment::is_leftover(it)).cloned().collect();
     let numbers = names.iter().filter_map(|it| segment::parse_name(it)).collect::<Vec<_>>();
     let mut files = Vec::new();
-    for number in numbers {
+    for number in numbers.iter().copied() {
         let file = disk.open(&segment::name(number)).map_err(failed("opening", number))?;
+        if numbers.last() == Some(&number) {
+            settle(file.as_ref(), number)?;
+        }
         let size = file.size().map_err(failed("measuring", number))? as usize;
         if size > SEGMENT_BYTES_MAX as usize {
             return Err(Damage::new(segment::name(number), 0, Fault::TooLarge).into());
@@ -171,8 +174,20 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
     });
     let mut entries = entries.collect::<Vec<_>>();
     let torn = drop_unfinished(&mut entries, salt, &mut remove)?;
+    if let Some(last) = entries.last_mut().filter(|_| torn.is_some()) {
+        settle(last.file.as_ref(), last.number)?;
+        last.size = last.file.size().map_err(failed("measuring", last.number))? as usize;
+    }
     let parts = chain(entries, &mut remove)?;
     Ok(Plan { salt, parts, remove, torn })
+}
+
+/// Makes sure that what is read of the last segment is what the device has. A killed process leaves writes in the cache alone;
+/// and if their sync had failed, they count as clean, and would be there until the cache is dropped.
+fn settle(file: &dyn File, number: u32) -> Result<(), OpenError> {
+    file.sync().map_err(failed("syncing", number))?;
+    file.drop_cache();
+    Ok(())
 }
 
 /// No first frame can be read. That is a new log whose creation was interrupted, if it is a lone file that was never synced.
@@ -384,8 +399,9 @@ fn clean(
     let end = u64::from(*filled);
     if active.file.size().map_err(failed("measuring", active.number))? > end {
         active.file.set_size(end).map_err(failed("cutting", active.number))?;
+        active.file.sync().map_err(failed("syncing", active.number))?;
     }
-    active.file.sync().map_err(failed("syncing", active.number))
+    Ok(())
 }
 
 /// The bytes of the first frame as far as the file has them.
