@@ -8,12 +8,14 @@
 //! of the machine the last relaxed writes (their revisions stay unused).
 
 pub mod contract;
+mod deadlines;
 pub mod embedded;
 mod error;
 mod hub;
 pub mod memory;
 mod model;
 mod state;
+mod sync;
 
 use std::time::Duration;
 
@@ -39,8 +41,8 @@ pub trait Watch: Send {
     /// Every event of the watched range up to and including this revision has been delivered. Moves on
     /// without waking the reader when only other ranges are written. Never ahead of what was delivered.
     fn progress(&self) -> Revision;
-    /// Asks for a batch that tells how far the store is, with no events if there are none. `next` returns it, at the
-    /// latest when everything committed before this call has been delivered.
+    /// Asks for a batch without events that tells how far the store is. `next` returns it when everything committed before
+    /// this call has been delivered; for a watch from a future revision not before the store is there.
     fn request_progress(&mut self);
 }
 

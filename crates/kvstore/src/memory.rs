@@ -1,61 +1,107 @@
 //! The store without a disk, for tests and simulation: commits at once, starts no task or thread, and
 //! answers in the order it was asked. History is kept until it is compacted.
+//!
+//! A lease ends when somebody looks after its time has come; a watch that waits looks at the right time.
 
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::{BoxFuture, pending, ready};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
+use crate::deadlines::Deadlines;
 use crate::hub::{Hub, Retention};
 use crate::state::{Commit, Draft, State, Undo, note_previous};
 use crate::{
-    Error, LeaseId, LeaseStatus, RangeRequest, RangeResponse, Revision, Status, Store, Txn,
-    TxnResponse, Watch, WatchRequest,
+    Batch, Error, KeyValue, LeaseId, LeaseStatus, RangeRequest, RangeResponse, Revision, Status,
+    Store, Txn, TxnResponse, Watch, WatchRequest,
 };
 
+#[derive(Default)]
 pub struct Memory {
-    /// Locked before the hub.
-    state: RwLock<State>,
-    hub: Arc<Hub>,
+    shared: Arc<Shared>,
 }
 
-impl Default for Memory {
+struct Shared {
+    /// Locked before the hub.
+    present: RwLock<Present>,
+    hub: Arc<Hub>,
+    /// The next end of a lease has come nearer.
+    nearer: Notify,
+}
+
+struct Present {
+    state: State,
+    deadlines: Deadlines,
+    /// The last id that was chosen for a lease.
+    lease_last: i64,
+}
+
+impl Default for Shared {
     fn default() -> Self {
-        Self::new()
+        let everything = Retention { commits: usize::MAX, bytes: usize::MAX };
+        let present =
+            Present { state: State::empty(), deadlines: Deadlines::default(), lease_last: 0 };
+        Self {
+            present: RwLock::new(present),
+            hub: Arc::new(Hub::new(Revision::EMPTY, Revision::EMPTY, everything)),
+            nearer: Notify::new(),
+        }
     }
 }
 
 impl Memory {
     pub fn new() -> Self {
-        let everything = Retention { commits: usize::MAX, bytes: usize::MAX };
-        Self {
-            state: RwLock::new(State::empty()),
-            hub: Arc::new(Hub::new(Revision::EMPTY, Revision::EMPTY, everything)),
-        }
+        Self::default()
     }
 
     /// Ends every watch with `Error::Closed`.
     pub fn close(&self) {
-        self.hub.close();
+        self.shared.hub.close();
+    }
+}
+
+impl Shared {
+    /// The present, without leases whose time has come.
+    fn present(&self) -> RwLockReadGuard<'_, Present> {
+        let read = || self.present.read().expect("no code panics while it holds the state");
+        let present = read();
+        if !present.has_expired() {
+            return present;
+        }
+        drop(present);
+        drop(self.present_mut());
+        read()
     }
 
-    fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().expect("no code panics while it holds the state")
+    fn present_mut(&self) -> RwLockWriteGuard<'_, Present> {
+        let mut present = self.present.write().expect("no code panics while it holds the state");
+        if present.has_expired() {
+            for id in present.deadlines.expired(Instant::now()) {
+                let revoked = Draft::new(&present.state).revoke(id);
+                present.deadlines.revoke(id);
+                // A lease with a deadline exists, so this is always right.
+                revoked.into_iter().for_each(|commit| self.publish(&mut present.state, commit));
+            }
+        }
+        present
     }
 
-    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().expect("no code panics while it holds the state")
+    fn publish(&self, state: &mut State, commit: Commit) {
+        state.apply(&commit);
+        self.hub.publish(&[Arc::new(commit)]);
     }
 
-    fn read(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
-        let state = self.state();
-        let Some(at) = request.at else {
-            return Ok(state.range(request));
-        };
-        self.read_at(&state, request, at)
+    fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
+        let present = self.present();
+        match request.at {
+            None => Ok(present.state.range(request)),
+            Some(at) => self.range_at(&present.state, request, at),
+        }
     }
 
-    fn read_at(
+    fn range_at(
         &self,
         state: &State,
         request: &RangeRequest,
@@ -68,68 +114,166 @@ impl Memory {
         Ok(state.range_at(request, at, &undo))
     }
 
-    fn commit(&self, txn: &Txn) -> Result<TxnResponse, Error> {
-        let mut state = self.state_mut();
-        let mut past = |request: &RangeRequest, at| self.read_at(&state, request, at);
-        let (response, commit) = Draft::new(&state).txn(txn, &mut past)?;
+    fn txn(&self, txn: &Txn) -> Result<TxnResponse, Error> {
+        let mut present = self.present_mut();
+        let state = &mut present.state;
+        let mut past = |request: &RangeRequest, at| self.range_at(state, request, at);
+        let (response, commit) = Draft::new(state).txn(txn, &mut past)?;
         if let Some(commit) = commit {
-            self.publish(&mut state, commit);
+            self.publish(state, commit);
         }
         Ok(response)
     }
 
-    fn publish(&self, state: &mut State, commit: Commit) {
-        state.apply(&commit);
-        if !commit.events.is_empty() {
-            self.hub.publish(&[Arc::new(commit)]);
+    fn compact(&self, through: Revision) -> Result<(), Error> {
+        let present = self.present();
+        self.hub.check_readable(through)?;
+        self.hub.compact(through);
+        drop(present);
+        Ok(())
+    }
+
+    fn status(&self) -> Status {
+        let present = self.present();
+        let size = |it: &KeyValue| (it.key.len() + it.value.len()) as u64;
+        let bytes = present.state.entries(&crate::KeyRange::prefix(b"")).map(size).sum();
+        Status {
+            revision: present.state.revision(),
+            oldest: self.hub.oldest(),
+            n_keys: present.state.n_keys() as u64,
+            bytes,
+            bytes_current: bytes,
+            hash: None,
+            read_only: None,
         }
+    }
+
+    fn grant(&self, id: Option<LeaseId>, ttl: Duration) -> Result<LeaseId, Error> {
+        let mut present = self.present_mut();
+        let id = id.unwrap_or_else(|| present.free_lease());
+        let commit = Draft::new(&present.state).grant(id, ttl)?;
+        self.publish(&mut present.state, commit);
+        let next = present.deadlines.next();
+        present.deadlines.grant(id, ttl, Instant::now());
+        if present.deadlines.next() != next {
+            self.nearer.notify_waiters();
+        }
+        Ok(id)
+    }
+
+    fn revoke(&self, id: LeaseId) -> Result<Revision, Error> {
+        let mut present = self.present_mut();
+        let commit = Draft::new(&present.state).revoke(id)?;
+        present.deadlines.revoke(id);
+        let revision = commit.revision;
+        self.publish(&mut present.state, commit);
+        Ok(revision)
+    }
+
+    fn lease(&self, id: LeaseId) -> Result<LeaseStatus, Error> {
+        let present = self.present();
+        let not_found = Error::LeaseNotFound { id };
+        let lease = present.state.lease(id).ok_or_else(|| not_found.clone())?;
+        let remaining = present.deadlines.remaining(id, Instant::now()).ok_or(not_found)?;
+        let keys = lease.keys.iter().cloned().collect();
+        Ok(LeaseStatus { id, granted: lease.ttl, remaining, keys })
+    }
+}
+
+impl Present {
+    fn has_expired(&self) -> bool {
+        self.deadlines.next().is_some_and(|it| it <= Instant::now())
+    }
+
+    fn free_lease(&mut self) -> LeaseId {
+        loop {
+            self.lease_last = self.lease_last.checked_add(1).unwrap_or(1);
+            let id = LeaseId::new(self.lease_last).expect("counted from one up");
+            if self.state.lease(id).is_none() {
+                return id;
+            }
+        }
+    }
+}
+
+/// A watch of the hub that also sees leases end while it waits.
+struct Watching {
+    shared: Arc<Shared>,
+    watch: Box<dyn Watch>,
+}
+
+impl Watching {
+    async fn next_batch(&mut self) -> Result<Batch, Error> {
+        loop {
+            let nearer = self.shared.nearer.notified();
+            tokio::pin!(nearer);
+            nearer.as_mut().enable();
+            let ends = self.shared.present().deadlines.next();
+            let ended = async {
+                match ends {
+                    Some(at) => sleep_until(at).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! { biased;
+                batch = self.watch.next() => return batch,
+                () = nearer => {}
+                () = ended => {}
+            }
+        }
+    }
+}
+
+impl Watch for Watching {
+    fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>> {
+        Box::pin(self.next_batch())
+    }
+
+    fn progress(&self) -> Revision {
+        self.watch.progress()
+    }
+
+    fn request_progress(&mut self) {
+        self.watch.request_progress();
     }
 }
 
 impl Store for Memory {
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, Error>> {
-        Box::pin(async move { self.read(&request) })
+        Box::pin(async move { self.shared.range(&request) })
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>> {
-        Box::pin(async move { self.commit(&txn) })
+        Box::pin(async move { self.shared.txn(&txn) })
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(ready(self.hub.watch(request, None)))
-    }
-
-    fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            self.hub.check_readable(through)?;
-            self.hub.compact(through);
-            Ok(())
+            let present = self.shared.present();
+            let watch = self.shared.hub.watch(request, None)?;
+            drop(present);
+            Ok(Box::new(Watching { shared: self.shared.clone(), watch }) as Box<dyn Watch>)
         })
     }
 
+    fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move { self.shared.compact(through) })
+    }
+
     fn current(&self) -> BoxFuture<'_, Result<Revision, Error>> {
-        Box::pin(ready(Ok(self.revision())))
+        Box::pin(async move { Ok(self.revision()) })
     }
 
     fn revision(&self) -> Revision {
-        self.state().revision()
+        self.shared.present().state.revision()
     }
 
     fn oldest(&self) -> Revision {
-        self.hub.oldest()
+        self.shared.hub.oldest()
     }
 
     fn status(&self) -> BoxFuture<'_, Result<Status, Error>> {
-        let state = self.state();
-        Box::pin(ready(Ok(Status {
-            revision: state.revision(),
-            oldest: self.hub.oldest(),
-            n_keys: state.n_keys() as u64,
-            bytes: 0,
-            bytes_current: 0,
-            hash: None,
-            read_only: None,
-        })))
+        Box::pin(async move { Ok(self.shared.status()) })
     }
 
     fn lease_grant(
@@ -137,43 +281,26 @@ impl Store for Memory {
         id: Option<LeaseId>,
         ttl: Duration,
     ) -> BoxFuture<'_, Result<LeaseId, Error>> {
-        let mut state = self.state_mut();
-        let highest = state.leases().map(|(id, _)| id.0.get()).max().unwrap_or(0);
-        let id = id.or_else(|| LeaseId::new(highest.wrapping_add(1).max(1))).expect("not zero");
-        let granted = Draft::new(&state).grant(id, ttl);
-        Box::pin(ready(granted.map(|commit| {
-            self.publish(&mut state, commit);
-            id
-        })))
+        Box::pin(async move { self.shared.grant(id, ttl) })
     }
 
     fn lease_revoke(&self, id: LeaseId) -> BoxFuture<'_, Result<Revision, Error>> {
-        let mut state = self.state_mut();
-        let revoked = Draft::new(&state).revoke(id);
-        Box::pin(ready(revoked.map(|commit| {
-            let revision = commit.revision;
-            self.publish(&mut state, commit);
-            revision
-        })))
+        Box::pin(async move { self.shared.revoke(id) })
     }
 
     fn lease_keep_alive(&self, id: LeaseId) -> BoxFuture<'_, Result<Duration, Error>> {
-        let ttl = self.state().lease(id).map(|it| it.ttl);
-        Box::pin(ready(ttl.ok_or(Error::LeaseNotFound { id })))
+        Box::pin(async move {
+            let kept = self.shared.present_mut().deadlines.keep_alive(id, Instant::now());
+            kept.ok_or(Error::LeaseNotFound { id })
+        })
     }
 
     fn lease(&self, id: LeaseId) -> BoxFuture<'_, Result<LeaseStatus, Error>> {
-        let state = self.state();
-        let status = state.lease(id).map(|it| LeaseStatus {
-            id,
-            granted: it.ttl,
-            remaining: it.ttl,
-            keys: it.keys.iter().cloned().collect(),
-        });
-        Box::pin(ready(status.ok_or(Error::LeaseNotFound { id })))
+        Box::pin(async move { self.shared.lease(id) })
     }
 
     fn leases(&self) -> BoxFuture<'_, Result<Vec<LeaseId>, Error>> {
-        Box::pin(ready(Ok(self.state().leases().map(|(id, _)| id).collect())))
+        let leases = self.shared.present().state.leases().map(|(id, _)| id).collect();
+        Box::pin(ready(Ok(leases)))
     }
 }

@@ -4,14 +4,15 @@
 
 use std::sync::Arc;
 
+use kvstore::Store;
+use kvstore::contract::{self, Traits};
 use kvstore::embedded::{Embedded, Options};
 use kvstore::memory::Memory;
-use kvstore::{Store, contract};
 use tempfile::TempDir;
 
 #[tokio::test(start_paused = true)]
 async fn the_memory_engine_keeps_the_contract() {
-    contract::check_all(|| Arc::new(Memory::new())).await;
+    contract::check_all(Traits::ALL, || Arc::new(Memory::new())).await;
 }
 
 async fn check_embedded(options: Options) {
@@ -21,7 +22,7 @@ async fn check_embedded(options: Options) {
         let n = n_opened.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Embedded::open(&dir.path().join(n.to_string()), options.clone()).unwrap()
     };
-    contract::check_all(open).await;
+    contract::check_all(Traits::ALL, open).await;
 }
 
 #[tokio::test]

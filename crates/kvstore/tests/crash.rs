@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use kvstore::embedded::{Embedded, Options};
-use kvstore::{KeyRange, RangeRequest, Revision, Store, Txn, TxnOutcome, Write};
+use kvstore::{KeyRange, Op, RangeRequest, Revision, Store, Txn};
 use tempfile::TempDir;
 
 const DIR: &str = "KVSTORE_CRASH_DIR";
@@ -33,11 +33,10 @@ async fn write_until_killed(store: &Embedded, round: &str, writer: u64) {
         let key = format!("{round}/{writer}/{n}");
         let value = Bytes::from(format!("{key}:{}", "x".repeat(500)));
         let writes = vec![
-            Write::Put(Bytes::from(key.clone()), value.clone()),
-            Write::Put(Bytes::from(format!("latest/{writer}")), value),
+            Op::put(Bytes::from(key.clone()), value.clone()),
+            Op::put(Bytes::from(format!("latest/{writer}")), value),
         ];
-        let outcome = store.txn(Txn { compares: vec![], writes }).await.unwrap();
-        let TxnOutcome::Committed(revision) = outcome else { panic!("nothing was compared") };
+        let revision = store.txn(Txn::of(writes)).await.unwrap().revision;
         let mut out = std::io::stdout().lock();
         writeln!(out, "ack {} {key}", revision.0).unwrap();
         if n % 16 == 15 && writer == 0 {
@@ -95,7 +94,7 @@ async fn acknowledged_writes_survive_a_kill_and_revisions_never_repeat() {
 
 async fn check_acknowledged(store: &Arc<Embedded>, acks: &BTreeMap<u64, String>) {
     for (revision, key) in acks {
-        let request = RangeRequest { range: KeyRange::one(key.as_bytes()), at: None, limit: 0 };
+        let request = RangeRequest::latest(KeyRange::one(key.as_bytes()));
         let entries = store.range(request).await.unwrap().entries;
         let Some(entry) = entries.first() else { panic!("{key} at {revision} is lost") };
         assert_eq!(entry.mod_revision, Revision(*revision));

@@ -11,13 +11,14 @@ use bytes::Bytes;
 use kvstore::embedded::{Embedded, Options};
 use kvstore::memory::Memory;
 use kvstore::{
-    Compare, Event, KeyRange, KeyValue, RangeRequest, Revision, Store, Txn, Write, contract,
+    Compare, Event, KeyRange, KeyValue, Op, RangeRequest, Revision, Store, Txn, WatchRequest,
+    contract,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 #[derive(Clone, Debug)]
-enum Op {
+enum Step {
     Txn(Txn),
     /// Several at once, so that they share a commit.
     Burst(Vec<Txn>),
@@ -30,34 +31,34 @@ fn key() -> impl Strategy<Value = Bytes> {
     (0u8..6).prop_map(|n| Bytes::from(vec![b'a' + n / 3, b'0' + n % 3]))
 }
 
-fn write() -> impl Strategy<Value = Write> {
+fn write() -> impl Strategy<Value = Op> {
     prop_oneof![
-        3 => (key(), 0u8..100).prop_map(|(key, n)| Write::Put(key, Bytes::from(n.to_string()))),
-        1 => (key(), 0usize..3).prop_map(|(key, at)| Write::PutStamped { key, value: Bytes::from_static(b"ab"), at }),
-        1 => key().prop_map(Write::Delete),
+        3 => (key(), 0u8..100).prop_map(|(key, n)| Op::put(key, n.to_string())),
+        1 => (key(), 0usize..3).prop_map(|(key, at)| Op::put_stamped(key, "ab", at)),
+        1 => key().prop_map(|it| Op::delete(&it)),
     ]
 }
 
 fn compare() -> impl Strategy<Value = Compare> {
     prop_oneof![
-        key().prop_map(Compare::Absent),
-        (key(), 1u64..20).prop_map(|(key, at)| Compare::ModRevision(key, Revision(at))),
+        key().prop_map(|it| Compare::absent(&it)),
+        (key(), 1u64..20).prop_map(|(key, at)| Compare::mod_revision(&key, Revision(at))),
     ]
 }
 
 fn txn() -> impl Strategy<Value = Txn> {
     let compares = prop_oneof![3 => Just(vec![]), 1 => prop::collection::vec(compare(), 1..3)];
     (compares, prop::collection::vec(write(), 0..4))
-        .prop_map(|(compares, writes)| Txn { compares, writes })
+        .prop_map(|(compares, writes)| Txn::when(compares, writes))
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = Step> {
     prop_oneof![
-        10 => txn().prop_map(Op::Txn),
-        3 => prop::collection::vec(txn(), 2..5).prop_map(Op::Burst),
-        1 => (0u64..=100).prop_map(Op::Compact),
-        1 => Just(Op::Compact(100)),
-        2 => Just(Op::Reopen),
+        10 => txn().prop_map(Step::Txn),
+        3 => prop::collection::vec(txn(), 2..5).prop_map(Step::Burst),
+        1 => (0u64..=100).prop_map(Step::Compact),
+        1 => Just(Step::Compact(100)),
+        2 => Just(Step::Reopen),
     ]
 }
 
@@ -67,13 +68,13 @@ fn open(dir: &Path) -> Arc<dyn Store> {
 }
 
 async fn entries(store: &Arc<dyn Store>, at: Option<Revision>) -> Vec<KeyValue> {
-    let request = RangeRequest { range: KeyRange::prefix(b""), at, limit: 0 };
+    let request = RangeRequest { at, ..RangeRequest::latest(KeyRange::prefix(b"")) };
     store.range(request).await.unwrap().entries
 }
 
 async fn events(store: &Arc<dyn Store>, prefix: &str, after: Revision) -> Vec<Event> {
     let range = KeyRange::prefix(prefix.as_bytes());
-    let mut watch = store.watch(range, Some(after)).await.unwrap();
+    let mut watch = store.watch(WatchRequest::new(range, Some(after))).await.unwrap();
     contract::events_through(&mut *watch, store.revision()).await
 }
 
@@ -97,7 +98,8 @@ async fn check_replay(store: &Arc<dyn Store>) {
     let start = store.oldest();
     let mut state: BTreeMap<Bytes, KeyValue> =
         entries(store, Some(start)).await.into_iter().map(|it| (it.key.clone(), it)).collect();
-    let mut watch = store.watch(KeyRange::prefix(b""), Some(start)).await.unwrap();
+    let mut watch =
+        store.watch(WatchRequest::new(KeyRange::prefix(b""), Some(start))).await.unwrap();
     let events = contract::events_through(&mut *watch, store.revision()).await;
     for revision in start.0 + 1..=store.revision().0 {
         for event in events.iter().filter(|it| it.revision == Revision(revision)) {
@@ -112,17 +114,17 @@ async fn check_replay(store: &Arc<dyn Store>) {
     }
 }
 
-async fn check_history(ops: Vec<Op>) {
+async fn check_history(ops: Vec<Step>) {
     let dir = TempDir::new().unwrap();
     let mut embedded = open(dir.path());
     let memory: Arc<dyn Store> = Arc::new(Memory::new());
     for op in ops {
         match op {
-            Op::Txn(txn) => {
+            Step::Txn(txn) => {
                 let (ours, theirs) = (embedded.txn(txn.clone()).await, memory.txn(txn).await);
                 assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
             }
-            Op::Burst(txns) => {
+            Step::Burst(txns) => {
                 let ours = txns.iter().map(|it| embedded.txn(it.clone()));
                 let theirs = txns.iter().map(|it| memory.txn(it.clone()));
                 let (ours, theirs) = (
@@ -131,13 +133,13 @@ async fn check_history(ops: Vec<Op>) {
                 );
                 assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
             }
-            Op::Compact(hundredths) => {
+            Step::Compact(hundredths) => {
                 let (oldest, newest) = (memory.oldest().0, memory.revision().0);
                 let through = Revision(oldest + (newest - oldest) * hundredths / 100);
                 embedded.compact(through).await.unwrap();
                 memory.compact(through).await.unwrap();
             }
-            Op::Reopen => {
+            Step::Reopen => {
                 drop(embedded);
                 embedded = open(dir.path());
             }

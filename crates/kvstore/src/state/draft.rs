@@ -224,7 +224,7 @@ impl<'a> Draft<'a> {
         keys.iter().filter_map(|key| self.delete(key, revision)).collect()
     }
 
-    fn holds(&self, compare: &Compare) -> bool {
+    pub(super) fn holds(&self, compare: &Compare) -> bool {
         let (mut is_empty, mut holds) = (true, true);
         self.visit(&compare.keys, |entry| {
             is_empty = false;
