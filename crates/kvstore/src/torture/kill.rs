@@ -102,7 +102,10 @@ async fn check_recovery(
     if let Some((first, _)) = acks.writes.first_key_value()
         && *first <= newest.0
     {
-        return Err(format!("revision {first} had been given before: the store was at {}", newest.0));
+        return Err(format!(
+            "revision {first} had been given before: the store was at {}",
+            newest.0
+        ));
     }
     let revision = store.revision();
     if revision.0 < acks.newest || store.oldest().0 < acks.compacted {
