@@ -18,6 +18,8 @@ mod record;
 mod replay;
 #[cfg(test)]
 mod tests;
+#[doc(hidden)]
+pub mod torture;
 mod writer;
 
 use std::path::Path;

@@ -110,7 +110,7 @@ impl Core {
     }
 
     /// As many commits as make a chunk.
-    fn commits(&self, wanted: &Wanted) -> Result<hub::Past, Error> {
+    pub(super) fn commits(&self, wanted: &Wanted) -> Result<hub::Past, Error> {
         let revisions: Vec<Revision> = {
             let present = self.present();
             let commits = present.index.commits(wanted.from, wanted.through);

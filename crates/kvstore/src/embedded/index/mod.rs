@@ -150,6 +150,11 @@ impl Index {
         self.commits.get(&revision).map(|it| it.place)
     }
 
+    /// The last commit with events of which something is needed.
+    pub(super) fn last(&self) -> Option<Revision> {
+        self.commits.last_key_value().map(|(revision, _)| *revision)
+    }
+
     /// Commits with events, in order.
     pub(super) fn commits(
         &self,

@@ -232,7 +232,10 @@ impl Writer {
         let _ = self.cleaner.try_send(());
     }
 
-    fn sync(&mut self) {
+    pub(super) fn sync(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
         match self.log.sync() {
             Ok(()) => self.unsynced = Unsynced::default(),
             Err(error) => drop(self.fail(&error)),
@@ -270,6 +273,10 @@ impl Writer {
         }
     }
 
+    pub(super) fn is_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// When there is something to do without a command.
     fn wake_at(&self) -> Option<Instant> {
         match &self.failure {
@@ -291,7 +298,7 @@ impl Writer {
     }
 
     /// A clean end, so that the next opening knows that nothing is missing.
-    fn close(self) {
+    pub(super) fn close(self) {
         let Self { core, log, failure, .. } = self;
         if failure.is_none()
             && let Err(error) = log.close()

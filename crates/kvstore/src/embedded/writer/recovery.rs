@@ -31,7 +31,7 @@ impl Writer {
     }
 
     /// Tries to write again.
-    pub(super) fn recover(&mut self) {
+    pub(in crate::embedded) fn recover(&mut self) {
         if let Err(error) = self.resume() {
             self.fail(&error);
             return;

@@ -1,1 +1,0 @@
-//! What only this engine has.
