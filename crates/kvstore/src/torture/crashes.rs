@@ -1,4 +1,4 @@
-//! Long random work on a simulated disk that crashes, for `cargo xtask torture store`. The same seed does the same again.
+//! Random work on a simulated disk, with a crash at every operation of it in turn.
 
 use crate::embedded;
 
