@@ -11,6 +11,8 @@ pub mod contract;
 mod deadlines;
 pub mod embedded;
 mod error;
+#[cfg(test)]
+mod explored;
 mod hub;
 #[doc(hidden)]
 pub mod linearizability;

@@ -294,13 +294,15 @@ impl Log {
         // Until the new segment is complete, the old one must not grow: it may have been superseded already.
         self.state = State::Failed;
         let number = self.synced.mark.number + 1;
-        let name = segment::name(number);
+        let (name, name_new) = (segment::name(number), segment::name_new(number));
         let disk = Arc::clone(&self.shared.disk);
-        match disk.remove(&name) {
-            // Left over from an attempt that failed. Gone for good before the name is used again.
-            Ok(()) => disk.sync_directory()?,
-            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-            Err(err) => return Err(err),
+        // Left over from an attempt that failed. Gone for good before the names are used again.
+        for name in [&name, &name_new] {
+            match disk.remove(name) {
+                Ok(()) => disk.sync_directory()?,
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+                Err(err) => return Err(err),
+            }
         }
         let Synced { mark, chain } = self.synced;
         self.buffer.clear();
@@ -308,10 +310,12 @@ impl Log {
         let body = (Kind::Checkpoint, checkpoint);
         let check = frame::encode(&mut self.buffer, salt, body, mark, chain);
         let end = self.buffer.len() as u32;
-        let file = disk.create(&name)?;
+        let file = disk.create(&name_new)?;
         self.fill(0, 0);
         file.write_at(0, &self.buffer)?;
         file.sync()?;
+        // A file that has the name of a segment begins with a whole frame: if not, it is damaged, not torn.
+        disk.rename(&name_new, &name)?;
         disk.sync_directory()?;
 
         if let Some(old) = self.active.take() {

@@ -66,7 +66,6 @@ struct Plan {
     salt: Salt,
     parts: Vec<Part>,
     remove: Vec<String>,
-    torn: Option<Torn>,
 }
 
 /// The bytes of a part and what is in them.
@@ -82,7 +81,7 @@ pub(super) fn open(
 ) -> Result<Log, OpenError> {
     let plan = plan(disk.as_ref(), options)?;
     let shared = Arc::new(Shared::new(Arc::clone(&disk), plan.salt));
-    let mut opened = Opened { torn: plan.torn.clone(), ..Opened::default() };
+    let mut opened = Opened::default();
     let mut active: Option<(Arc<SegmentFile>, u32)> = None;
     thread::scope(|scope| {
         let mut loads = Vec::new();
@@ -141,8 +140,11 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
         names.iter().filter(|it| segment::is_leftover(it)).cloned().collect();
     let numbers = names.iter().filter_map(|it| segment::parse_name(it)).collect::<Vec<_>>();
     let mut files = Vec::new();
-    for number in numbers {
+    for number in numbers.iter().copied() {
         let file = disk.open(&segment::name(number)).map_err(failed("opening", number))?;
+        if numbers.last() == Some(&number) {
+            settle(file.as_ref(), number)?;
+        }
         let size = file.size().map_err(failed("measuring", number))? as usize;
         if size > SEGMENT_BYTES_MAX as usize {
             return Err(Damage::new(segment::name(number), 0, Fault::TooLarge).into());
@@ -152,15 +154,14 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
     }
     // Only the first frame of all verifies with its own `previous` as the salt.
     let find = |bytes: &Vec<u8>| {
-        frame::salt(bytes).ok().filter(|salt| frame::decode(bytes, *salt).is_ok())
+        let salt = frame::salt(bytes).ok()?;
+        let decoded = frame::decode(bytes, salt);
+        matches!(decoded, Ok(_) | Err(Fault::Newer { .. } | Fault::Kind { .. })).then_some(salt)
     };
-    let salt = files.iter().find_map(|(_, _, _, head)| find(head));
-    let Some(salt) = salt else {
-        return plan_without_salt(
-            files.into_iter().map(|(n, file, ..)| (n, file)).collect(),
-            remove,
-            options,
-        );
+    let salt = match files.iter().find_map(|(_, _, _, head)| find(head)) {
+        Some(salt) => salt,
+        None if files.is_empty() => Salt(options.salt),
+        None => return Err(Damage::new(segment::name(files[0].0), 0, Fault::Check).into()),
     };
     let entries = files.into_iter().map(|(number, file, size, bytes)| {
         let head = frame::decode(&bytes, salt).map(|header| Head {
@@ -169,54 +170,16 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
         });
         Entry { number, file, size, head }
     });
-    let mut entries = entries.collect::<Vec<_>>();
-    let torn = drop_unfinished(&mut entries, salt, &mut remove)?;
-    let parts = chain(entries, &mut remove)?;
-    Ok(Plan { salt, parts, remove, torn })
+    let parts = chain(entries.collect(), &mut remove)?;
+    Ok(Plan { salt, parts, remove })
 }
 
-/// No first frame can be read. That is a new log whose creation was interrupted, if it is a lone file that was never synced.
-fn plan_without_salt(
-    files: Vec<(u32, Arc<dyn File>)>,
-    mut remove: Vec<String>,
-    options: &Options,
-) -> Result<Plan, OpenError> {
-    let mut torn = None;
-    for (number, file) in &files {
-        let bytes = read(file.as_ref(), None).map_err(failed("reading", *number))?;
-        let salt = frame::salt(&bytes);
-        let fault = salt.and_then(|it| frame::decode(&bytes, it)).err().unwrap_or(Fault::Cut);
-        let verdict = tail::judge_first(&bytes, fault.clone());
-        if files.len() > 1 || *number != 1 || verdict != Verdict::Torn {
-            return Err(damaged_or_newer(Damage::new(segment::name(*number), 0, fault)));
-        }
-        let file = segment::name(*number);
-        torn = Some(Torn { file: file.clone(), offset: 0, bytes: bytes.len() as u64 });
-        remove.push(file);
-    }
-    Ok(Plan { salt: Salt(options.salt), parts: Vec::new(), remove, torn })
-}
-
-/// Leaves out the last file if its creation was interrupted.
-fn drop_unfinished(
-    entries: &mut Vec<Entry>,
-    salt: Salt,
-    remove: &mut Vec<String>,
-) -> Result<Option<Torn>, OpenError> {
-    let Some(entry) = entries.pop_if(|it| it.head.is_err()) else { return Ok(None) };
-    let file = segment::name(entry.number);
-    let bytes = read(entry.file.as_ref(), None).map_err(failed("reading", entry.number))?;
-    let Err(fault) = entry.head else { return Ok(None) };
-    match tail::judge(&bytes, entry.number, salt, 0, fault) {
-        Verdict::Torn => {
-            remove.push(file.clone());
-            Ok(Some(Torn { file, offset: 0, bytes: bytes.len() as u64 }))
-        }
-        Verdict::Damaged(fault) => Err(damaged_or_newer(Damage {
-            next: next_frame(&bytes, salt, 0),
-            ..Damage::new(file, 0, fault)
-        })),
-    }
+/// Makes sure that what is read of the last segment is what the device has. A killed process leaves writes in the cache alone;
+/// and if their sync had failed, they count as clean, and would be there until the cache is dropped.
+fn settle(file: &dyn File, number: u32) -> Result<(), OpenError> {
+    file.sync().map_err(failed("syncing", number))?;
+    file.drop_cache();
+    Ok(())
 }
 
 /// Leaves out the segments that a joined one stands for, and links the rest: none may be missing.
@@ -384,8 +347,9 @@ fn clean(
     let end = u64::from(*filled);
     if active.file.size().map_err(failed("measuring", active.number))? > end {
         active.file.set_size(end).map_err(failed("cutting", active.number))?;
+        active.file.sync().map_err(failed("syncing", active.number))?;
     }
-    active.file.sync().map_err(failed("syncing", active.number))
+    Ok(())
 }
 
 /// The bytes of the first frame as far as the file has them.

@@ -31,23 +31,6 @@ pub fn judge(bytes: &[u8], number: u32, salt: Salt, bad: usize, fault: Fault) ->
     Verdict::Torn
 }
 
-/// The same for the first frame of the only segment, when it cannot be read and so tells no salt. It is synced before anything
-/// is written behind it.
-pub fn judge_first(bytes: &[u8], fault: Fault) -> Verdict {
-    let has_more = match frame::length(bytes) {
-        Ok(length) if bytes[..HEADER_BYTES].iter().any(|it| *it != 0) => {
-            bytes.iter().skip(HEADER_BYTES + length).any(|it| *it != 0)
-        }
-        Ok(_) | Err(Fault::Cut) => false,
-        Err(_) => true,
-    };
-    let is_sound = |it: &[u8]| frame::salt(it).is_ok_and(|salt| frame::decode(it, salt).is_ok());
-    if has_more || is_one_bit_off(bytes, 0, is_sound) {
-        return Verdict::Damaged(fault);
-    }
-    Verdict::Torn
-}
-
 /// Whether turning one bit makes the frame at `bad` whole, in a sector that was written that far. (What was not written is zeros,
 /// and a frame may have but one bit there.)
 fn is_one_bit_off(bytes: &[u8], bad: usize, is_sound: impl Fn(&[u8]) -> bool) -> bool {
