@@ -2,6 +2,7 @@
 //! it. The test suite runs a little of each.
 
 mod bench;
+mod crashes;
 mod exhaustive;
 mod kill;
 mod linearizable;
@@ -10,6 +11,7 @@ mod steps;
 mod watches;
 
 pub use bench::{Bench, Engine};
+pub use crashes::{engine, log};
 pub use exhaustive::{exhaustive, sampled};
 pub use kill::{Child, kill, kill_child};
 pub use linearizable::linearizable;
