@@ -42,6 +42,8 @@ fn size_of_change(change: &Change) -> usize {
 
 struct Watcher {
     selection: Selection,
+    /// Another server may have told the client of more than this one knows yet: that is not told again.
+    since: u64,
     queue: mpsc::Sender<Event>,
     is_cut_off: Arc<AtomicBool>,
 }
@@ -50,6 +52,8 @@ struct Watcher {
 pub struct Subscription {
     /// What happened between the requested revision and now.
     pub backlog: VecDeque<Event>,
+    /// The requested revision.
+    pub since: u64,
     pub queue: mpsc::Receiver<Event>,
     is_cut_off: Arc<AtomicBool>,
 }
@@ -180,10 +184,10 @@ impl Resource {
         self.watchers.retain(|_, it| !it.queue.is_closed());
         self.watchers.insert(
             self.next_watcher,
-            Watcher { selection, queue, is_cut_off: is_cut_off.clone() },
+            Watcher { selection, since, queue, is_cut_off: is_cut_off.clone() },
         );
         self.next_watcher += 1;
-        Ok(Subscription { backlog, queue: receiver, is_cut_off })
+        Ok(Subscription { backlog, since, queue: receiver, is_cut_off })
     }
 
     /// Ends every watch cleanly: the kind is no longer served, or the server stops.
@@ -195,7 +199,8 @@ impl Resource {
 impl Watcher {
     /// Whether the watcher stays.
     fn offer(&self, change: &Arc<Change>) -> bool {
-        let Some(event) = change.seen_by(&self.selection) else {
+        let event = change.seen_by(&self.selection).filter(|_| change.revision > self.since);
+        let Some(event) = event else {
             return !self.queue.is_closed();
         };
         match self.queue.try_send(event) {

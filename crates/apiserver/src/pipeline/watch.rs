@@ -172,7 +172,7 @@ impl Watching {
                 }
                 self.plan_bookmark();
                 // Read before the queue: everything up to it has been queued.
-                let revision = self.cache.revision();
+                let revision = self.cache.revision().max(self.subscription.since);
                 match self.subscription.queue.try_recv() {
                     Ok(event) => Some(event),
                     Err(_) => {

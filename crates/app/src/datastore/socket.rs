@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use kvstore::embedded::Embedded;
 use kvstore::{Revision, Store as _};
 use lifecycle::Tasks;
@@ -98,11 +98,12 @@ async fn compact(store: &Embedded, through: Option<u64>) -> Result<Answer> {
 }
 
 async fn snapshot(store: &Embedded, file: &Path) -> Result<Snapshot> {
-    let taken = store
-        .snapshot(file)
-        .await
-        .with_context(|| format!("writing the snapshot {}", file.display()))?;
-    Ok(Snapshot { revision: taken.revision.0, bytes: taken.bytes })
+    if file.exists() {
+        bail!("{} exists already", file.display());
+    }
+    let revision = store.snapshot(file).await?;
+    let bytes = std::fs::metadata(file).map_or(0, |it| it.len());
+    Ok(Snapshot { revision: revision.0, bytes })
 }
 
 /// The socket by way of an open directory: its own path may be too long for a socket's address.

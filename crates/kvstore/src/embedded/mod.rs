@@ -44,7 +44,7 @@ use self::log::Log;
 use self::open::Site;
 use self::past::Past;
 use self::replay::Replayed;
-pub use self::snapshot::restore;
+pub use self::snapshot::{check_snapshot, restore};
 use self::writer::{Command, Writer};
 use crate::hub::{Hub, Retention};
 use crate::{

@@ -20,7 +20,7 @@ pub(super) struct Flags {
 }
 
 /// What was verified, or why it is wrong.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     is_sound: bool,
@@ -28,67 +28,71 @@ struct Report {
     revision: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     oldest_revision: Option<u64>,
+    bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     keys: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
+    /// What a crash left of writes that were never acknowledged; the next start removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torn: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
 
 pub(super) fn run(directory: &Path, flags: &Flags) -> Result<()> {
-    let checked = check(directory, flags.file.as_deref());
-    if flags.output == Output::Json {
-        let report = checked.as_ref().map_or_else(failed, passed);
-        say(&render_json(&report)?);
-    }
-    let status = checked?;
-    if flags.output == Output::Text {
-        say(&format!(
-            "sound: revisions {} to {}, {} keys, {} verified",
-            status.oldest.0,
-            status.revision.0,
-            status.n_keys,
-            render_size(status.bytes)
-        ));
-    }
-    Ok(())
-}
-
-fn check(directory: &Path, file: Option<&Path>) -> Result<kvstore::Status> {
-    match file {
-        Some(file) => embedded::check_snapshot(file)
-            .with_context(|| format!("checking the snapshot {}", file.display())),
-        None => {
-            let data = open_stopped(directory)?;
-            embedded::check(&data.store())
-                .with_context(|| format!("checking the store in {}", data.store().display()))
+    let checked = match &flags.file {
+        Some(file) => check_snapshot(file),
+        None => check_store(directory),
+    };
+    match flags.output {
+        Output::Json => {
+            let why = checked.as_ref().err().map(|it| format!("{it:#}"));
+            let failed = Report { why, ..Report::default() };
+            say(&render_json(checked.as_ref().unwrap_or(&failed))?);
+        }
+        Output::Text => {
+            if let Ok(report) = &checked {
+                render(report).iter().for_each(|it| say(it));
+            }
         }
     }
+    checked.map(drop)
 }
 
-fn passed(status: &kvstore::Status) -> Report {
-    Report {
+fn check_snapshot(file: &Path) -> Result<Report> {
+    let (oldest, newest) = embedded::check_snapshot(file).context("checking the snapshot")?;
+    Ok(Report {
         is_sound: true,
-        revision: Some(status.revision.0),
-        oldest_revision: Some(status.oldest.0),
-        keys: Some(status.n_keys),
-        bytes: Some(status.bytes),
-        hash: status.hash.map(|it| format!("{it:016x}")),
-        why: None,
-    }
+        revision: Some(newest.0),
+        oldest_revision: Some(oldest.0),
+        bytes: std::fs::metadata(file).map_or(0, |it| it.len()),
+        ..Report::default()
+    })
 }
 
-fn failed(err: &anyhow::Error) -> Report {
-    Report {
-        is_sound: false,
-        revision: None,
-        oldest_revision: None,
-        keys: None,
-        bytes: None,
-        hash: None,
-        why: Some(format!("{err:#}")),
+fn check_store(directory: &Path) -> Result<Report> {
+    let data = open_stopped(directory)?;
+    let found = embedded::check(&data.store()).context("checking the store")?;
+    Ok(Report {
+        is_sound: true,
+        revision: Some(found.revision.0),
+        oldest_revision: Some(found.oldest.0),
+        bytes: found.bytes,
+        keys: Some(found.n_keys),
+        hash: Some(format!("{:016x}", found.hash)),
+        torn: found.torn,
+        why: None,
+    })
+}
+
+fn render(report: &Report) -> Vec<String> {
+    let (oldest, newest) = (report.oldest_revision.unwrap_or(0), report.revision.unwrap_or(0));
+    let keys = report.keys.map(|it| format!(", {it} keys")).unwrap_or_default();
+    let size = render_size(report.bytes);
+    let mut lines = vec![format!("sound: revisions {oldest} to {newest}{keys}, {size} verified")];
+    if let Some(torn) = &report.torn {
+        lines.push(format!("{torn} were never acknowledged; the next start removes them"));
     }
+    lines
 }

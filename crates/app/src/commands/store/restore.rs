@@ -33,6 +33,6 @@ pub(super) fn run(directory: &Path, flags: &Flags) -> Result<()> {
     }
     let restored = embedded::restore(&flags.file, &store, flags.revision.map(Revision))
         .with_context(|| format!("restoring {}", flags.file.display()))?;
-    say(&format!("restored revision {} into {}", restored.revision.0, directory.display()));
+    say(&format!("restored revision {} into {}", restored.0, directory.display()));
     Ok(())
 }

@@ -4,8 +4,9 @@
 //! "xebec-snapshot 1\n" | (kind u8, length u32, body)* | end u8, length u32 = 8, hash u64
 //! ```
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::Xxh3;
@@ -39,7 +40,10 @@ pub(super) struct Reader {
 
 impl Writer {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let mut writer = Self { file: BufWriter::new(File::create(path)?), hash: Xxh3::new() };
+        // Secrets are in it: for its owner alone.
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut writer = Self { file: BufWriter::new(file), hash: Xxh3::new() };
         writer.write(MAGIC)?;
         Ok(writer)
     }

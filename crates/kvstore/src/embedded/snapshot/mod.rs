@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::restore::restore;
+pub use self::restore::{check_snapshot, restore};
 use super::Embedded;
 use super::core::Core;
 use super::open::sync_directory;

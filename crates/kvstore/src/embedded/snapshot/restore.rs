@@ -61,6 +61,12 @@ fn check_empty(dir: &Path) -> Result<(), Error> {
     if is_empty { Ok(()) } else { Err(Error::NotEmpty { dir: dir.to_owned() }) }
 }
 
+/// Verifies all of a snapshot; returns the oldest and the newest revision that it can be restored at.
+pub fn check_snapshot(snapshot: &Path) -> Result<(Revision, Revision), Error> {
+    let checkpoint = verify(snapshot)?;
+    Ok((checkpoint.oldest, checkpoint.revision))
+}
+
 /// Reads all of it. What it says of itself.
 fn verify(snapshot: &Path) -> Result<Checkpoint, Error> {
     let damaged = |what| Error::Damaged { path: snapshot.to_owned(), what };
