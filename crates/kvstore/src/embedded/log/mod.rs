@@ -13,6 +13,8 @@ mod rewrite;
 pub mod scan;
 mod segment;
 pub mod tail;
+#[cfg(test)]
+mod tests;
 pub mod torture;
 
 use std::io;
