@@ -5,7 +5,57 @@ use proptest::prelude::*;
 
 use super::*;
 
+const KINDS: [Kind; 7] = [
+    Kind::Checkpoint,
+    Kind::Commit,
+    Kind::Compacted,
+    Kind::Ceiling,
+    Kind::Closed,
+    Kind::Joined,
+    Kind::Sealed,
+];
+
+/// A frame with a right check and senseless content: kind, synced, whether it follows the one before, body.
+type Senseless = (usize, (u8, u8), bool, Vec<u8>);
+
+fn senseless() -> impl Strategy<Value = Senseless> {
+    let body = prop_oneof![
+        vec(any::<u8>(), 0..20),
+        // Bodies that the log reads itself: what a segment stands for, and where it ended.
+        (0..5_u32).prop_map(|it| it.to_le_bytes().to_vec()),
+        (0..200_u32, any::<u64>()).prop_map(|(end, chain)| {
+            [end.to_le_bytes().to_vec(), chain.to_le_bytes().to_vec()].concat()
+        }),
+    ];
+    (0..7_usize, (0..4_u8, 0..=200_u8), prop::bool::weighted(0.9), body)
+}
+
+fn put_senseless(disk: &Simulated, files: &[Vec<Senseless>]) {
+    let salt = frame::Salt(0x5eed);
+    let mut previous = salt.0;
+    for (at, frames) in files.iter().enumerate() {
+        let mut content = Vec::new();
+        for (kind, (number, offset), follows, body) in frames {
+            let synced = Mark { number: u32::from(*number), offset: u32::from(*offset) };
+            let named = if *follows { previous } else { 7 };
+            previous = frame::encode(&mut content, salt, (KINDS[*kind], body), synced, named);
+        }
+        disk.put(&segment::name(at as u32 + 1), &content);
+    }
+}
+
 proptest! {
+    #[test]
+    fn senseless_frames_are_refused_without_a_panic(files in vec(vec(senseless(), 0..4), 1..4)) {
+        let disk = Simulated::new(1);
+        put_senseless(&disk, &files);
+        if let Ok((mut log, found)) = open(&disk) {
+            // What is accepted is a log after all.
+            prop_assert_eq!(read(&log), found);
+            log.rotate(b"on").unwrap();
+        }
+    }
+
     #[test]
     fn every_frame_is_read_as_it_was_written(
         kind in 0..7_usize,
@@ -14,9 +64,6 @@ proptest! {
         previous: u64,
         (number, offset) in any::<(u32, u32)>(),
     ) {
-        const KINDS: [Kind; 7] = [
-            Kind::Checkpoint, Kind::Commit, Kind::Compacted, Kind::Ceiling, Kind::Closed, Kind::Joined, Kind::Sealed,
-        ];
         let (mut bytes, salt, synced) = (Vec::new(), frame::Salt(salt), Mark { number, offset });
         let check = frame::encode(&mut bytes, salt, (KINDS[kind], &body), synced, previous);
         bytes.extend_from_slice(b"more");
