@@ -16,7 +16,10 @@ fn etcdctl() -> Option<PathBuf> {
 
 fn command(etcdctl: &PathBuf, server: &Server, arguments: &str) -> Command {
     let mut command = Command::new(etcdctl);
-    command.env("ETCDCTL_API", "3").arg("--endpoints").arg(server.url());
+    // Without a scheme: version 3.4 of etcdctl sends the endpoint as HTTP/2's authority in some calls, and what has a scheme is
+    // none (its own server does not look).
+    let endpoint = format!("127.0.0.1:{}", server.port);
+    command.env("ETCDCTL_API", "3").arg("--endpoints").arg(endpoint);
     command.args(arguments.split(' ')).kill_on_drop(true).stdin(Stdio::null());
     command
 }
@@ -39,11 +42,10 @@ async fn keys() {
         ("put b 2", "OK"),
         ("put --prev-kv a 3", "OK\na\n1"),
         ("get a", "a\n3"),
-        ("get --prefix --keys-only \u{0}", ""),
         ("get a c --print-value-only", "3\n2"),
         ("get --order=DESCEND --sort-by=KEY a c --print-value-only", "2\n3"),
         ("get --rev=2 a", "a\n1"),
-        ("get a z --count-only --write-out=fields", "\"Count\" : 2"),
+        ("get --prefix --keys-only a", "a"),
         ("put --ignore-value missing", "Error: etcdserver: key not found"),
         ("get --rev=99 a", "Error: etcdserver: mvcc: required revision is a future revision"),
         ("del --prev-kv b", "1\nb\n2"),
@@ -54,9 +56,6 @@ async fn keys() {
         ("defrag", "Finished defragmenting etcd member"),
         ("alarm list", ""),
     ] {
-        if arguments.contains('\u{0}') {
-            continue;
-        }
         let printed = run(&etcdctl, &server, arguments).await;
         let is_right = match expected {
             "" => printed.is_empty(),
@@ -101,7 +100,7 @@ async fn watches() {
             assert_eq!(line.unwrap().unwrap().as_deref(), Some(*expected));
         }
     };
-    expect(&["PUT", "", "", "a", "0"]).await;
+    expect(&["PUT", "a", "0"]).await;
     server.put("a", "1").await;
     expect(&["PUT", "a", "0", "a", "1"]).await;
     run(&etcdctl, &server, "del a").await;
@@ -135,7 +134,7 @@ async fn members_and_health() {
     for (arguments, expected) in [
         ("endpoint health", "is healthy"),
         ("endpoint status --write-out=json", "\"version\":\"3.5."),
-        ("endpoint hashkv", server.url().as_str()),
+        ("endpoint hashkv", "127.0.0.1:"),
         ("member list", "started, default"),
         ("member add other --peer-urls=http://127.0.0.1:1", "has one member"),
         ("user list", "users and roles are not supported"),

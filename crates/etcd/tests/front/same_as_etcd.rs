@@ -208,7 +208,7 @@ impl Chance {
     }
 
     fn txn(&mut self, now: i64, depth: usize) -> TxnRequest {
-        let mut branch = |chance: &mut Self| {
+        let branch = |chance: &mut Self| {
             let n_ops = chance.0.random_range(0..3);
             (0..n_ops).map(|_| chance.op(now, depth)).collect::<Vec<_>>()
         };
@@ -251,7 +251,7 @@ impl Chance {
 /// The seed of the histories; one that failed is repeated with `XEBEC_TEST_SEED`.
 fn seed() -> u64 {
     let given = std::env::var("XEBEC_TEST_SEED").ok().and_then(|it| it.parse().ok());
-    given.unwrap_or_else(rand::random)
+    given.unwrap_or_else(|| StdRng::from_os_rng().random())
 }
 
 #[tokio::test]
