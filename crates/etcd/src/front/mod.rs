@@ -4,6 +4,7 @@
 //! reader holds up nobody else. Not promised: etcd's file formats (a snapshot is the store's own), users and roles, changes of
 //! membership.
 
+mod authority;
 mod cluster;
 mod connection;
 mod error;

@@ -16,10 +16,7 @@ fn etcdctl() -> Option<PathBuf> {
 
 fn command(etcdctl: &PathBuf, server: &Server, arguments: &str) -> Command {
     let mut command = Command::new(etcdctl);
-    // Without a scheme: version 3.4 of etcdctl sends the endpoint as HTTP/2's authority in some calls, and what has a scheme is
-    // none (its own server does not look).
-    let endpoint = format!("127.0.0.1:{}", server.port);
-    command.env("ETCDCTL_API", "3").arg("--endpoints").arg(endpoint);
+    command.env("ETCDCTL_API", "3").arg("--endpoints").arg(server.url());
     command.args(arguments.split(' ')).kill_on_drop(true).stdin(Stdio::null());
     command
 }
@@ -134,7 +131,7 @@ async fn members_and_health() {
     for (arguments, expected) in [
         ("endpoint health", "is healthy"),
         ("endpoint status --write-out=json", "\"version\":\"3.5."),
-        ("endpoint hashkv", "127.0.0.1:"),
+        ("endpoint hashkv", "http://127.0.0.1:"),
         ("member list", "started, default"),
         ("member add other --peer-urls=http://127.0.0.1:1", "has one member"),
         ("user list", "users and roles are not supported"),
