@@ -270,6 +270,11 @@ async fn random_histories_have_the_same_answers() {
         let expected = answer(&etcd.channel, &step).await;
         for (front, name) in fronts.iter().zip(["memory", "embedded"]) {
             let answered = answer(&front.channel, &step).await;
+            // Which of several wrongs of a transaction is named does not matter.
+            let is_refused = |it: &str| !it.starts_with("TxnResponse");
+            if matches!(step, Step::Txn(_)) && is_refused(&answered) && is_refused(&expected) {
+                continue;
+            }
             assert_eq!(
                 answered, expected,
                 "{name}, step {n} with XEBEC_TEST_SEED={seed}: {step:?}"
