@@ -7,6 +7,10 @@ use etcd::front::{self, Config};
 use kvstore::embedded::{Embedded, Options};
 use lifecycle::Tasks;
 
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);

@@ -16,6 +16,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   tidy               the shape of the repository alone
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store
+  bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
   install-test-deps  installs the Debian and Python packages that the tests need";
 
 fn main() -> ExitCode {
@@ -26,6 +27,10 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
         ["torture", "store", rest @ ..] => torture::store(rest),
+        ["bench", "store"] => bench::store::measure(&root(), bench::store::Ours::Xebec),
+        ["bench", "store", "alone"] => {
+            bench::store::measure(&root(), bench::store::Ours::FrontAlone)
+        }
         ["install-test-deps"] => test_deps::install(&root()).map(|_| ()),
         _ => {
             say(USAGE);

@@ -11,6 +11,7 @@ use h2::PingPong;
 use lifecycle::{Shutdown, Tasks};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::authority::Lenient;
 use super::listen::TIMEOUT_HELLO;
 use super::{Front, Limits, routes};
 
@@ -32,7 +33,7 @@ where
         .max_header_list_size(HEADERS_MAX)
         .max_send_buffer_size(SEND_BUFFER)
         .max_concurrent_streams(front.limits.streams)
-        .handshake::<_, Bytes>(io);
+        .handshake::<_, Bytes>(Lenient::new(io));
     let Ok(Ok(mut connection)) = tokio::time::timeout(TIMEOUT_HELLO, handshake).await else {
         return;
     };

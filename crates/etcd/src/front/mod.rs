@@ -4,6 +4,7 @@
 //! reader holds up nobody else. Not promised: etcd's file formats (a snapshot is the store's own), users and roles, changes of
 //! membership.
 
+mod authority;
 mod cluster;
 mod connection;
 mod error;
@@ -24,6 +25,7 @@ use futures_util::future::BoxFuture;
 use kvstore::{Revision, Store};
 use lifecycle::Tasks;
 use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::wire::messages::ResponseHeader;
 use crate::wire::tls;
@@ -122,6 +124,15 @@ pub async fn serve(store: Arc<dyn Store>, config: Config, tasks: &Tasks) -> Resu
         });
     }
     Ok(Serving { addresses })
+}
+
+/// Serves one connection that is open already, until it ends: for tests that need no socket.
+pub async fn serve_connection<S>(store: Arc<dyn Store>, config: &Config, io: S, tasks: &Tasks)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let front = Arc::new(Front::new(store, config, Vec::new()));
+    connection::run(io, front, tasks.clone(), tasks.shutdown_signal()).await;
 }
 
 /// What every call needs.

@@ -39,11 +39,10 @@ async fn keys() {
         ("put b 2", "OK"),
         ("put --prev-kv a 3", "OK\na\n1"),
         ("get a", "a\n3"),
-        ("get --prefix --keys-only \u{0}", ""),
         ("get a c --print-value-only", "3\n2"),
         ("get --order=DESCEND --sort-by=KEY a c --print-value-only", "2\n3"),
         ("get --rev=2 a", "a\n1"),
-        ("get a z --count-only --write-out=fields", "\"Count\" : 2"),
+        ("get --prefix --keys-only a", "a"),
         ("put --ignore-value missing", "Error: etcdserver: key not found"),
         ("get --rev=99 a", "Error: etcdserver: mvcc: required revision is a future revision"),
         ("del --prev-kv b", "1\nb\n2"),
@@ -54,9 +53,6 @@ async fn keys() {
         ("defrag", "Finished defragmenting etcd member"),
         ("alarm list", ""),
     ] {
-        if arguments.contains('\u{0}') {
-            continue;
-        }
         let printed = run(&etcdctl, &server, arguments).await;
         let is_right = match expected {
             "" => printed.is_empty(),
@@ -101,7 +97,7 @@ async fn watches() {
             assert_eq!(line.unwrap().unwrap().as_deref(), Some(*expected));
         }
     };
-    expect(&["PUT", "", "", "a", "0"]).await;
+    expect(&["PUT", "a", "0"]).await;
     server.put("a", "1").await;
     expect(&["PUT", "a", "0", "a", "1"]).await;
     run(&etcdctl, &server, "del a").await;
@@ -135,7 +131,7 @@ async fn members_and_health() {
     for (arguments, expected) in [
         ("endpoint health", "is healthy"),
         ("endpoint status --write-out=json", "\"version\":\"3.5."),
-        ("endpoint hashkv", server.url().as_str()),
+        ("endpoint hashkv", "http://127.0.0.1:"),
         ("member list", "started, default"),
         ("member add other --peer-urls=http://127.0.0.1:1", "has one member"),
         ("user list", "users and roles are not supported"),

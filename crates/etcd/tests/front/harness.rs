@@ -15,30 +15,30 @@ use kvstore::memory::Memory;
 use lifecycle::Tasks;
 
 /// How long anything that must happen may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct Server {
-    pub channel: Channel,
-    pub port: u16,
-    pub store: Arc<dyn Store>,
-    pub tasks: Tasks,
+pub(crate) struct Server {
+    pub(crate) channel: Channel,
+    pub(crate) port: u16,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) tasks: Tasks,
     _dir: Option<tempfile::TempDir>,
 }
 
-pub fn plain(port: u16) -> Endpoint {
+pub(crate) fn plain(port: u16) -> Endpoint {
     Endpoint { host: "127.0.0.1".to_owned(), port, tls: None }
 }
 
-pub fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config::new(vec!["http://127.0.0.1:0".to_owned()], "seed")
 }
 
 impl Server {
-    pub async fn memory() -> Self {
+    pub(crate) async fn memory() -> Self {
         Self::over(Arc::new(Memory::new()), config()).await
     }
 
-    pub async fn embedded() -> Self {
+    pub(crate) async fn embedded() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Embedded::open(dir.path(), kvstore::embedded::Options::default()).unwrap();
         let mut server = Self::over(store, config()).await;
@@ -46,7 +46,7 @@ impl Server {
         server
     }
 
-    pub async fn over(store: Arc<dyn Store>, config: Config) -> Self {
+    pub(crate) async fn over(store: Arc<dyn Store>, config: Config) -> Self {
         let tasks = Tasks::new();
         let serving = front::serve(store.clone(), config, &tasks).await.unwrap();
         let port = serving.addresses[0].port();
@@ -54,94 +54,94 @@ impl Server {
         Self { channel, port, store, tasks, _dir: None }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    pub async fn put(&self, key: &str, value: &str) -> i64 {
+    pub(crate) async fn put(&self, key: &str, value: &str) -> i64 {
         put(&self.channel, key, value).await
     }
 
-    pub async fn watch(&self, request: WatchCreateRequest) -> WatchStream {
+    pub(crate) async fn watch(&self, request: WatchCreateRequest) -> WatchStream {
         WatchStream::open(&self.channel, request).await
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.tasks.shutdown(PATIENCE).await.unwrap();
     }
 }
 
-pub fn bytes(text: &str) -> Bytes {
+pub(crate) fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-pub async fn put(channel: &Channel, key: &str, value: &str) -> i64 {
+pub(crate) async fn put(channel: &Channel, key: &str, value: &str) -> i64 {
     let request = PutRequest { key: bytes(key), value: bytes(value), ..Default::default() };
     let response = channel.unary(methods::PUT, &request).await.unwrap();
     response.header.unwrap().revision
 }
 
-pub fn refusal<T: std::fmt::Debug>(result: Result<T, CallError>) -> (Code, String) {
+pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, CallError>) -> (Code, String) {
     match result {
         Err(CallError::Status(status)) => (status.code, status.message),
         other => panic!("expected a status, not {other:?}"),
     }
 }
 
-pub fn prefix(prefix: &str) -> (Bytes, Bytes) {
+pub(crate) fn prefix(prefix: &str) -> (Bytes, Bytes) {
     let range = kvstore::KeyRange::prefix(prefix.as_bytes());
     (range.start, range.end)
 }
 
-pub fn watch_of(prefix_: &str, start_revision: i64) -> WatchCreateRequest {
+pub(crate) fn watch_of(prefix_: &str, start_revision: i64) -> WatchCreateRequest {
     let (key, range_end) = prefix(prefix_);
     WatchCreateRequest { key, range_end, start_revision, ..Default::default() }
 }
 
 /// An open watch stream, whose responses can be written down.
-pub struct WatchStream {
-    pub requests: Requests<WatchRequest>,
-    pub responses: Responses<WatchResponse>,
+pub(crate) struct WatchStream {
+    pub(crate) requests: Requests<WatchRequest>,
+    pub(crate) responses: Responses<WatchResponse>,
 }
 
-pub fn create(request: WatchCreateRequest) -> WatchRequest {
+pub(crate) fn create(request: WatchCreateRequest) -> WatchRequest {
     WatchRequest { request_union: Some(WatchRequestUnion::Create(request)) }
 }
 
 impl WatchStream {
-    pub async fn open(channel: &Channel, request: WatchCreateRequest) -> Self {
+    pub(crate) async fn open(channel: &Channel, request: WatchCreateRequest) -> Self {
         let opened = channel.open(methods::WATCH, &create(request)).await.unwrap();
         let (requests, pending): (_, Pending<WatchResponse>) = opened;
         Self { requests, responses: pending.answers().await.unwrap() }
     }
 
-    pub async fn create(&mut self, request: WatchCreateRequest) {
+    pub(crate) async fn create(&mut self, request: WatchCreateRequest) {
         self.requests.send(&create(request)).await.unwrap();
     }
 
-    pub async fn cancel(&mut self, watch_id: i64) {
+    pub(crate) async fn cancel(&mut self, watch_id: i64) {
         let request = WatchRequestUnion::Cancel(WatchCancelRequest { watch_id });
         self.requests.send(&WatchRequest { request_union: Some(request) }).await.unwrap();
     }
 
-    pub async fn ask_progress(&mut self) {
+    pub(crate) async fn ask_progress(&mut self) {
         let request = WatchRequestUnion::Progress(WatchProgressRequest {});
         self.requests.send(&WatchRequest { request_union: Some(request) }).await.unwrap();
     }
 
-    pub async fn next(&mut self) -> WatchResponse {
+    pub(crate) async fn next(&mut self) -> WatchResponse {
         let next = tokio::time::timeout(PATIENCE, self.responses.next()).await;
         next.expect("a response in time").unwrap().expect("the stream goes on")
     }
 
     /// The next response as text.
-    pub async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         render(&self.next().await)
     }
 }
 
 /// `#0 @5 created`, `#0 @6 PUT a=1 (was 0)`, `#-1 @7`.
-pub fn render(response: &WatchResponse) -> String {
+pub(crate) fn render(response: &WatchResponse) -> String {
     let mut text = format!("#{} @{}", response.watch_id, response.header.unwrap().revision);
     for (is_set, word) in [
         (response.created, "created"),
@@ -177,7 +177,7 @@ fn render_event(event: &Event) -> String {
 }
 
 /// A program that the suite unpacks, or that the machine has. Says loudly when it is missing.
-pub fn program(variable: &str, name: &str) -> Option<PathBuf> {
+pub(crate) fn program(variable: &str, name: &str) -> Option<PathBuf> {
     let given = std::env::var_os(variable).map(PathBuf::from);
     let found = given.or_else(|| {
         let path = std::env::var_os("PATH")?;

@@ -208,7 +208,7 @@ impl Chance {
     }
 
     fn txn(&mut self, now: i64, depth: usize) -> TxnRequest {
-        let mut branch = |chance: &mut Self| {
+        let branch = |chance: &mut Self| {
             let n_ops = chance.0.random_range(0..3);
             (0..n_ops).map(|_| chance.op(now, depth)).collect::<Vec<_>>()
         };
@@ -225,7 +225,11 @@ impl Chance {
         let request = match self.0.random_range(0..8) {
             0 | 1 => RequestOpUnion::Range(self.range(now)),
             2..=4 => RequestOpUnion::Put(self.put()),
-            5 => RequestOpUnion::DeleteRange(self.delete()),
+            // etcd overlooks keys that are put and deleted at once when the range has no end: not a thing to imitate.
+            5 => {
+                let range_end = bytes(["", "e"][self.0.random_range(0..2)]);
+                RequestOpUnion::DeleteRange(DeleteRangeRequest { range_end, ..self.delete() })
+            }
             6 if depth > 0 => RequestOpUnion::Txn(self.txn(now, depth - 1)),
             6 => RequestOpUnion::Put(self.put()),
             _ if self.one_in(10) => return RequestOp { request: None },
@@ -251,7 +255,7 @@ impl Chance {
 /// The seed of the histories; one that failed is repeated with `XEBEC_TEST_SEED`.
 fn seed() -> u64 {
     let given = std::env::var("XEBEC_TEST_SEED").ok().and_then(|it| it.parse().ok());
-    given.unwrap_or_else(rand::random)
+    given.unwrap_or_else(|| StdRng::from_os_rng().random())
 }
 
 #[tokio::test]
@@ -266,6 +270,11 @@ async fn random_histories_have_the_same_answers() {
         let expected = answer(&etcd.channel, &step).await;
         for (front, name) in fronts.iter().zip(["memory", "embedded"]) {
             let answered = answer(&front.channel, &step).await;
+            // Which of several wrongs of a transaction is named does not matter.
+            let is_refused = |it: &str| !it.starts_with("TxnResponse");
+            if matches!(step, Step::Txn(_)) && is_refused(&answered) && is_refused(&expected) {
+                continue;
+            }
             assert_eq!(
                 answered, expected,
                 "{name}, step {n} with XEBEC_TEST_SEED={seed}: {step:?}"

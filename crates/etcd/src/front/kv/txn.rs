@@ -11,9 +11,26 @@ use crate::wire::messages as pb;
 pub(crate) async fn txn(front: &Front, request: pb::TxnRequest) -> Result<pb::TxnResponse, Status> {
     let txn = convert_txn(&request, TXN_OPS_MAX)?;
     let response = front.store.txn(txn).await.map_err(|err| error::status(&err))?;
-    let revision = response.revision;
-    let rendered = render(&request, response, revision)?;
-    Ok(pb::TxnResponse { header: front.header(revision), ..rendered })
+    let after = response.revision;
+    let before = if has_written(&response) { Revision(after.0 - 1) } else { after };
+    let mut revisions = Revisions { now: before, after };
+    let rendered = render(&request, response, &mut revisions)?;
+    Ok(pb::TxnResponse { header: front.header(after), ..rendered })
+}
+
+/// What each operation's header says: where the store was right after it. The first write of a transaction moves it.
+struct Revisions {
+    now: Revision,
+    after: Revision,
+}
+
+fn has_written(response: &TxnResponse) -> bool {
+    response.results.iter().any(|it| match it {
+        OpResult::Put { .. } => true,
+        OpResult::Delete { previous } => !previous.is_empty(),
+        OpResult::Range(_) => false,
+        OpResult::Txn(nested) => has_written(nested),
+    })
 }
 
 /// What a transaction uses up of its operations, those inside it do not have: so nesting ends.
@@ -38,11 +55,11 @@ fn convert_op(op: &pb::RequestOp, ops_left: usize) -> Result<Op, Status> {
     }
 }
 
-/// Without its header.
+/// Without its header, which etcd leaves empty in a nested one.
 fn render(
     request: &pb::TxnRequest,
     response: TxnResponse,
-    revision: Revision,
+    revisions: &mut Revisions,
 ) -> Result<pb::TxnResponse, Status> {
     let ops = if response.succeeded { &request.success } else { &request.failure };
     if ops.len() != response.results.len() {
@@ -51,19 +68,28 @@ fn render(
     let responses = ops
         .iter()
         .zip(response.results)
-        .map(|(op, result)| render_op(op, result, revision))
+        .map(|(op, result)| render_op(op, result, revisions))
         .collect::<Result<_, _>>()?;
-    Ok(pb::TxnResponse { header: None, succeeded: response.succeeded, responses })
+    let header = Some(pb::ResponseHeader::default());
+    Ok(pb::TxnResponse { header, succeeded: response.succeeded, responses })
 }
 
 fn render_op(
     op: &pb::RequestOp,
     result: OpResult,
-    revision: Revision,
+    revisions: &mut Revisions,
 ) -> Result<pb::ResponseOp, Status> {
+    let is_write = match &result {
+        OpResult::Put { .. } => true,
+        OpResult::Delete { previous } => !previous.is_empty(),
+        OpResult::Range(_) | OpResult::Txn(_) => false,
+    };
+    if is_write {
+        revisions.now = revisions.after;
+    }
     // Inside a transaction etcd's headers have the revision alone.
-    let header =
-        Some(pb::ResponseHeader { revision: number(revision), ..pb::ResponseHeader::default() });
+    let revision = number(revisions.now);
+    let header = Some(pb::ResponseHeader { revision, ..pb::ResponseHeader::default() });
     let response = match (&op.request, result) {
         (Some(pb::RequestOpUnion::Range(request)), OpResult::Range(response)) => {
             let response = range::render(request, response);
@@ -78,8 +104,7 @@ fn render_op(
             pb::ResponseOpUnion::DeleteRange(pb::DeleteRangeResponse { header, ..response })
         }
         (Some(pb::RequestOpUnion::Txn(request)), OpResult::Txn(response)) => {
-            let response = render(request, response, revision)?;
-            pb::ResponseOpUnion::Txn(pb::TxnResponse { header, ..response })
+            pb::ResponseOpUnion::Txn(render(request, response, revisions)?)
         }
         _ => return Err(unexpected()),
     };
