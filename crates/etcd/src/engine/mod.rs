@@ -39,6 +39,7 @@ mod stream;
 mod tail;
 mod txn;
 mod watch;
+mod written;
 
 use std::sync::Arc;
 use std::time::Duration;

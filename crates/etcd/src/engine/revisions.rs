@@ -45,8 +45,13 @@ impl Revisions {
         header: Option<&ResponseHeader>,
         freshness: Freshness,
     ) -> Result<Revision, Failure> {
-        let Some(header) = header else {
-            return Err(Failure::Unknown { why: "an answer without a header".to_owned() });
+        let header = match (header, freshness) {
+            (Some(header), _) => header,
+            // Some answers of a member about itself have none.
+            (None, Freshness::OfMember) => return Ok(self.known()),
+            (None, Freshness::AtLeast(_)) => {
+                return Err(Failure::Unknown { why: "an answer without a header".to_owned() });
+            }
         };
         let cluster = *self.cluster.get_or_init(|| header.cluster_id);
         if cluster != header.cluster_id {

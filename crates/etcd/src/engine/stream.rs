@@ -19,6 +19,7 @@ pub(super) struct Stream {
     /// Dropping it ends the stream.
     _requests: Requests<WatchRequest>,
     responses: Responses<WatchResponse>,
+    member: usize,
     /// The last revision that was returned.
     seen: Revision,
     /// The pieces so far of a message that came in pieces.
@@ -65,12 +66,12 @@ impl Stream {
             Err(failure) => {
                 if matches!(failure, Failure::Token) {
                     // The next attempt has the new one.
-                    let _ = members.renew(channel).await;
+                    let _ = members.renew(member).await;
                 }
                 return Err(End::of(failure));
             }
         };
-        Ok(Self { _requests: requests, responses, seen: after, pieces: Vec::new() })
+        Ok(Self { _requests: requests, responses, member, seen: after, pieces: Vec::new() })
     }
 
     /// The next commits; none when a message had nothing new. Cancel-safe.
@@ -88,8 +89,7 @@ impl Stream {
                 return Err(End::Compacted { oldest });
             }
             if response.cancel_reason.contains("auth token") {
-                let channel = members.channel(members.pick(&[])).await.map_err(End::of)?;
-                let _ = members.renew(channel).await;
+                let _ = members.renew(self.member).await;
             }
             return Err(End::Failed { why: response.cancel_reason });
         }
