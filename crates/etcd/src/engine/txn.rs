@@ -1,6 +1,7 @@
 //! Transactions: sent once, and never again before it is certain that they did not happen. See the engine's header.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -185,10 +186,16 @@ impl Shared {
         }
     }
 
-    /// Bounded, and only while the tail is not far behind: a write is not held up by a broken watch.
+    /// Bounded, and not at all when the last one waited for nothing: writes are not held up by a broken stream.
     pub(super) async fn await_own_events(&self, revision: Revision) {
-        let has_come = timeout(self.members.limits.timeout_own_events, self.feed.reached(revision));
-        let _ = has_come.await;
+        let position = self.feed.position();
+        if position.0 == self.stuck_at.load(Ordering::Relaxed) {
+            return;
+        }
+        let reached = self.feed.reached(revision);
+        if timeout(self.members.limits.timeout_own_events, reached).await.is_err() {
+            self.stuck_at.store(position.0, Ordering::Relaxed);
+        }
     }
 
     async fn refuse_txn(&self, txn: &Txn, refusal: Refusal) -> Error {
@@ -257,12 +264,15 @@ fn writes(ops: &[Op]) -> bool {
 }
 
 fn puts(txn: &Txn) -> Vec<&Put> {
-    let of_op = |op| match op {
-        &Op::Put(ref put) => vec![put],
-        &Op::Txn(ref txn) => puts(txn),
-        Op::Delete(_) | Op::Range(_) => vec![],
-    };
-    txn.then.iter().chain(&txn.otherwise).flat_map(of_op).collect()
+    let mut all = Vec::new();
+    for op in txn.then.iter().chain(&txn.otherwise) {
+        match op {
+            Op::Put(put) => all.push(put),
+            Op::Txn(txn) => all.extend(puts(txn)),
+            Op::Delete(_) | Op::Range(_) => {}
+        }
+    }
+    all
 }
 
 /// etcd's limit counts a nested transaction with what it is nested in.

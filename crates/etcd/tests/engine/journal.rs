@@ -200,9 +200,10 @@ fn check_entry(entry: &Entry, history: &[Event]) {
         (Asked::Read { key }, Told::Read(revision, found)) => {
             assert_eq!(state_at(history, key, *revision), *found, "{entry:?}");
         }
-        (Asked::Put { value, .. } | Asked::Swap { value, .. }, told) => {
+        (Asked::Put { key, value } | Asked::Swap { key, value, .. }, told) => {
             let events = written(history, value);
             assert!(events.len() <= 1, "written twice: {entry:?}");
+            assert!(events.iter().all(|it| it.key == *key), "{entry:?}");
             match told {
                 Told::Written(revision) => {
                     assert_eq!(events.first().map(|it| it.revision), Some(*revision), "{entry:?}");

@@ -89,9 +89,14 @@ async fn a_write_that_comes_late_is_fenced_off() {
     let Some(setup) = setup().await else { return };
     setup.proxy.hold();
     // No answer comes in time, so it is fenced, not found, and sent again directly.
-    let response = setup.engine.txn(Txn::of(vec![Op::put("a", "1")])).await.unwrap();
-    assert!(response.succeeded);
-    assert!(setup.proxy.n_held() > 0, "the first attempt is under way");
+    let write = setup.engine.txn(Txn::of(vec![Op::put("a", "the first")]));
+    let hold = async {
+        eventually("it is under way", async || setup.proxy.holds("the first")).await;
+        // The member is not to hear that it was given up.
+        setup.proxy.deafen(true);
+    };
+    let (response, ()) = tokio::join!(write, hold);
+    assert!(response.unwrap().succeeded);
     setup.other.txn(Txn::of(vec![Op::put("a", "2")])).await.unwrap();
     let last = setup.other.current().await.unwrap();
     // Now the first attempt arrives.

@@ -86,10 +86,6 @@ impl Member {
         Self { child: None, command, client_url, data }
     }
 
-    pub(crate) fn data(&self) -> &Path {
-        self.data.path()
-    }
-
     /// Starts the process, on what data there is. Returns its id.
     pub(crate) fn run(&mut self) -> u32 {
         self.kill();
@@ -143,10 +139,6 @@ impl Member {
 
     pub(crate) fn resume(&self) {
         self.signal("-CONT");
-    }
-
-    pub(crate) fn is_running(&self) -> bool {
-        self.child.is_some()
     }
 }
 

@@ -22,6 +22,8 @@ struct State {
     held: Mutex<Vec<u8>>,
     /// Requests are read and thrown away.
     is_deaf: AtomicBool,
+    /// New connections are ended at once.
+    refuses: AtomicBool,
     /// Changes to end all connections.
     cuts: watch::Sender<u64>,
     /// Told to write what is held.
@@ -41,6 +43,7 @@ impl Proxy {
             holds: AtomicBool::new(false),
             held: Mutex::default(),
             is_deaf: AtomicBool::new(false),
+            refuses: AtomicBool::new(false),
             cuts: watch::Sender::new(0),
             releases: watch::Sender::new(0),
             from_client: AtomicU64::new(0),
@@ -66,17 +69,27 @@ impl Proxy {
         self.state.is_deaf.store(is_deaf, Ordering::SeqCst);
     }
 
+    /// Ends all connections and takes no new ones.
+    pub(crate) fn close(&self) {
+        self.state.refuses.store(true, Ordering::SeqCst);
+        self.cut();
+    }
+
+    pub(crate) fn open(&self) {
+        self.state.refuses.store(false, Ordering::SeqCst);
+    }
+
     pub(crate) fn hold(&self) {
         self.state.holds.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn n_held(&self) -> usize {
-        self.state.held.lock().unwrap().len()
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        let held = self.state.held.lock().unwrap();
+        held.windows(text.len()).any(|it| it == text.as_bytes())
     }
 
-    /// What was held so far goes on its way; the connection hears nothing more from its client.
+    /// What was held goes on its way.
     pub(crate) fn release(&self) {
-        self.deafen(true);
         self.state.releases.send_modify(|it| *it += 1);
     }
 
@@ -100,6 +113,9 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) {
 
 impl State {
     async fn join(self: Arc<Self>, client: TcpStream) {
+        if self.refuses.load(Ordering::SeqCst) {
+            return;
+        }
         let Ok(server) = TcpStream::connect(&self.target).await else { return };
         let mut cuts = self.cuts.subscribe();
         tokio::select! {
