@@ -1,5 +1,5 @@
-//! Measures the embedded engine: puts per second for 1, 64 and 500 concurrent writers of 1 KB, and the time
-//! to open a store of 150 000 objects of 2 KB, after a clean end and after a crash.
+//! Measures the embedded engine in process: durable puts of 1 KB for 1, 64 and 500 concurrent writers with their latency, the
+//! time to open a store of 150 000 objects of 2 KB after a crash and after a clean end, and the memory that each object takes.
 //!
 //! `cargo run --release -p kvstore --example bench [directory]`
 
@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use kvstore::embedded::{Embedded, Options};
 use kvstore::{Op, Store as _, Txn};
 use tokio::time::Instant;
 
 const OBJECTS: usize = 150_000;
-const OBJECTS_PER_TXN: usize = 500;
+const OBJECT_BYTES: usize = 2048;
 
 #[tokio::main]
 async fn main() {
@@ -31,6 +32,7 @@ async fn main() {
 }
 
 fn open(dir: &Path) -> Arc<Embedded> {
+    std::fs::create_dir_all(dir).expect("the benchmark's directory is usable");
     Embedded::open(dir, Options::default()).expect("the benchmark's directory is usable")
 }
 
@@ -42,44 +44,73 @@ async fn measure_puts(dir: &Path, writers: usize) {
     let store = open(dir);
     let started = Instant::now();
     let deadline = started + Duration::from_secs(5);
-    let counts = join_all((0..writers).map(|writer| {
-        let store = &store;
+    let tasks = (0..writers).map(|writer| {
+        let store = store.clone();
         async move {
-            let mut n = 0u64;
+            let mut took = Vec::new();
             while Instant::now() < deadline {
-                let write = put(format!("/registry/pods/default/{writer}-{}", n % 100), 1024);
-                let txn = Txn::of(vec![write]);
-                store.txn(txn).await.expect("the disk has room");
-                n += 1;
+                let key = format!("/registry/pods/default/{writer}-{}", took.len() % 100);
+                let begun = Instant::now();
+                store.txn(Txn::of(vec![put(key, 1024)])).await.expect("the disk has room");
+                took.push(begun.elapsed());
             }
-            n
+            took
         }
-    }))
-    .await;
-    let puts: u64 = counts.iter().sum();
-    let rate = Duration::from_secs(1).as_nanos() * u128::from(puts) / started.elapsed().as_nanos();
-    let mean = started.elapsed() * u32::try_from(writers).unwrap_or(u32::MAX)
-        / u32::try_from(puts.max(1)).unwrap_or(u32::MAX);
-    println!("{writers:>4} writers of 1 KB: {rate:>7} puts/s, {mean:?} each");
+    });
+    let mut set = tokio::task::JoinSet::new();
+    tasks.for_each(|it| drop(set.spawn(it)));
+    let mut took: Vec<Duration> = set.join_all().await.into_iter().flatten().collect();
+    let elapsed = started.elapsed();
+    took.sort();
+    let rate = Duration::from_secs(1).as_nanos() * took.len() as u128 / elapsed.as_nanos();
+    let at = |hundredths: usize| took[(took.len() - 1) * hundredths / 100];
+    let (p50, p99) = (at(50), at(99));
+    println!("{writers:>4} writers of 1 KB: {rate:>7} puts/s, p50 {p50:?}, p99 {p99:?}");
 }
 
 async fn measure_open(dir: &Path) {
+    let before = resident();
     let store = open(dir);
-    for first in (0..OBJECTS).step_by(OBJECTS_PER_TXN) {
-        let objects = first..first + OBJECTS_PER_TXN;
-        let writes = objects.map(|n| put(format!("/registry/pods/default/{n:08}"), 2048)).collect();
-        store.txn(Txn::of(writes)).await.expect("the disk has room");
+    // One transaction each, as objects are written.
+    let objects: Vec<usize> = (0..OBJECTS).collect();
+    for chunk in objects.chunks(1000) {
+        join_all(chunk.iter().map(|n| {
+            let key = Bytes::from(format!("/registry/pods/default/{n:08}"));
+            store.txn(Txn::of(vec![Op::put(key, vec![b'x'; OBJECT_BYTES])]))
+        }))
+        .await;
     }
-    // What a crash at this moment would leave: redb has to check the whole file then.
+    // What a kill at this moment would leave.
     let crashed = dir.with_file_name("crashed");
-    std::fs::create_dir_all(&crashed).expect("the benchmark's directory is usable");
-    std::fs::copy(dir.join("store.redb"), crashed.join("store.redb")).expect("the disk has room");
+    copy(dir, &crashed);
     store.close().await;
     drop(store);
-    for (how, dir) in [("a clean end", dir), ("a crash", &crashed)] {
+    for (how, dir) in [("a crash", crashed.as_path()), ("a clean end", dir)] {
         let started = Instant::now();
         let store = open(dir);
         println!("open {OBJECTS} objects of 2 KB after {how}: {:?}", started.elapsed());
+        let each = resident().saturating_sub(before) / OBJECTS;
+        println!("resident memory grew by {each} bytes per object of {OBJECT_BYTES}");
         drop(store);
     }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("the disk has room");
+    for entry in std::fs::read_dir(from).expect("the store is there") {
+        let path = entry.expect("the store is there").path();
+        let to = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            std::fs::copy(&path, &to).expect("the disk has room");
+        }
+    }
+}
+
+/// Bytes of this process in memory, as Linux tells.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = status.split(' ').nth(1).and_then(|it| it.parse::<usize>().ok());
+    pages.unwrap_or(0) * 4096
 }

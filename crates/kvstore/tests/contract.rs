@@ -26,13 +26,11 @@ async fn check_embedded(options: Options) {
 }
 
 #[tokio::test]
-#[ignore = "the engine of format 1 has no leases"]
 async fn the_embedded_engine_keeps_the_contract() {
     check_embedded(Options::default()).await;
 }
 
 #[tokio::test]
-#[ignore = "the engine of format 1 has no leases"]
 async fn the_embedded_engine_keeps_the_contract_when_history_is_read_from_disk() {
     check_embedded(Options { ring_commits: 1, ..Options::default() }).await;
 }

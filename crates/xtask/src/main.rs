@@ -14,6 +14,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   test               everything that must pass: tools, format, tidy, lints, tests
   tidy               the shape of the repository alone
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
+  bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
   install-test-deps  installs the Debian and Python packages that the tests need";
 
 fn main() -> ExitCode {
@@ -23,6 +24,10 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
+        ["bench", "store"] => bench::store::measure(&root(), bench::store::Ours::Xebec),
+        ["bench", "store", "alone"] => {
+            bench::store::measure(&root(), bench::store::Ours::FrontAlone)
+        }
         ["install-test-deps"] => test_deps::install(&root()).map(|_| ()),
         _ => {
             say(USAGE);

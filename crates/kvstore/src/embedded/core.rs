@@ -1,75 +1,187 @@
-//! What readers and the writer share: the current state, the watches and the database.
+//! What readers, the writer and the cleaner share: the present, the index of the past, the watches, and how the store is.
 
-use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::disk::Disk;
-use crate::hub::{History as _, Hub, Wanted};
-use crate::state::{Commit, State, Undo, note_previous};
-use crate::{Error, RangeRequest, RangeResponse, Revision};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::index::Index;
+use super::log::{Place, Reader};
+use super::record::{EventRecord, WallTime};
+use crate::deadlines::Deadlines;
+use crate::hub::Hub;
+use crate::state::{Commit, LeaseChange, State};
+use crate::{Revision, Status};
 
 pub(super) struct Core {
-    /// Written by the writer thread alone. Locked before the hub.
-    state: RwLock<State>,
+    /// Changed by the writer's publishing and by the cleaner, never while anybody waits for the disk. Locked before the hub.
+    present: RwLock<Present>,
     pub(super) hub: Arc<Hub>,
-    pub(super) disk: Arc<Disk>,
+    pub(super) log: Reader,
+    /// Held while commits move in the log or leave the index: who found a commit gone from its place looks again under this
+    /// lock. Locked before `present`.
+    places: Mutex<()>,
+    /// When the leases end. Locked after `present`.
+    deadlines: Mutex<Deadlines>,
+    /// Locked before nothing else.
+    conditions: Mutex<Conditions>,
+    /// The same in words.
+    condition: watch::Sender<Option<String>>,
+    /// The log's last check.
+    chain: AtomicU64,
+}
+
+pub(super) struct Present {
+    pub(super) state: State,
+    pub(super) index: Index,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Conditions {
+    read_only: Option<String>,
+    damage: Option<String>,
+}
+
+/// A commit that is in the log.
+pub(super) struct Written {
+    pub(super) commit: Arc<Commit>,
+    pub(super) place: Place,
+    /// Of the frame's body.
+    pub(super) bytes: usize,
 }
 
 impl Core {
-    pub(super) fn new(state: State, hub: Hub, disk: Disk) -> Self {
-        Self { state: RwLock::new(state), hub: Arc::new(hub), disk: Arc::new(disk) }
-    }
-
-    pub(super) fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().expect("no code panics while it holds the state")
-    }
-
-    pub(super) fn revision(&self) -> Revision {
-        self.state().revision()
-    }
-
-    /// Makes durable commits visible to ranges and watches at one moment.
-    pub(super) fn publish(&self, commits: &[Arc<Commit>]) {
-        let mut state = self.state.write().expect("no code panics while it holds the state");
-        commits.iter().for_each(|it| state.apply(it));
-        self.hub.publish(commits);
-    }
-
-    pub(super) async fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
-        let Some(at) = request.at else {
-            return Ok(self.state().range(request));
-        };
-        let mut undo = Undo::new();
-        let mut seen = at;
-        loop {
-            let through = match self.range_from_memory(request, at, seen, &mut undo)? {
-                Ok(response) => return Ok(response),
-                Err(revision) => revision,
-            };
-            let from = seen.next();
-            let wanted = Wanted { range: request.range.clone(), from, through, previous: true };
-            let past = self.disk.clone().commits(wanted).await?;
-            // A compaction that came between may have left the history incomplete.
-            self.hub.check_readable(at)?;
-            past.commits.iter().for_each(|it| note_previous(&mut undo, &request.range, it));
-            seen = past.through;
+    pub(super) fn new(present: Present, hub: Hub, log: Reader, chain: u64) -> Self {
+        let (mut deadlines, now) = (Deadlines::default(), Instant::now());
+        for (id, lease) in present.state.leases() {
+            deadlines.grant(id, lease.ttl, now);
+        }
+        Self {
+            present: RwLock::new(present),
+            hub: Arc::new(hub),
+            log,
+            places: Mutex::new(()),
+            deadlines: Mutex::new(deadlines),
+            conditions: Mutex::default(),
+            condition: watch::Sender::new(None),
+            chain: AtomicU64::new(chain),
         }
     }
 
-    /// Answers when the ring has everything after `seen`; otherwise says up to which revision the disk has
-    /// to be read.
-    fn range_from_memory(
-        &self,
-        request: &RangeRequest,
-        at: Revision,
-        seen: Revision,
-        undo: &mut Undo,
-    ) -> Result<Result<RangeResponse, Revision>, Error> {
-        let state = self.state();
-        self.hub.check_readable(at)?;
-        let Some(since) = self.hub.ring_after(seen) else {
-            return Ok(Err(state.revision()));
-        };
-        since.iter().for_each(|it| note_previous(undo, &request.range, it));
-        Ok(Ok(state.range_at(request, at, undo)))
+    pub(super) fn present(&self) -> RwLockReadGuard<'_, Present> {
+        self.present.read().expect("no code panics while it holds the present")
+    }
+
+    pub(super) fn present_mut(&self) -> RwLockWriteGuard<'_, Present> {
+        self.present.write().expect("no code panics while it holds the present")
+    }
+
+    /// No commit changes its place while this is held.
+    pub(super) fn places(&self) -> MutexGuard<'_, ()> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn deadlines(&self) -> MutexGuard<'_, Deadlines> {
+        self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        self.present().state.revision()
+    }
+
+    /// Makes commits that are in the log visible to ranges and watches at one moment.
+    pub(super) fn publish(&self, written: &[Written], time: WallTime, chain: u64) {
+        let mut present = self.present_mut();
+        let mut with_events = Vec::with_capacity(written.len());
+        for it in written {
+            present.note(it, time);
+            self.note_leases(&it.commit.leases);
+            if !it.commit.events.is_empty() {
+                with_events.push(it.commit.clone());
+            }
+        }
+        self.chain.store(chain, Ordering::Release);
+        self.hub.publish(&with_events);
+    }
+
+    fn note_leases(&self, changes: &[LeaseChange]) {
+        if changes.is_empty() {
+            return;
+        }
+        let (mut deadlines, now) = (self.deadlines(), Instant::now());
+        for change in changes {
+            match *change {
+                LeaseChange::Granted { id, ttl } => deadlines.grant(id, ttl, now),
+                LeaseChange::Revoked { id } => deadlines.revoke(id),
+            }
+        }
+    }
+
+    pub(super) fn condition(&self) -> watch::Receiver<Option<String>> {
+        self.condition.subscribe()
+    }
+
+    pub(super) fn set_read_only(&self, why: Option<String>) {
+        self.change_conditions(|it| it.read_only = why);
+    }
+
+    /// True when it was not known yet.
+    pub(super) fn set_damage(&self, damage: Option<String>) -> bool {
+        self.change_conditions(|it| it.damage = damage)
+    }
+
+    fn change_conditions(&self, change: impl FnOnce(&mut Conditions)) -> bool {
+        let mut conditions = self.conditions.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = conditions.clone();
+        change(&mut conditions);
+        let is_new = *conditions != before;
+        if is_new {
+            self.condition.send_replace(conditions.text());
+        }
+        is_new
+    }
+
+    fn read_only(&self) -> Option<String> {
+        let conditions = self.conditions.lock().unwrap_or_else(PoisonError::into_inner);
+        conditions.read_only.clone()
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let present = self.present();
+        Status {
+            revision: present.state.revision(),
+            oldest: self.hub.oldest(),
+            n_keys: present.state.n_keys() as u64,
+            bytes: self.log.segments().iter().map(|it| u64::from(it.bytes)).sum(),
+            bytes_current: present.index.bytes_current(),
+            hash: Some(self.chain.load(Ordering::Acquire)),
+            read_only: self.read_only(),
+        }
+    }
+}
+
+impl Present {
+    /// Applies one commit to the state, and the index notes where it is.
+    fn note(&mut self, written: &Written, time: WallTime) {
+        let Written { commit, place, bytes } = written;
+        for event in &commit.events {
+            let before = self.state.get(&event.key);
+            self.index.note_event(commit.revision, &EventRecord::of(event), before);
+        }
+        if !commit.events.is_empty() {
+            self.index.note_commit(commit.revision, *place, (*bytes, commit.events.len()), time);
+        }
+        self.state.apply(commit);
+    }
+}
+
+impl Conditions {
+    fn text(&self) -> Option<String> {
+        match (&self.read_only, &self.damage) {
+            (Some(one), Some(other)) => Some(format!("{one}; {other}")),
+            (one, other) => one.clone().or_else(|| other.clone()),
+        }
     }
 }

@@ -1,15 +1,25 @@
-//! The store on local disk: current state in memory, history and durability in one redb file.
+//! The store on local disk: the present in memory, history and durability in a log of checked frames.
 //!
-//! Promises: an acknowledged write is synced; concurrent writes share a sync; readers and slow watchers
-//! never hold up the writer; idle writes nothing; a disk that refuses writes makes the store read-only
-//! until it works again. Must not be opened twice: the file is locked.
+//! Promises: an acknowledged durable write is synced; concurrent writes share a sync; readers, slow watchers, compaction and
+//! snapshots never hold up the writer; idle writes nothing; a flipped bit is found and never served; a disk that refuses
+//! writes makes the store read-only until it works again. Must not be opened twice: the directory is locked.
 
+mod clean;
 mod core;
-mod disk;
+#[doc(hidden)]
+pub mod disk;
+mod index;
+#[doc(hidden)]
+pub mod log;
+mod migrate;
 pub mod open;
+mod past;
 mod record;
-mod sweep;
-mod tables;
+mod replay;
+#[cfg(test)]
+mod tests;
+#[doc(hidden)]
+pub mod torture;
 mod writer;
 
 use std::path::Path;
@@ -18,12 +28,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
-use stdx::Backoff;
-use tokio::sync::{mpsc, oneshot};
+use stdx::World;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
+use self::clean::Cleaner;
 use self::core::Core;
 use self::disk::Disk;
-use self::open::{Opener, Site};
+pub use self::index::HistoryBudget;
+use self::log::Log;
+use self::open::Site;
+use self::past::Past;
+use self::replay::Replayed;
 use self::writer::{Command, Writer};
 use crate::hub::{Hub, Retention};
 use crate::{
@@ -34,26 +50,39 @@ use crate::{
 /// Writes that may wait for the writer before callers wait to queue theirs.
 const QUEUE_COMMANDS: usize = 4096;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
-    /// What redb may keep in memory. Small: current state is in memory anyway, and history is read seldom.
-    pub cache_bytes: usize,
+    /// How much history is kept.
+    pub history: HistoryBudget,
+    /// Relaxed transactions are synced after this at the latest.
+    pub relaxed_delay: Duration,
+    /// When a segment of the log is full.
+    pub segment_bytes: u32,
     /// Recent commits kept in memory, so that watches seldom read the disk.
     pub ring_commits: usize,
     pub ring_bytes: usize,
     /// After a failed write, the first wait before the next attempt, and the longest.
     pub retry_first: Duration,
     pub retry_max: Duration,
+    /// How often all that lies on disk is verified, and how fast at most.
+    pub scrub_every: Duration,
+    pub scrub_bytes_per_second: u64,
+    pub world: World,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            cache_bytes: 8 << 20,
+            history: HistoryBudget::default(),
+            relaxed_delay: Duration::from_millis(500),
+            segment_bytes: 16 << 20,
             ring_commits: 4_096,
             ring_bytes: 16 << 20,
             retry_first: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
+            scrub_every: Duration::from_secs(24 * 3600),
+            scrub_bytes_per_second: 8 << 20,
+            world: World::system(),
         }
     }
 }
@@ -61,38 +90,44 @@ impl Default for Options {
 pub struct Embedded {
     core: Arc<Core>,
     commands: mpsc::Sender<Command>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    running: Mutex<Running>,
+}
+
+/// What ends with the store.
+#[derive(Default)]
+struct Running {
+    /// In the order in which they end.
+    threads: Vec<JoinHandle<()>>,
+    site: Option<Site>,
+}
+
+/// A store without its threads.
+struct Parts {
+    core: Arc<Core>,
+    writer: Writer,
+    cleaner: Cleaner,
+    commands: (mpsc::Sender<Command>, mpsc::Receiver<Command>),
+    wakes: std::sync::mpsc::Receiver<()>,
 }
 
 impl Embedded {
     /// Opens the store in `dir`, which is created if it does not exist.
     pub fn open(dir: &Path, options: Options) -> Result<Arc<Self>, open::Error> {
-        Self::open_with(dir, &options, Box::new(open::open_file))
+        let site = Site::open(dir)?;
+        let disk = site.disk()?;
+        let parts = Parts::open(dir, disk, &options)?;
+        site.mark_format()?;
+        let running = Running { threads: Vec::new(), site: Some(site) };
+        parts.start(running)
     }
 
-    fn open_with(dir: &Path, options: &Options, opener: Opener) -> Result<Arc<Self>, open::Error> {
-        let site = Site { dir: dir.to_owned(), cache_bytes: options.cache_bytes, opener };
-        let database = site.open()?;
-        let restored = site.restore(&database)?;
-        let retention = Retention { commits: options.ring_commits, bytes: options.ring_bytes };
-        let hub = Hub::new(restored.state.revision(), restored.oldest, retention);
-        let core = Arc::new(Core::new(restored.state, hub, Disk::new(site, database)));
-        let (commands, commands_rx) = mpsc::channel(QUEUE_COMMANDS);
-        let writer = Writer {
-            core: core.clone(),
-            commands: commands_rx,
-            swept: restored.swept,
-            backoff: Backoff::new(options.retry_first, options.retry_max),
-            failure: None,
-        };
-        let thread = std::thread::Builder::new()
-            .name("kvstore-writer".to_owned())
-            .spawn(move || writer.run())
-            .map_err(|source| open::Error::StartWriter { source })?;
-        Ok(Arc::new(Self { core, commands, writer: Mutex::new(Some(thread)) }))
+    /// A store on a disk of the caller's.
+    #[cfg(test)]
+    fn open_on(disk: Arc<dyn Disk>, options: &Options) -> Result<Arc<Self>, open::Error> {
+        Parts::open(Path::new(""), disk, options)?.start(Running::default())
     }
 
-    /// Carries out what is queued, ends every watch and releases the file.
+    /// Carries out what is queued, ends every watch and releases the directory.
     pub async fn close(&self) {
         let (reply, done) = oneshot::channel();
         if self.commands.send(Command::Close(reply)).await.is_ok() {
@@ -101,11 +136,19 @@ impl Embedded {
         self.join();
     }
 
+    /// What is wrong with the store, in words: it cannot be written now, or its history is damaged.
+    pub fn condition(&self) -> watch::Receiver<Option<String>> {
+        self.core.condition()
+    }
+
     fn join(&self) {
-        let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Err(_)) = thread.map(JoinHandle::join) {
-            tracing::error!("the store's writer thread panicked");
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in running.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
         }
+        running.site = None;
     }
 
     async fn ask<T>(
@@ -116,11 +159,74 @@ impl Embedded {
         self.commands.send(command(reply)).await.map_err(|_| Error::Closed)?;
         answer.await.map_err(|_| Error::Closed)?
     }
+
+    fn keep_alive(&self, id: LeaseId) -> Result<Duration, Error> {
+        let kept = self.core.deadlines().keep_alive(id, Instant::now());
+        kept.ok_or(Error::LeaseNotFound { id })
+    }
+
+    fn lease_status(&self, id: LeaseId) -> Result<LeaseStatus, Error> {
+        let present = self.core.present();
+        let remaining = self.core.deadlines().remaining(id, Instant::now());
+        let lease = present.state.lease(id).zip(remaining);
+        let (lease, remaining) = lease.ok_or(Error::LeaseNotFound { id })?;
+        let keys = lease.keys.iter().cloned().collect();
+        Ok(LeaseStatus { id, granted: lease.ttl, remaining, keys })
+    }
+}
+
+impl Parts {
+    fn open(dir: &Path, disk: Arc<dyn Disk>, options: &Options) -> Result<Self, open::Error> {
+        let log_options = log::Options {
+            segment_bytes: options.segment_bytes,
+            ..log::Options::new(options.world.random.next_u64())
+        };
+        let (log, replayed) = open::open_log(dir, disk, &log_options)?;
+        Ok(Self::new(log, replayed, options))
+    }
+
+    fn new(log: Log, replayed: Replayed, options: &Options) -> Self {
+        let Replayed { present, oldest, ceiling } = replayed;
+        let retention = Retention { commits: options.ring_commits, bytes: options.ring_bytes };
+        let hub = Hub::new(present.state.revision(), oldest, retention);
+        let core = Arc::new(Core::new(present, hub, log.reader(), log.chain()));
+        let commands = mpsc::channel(QUEUE_COMMANDS);
+        let (wake, wakes) = std::sync::mpsc::sync_channel(1);
+        let settings = writer::Settings {
+            relaxed_delay: options.relaxed_delay,
+            retry_first: options.retry_first,
+            retry_max: options.retry_max,
+        };
+        let world = options.world.clone();
+        let writer = Writer::new(core.clone(), log, ceiling, (world.clone(), settings), wake);
+        let settings = clean::Settings {
+            budget: options.history,
+            segment_bytes: options.segment_bytes,
+            scrub_every: options.scrub_every,
+            scrub_bytes_per_second: options.scrub_bytes_per_second,
+        };
+        let cleaner = Cleaner::new(core.clone(), commands.0.downgrade(), world, settings);
+        Self { core, writer, cleaner, commands, wakes }
+    }
+
+    fn start(self, mut running: Running) -> Result<Arc<Embedded>, open::Error> {
+        let Self { core, writer, cleaner, commands: (commands, receiver), wakes } = self;
+        let failed = |source| open::Error::StartThreads { source };
+        // The threads have no runtime of the caller's to wait with.
+        let timer = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let timer = timer.map_err(failed)?;
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let writing = thread("store-writer").spawn(move || writer::run(writer, receiver, &timer));
+        running.threads.push(writing.map_err(failed)?);
+        let cleaning = thread("store-cleaner").spawn(move || cleaner.run(&wakes));
+        running.threads.push(cleaning.map_err(failed)?);
+        Ok(Arc::new(Embedded { core, commands, running: Mutex::new(running) }))
+    }
 }
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // With its last sender gone the writer finishes and ends. The file is released when this returns.
+        // With its last sender gone the writer finishes and ends. The directory is released when this returns.
         self.commands = mpsc::channel(1).0;
         self.join();
     }
@@ -128,7 +234,7 @@ impl Drop for Embedded {
 
 impl Store for Embedded {
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, Error>> {
-        Box::pin(async move { self.core.range(&request).await })
+        Box::pin(self.core.range(request))
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>> {
@@ -136,11 +242,16 @@ impl Store for Embedded {
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(ready(self.core.hub.watch(request, Some(self.core.disk.clone()))))
+        let past = Arc::new(Past(self.core.clone()));
+        Box::pin(ready(self.core.hub.watch(request, Some(past))))
     }
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(self.ask(move |reply| Command::Compact(through, reply)))
+    }
+
+    fn current(&self) -> BoxFuture<'_, Result<Revision, Error>> {
+        Box::pin(ready(Ok(self.revision())))
     }
 
     fn revision(&self) -> Revision {
@@ -151,39 +262,33 @@ impl Store for Embedded {
         self.core.hub.oldest()
     }
 
-    fn current(&self) -> BoxFuture<'_, Result<Revision, Error>> {
-        Box::pin(ready(Ok(self.revision())))
-    }
-
     fn status(&self) -> BoxFuture<'_, Result<Status, Error>> {
-        Box::pin(ready(Err(no_leases())))
+        Box::pin(ready(Ok(self.core.status())))
     }
 
     fn lease_grant(
         &self,
-        _id: Option<LeaseId>,
-        _ttl: Duration,
+        id: Option<LeaseId>,
+        ttl: Duration,
     ) -> BoxFuture<'_, Result<LeaseId, Error>> {
-        Box::pin(ready(Err(no_leases())))
+        Box::pin(self.ask(move |reply| Command::Grant(id, ttl, reply)))
     }
 
-    fn lease_revoke(&self, _id: LeaseId) -> BoxFuture<'_, Result<Revision, Error>> {
-        Box::pin(ready(Err(no_leases())))
+    fn lease_revoke(&self, id: LeaseId) -> BoxFuture<'_, Result<Revision, Error>> {
+        Box::pin(self.ask(move |reply| Command::Revoke(id, Some(reply))))
     }
 
-    fn lease_keep_alive(&self, _id: LeaseId) -> BoxFuture<'_, Result<Duration, Error>> {
-        Box::pin(ready(Err(no_leases())))
+    fn lease_keep_alive(&self, id: LeaseId) -> BoxFuture<'_, Result<Duration, Error>> {
+        Box::pin(ready(self.keep_alive(id)))
     }
 
-    fn lease(&self, _id: LeaseId) -> BoxFuture<'_, Result<LeaseStatus, Error>> {
-        Box::pin(ready(Err(no_leases())))
+    fn lease(&self, id: LeaseId) -> BoxFuture<'_, Result<LeaseStatus, Error>> {
+        Box::pin(ready(self.lease_status(id)))
     }
 
     fn leases(&self) -> BoxFuture<'_, Result<Vec<LeaseId>, Error>> {
-        Box::pin(ready(Err(no_leases())))
+        let present = self.core.present();
+        let ids = present.state.leases().map(|(id, _)| id).collect();
+        Box::pin(ready(Ok(ids)))
     }
-}
-
-fn no_leases() -> Error {
-    Error::Unavailable { why: "this format has no leases and no status".to_owned() }
 }

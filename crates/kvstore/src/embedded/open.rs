@@ -1,23 +1,29 @@
-//! Opening: finds or makes the database file of a directory, says clearly why it cannot be used, and
-//! reads the current state from the log.
+//! Opening: the directory of a store, its lock and format, what to do about an older one, and why it cannot be used.
+//!
+//! ```text
+//! DIR/LOCK    locked while the store is open
+//! DIR/FORMAT  one line: `xebec-store 2`; written when `log` is complete
+//! DIR/log/    the segments
+//! ```
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::ErrorKind;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use redb::{
-    Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, StorageError, TableError,
-};
+use super::disk::{Directory, Disk};
+use super::log::{self, Damage, Kind, Log, OpenError};
+use super::migrate;
+use super::record::{Checkpoint, WallTime, parse_commit};
+use super::replay::{End, Replay, Replayed};
+use crate::Revision;
 
-use super::record::{Record, unreadable};
-use super::tables::{self, LOG, META};
-use crate::state::State;
-use crate::{KeyValue, Revision};
-
-const FILE_NAME: &str = "store.redb";
-const FILE_NAME_UNFINISHED: &str = "store.redb.new";
+const LOCK: &str = "LOCK";
+const FORMAT: &str = "FORMAT";
+const FORMAT_UNFINISHED: &str = "FORMAT.new";
+const FORMAT_PREFIX: &str = "xebec-store ";
+pub(super) const FORMAT_KNOWN: u64 = 2;
+pub(super) const LOG: &str = "log";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -25,175 +31,189 @@ pub enum Error {
     Create {
         dir: PathBuf,
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     #[error("the store in {} is in use by another process", dir.display())]
     Locked { dir: PathBuf },
     #[error("{} is not a store of this program", file.display())]
     Foreign { file: PathBuf },
+    #[error("there is no store in {}", dir.display())]
+    Missing { dir: PathBuf },
     #[error("{} has format {found}; this program knows formats up to {known}", file.display())]
     NewerFormat { file: PathBuf, found: u64, known: u64 },
-    #[error("{} is damaged: {what}", file.display())]
-    Corrupt { file: PathBuf, what: String },
-    #[error("cannot open the store's file {}", file.display())]
-    Open {
+    #[error("the store in {} is damaged after revision {}{}", dir.display(), after.0, until(*before))]
+    Damaged {
+        dir: PathBuf,
+        /// The last revision before the damage, and the first after it, if there is one.
+        after: Revision,
+        before: Option<Revision>,
+        #[source]
+        damage: Damage,
+    },
+    #[error("cannot read the store in {}", dir.display())]
+    Read {
+        dir: PathBuf,
+        #[source]
+        source: OpenError,
+    },
+    #[error("cannot begin the store's log in {}", dir.display())]
+    Begin {
+        dir: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot migrate {} to format {FORMAT_KNOWN}", file.display())]
+    Migrate {
         file: PathBuf,
         #[source]
-        source: redb::Error,
+        source: migrate::Error,
     },
-    #[error("cannot start the store's writer thread")]
-    StartWriter {
+    #[error("cannot start the store's threads")]
+    StartThreads {
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
-/// How the database is opened; tests put a failing disk here.
-pub(super) type Opener =
-    Box<dyn Fn(&redb::Builder, &Path) -> Result<Database, DatabaseError> + Send + Sync>;
+fn until(before: Option<Revision>) -> String {
+    before.map_or_else(String::new, |it| format!(" and before revision {}", it.0))
+}
 
-/// Where the database is and how to open it: also used to open it again after a failed write.
+/// A directory that belongs to this process, until it is dropped.
 pub(super) struct Site {
     pub(super) dir: PathBuf,
-    pub(super) cache_bytes: usize,
-    pub(super) opener: Opener,
-}
-
-/// What the file says on opening.
-pub(super) struct Restored {
-    pub(super) state: State,
-    pub(super) oldest: Revision,
-    /// Compaction has removed what it should up to here.
-    pub(super) swept: Revision,
-}
-
-pub(super) fn open_file(builder: &redb::Builder, path: &Path) -> Result<Database, DatabaseError> {
-    builder.create(path)
+    _lock: File,
 }
 
 impl Site {
-    fn file(&self) -> PathBuf {
-        self.dir.join(FILE_NAME)
-    }
-
-    /// Opens the database, and makes an empty one if there is none.
-    pub(super) fn open(&self) -> Result<Database, Error> {
-        std::fs::create_dir_all(&self.dir).map_err(|it| self.explain_create(it))?;
-        if !self.file().exists() {
-            self.create()?;
+    /// Locks the directory, which is created if it does not exist, and brings what is in it to the current format.
+    pub(super) fn open(dir: &Path) -> Result<Self, Error> {
+        let create = |source| Error::Create { dir: dir.to_owned(), source };
+        std::fs::create_dir_all(dir).map_err(create)?;
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true).open(dir.join(LOCK));
+        let site = Self { dir: dir.to_owned(), _lock: locked(dir, lock.map_err(create)?)? };
+        match site.format()? {
+            Some(_) => migrate::remove_old(dir).map_err(create)?,
+            None if migrate::is_old(dir) => migrate::migrate(dir)?,
+            None => {}
         }
-        let database = self.open_path(&self.file())?;
-        self.check_format(&database)?;
-        Ok(database)
+        Ok(site)
     }
 
-    fn open_path(&self, path: &Path) -> Result<Database, Error> {
-        let mut builder = redb::Builder::new();
-        builder.set_cache_size(self.cache_bytes);
-        (self.opener)(&builder, path).map_err(|it| self.explain_open(it))
+    /// Locks a store that must exist in the current format, to look at it: nothing is created or changed.
+    pub(super) fn inspect(dir: &Path) -> Result<Self, Error> {
+        let missing = |_| Error::Missing { dir: dir.to_owned() };
+        let lock = File::open(dir.join(LOCK)).map_err(missing)?;
+        let site = Self { dir: dir.to_owned(), _lock: locked(dir, lock)? };
+        site.format()?.ok_or_else(|| Error::Missing { dir: dir.to_owned() })?;
+        Ok(site)
     }
 
-    /// Makes an empty store under another name first: a crash on the way must not leave a half-made file
-    /// that the next start takes for a foreign one.
-    fn create(&self) -> Result<(), Error> {
-        let dir = File::open(&self.dir).map_err(|it| self.explain_create(it))?;
-        dir.try_lock().map_err(|_| Error::Locked { dir: self.dir.clone() })?;
-        if self.file().exists() {
-            return Ok(());
-        }
-        let unfinished = self.dir.join(FILE_NAME_UNFINISHED);
-        match std::fs::remove_file(&unfinished) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(self.explain_create(error));
+    pub(super) fn log(&self) -> PathBuf {
+        self.dir.join(LOG)
+    }
+
+    pub(super) fn disk(&self) -> Result<Arc<dyn Disk>, Error> {
+        let create = |source| Error::Create { dir: self.dir.clone(), source };
+        Ok(Arc::new(Directory::open(&self.log()).map_err(create)?))
+    }
+
+    /// The format that the directory says it has. `None`: nothing is complete in it.
+    fn format(&self) -> Result<Option<u64>, Error> {
+        let file = self.dir.join(FORMAT);
+        let read = |source| Error::Create { dir: self.dir.clone(), source };
+        let mut text = String::new();
+        match File::open(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(read(error)),
+            Ok(opened) => {
+                // More than the line is not ours.
+                let n_read = opened.take(256).read_to_string(&mut text);
+                n_read.map_err(|_| Error::Foreign { file: file.clone() })?;
             }
-            _ => {}
         }
-        let database = self.open_path(&unfinished)?;
-        initialize(&database).map_err(|it| self.explain(it))?;
-        drop(database);
-        std::fs::rename(&unfinished, self.file())
-            .and_then(|()| dir.sync_all())
-            .map_err(|it| self.explain_create(it))
-    }
-
-    fn explain_create(&self, source: std::io::Error) -> Error {
-        Error::Create { dir: self.dir.clone(), source }
-    }
-
-    fn explain_open(&self, error: DatabaseError) -> Error {
-        match error {
-            DatabaseError::DatabaseAlreadyOpen => Error::Locked { dir: self.dir.clone() },
-            DatabaseError::Storage(StorageError::Io(io)) if io.kind() == ErrorKind::InvalidData => {
-                Error::Foreign { file: self.file() }
-            }
-            other => self.explain(other),
+        let found = text.strip_prefix(FORMAT_PREFIX).and_then(|it| it.trim_end().parse().ok());
+        let found = found.ok_or_else(|| Error::Foreign { file: file.clone() })?;
+        if found > FORMAT_KNOWN {
+            return Err(Error::NewerFormat { file, found, known: FORMAT_KNOWN });
         }
+        Ok(Some(found))
     }
 
-    fn explain(&self, error: impl Into<redb::Error>) -> Error {
-        match error.into() {
-            redb::Error::Corrupted(what) => Error::Corrupt { file: self.file(), what },
-            source => Error::Open { file: self.file(), source },
-        }
-    }
-
-    fn check_format(&self, database: &Database) -> Result<(), Error> {
-        let foreign = || Error::Foreign { file: self.file() };
-        let read = database.begin_read().map_err(|it| self.explain(it))?;
-        let meta = read.open_table(META).map_err(|it| match it {
-            TableError::Storage(storage) => self.explain(storage),
-            _ => foreign(),
-        })?;
-        let found = meta.get(tables::FORMAT).map_err(|it| self.explain(it))?;
-        let found = found.ok_or_else(foreign)?.value();
-        if found > tables::FORMAT_KNOWN {
-            let known = tables::FORMAT_KNOWN;
-            return Err(Error::NewerFormat { file: self.file(), found, known });
+    /// Says that the log is complete.
+    pub(super) fn mark_format(&self) -> Result<(), Error> {
+        if self.format()?.is_none() {
+            write_format(&self.dir)
+                .map_err(|source| Error::Create { dir: self.dir.clone(), source })?;
         }
         Ok(())
     }
-
-    pub(super) fn restore(&self, database: &Database) -> Result<Restored, Error> {
-        scan(database).map_err(|it| self.explain(it))
-    }
 }
 
-fn initialize(database: &Database) -> Result<(), redb::Error> {
-    let txn = database.begin_write()?;
-    {
-        txn.open_table(LOG)?;
-        let mut meta = txn.open_table(META)?;
-        meta.insert(tables::FORMAT, tables::FORMAT_KNOWN)?;
-        meta.insert(tables::COMPACTED, Revision::EMPTY.0)?;
-        meta.insert(tables::SWEPT, Revision::EMPTY.0)?;
-    }
-    txn.commit()?;
-    Ok(())
+fn locked(dir: &Path, lock: File) -> Result<File, Error> {
+    lock.try_lock().map_err(|_| Error::Locked { dir: dir.to_owned() })?;
+    Ok(lock)
 }
 
-/// Reads the whole log: what compaction keeps is the current state and the history.
-fn scan(database: &Database) -> Result<Restored, redb::Error> {
-    let read = database.begin_read()?;
-    let meta = read.open_table(META)?;
-    let mark = |name: &str| -> Result<Revision, redb::Error> {
-        let found = meta.get(name)?;
-        let missing = || redb::Error::Corrupted(format!("the entry {name:?} is missing"));
-        Ok(Revision(found.ok_or_else(missing)?.value()))
-    };
-    let (oldest, swept) = (mark(tables::COMPACTED)?, mark(tables::SWEPT)?);
-    let log = read.open_table(LOG)?;
-    let mut keys = BTreeMap::<Bytes, KeyValue>::new();
-    // The last transaction may be a deletion whose record is compacted away already.
-    let mut revision = oldest;
-    for row in log.iter()? {
-        let (position, bytes) = row?;
-        let at = Revision(position.value().0);
-        let record = Record::parse(at, bytes.value()).ok_or_else(|| unreadable(at))?;
-        revision = revision.max(at);
-        match record.value {
-            Some(entry) => drop(keys.insert(record.key, entry)),
-            None => drop(keys.remove(&record.key)),
+pub(super) fn write_format(dir: &Path) -> io::Result<()> {
+    let unfinished = dir.join(FORMAT_UNFINISHED);
+    let mut file = File::create(&unfinished)?;
+    file.write_all(format!("{FORMAT_PREFIX}{FORMAT_KNOWN}\n").as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&unfinished, dir.join(FORMAT))?;
+    sync_directory(dir)
+}
+
+pub(super) fn sync_directory(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Reads the log and, if it is empty, begins it.
+pub(super) fn open_log(
+    dir: &Path,
+    disk: Arc<dyn Disk>,
+    options: &log::Options,
+) -> Result<(Log, Replayed), Error> {
+    let (mut log, replay) = read_log(dir, disk, options)?;
+    let end = if log.opened().was_closed || log.is_empty() { End::Clean } else { End::Crash };
+    let replayed = replay.finish(end);
+    if log.is_empty() {
+        let checkpoint = Checkpoint {
+            revision: Revision::EMPTY,
+            oldest: Revision::EMPTY,
+            ceiling: Revision::EMPTY,
+            time: WallTime(0),
+            leases: Vec::new(),
+        };
+        let begun = log.rotate(&checkpoint.render());
+        begun.map_err(|source| Error::Begin { dir: dir.to_owned(), source })?;
+    }
+    Ok((log, replayed))
+}
+
+pub(super) fn read_log(
+    dir: &Path,
+    disk: Arc<dyn Disk>,
+    options: &log::Options,
+) -> Result<(Log, Replay), Error> {
+    let mut replay = Replay::new();
+    let opened = Log::open(disk, options, &mut |frame| replay.visit(frame));
+    let log = opened.map_err(|error| explain(dir, error, replay.revision()))?;
+    Ok((log, replay))
+}
+
+pub(super) fn explain(dir: &Path, error: OpenError, after: Revision) -> Error {
+    match error {
+        OpenError::Damaged(damage) => {
+            let next = damage.next.as_ref().filter(|it| it.0 == Kind::Commit);
+            let before = next.and_then(|it| parse_commit(&it.1).map(|it| it.revision));
+            Error::Damaged { dir: dir.to_owned(), after, before, damage }
         }
+        OpenError::Newer { file, version } => {
+            let (found, known) = (u64::from(version), FORMAT_KNOWN);
+            Error::NewerFormat { file: dir.join(LOG).join(file), found, known }
+        }
+        source @ OpenError::Io { .. } => Error::Read { dir: dir.to_owned(), source },
     }
-    Ok(Restored { state: State::restored(keys, [], revision), oldest, swept })
 }

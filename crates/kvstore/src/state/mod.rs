@@ -163,7 +163,7 @@ impl State {
 }
 
 /// `BTreeMap::range` panics on a range that ends before it starts: that one is `None`.
-fn bounds(range: &KeyRange) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
+pub(crate) fn bounds(range: &KeyRange) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
     let start = Bound::Included(range.start.as_ref());
     if range.end.is_empty() {
         return Some((start, Bound::Unbounded));

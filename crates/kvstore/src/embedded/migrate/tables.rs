@@ -1,4 +1,4 @@
-//! What is in the database file.
+//! What is in the database file of format 1.
 //!
 //! `log` has every write that is current or still history, by revision and place in its transaction.
 //! `meta` has the format and how far compaction has come. Nothing else: the current state is the log's.
@@ -11,7 +11,4 @@ pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("me
 pub(super) const FORMAT: &str = "format";
 /// The oldest revision that can be read.
 pub(super) const COMPACTED: &str = "compacted";
-/// Records that nobody needs have been removed for every revision up to this one.
-pub(super) const SWEPT: &str = "swept";
-
 pub(super) const FORMAT_KNOWN: u64 = 1;

@@ -1,9 +1,13 @@
-//! One write as bytes of the log: kind, length of the key, creation, version, previous write, key, value.
+//! One write as bytes of the old file's log: kind, length of the key, creation, version, previous write, key, value.
 //! Numbers are little endian. Key and value of a parsed record share one allocation.
 
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::{Buf as _, Bytes};
+#[cfg(test)]
+use bytes::{BufMut as _, BytesMut};
 
-use crate::{Event, KeyValue, Revision};
+#[cfg(test)]
+use crate::Event;
+use crate::{KeyValue, Revision};
 
 const DELETE: u8 = 0;
 const PUT: u8 = 1;
@@ -19,6 +23,8 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// As the old program wrote it.
+    #[cfg(test)]
     pub(super) fn render(event: &Event) -> BytesMut {
         let (kind, create, version, value): (_, _, _, &[u8]) = match &event.value {
             Some(it) => (PUT, it.create_revision.0, it.version, &it.value),
@@ -65,28 +71,10 @@ impl Record {
         };
         Some(Self { key, value, previous })
     }
-
-    /// What compaction and lookups need, without copying the value.
-    pub(super) fn header(bytes: &[u8]) -> Option<Header<'_>> {
-        let mut fields = bytes.get(..HEADER_BYTES)?;
-        let is_delete = fields.get_u8() == DELETE;
-        let key_bytes = usize::try_from(fields.get_u32_le()).ok()?;
-        fields.advance(8 + 8);
-        let previous = Some(fields.get_u64_le()).filter(|it| *it != 0).map(Revision);
-        let key = bytes.get(HEADER_BYTES..HEADER_BYTES.checked_add(key_bytes)?)?;
-        Some(Header { is_delete, previous, key })
-    }
 }
 
 pub(super) fn unreadable(at: Revision) -> redb::Error {
     redb::Error::Corrupted(format!("the record of revision {} is unreadable", at.0))
-}
-
-/// A record without its value.
-pub(super) struct Header<'a> {
-    pub(super) is_delete: bool,
-    pub(super) previous: Option<Revision>,
-    pub(super) key: &'a [u8],
 }
 
 #[cfg(test)]
@@ -123,7 +111,6 @@ mod tests {
                 previous: event.previous.as_ref().map(|it| it.mod_revision),
             };
             assert_eq!(Record::parse(Revision(9), &bytes), Some(expected));
-            assert_eq!(Record::header(&bytes).map(|it| it.key), Some(b"k".as_ref()));
             assert_eq!(Record::parse(Revision(9), &bytes[..20]), None);
         }
     }

@@ -1,0 +1,281 @@
+//! The bodies of the log's frames: transactions, checkpoints and single revisions as bytes. Pure. Numbers are little endian.
+//! Parsing never panics and allocates no more than the bytes it is given account for.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+
+use crate::state::{Commit, LeaseChange};
+use crate::{Event, KeyValue, LeaseId, Revision};
+
+const DELETE: u8 = 0;
+const PUT: u8 = 1;
+const GRANTED: u8 = 1;
+const REVOKED: u8 = 2;
+
+/// Kind, lengths of key and value, creation, version, lease, previous write.
+const EVENT_BYTES: usize = 1 + 4 + 4 + 8 + 8 + 8 + 8;
+const LEASE_BYTES: usize = 1 + 8 + 8;
+/// Revision, time, number of lease changes and of events.
+const COMMIT_BYTES: usize = 8 + 8 + 4 + 4;
+
+/// Milliseconds since 1970, as the clock said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WallTime(pub(super) i64);
+
+/// One transaction, still in the bytes it was read from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CommitRecord<'a> {
+    pub(super) revision: Revision,
+    pub(super) time: WallTime,
+    pub(super) leases: Vec<LeaseChange>,
+    pub(super) events: Vec<EventRecord<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EventRecord<'a> {
+    pub(super) key: &'a [u8],
+    /// `None`: the key was deleted.
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) create_revision: Revision,
+    pub(super) version: u64,
+    pub(super) lease: Option<LeaseId>,
+    /// When the key was written before, if it existed.
+    pub(super) previous: Option<Revision>,
+}
+
+/// What a segment begins with: all that is not a commit and is still needed from the segments before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    pub(super) revision: Revision,
+    pub(super) oldest: Revision,
+    pub(super) ceiling: Revision,
+    pub(super) time: WallTime,
+    pub(super) leases: Vec<(LeaseId, Duration)>,
+}
+
+/// What an event takes in the log, apart from its share of the frame.
+pub(super) fn event_bytes(key: &[u8], value: &[u8]) -> usize {
+    EVENT_BYTES + key.len() + value.len()
+}
+
+/// What a commit takes in the log, apart from its frame.
+pub(super) fn commit_bytes(commit: &Commit) -> usize {
+    let events = commit
+        .events
+        .iter()
+        .map(|it| event_bytes(&it.key, it.value.as_ref().map_or(&[], |it| it.value.as_ref())));
+    COMMIT_BYTES + commit.leases.len() * LEASE_BYTES + events.sum::<usize>()
+}
+
+pub(super) fn render_commit(out: &mut Vec<u8>, commit: &Commit, time: WallTime) {
+    put_commit_header(out, commit.revision, time, commit.leases.len(), commit.events.len());
+    for change in &commit.leases {
+        let (kind, id, ttl) = match *change {
+            LeaseChange::Granted { id, ttl } => (GRANTED, id, ttl),
+            LeaseChange::Revoked { id } => (REVOKED, id, Duration::ZERO),
+        };
+        out.put_u8(kind);
+        out.put_i64_le(id.0.get());
+        out.put_u64_le(millis(ttl));
+    }
+    commit.events.iter().for_each(|it| EventRecord::of(it).render(out));
+}
+
+/// A transaction of an older format, which knows when each key was written before, but not what it was.
+pub(super) fn render_migrated(out: &mut Vec<u8>, commit: &Commit, previous: &[Option<Revision>]) {
+    put_commit_header(out, commit.revision, WallTime(0), 0, commit.events.len());
+    for (event, previous) in commit.events.iter().zip(previous) {
+        EventRecord { previous: *previous, ..EventRecord::of(event) }.render(out);
+    }
+}
+
+/// The same transaction with fewer events, as a rewritten segment has it: lease changes are in the checkpoints by then.
+pub(super) fn render_kept(out: &mut Vec<u8>, commit: &CommitRecord<'_>, keep: &[EventRecord<'_>]) {
+    put_commit_header(out, commit.revision, commit.time, 0, keep.len());
+    keep.iter().for_each(|it| it.render(out));
+}
+
+fn put_commit_header(
+    out: &mut Vec<u8>,
+    revision: Revision,
+    time: WallTime,
+    n_leases: usize,
+    n_events: usize,
+) {
+    out.put_u64_le(revision.0);
+    out.put_i64_le(time.0);
+    out.put_u32_le(length(n_leases));
+    out.put_u32_le(length(n_events));
+}
+
+fn length(n: usize) -> u32 {
+    u32::try_from(n).expect("transactions are bounded far below this")
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `None` when the bytes are no transaction.
+pub(super) fn parse_commit(body: &[u8]) -> Option<CommitRecord<'_>> {
+    let mut rest = body;
+    let mut header = take(&mut rest, COMMIT_BYTES)?;
+    let (revision, time) = (Revision(header.get_u64_le()), WallTime(header.get_i64_le()));
+    let n_leases = usize::try_from(header.get_u32_le()).ok()?;
+    let n_events = usize::try_from(header.get_u32_le()).ok()?;
+    let needs =
+        n_leases.checked_mul(LEASE_BYTES)?.checked_add(n_events.checked_mul(EVENT_BYTES)?)?;
+    if needs > rest.len() {
+        return None;
+    }
+    let mut leases = Vec::with_capacity(n_leases);
+    for _ in 0..n_leases {
+        leases.push(parse_lease_change(take(&mut rest, LEASE_BYTES)?)?);
+    }
+    let mut events = Vec::with_capacity(n_events);
+    for _ in 0..n_events {
+        events.push(EventRecord::parse(&mut rest)?);
+    }
+    rest.is_empty().then_some(CommitRecord { revision, time, leases, events })
+}
+
+fn parse_lease_change(mut bytes: &[u8]) -> Option<LeaseChange> {
+    let kind = bytes.get_u8();
+    let id = LeaseId::new(bytes.get_i64_le())?;
+    let ttl = Duration::from_millis(bytes.get_u64_le());
+    match kind {
+        GRANTED => Some(LeaseChange::Granted { id, ttl }),
+        REVOKED if ttl.is_zero() => Some(LeaseChange::Revoked { id }),
+        _ => None,
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(n)?;
+    *rest = left;
+    Some(taken)
+}
+
+impl<'a> EventRecord<'a> {
+    pub(super) fn of(event: &'a Event) -> Self {
+        let value = event.value.as_ref();
+        Self {
+            key: &event.key,
+            value: value.map(|it| it.value.as_ref()),
+            create_revision: value.map_or(Revision(0), |it| it.create_revision),
+            version: value.map_or(0, |it| it.version),
+            lease: value.and_then(|it| it.lease),
+            previous: event.previous.as_ref().map(|it| it.mod_revision),
+        }
+    }
+
+    fn render(&self, out: &mut Vec<u8>) {
+        let value = self.value.unwrap_or_default();
+        out.reserve(EVENT_BYTES + self.key.len() + value.len());
+        out.put_u8(if self.value.is_some() { PUT } else { DELETE });
+        out.put_u32_le(length(self.key.len()));
+        out.put_u32_le(length(value.len()));
+        out.put_u64_le(self.create_revision.0);
+        out.put_u64_le(self.version);
+        out.put_i64_le(self.lease.map_or(0, |it| it.0.get()));
+        // No write has revision 0, so 0 is "none".
+        out.put_u64_le(self.previous.map_or(0, |it| it.0));
+        out.put_slice(self.key);
+        out.put_slice(value);
+    }
+
+    fn parse(rest: &mut &'a [u8]) -> Option<Self> {
+        let mut header = take(rest, EVENT_BYTES)?;
+        let kind = header.get_u8();
+        let key_bytes = usize::try_from(header.get_u32_le()).ok()?;
+        let value_bytes = usize::try_from(header.get_u32_le()).ok()?;
+        let create_revision = Revision(header.get_u64_le());
+        let version = header.get_u64_le();
+        let lease = LeaseId::new(header.get_i64_le());
+        let previous = Some(header.get_u64_le()).filter(|it| *it != 0).map(Revision);
+        let key = take(rest, key_bytes)?;
+        let value = take(rest, value_bytes)?;
+        let value = match kind {
+            PUT => Some(value),
+            DELETE if value.is_empty() => None,
+            _ => return None,
+        };
+        Some(Self { key, value, create_revision, version, lease, previous })
+    }
+
+    /// What the key is after this event at `revision`. Key and value share one allocation of their own: what was read to find
+    /// them is not kept in memory.
+    pub(super) fn entry(&self, revision: Revision) -> Option<KeyValue> {
+        let value = self.value?;
+        let mut bytes = BytesMut::with_capacity(self.key.len() + value.len());
+        bytes.put_slice(self.key);
+        bytes.put_slice(value);
+        let value = bytes.split_off(self.key.len()).freeze();
+        Some(KeyValue {
+            key: bytes.freeze(),
+            value,
+            create_revision: self.create_revision,
+            mod_revision: revision,
+            version: self.version,
+            lease: self.lease,
+        })
+    }
+
+    /// With the given entry as what was before.
+    pub(super) fn event(&self, revision: Revision, previous: Option<KeyValue>) -> Event {
+        let value = self.entry(revision);
+        let key = match &value {
+            Some(entry) => entry.key.clone(),
+            None => Bytes::copy_from_slice(self.key),
+        };
+        Event { key, value, previous, revision }
+    }
+}
+
+impl Checkpoint {
+    pub(super) fn render(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(8 * 4 + 4 + self.leases.len() * 16);
+        out.put_u64_le(self.revision.0);
+        out.put_u64_le(self.oldest.0);
+        out.put_u64_le(self.ceiling.0);
+        out.put_i64_le(self.time.0);
+        out.put_u32_le(length(self.leases.len()));
+        for (id, ttl) in &self.leases {
+            out.put_i64_le(id.0.get());
+            out.put_u64_le(millis(*ttl));
+        }
+        out
+    }
+
+    pub(super) fn parse(body: &[u8]) -> Option<Self> {
+        let mut rest = body;
+        let mut header = take(&mut rest, 8 * 4 + 4)?;
+        let revision = Revision(header.get_u64_le());
+        let oldest = Revision(header.get_u64_le());
+        let ceiling = Revision(header.get_u64_le());
+        let time = WallTime(header.get_i64_le());
+        let n_leases = usize::try_from(header.get_u32_le()).ok()?;
+        if n_leases.checked_mul(16)? != rest.len() {
+            return None;
+        }
+        let mut leases = Vec::with_capacity(n_leases);
+        for _ in 0..n_leases {
+            let id = LeaseId::new(rest.get_i64_le())?;
+            leases.push((id, Duration::from_millis(rest.get_u64_le())));
+        }
+        Some(Self { revision, oldest, ceiling, time, leases })
+    }
+}
+
+/// The body of `compacted`, `ceiling` and `closed` frames.
+pub(super) fn render_revision(revision: Revision) -> [u8; 8] {
+    revision.0.to_le_bytes()
+}
+
+pub(super) fn parse_revision(body: &[u8]) -> Option<Revision> {
+    Some(Revision(u64::from_le_bytes(body.try_into().ok()?)))
+}

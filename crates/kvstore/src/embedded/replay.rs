@@ -1,0 +1,138 @@
+//! What the frames of a log, visited in order, make of an empty store. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::core::Present;
+use super::index::Index;
+use super::log::{Frame, Kind};
+use super::record::{Checkpoint, CommitRecord, WallTime, parse_commit, parse_revision};
+use crate::state::{LeaseChange, State};
+use crate::{KeyValue, LeaseId, Revision};
+
+pub(super) struct Replay {
+    keys: BTreeMap<Bytes, KeyValue>,
+    index: Index,
+    leases: BTreeMap<LeaseId, Duration>,
+    revision: Revision,
+    /// Of the last commit with events.
+    committed: Revision,
+    oldest: Revision,
+    ceiling: Revision,
+    time: WallTime,
+}
+
+/// The store as the log has it.
+pub(super) struct Replayed {
+    pub(super) present: Present,
+    pub(super) oldest: Revision,
+    pub(super) ceiling: Revision,
+}
+
+/// How the last run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Nothing is missing.
+    Clean,
+    /// Relaxed transactions up to the ceiling may be missing, and their revisions are not given again.
+    Crash,
+}
+
+impl Replay {
+    pub(super) fn new() -> Self {
+        Self {
+            keys: BTreeMap::new(),
+            index: Index::default(),
+            leases: BTreeMap::new(),
+            revision: Revision::EMPTY,
+            committed: Revision::EMPTY,
+            oldest: Revision::EMPTY,
+            ceiling: Revision::EMPTY,
+            time: WallTime(i64::MIN),
+        }
+    }
+
+    /// The last revision seen.
+    pub(super) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    pub(super) fn n_keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Fails with what cannot be understood.
+    pub(super) fn visit(&mut self, frame: &Frame) -> Result<(), String> {
+        let unreadable = |what: &str| format!("{what} is unreadable");
+        match frame.kind {
+            Kind::Checkpoint => {
+                let checkpoint = Checkpoint::parse(&frame.body);
+                self.checkpoint(checkpoint.ok_or_else(|| unreadable("a checkpoint"))?);
+            }
+            Kind::Commit => {
+                let commit = parse_commit(&frame.body);
+                self.commit(frame, &commit.ok_or_else(|| unreadable("a transaction"))?);
+            }
+            Kind::Compacted => {
+                let oldest = parse_revision(&frame.body);
+                self.oldest = self.oldest.max(oldest.ok_or_else(|| unreadable("a compaction"))?);
+            }
+            Kind::Ceiling => {
+                let ceiling = parse_revision(&frame.body);
+                self.ceiling = self.ceiling.max(ceiling.ok_or_else(|| unreadable("a ceiling"))?);
+            }
+            Kind::Closed | Kind::Joined | Kind::Sealed => {}
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, checkpoint: Checkpoint) {
+        self.revision = self.revision.max(checkpoint.revision);
+        self.oldest = self.oldest.max(checkpoint.oldest);
+        self.ceiling = self.ceiling.max(checkpoint.ceiling);
+        self.leases = checkpoint.leases.into_iter().collect();
+    }
+
+    fn commit(&mut self, frame: &Frame, commit: &CommitRecord<'_>) {
+        self.change_leases(&commit.leases);
+        // After a failed sync a commit can be in the log twice: the first one counts.
+        if commit.events.is_empty() || commit.revision <= self.committed {
+            return;
+        }
+        self.committed = commit.revision;
+        self.revision = self.revision.max(commit.revision);
+        self.time = self.time.max(commit.time);
+        for event in &commit.events {
+            let entry = event.entry(commit.revision);
+            let before = match entry {
+                Some(entry) => self.keys.insert(entry.key.clone(), entry),
+                None => self.keys.remove(event.key),
+            };
+            self.index.note_event(commit.revision, event, before.as_ref());
+        }
+        let size = (frame.body.len(), commit.events.len());
+        self.index.note_commit(commit.revision, frame.place, size, commit.time);
+    }
+
+    fn change_leases(&mut self, changes: &[LeaseChange]) {
+        for change in changes {
+            match *change {
+                LeaseChange::Granted { id, ttl } => drop(self.leases.insert(id, ttl)),
+                LeaseChange::Revoked { id } => drop(self.leases.remove(&id)),
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self, end: End) -> Replayed {
+        let revision = match end {
+            End::Clean => self.revision.max(self.oldest),
+            End::Crash => self.revision.max(self.oldest).max(self.ceiling),
+        };
+        self.index.forget_marks(self.oldest);
+        let state = State::restored(self.keys, self.leases, revision);
+        let present = Present { state, index: self.index };
+        Replayed { present, oldest: self.oldest, ceiling: self.ceiling.max(revision) }
+    }
+}

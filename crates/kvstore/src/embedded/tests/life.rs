@@ -1,0 +1,133 @@
+//! Opening, closing, compacting, forgetting.
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{put, put_ok, small, until, values};
+use crate::embedded::{Embedded, HistoryBudget, Options, open};
+use crate::{
+    Error, KeyRange, LeaseId, Op, Put, PutLease, PutValue, RangeRequest, Revision, Store as _, Txn,
+    WatchRequest,
+};
+
+fn open_error(dir: &TempDir) -> open::Error {
+    Embedded::open(dir.path(), Options::default()).err().expect("the store must not open")
+}
+
+#[tokio::test]
+async fn a_second_opening_is_refused_and_names_the_directory() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    let error = open_error(&dir);
+    assert!(matches!(error, open::Error::Locked { .. }), "{error:?}");
+    assert!(error.to_string().contains(&dir.path().display().to_string()));
+    store.close().await;
+    Embedded::open(dir.path(), Options::default()).unwrap();
+}
+
+#[test]
+fn what_is_no_store_is_foreign_and_a_newer_one_is_refused_by_number() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("FORMAT");
+    for content in ["", "something else", "xebec-store two\n"] {
+        std::fs::write(&file, content).unwrap();
+        let error = open_error(&dir);
+        assert!(matches!(error, open::Error::Foreign { .. }), "{error:?}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
+    }
+    std::fs::write(&file, "xebec-store 7\n").unwrap();
+    let error = open_error(&dir);
+    assert!(matches!(error, open::Error::NewerFormat { found: 7, known: 2, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn closing_carries_out_what_is_queued_and_ends_watches() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    let all = || WatchRequest::new(KeyRange::prefix(b"other"), None);
+    let mut watch = store.watch(all()).await.unwrap();
+    let queued = store.txn(put("a", "1"));
+    let (outcome, (), ended) = tokio::join!(biased; queued, store.close(), watch.next());
+    assert_eq!(outcome.unwrap().revision, Revision(2));
+    assert!(matches!(ended, Err(Error::Closed)));
+    assert!(matches!(store.txn(put("a", "2")).await, Err(Error::Closed)));
+    assert!(matches!(store.watch(all()).await, Err(Error::Closed)));
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    assert_eq!((values(&store).await, store.revision()), (vec!["1".to_owned()], Revision(2)));
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_releases_its_directory_though_a_watch_is_held() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    let _watch = store.watch(WatchRequest::new(KeyRange::prefix(b""), None)).await.unwrap();
+    drop(store);
+    Embedded::open(dir.path(), Options::default()).unwrap();
+}
+
+#[tokio::test]
+async fn compaction_gives_space_back_and_leaves_what_can_be_read() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(dir.path(), small()).unwrap();
+    put_ok(&store, "long-lived", "v").await;
+    for n in 0..600 {
+        put_ok(&store, &format!("{}", n % 3), &format!("{n:0>200}")).await;
+    }
+    store.txn(Txn::of(vec![Op::delete(b"0")])).await.unwrap();
+    let through = store.revision();
+    let before = store.core.status().bytes;
+    store.compact(through).await.unwrap();
+    until(|| store.core.status().bytes < before / 10).await;
+    for _ in 0..2 {
+        let store = store.range(RangeRequest::latest(KeyRange::prefix(b"")).at(through));
+        assert_eq!(store.await.unwrap().entries.len(), 3);
+    }
+    store.close().await;
+    drop(store);
+    let store = Embedded::open(dir.path(), small()).unwrap();
+    assert_eq!((store.revision(), store.oldest()), (through, through));
+    assert_eq!(values(&store).await.len(), 3, "a deleted key stays deleted");
+}
+
+#[tokio::test]
+async fn history_beyond_its_budget_is_given_up() {
+    let dir = TempDir::new().unwrap();
+    let history = HistoryBudget { bytes: 20 << 20, ..HistoryBudget::default() };
+    let options = Options { history, segment_bytes: 1 << 20, ..Options::default() };
+    let store = Embedded::open(dir.path(), options).unwrap();
+    let value = "x".repeat(1 << 20);
+    for _ in 0..40 {
+        put_ok(&store, "a", &value).await;
+    }
+    until(|| store.oldest() > Revision(1)).await;
+    until(|| store.core.status().bytes < 30 << 20).await;
+    let oldest = store.oldest();
+    assert!(oldest < Revision(30), "not more than needed: {oldest:?}");
+    let request = RangeRequest::latest(KeyRange::prefix(b"")).at(oldest);
+    assert_eq!(store.range(request).await.unwrap().entries[0].mod_revision, oldest);
+}
+
+#[tokio::test]
+async fn leases_survive_a_restart_with_their_whole_time_and_end_with_their_keys() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    let long = store.lease_grant(None, Duration::from_secs(600)).await.unwrap();
+    let short = LeaseId::new(7);
+    store.lease_grant(short, Duration::from_secs(1)).await.unwrap();
+    let bound = |key: &'static str, lease: LeaseId| {
+        let (value, lease) = (PutValue::Bytes("1".into()), PutLease::Bound(lease));
+        Op::Put(Put { key: key.into(), value, lease })
+    };
+    let keys = vec![bound("a", long), bound("b", short.unwrap()), bound("c", short.unwrap())];
+    store.txn(Txn::of(keys)).await.unwrap();
+    store.close().await;
+    drop(store);
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    let status = store.lease(long).await.unwrap();
+    assert_eq!((status.granted, status.keys), (Duration::from_secs(600), vec!["a".into()]));
+    until(|| store.revision() == Revision(3)).await;
+    assert_eq!(values(&store).await.len(), 1);
+    assert_eq!(store.leases().await.unwrap(), [long]);
+    assert_eq!(store.lease_revoke(long).await.unwrap(), Revision(4));
+}
