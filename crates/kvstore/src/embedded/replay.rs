@@ -59,10 +59,6 @@ impl Replay {
         self.revision
     }
 
-    pub(super) fn n_keys(&self) -> usize {
-        self.keys.len()
-    }
-
     /// Fails with what cannot be understood.
     pub(super) fn visit(&mut self, frame: &Frame) -> Result<(), String> {
         let unreadable = |what: &str| format!("{what} is unreadable");

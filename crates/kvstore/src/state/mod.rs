@@ -219,11 +219,6 @@ impl Page {
         self.count += 1;
     }
 
-    /// Counts an entry that there is no room for.
-    pub(crate) fn skip(&mut self) {
-        self.count += 1;
-    }
-
     pub(crate) fn response(self, revision: Revision) -> RangeResponse {
         let is_cut = self.want != Want::Count && self.count > self.entries.len() as u64;
         RangeResponse { entries: self.entries, has_more: is_cut, count: self.count, revision }

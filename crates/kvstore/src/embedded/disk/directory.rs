@@ -21,7 +21,7 @@ impl Directory {
         match fs::DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => {
                 let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
-                fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+                fs::File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
             }
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
             Err(err) => return Err(err),

@@ -33,6 +33,13 @@ use super::disk::{Disk, File};
 /// No segment grows past this, whatever one batch holds: places have 32 bits, and opening reads a segment at once.
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
+/// A small batch that makes the file grow is followed by zeros up to the next multiple of this. The batches after it then change
+/// no metadata, so that their sync writes their page alone: on ext4 0.14 ms instead of 0.21 for 1 KB, and 4 KiB instead of about
+/// 16. (`fallocate` does not do it: its blocks are marked as unwritten, and marking each as written is metadata again.)
+const FILL_STEP: u32 = 64 << 10;
+/// For a larger batch the zeros would be more than the metadata that they save.
+const FILL_BATCH_MAX: usize = 16 << 10;
+
 #[derive(Clone, Debug)]
 pub struct Options {
     /// When a segment is full. What does not fit into an empty one gets its own.
@@ -62,6 +69,8 @@ pub struct Log {
     /// Where the next frame goes in the active segment, and the check that it names.
     end: u32,
     chain: u64,
+    /// How far the file goes: zeros follow the end.
+    filled: u32,
     synced: Synced,
     state: State,
     opened: Opened,
@@ -144,11 +153,14 @@ impl Log {
             let salt = self.shared.salt();
             chain = frame::encode(&mut self.buffer, salt, (kind, body), self.synced.mark, chain);
         }
+        let end = self.end + self.buffer.len() as u32;
+        self.fill(self.end, self.filled);
         if let Err(err) = active.file.write_at(u64::from(self.end), &self.buffer) {
             self.state = State::Failed;
             return Err(err);
         }
-        self.end += self.buffer.len() as u32;
+        self.filled = self.filled.max(self.end + self.buffer.len() as u32);
+        self.end = end;
         self.chain = chain;
         self.state = State::Ready;
         active.extend(self.end, chain);
@@ -250,8 +262,20 @@ impl Log {
         if self.state == State::Closed || self.active.is_none() {
             return Ok(());
         }
-        self.append(&[(Kind::Closed, &[])])?;
+        // The body lets every flipped bit before it be told from a write that was cut short.
+        self.append(&[(Kind::Closed, &[0xff])])?;
+        let active = self.writable()?;
+        active.file.set_size(u64::from(self.end))?;
         self.sync()
+    }
+
+    /// Adds zeros to a batch that goes to `offset` of a file that ends at `filled`, if that is worth it.
+    fn fill(&mut self, offset: u32, filled: u32) {
+        let end = offset + self.buffer.len() as u32;
+        if end > filled && self.buffer.len() < FILL_BATCH_MAX {
+            let filled = end.next_multiple_of(FILL_STEP).min(self.segment_bytes).max(end);
+            self.buffer.resize((filled - offset) as usize, 0);
+        }
     }
 
     fn writable(&self) -> io::Result<Arc<SegmentFile>> {
@@ -270,32 +294,38 @@ impl Log {
         // Until the new segment is complete, the old one must not grow: it may have been superseded already.
         self.state = State::Failed;
         let number = self.synced.mark.number + 1;
-        let name = segment::name(number);
-        let disk = &self.shared.disk;
-        match disk.remove(&name) {
-            // Left over from an attempt that failed. Gone for good before the name is used again.
-            Ok(()) => disk.sync_directory()?,
-            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-            Err(err) => return Err(err),
+        let (name, name_new) = (segment::name(number), segment::name_new(number));
+        let disk = Arc::clone(&self.shared.disk);
+        // Left over from an attempt that failed. Gone for good before the names are used again.
+        for name in [&name, &name_new] {
+            match disk.remove(name) {
+                Ok(()) => disk.sync_directory()?,
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+                Err(err) => return Err(err),
+            }
         }
         let Synced { mark, chain } = self.synced;
         self.buffer.clear();
         let salt = self.shared.salt();
         let body = (Kind::Checkpoint, checkpoint);
         let check = frame::encode(&mut self.buffer, salt, body, mark, chain);
-        let file = disk.create(&name)?;
+        let end = self.buffer.len() as u32;
+        let file = disk.create(&name_new)?;
+        self.fill(0, 0);
         file.write_at(0, &self.buffer)?;
         file.sync()?;
+        // A file that has the name of a segment begins with a whole frame: if not, it is damaged, not torn.
+        disk.rename(&name_new, &name)?;
         disk.sync_directory()?;
 
-        let end = self.buffer.len() as u32;
         if let Some(old) = self.active.take() {
             old.seal(mark.offset, chain);
-            if self.end > mark.offset {
+            if self.filled > mark.offset {
                 // Only to give the space back.
                 let _ = old.file.set_size(u64::from(mark.offset));
             }
         }
+        self.filled = self.buffer.len() as u32;
         let segment = self
             .shared
             .add(|id| SegmentFile::begun((id, number), file, (mark, chain), (end, check)));

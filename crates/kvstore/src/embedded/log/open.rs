@@ -66,7 +66,6 @@ struct Plan {
     salt: Salt,
     parts: Vec<Part>,
     remove: Vec<String>,
-    torn: Option<Torn>,
 }
 
 /// The bytes of a part and what is in them.
@@ -82,8 +81,8 @@ pub(super) fn open(
 ) -> Result<Log, OpenError> {
     let plan = plan(disk.as_ref(), options)?;
     let shared = Arc::new(Shared::new(Arc::clone(&disk), plan.salt));
-    let mut opened = Opened { torn: plan.torn.clone(), ..Opened::default() };
-    let mut active: Option<Arc<SegmentFile>> = None;
+    let mut opened = Opened::default();
+    let mut active: Option<(Arc<SegmentFile>, u32)> = None;
     thread::scope(|scope| {
         let mut loads = Vec::new();
         let n_threads = options.threads.clamp(1, plan.parts.len().max(1));
@@ -95,7 +94,7 @@ pub(super) fn open(
             let Ok(loaded) = loads[at % n_threads].recv() else { break };
             let loaded = loaded.map_err(failed("reading", part.number))?;
             let next = plan.parts.get(at + 1);
-            let tip = judge(part, &loaded, plan.salt, next, &mut opened)?;
+            let (tip, filled) = judge(part, &loaded, plan.salt, next, &mut opened)?;
             let begin = part.head.header.size() as u32;
             let before = (part.head.header.synced, part.head.header.previous);
             let segment = shared.add(|id| {
@@ -105,22 +104,22 @@ pub(super) fn open(
             visit_all(&segment, &loaded, visit)?;
             opened.n_frames += loaded.scan.frames.len() as u64;
             opened.bytes += u64::from(tip.size);
-            active = Some(segment);
+            active = Some((segment, filled));
         }
         Ok::<_, OpenError>(())
     })?;
-    clean(disk.as_ref(), &plan, active.as_deref())?;
+    clean(disk.as_ref(), &plan, active.as_ref())?;
     Ok(assemble(shared, options, active, opened))
 }
 
 fn assemble(
     shared: Arc<Shared>,
     options: &Options,
-    active: Option<Arc<SegmentFile>>,
+    active: Option<(Arc<SegmentFile>, u32)>,
     opened: Opened,
 ) -> Log {
     let (end, chain, mark) = match &active {
-        Some(active) => {
+        Some((active, _)) => {
             let tip = active.tip();
             (tip.end, tip.chain, Mark { number: active.number, offset: tip.end })
         }
@@ -129,7 +128,9 @@ fn assemble(
     let state = if opened.was_closed { State::Closed } else { State::Ready };
     let synced = Synced { mark, chain };
     let segment_bytes = options.segment_bytes;
-    Log { shared, segment_bytes, active, end, chain, synced, state, opened, buffer: Vec::new() }
+    let (active, filled) = active.map_or((None, 0), |(it, filled)| (Some(it), filled));
+    let buffer = Vec::new();
+    Log { shared, segment_bytes, active, end, chain, filled, synced, state, opened, buffer }
 }
 
 /// Reads the first frame of every file and decides which make the log.
@@ -139,8 +140,11 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
         names.iter().filter(|it| segment::is_leftover(it)).cloned().collect();
     let numbers = names.iter().filter_map(|it| segment::parse_name(it)).collect::<Vec<_>>();
     let mut files = Vec::new();
-    for number in numbers {
+    for number in numbers.iter().copied() {
         let file = disk.open(&segment::name(number)).map_err(failed("opening", number))?;
+        if numbers.last() == Some(&number) {
+            settle(file.as_ref(), number)?;
+        }
         let size = file.size().map_err(failed("measuring", number))? as usize;
         if size > SEGMENT_BYTES_MAX as usize {
             return Err(Damage::new(segment::name(number), 0, Fault::TooLarge).into());
@@ -150,15 +154,14 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
     }
     // Only the first frame of all verifies with its own `previous` as the salt.
     let find = |bytes: &Vec<u8>| {
-        frame::salt(bytes).ok().filter(|salt| frame::decode(bytes, *salt).is_ok())
+        let salt = frame::salt(bytes).ok()?;
+        let decoded = frame::decode(bytes, salt);
+        matches!(decoded, Ok(_) | Err(Fault::Newer { .. } | Fault::Kind { .. })).then_some(salt)
     };
-    let salt = files.iter().find_map(|(_, _, _, head)| find(head));
-    let Some(salt) = salt else {
-        return plan_without_salt(
-            files.into_iter().map(|(n, file, ..)| (n, file)).collect(),
-            remove,
-            options,
-        );
+    let salt = match files.iter().find_map(|(_, _, _, head)| find(head)) {
+        Some(salt) => salt,
+        None if files.is_empty() => Salt(options.salt),
+        None => return Err(Damage::new(segment::name(files[0].0), 0, Fault::Check).into()),
     };
     let entries = files.into_iter().map(|(number, file, size, bytes)| {
         let head = frame::decode(&bytes, salt).map(|header| Head {
@@ -167,54 +170,16 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
         });
         Entry { number, file, size, head }
     });
-    let mut entries = entries.collect::<Vec<_>>();
-    let torn = drop_unfinished(&mut entries, salt, &mut remove)?;
-    let parts = chain(entries, &mut remove)?;
-    Ok(Plan { salt, parts, remove, torn })
+    let parts = chain(entries.collect(), &mut remove)?;
+    Ok(Plan { salt, parts, remove })
 }
 
-/// No first frame can be read. That is a new log whose creation was interrupted, if it is a lone file that was never synced.
-fn plan_without_salt(
-    files: Vec<(u32, Arc<dyn File>)>,
-    mut remove: Vec<String>,
-    options: &Options,
-) -> Result<Plan, OpenError> {
-    let mut torn = None;
-    for (number, file) in &files {
-        let bytes = read(file.as_ref(), None).map_err(failed("reading", *number))?;
-        let salt = frame::salt(&bytes);
-        let fault = salt.and_then(|it| frame::decode(&bytes, it)).err().unwrap_or(Fault::Cut);
-        let verdict = tail::judge_first(&bytes, fault.clone());
-        if files.len() > 1 || *number != 1 || verdict != Verdict::Torn {
-            return Err(damaged_or_newer(Damage::new(segment::name(*number), 0, fault)));
-        }
-        let file = segment::name(*number);
-        torn = Some(Torn { file: file.clone(), offset: 0, bytes: bytes.len() as u64 });
-        remove.push(file);
-    }
-    Ok(Plan { salt: Salt(options.salt), parts: Vec::new(), remove, torn })
-}
-
-/// Leaves out the last file if its creation was interrupted.
-fn drop_unfinished(
-    entries: &mut Vec<Entry>,
-    salt: Salt,
-    remove: &mut Vec<String>,
-) -> Result<Option<Torn>, OpenError> {
-    let Some(entry) = entries.pop_if(|it| it.head.is_err()) else { return Ok(None) };
-    let file = segment::name(entry.number);
-    let bytes = read(entry.file.as_ref(), None).map_err(failed("reading", entry.number))?;
-    let Err(fault) = entry.head else { return Ok(None) };
-    match tail::judge(&bytes, entry.number, salt, 0, fault) {
-        Verdict::Torn => {
-            remove.push(file.clone());
-            Ok(Some(Torn { file, offset: 0, bytes: bytes.len() as u64 }))
-        }
-        Verdict::Damaged(fault) => Err(damaged_or_newer(Damage {
-            next: next_frame(&bytes, salt, 0),
-            ..Damage::new(file, 0, fault)
-        })),
-    }
+/// Makes sure that what is read of the last segment is what the device has. A killed process leaves writes in the cache alone;
+/// and if their sync had failed, they count as clean, and would be there until the cache is dropped.
+fn settle(file: &dyn File, number: u32) -> Result<(), OpenError> {
+    file.sync().map_err(failed("syncing", number))?;
+    file.drop_cache();
+    Ok(())
 }
 
 /// Leaves out the segments that a joined one stands for, and links the rest: none may be missing.
@@ -289,14 +254,15 @@ fn load(part: &Part, salt: Salt) -> io::Result<Loaded> {
     Ok(Loaded { bytes, scan })
 }
 
-/// Whether a part is what it should be, and where it ends. The last one may have a torn end.
+/// Whether a part is what it should be, where it ends, and how far it is filled with zeros after that. The last one may have
+/// a torn end.
 fn judge(
     part: &Part,
     Loaded { bytes, scan }: &Loaded,
     salt: Salt,
     next: Option<&Part>,
     opened: &mut Opened,
-) -> Result<Tip, OpenError> {
+) -> Result<(Tip, u32), OpenError> {
     let damage = |offset: usize, fault: Fault| {
         let next_head = next.map(|it| (it.head.header.kind, it.head.body.clone()));
         let next = next_frame(bytes, salt, offset).or(next_head);
@@ -305,19 +271,21 @@ fn judge(
     let size = scan.end as u32;
     let tip = Tip { size, check: scan.check, end: size, chain: scan.check, is_sealed: true };
     let Some((mark, chain)) = part.end else {
-        if let Some(fault) = &scan.fault {
-            match tail::judge(bytes, part.number, salt, scan.end, fault.clone()) {
-                Verdict::Damaged(fault) => return Err(damage(scan.end, fault)),
-                Verdict::Torn => {
-                    let (offset, cut) = (scan.end as u64, (bytes.len() - scan.end) as u64);
-                    let file = segment::name(part.number);
-                    opened.torn = Some(Torn { file, offset, bytes: cut });
-                }
+        let tip = Tip { is_sealed: false, ..tip };
+        opened.was_closed = scan.frames.last().is_some_and(|(_, it)| it.kind == Kind::Closed);
+        let Some(fault) = scan.fault.clone() else { return Ok((tip, size)) };
+        if bytes[scan.end..].iter().all(|it| *it == 0) {
+            return Ok((tip, bytes.len() as u32));
+        }
+        opened.was_closed = false;
+        match tail::judge(bytes, part.number, salt, scan.end, fault) {
+            Verdict::Damaged(fault) => return Err(damage(scan.end, fault)),
+            Verdict::Torn => {
+                let (offset, cut) = (scan.end as u64, (bytes.len() - scan.end) as u64);
+                opened.torn = Some(Torn { file: segment::name(part.number), offset, bytes: cut });
+                return Ok((tip, size));
             }
         }
-        let is_closed = scan.frames.last().is_some_and(|(_, it)| it.kind == Kind::Closed);
-        opened.was_closed = is_closed && scan.fault.is_none();
-        return Ok(Tip { is_sealed: false, ..tip });
     };
     if let Some(fault) = &scan.fault {
         return Err(damage(scan.end, fault.clone()));
@@ -335,7 +303,7 @@ fn judge(
     if tip.chain != chain {
         return Err(damage(scan.end, Fault::Chain));
     }
-    Ok(tip)
+    Ok((tip, size))
 }
 
 /// The end and the chain that a rewritten segment tells in its last frame.
@@ -362,7 +330,11 @@ fn visit_all(
 }
 
 /// Removes what a crash left, and makes sure of what was found: a killed process may have left it in the cache alone.
-fn clean(disk: &dyn Disk, plan: &Plan, active: Option<&SegmentFile>) -> Result<(), OpenError> {
+fn clean(
+    disk: &dyn Disk,
+    plan: &Plan,
+    active: Option<&(Arc<SegmentFile>, u32)>,
+) -> Result<(), OpenError> {
     // Names first: what a rewritten segment stands for may go only when that one is there for good.
     disk.sync_directory().map_err(failed_name("syncing the directory of", "it".to_owned()))?;
     for name in &plan.remove {
@@ -371,12 +343,13 @@ fn clean(disk: &dyn Disk, plan: &Plan, active: Option<&SegmentFile>) -> Result<(
     if !plan.remove.is_empty() {
         disk.sync_directory().map_err(failed_name("syncing the directory of", "it".to_owned()))?;
     }
-    let Some(active) = active else { return Ok(()) };
-    let end = u64::from(active.tip().size);
+    let Some((active, filled)) = active else { return Ok(()) };
+    let end = u64::from(*filled);
     if active.file.size().map_err(failed("measuring", active.number))? > end {
         active.file.set_size(end).map_err(failed("cutting", active.number))?;
+        active.file.sync().map_err(failed("syncing", active.number))?;
     }
-    active.file.sync().map_err(failed("syncing", active.number))
+    Ok(())
 }
 
 /// The bytes of the first frame as far as the file has them.

@@ -60,6 +60,15 @@ struct Draft<'a> {
     name: String,
 }
 
+/// A new segment that is in its file, synced.
+struct Written {
+    tip: Tip,
+    /// Where its second frame is.
+    begin: u32,
+    /// Where the records went.
+    moved: Vec<(Place, u32)>,
+}
+
 impl Reader {
     /// Replaces sealed neighbors by one segment with the bodies that `keep` returns for their records (`None`: dropped). One
     /// alone is rewritten in place. Readers and the appending end go on meanwhile. After an error all is as before.
@@ -83,7 +92,7 @@ impl Reader {
             disk.rename(&name, &segment::name(number)).map_err(failed)?;
             Ok(it)
         });
-        let (tip, begin, moved) = match written {
+        let written = match written {
             Ok(it) => it,
             Err(err) => {
                 // What is left of it is removed at the next rewrite or open.
@@ -97,7 +106,7 @@ impl Reader {
         for it in old[..old.len() - 1].iter().filter(|_| is_synced) {
             let _ = disk.remove(&it.name());
         }
-        let mut rewritten = self.publish(&old, file, (tip, begin), moved);
+        let mut rewritten = self.publish(&old, file, written);
         rewritten.is_synced = is_synced;
         Ok(rewritten)
     }
@@ -112,13 +121,12 @@ impl Reader {
             .ok_or(RewriteError::NotNeighbors)
     }
 
-    /// The end of the new segment, where its second frame is, and where the records went (as offsets).
     fn write(
         &self,
         old: &[Arc<SegmentFile>],
         file: Arc<dyn File>,
         keep: &mut dyn FnMut(&Frame) -> Option<Bytes>,
-    ) -> Result<(Tip, u32, Vec<(Place, u32)>), RewriteError> {
+    ) -> Result<Written, RewriteError> {
         let (oldest, newest) = (&old[0], &old[old.len() - 1]);
         let (synced, check) = oldest.before;
         let (name, buffer) = (segment::name_new(newest.number), Vec::new());
@@ -145,15 +153,14 @@ impl Reader {
         draft.flush()?;
         draft.file.sync().map_err(|source| draft.failed(source))?;
         let tip = Tip { size: draft.size(), check: draft.check, end, chain, is_sealed: true };
-        Ok((tip, begin, moved))
+        Ok(Written { tip, begin, moved })
     }
 
     fn publish(
         &self,
         old: &[Arc<SegmentFile>],
         file: Arc<dyn File>,
-        (tip, begin): (Tip, u32),
-        moved: Vec<(Place, u32)>,
+        Written { tip, begin, moved }: Written,
     ) -> Rewritten {
         let (first, before, number) = (old[0].first, old[0].before, old[old.len() - 1].number);
         let segment = self

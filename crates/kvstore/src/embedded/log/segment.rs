@@ -71,7 +71,7 @@ pub(super) fn name(number: u32) -> String {
     format!("{number:016}.log")
 }
 
-/// A segment that is being written to replace others.
+/// A segment that is being written, as the next or to replace others.
 pub(super) fn name_new(number: u32) -> String {
     format!("{number:016}.log.new")
 }
@@ -81,7 +81,7 @@ pub(super) fn parse_name(name: &str) -> Option<u32> {
     digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-/// Whether it is what a rewrite left when it was interrupted.
+/// Whether it is what was left when a segment was being written.
 pub(super) fn is_leftover(name: &str) -> bool {
     name.strip_suffix(".new").and_then(parse_name).is_some()
 }

@@ -31,33 +31,16 @@ pub fn judge(bytes: &[u8], number: u32, salt: Salt, bad: usize, fault: Fault) ->
     Verdict::Torn
 }
 
-/// The same for the first frame of the only segment, when it cannot be read and so tells no salt. It is synced before anything
-/// is written behind it.
-pub fn judge_first(bytes: &[u8], fault: Fault) -> Verdict {
-    let has_more = match frame::length(bytes) {
-        Ok(length) if bytes[..HEADER_BYTES].iter().any(|it| *it != 0) => {
-            bytes.len() > HEADER_BYTES + length
-        }
-        Ok(_) | Err(Fault::Cut) => false,
-        Err(_) => true,
-    };
-    let is_sound = |it: &[u8]| frame::salt(it).is_ok_and(|salt| frame::decode(it, salt).is_ok());
-    if has_more || is_one_bit_off(bytes, 0, is_sound) {
-        return Verdict::Damaged(fault);
-    }
-    Verdict::Torn
-}
-
-/// Whether turning one bit makes the frame at `bad` whole, in a sector that was written after all. (One that was not holds
-/// zeros from `bad` on, and a frame may have but one bit in it.)
+/// Whether turning one bit makes the frame at `bad` whole, in a sector that was written that far. (What was not written is zeros,
+/// and a frame may have but one bit there.)
 fn is_one_bit_off(bytes: &[u8], bad: usize, is_sound: impl Fn(&[u8]) -> bool) -> bool {
     let end = bytes.len().min(bad + HEADER_BYTES + FLIP_BYTES_MAX);
     let mut copy = bytes[bad..end].to_vec();
     // Where the length is what is wrong, the rest is right, and where the frame ends is not known.
     let size = frame::length(&copy).map_or(HEADER_BYTES, |it| HEADER_BYTES + it);
     for at in 0..size.min(copy.len()) {
-        let sector = (bad + at) / SECTOR * SECTOR;
-        let written = &bytes[sector.max(bad)..(sector + SECTOR).min(bytes.len())];
+        let sector_end = ((bad + at) / SECTOR + 1) * SECTOR;
+        let written = &bytes[bad + at..sector_end.min(bytes.len())];
         if written.iter().all(|it| *it == 0) {
             continue;
         }

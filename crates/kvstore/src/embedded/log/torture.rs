@@ -160,7 +160,7 @@ fn check_reader(log: &Log, expected: &[u64]) -> Result<(), String> {
 
 impl Work {
     fn run(&mut self) -> Result<(), Stop> {
-        let (log, _) = open(&self.disk).map_err(|err| self.stop(&err.to_string()))?;
+        let (log, _) = self.open()?;
         self.log = Some(log);
         let n_steps = 10 + self.chance.below(30);
         for _ in 0..n_steps {
@@ -279,20 +279,22 @@ impl Work {
                 self.model.n_synced = self.model.appended.len();
             }
         }
-        let (log, found) = match open(&self.disk) {
-            Ok(it) => it,
-            Err(OpenError::Io { .. }) if !self.has_crashed() => {
-                // The fault on the way. It passes.
-                open(&self.disk).map_err(|err| self.stop(&err.to_string()))?
-            }
-            Err(err) => return Err(self.stop(&err.to_string())),
-        };
+        let (log, found) = self.open()?;
         self.model.check(&found).map_err(Stop::Broken)?;
         self.model.appended = found;
         self.model.n_synced = self.model.appended.len();
         self.model.dropping.clear();
         self.log = Some(log);
         Ok(())
+    }
+
+    fn open(&self) -> Result<(Log, Vec<u64>), Stop> {
+        let opened = match open(&self.disk) {
+            // The fault on the way. It passes.
+            Err(OpenError::Io { .. }) => open(&self.disk),
+            opened => opened,
+        };
+        opened.map_err(|err| self.stop(&err.to_string()))
     }
 
     fn log(&mut self) -> Result<&mut Log, Stop> {

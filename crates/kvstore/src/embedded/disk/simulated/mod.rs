@@ -211,7 +211,8 @@ impl State {
         }
         let needs_space = matches!(operation, Operation::Create | Operation::Write);
         let fault = self.faults.remove(&(self.operations.len() - 1));
-        let fault = fault.or((self.is_full && needs_space).then_some(Fault::Partial(ENOSPC)));
+        let fault =
+            fault.or_else(|| (self.is_full && needs_space).then_some(Fault::Partial(ENOSPC)));
         match fault {
             None => Ok(()),
             Some(Fault::Crash) => {
@@ -241,9 +242,16 @@ impl State {
         names
     }
 
-    fn rename(&mut self, rename: Rename) {
-        rename.apply(&mut self.names);
-        self.renames.push(rename);
+    fn change_names(&mut self, operation: Operation, rename: Rename) -> io::Result<()> {
+        let begun = self.begin(operation);
+        if begun.is_ok() {
+            rename.apply(&mut self.names);
+        }
+        // When the machine stops, it may have been on its way.
+        if matches!(begun, Ok(()) | Err(Fault::Crash)) {
+            self.renames.push(rename);
+        }
+        begun.map_err(error)
     }
 }
 
@@ -279,7 +287,9 @@ impl Disk for Simulated {
         }
         state.inodes.push(Inode::of(Vec::new()));
         let inode = state.inodes.len() - 1;
-        state.rename(Rename { inode, from: None, to: Some(name.to_owned()) });
+        let rename = Rename { inode, from: None, to: Some(name.to_owned()) };
+        rename.apply(&mut state.names);
+        state.renames.push(rename);
         Ok(Arc::new(Handle { disk: self.clone(), inode }))
     }
 
@@ -287,26 +297,14 @@ impl Disk for Simulated {
         let mut state = self.lock();
         let inode = state.find(from)?;
         let rename = Rename { inode, from: Some(from.to_owned()), to: Some(to.to_owned()) };
-        match state.begin(Operation::Rename) {
-            // It may have been on its way.
-            Err(Fault::Crash) => {
-                state.renames.push(rename);
-                Err(error(Fault::Crash))
-            }
-            Err(fault) => Err(error(fault)),
-            Ok(()) => {
-                state.rename(rename);
-                Ok(())
-            }
-        }
+        state.change_names(Operation::Rename, rename)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.lock();
         let inode = state.find(name)?;
-        state.begin(Operation::Remove).map_err(error)?;
-        state.rename(Rename { inode, from: Some(name.to_owned()), to: None });
-        Ok(())
+        let rename = Rename { inode, from: Some(name.to_owned()), to: None };
+        state.change_names(Operation::Remove, rename)
     }
 
     fn sync_directory(&self) -> io::Result<()> {
