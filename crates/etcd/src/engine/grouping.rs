@@ -43,6 +43,8 @@ impl Grouping {
                 None => return Err(Gap { next: revision }),
             }
         }
+        // etcd has them as the operations came; other engines sort, and no reader should see the difference.
+        commits.iter_mut().for_each(|it| it.events.sort_by(|a, b| a.key.cmp(&b.key)));
         Ok(commits)
     }
 }

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etcd::engine::Etcd;
-use kvstore::Store as _;
+use kvstore::linearizability::{self, Client, History, Recorder, Workload};
+use kvstore::validators::Recording;
+use kvstore::{Event, KeyRange, Op, Revision, Store as _, Txn, WatchRequest};
 use stdx::Random;
 
-use crate::journal::{Journal, follow};
 use crate::member::{Member, etcd, program};
 use crate::network::{Cable, Cluster, enter};
 use crate::{config, connect, eventually};
@@ -107,26 +108,53 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Waits until every client has had some more acknowledged.
+    /// Waits until every client has got some more done.
     async fn goes_on(&self) {
         let counts = || self.done.iter().map(|it| it.load(Ordering::SeqCst)).collect::<Vec<_>>();
         let before = counts();
         let has_moved =
-            async || counts().iter().zip(&before).all(|(now, before)| *now >= before + 5);
+            async || counts().iter().zip(&before).all(|(now, before)| *now >= before + 2);
         eventually("clients go on", has_moved).await;
     }
 }
 
-async fn client(n: usize, engine: Arc<Etcd>, traffic: Arc<Traffic>, journal: Arc<Journal>) {
+/// Reads, writes, swaps and deletes until it is over.
+async fn work(n: usize, client: Client, traffic: Arc<Traffic>) {
     let random = Random::from_seed(n as u64);
-    let mut n_ops = 0;
+    let few = Workload {
+        operations: 5,
+        patience: Duration::from_secs(120),
+        pause: Duration::from_millis(5),
+        ..Workload::default()
+    };
+    let mut n_rounds = 0;
     while !traffic.is_over.load(Ordering::SeqCst) {
-        n_ops += 1;
-        let is_done = journal.operate(&*engine, &random, &format!("{n}-{n_ops}")).await;
-        if is_done {
-            traffic.done[n].fetch_add(1, Ordering::SeqCst);
+        n_rounds += 1;
+        linearizability::run(&client, &format!("{n}.{n_rounds}"), &random, few).await;
+        traffic.done[n].fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Records a watch until the key `key/end` is written.
+async fn follow(engine: Arc<Etcd>, request: WatchRequest) -> Recording {
+    let after = request.after.unwrap();
+    let mut recording = Recording::new(request.clone(), after);
+    let mut watch = engine.watch(request).await.unwrap();
+    loop {
+        recording.next(&mut *watch).await.unwrap();
+        let last = recording.batches.last().unwrap();
+        if last.events.iter().any(|it| it.key == "key/end") {
+            return recording;
         }
     }
+}
+
+fn everything() -> WatchRequest {
+    WatchRequest::new(KeyRange::prefix(b""), Some(Revision(1)))
+}
+
+fn objects() -> WatchRequest {
+    WatchRequest::new(KeyRange::prefix(b"key/"), Some(Revision(1)))
 }
 
 async fn run(faults: Vec<Fault>, cluster: Cluster, etcdctl: &Path) {
@@ -135,25 +163,25 @@ async fn run(faults: Vec<Fault>, cluster: Cluster, etcdctl: &Path) {
         is_over: AtomicBool::new(false),
         done: (0..N_CLIENTS).map(|_| AtomicUsize::new(0)).collect(),
     });
-    let journal = Arc::new(Journal::default());
+    let recorder = Arc::new(Recorder::default());
     let mut engines = Vec::new();
-    for n in 0..2 {
-        let mut endpoints: Vec<&str> = urls.iter().map(String::as_str).collect();
-        endpoints.rotate_left(n);
-        let mut config = config(&endpoints);
-        config.name = format!("server-{n}");
-        config.limits.timeout_request = Duration::from_secs(30);
-        engines.push(connect(config).await);
+    for n in 0..3 {
+        engines.push(server(&urls, n).await);
     }
-    let mut clients = Vec::new();
+    // The last one is for reading what there is at the end.
+    let late = engines.pop().unwrap();
     let mut watches = Vec::new();
     for engine in &engines {
-        watches.push(spawn(follow(engine.clone())));
+        watches.push(spawn(follow(engine.clone(), everything())));
+        watches.push(spawn(follow(engine.clone(), objects())));
     }
-    for n in 0..N_CLIENTS {
-        let engine = engines[n % engines.len()].clone();
-        clients.push(spawn(client(n, engine, traffic.clone(), journal.clone())));
-    }
+    let clients: Vec<_> = (0..N_CLIENTS)
+        .map(|n| {
+            let store = engines[n % engines.len()].clone();
+            let client = recorder.client(u32::try_from(n).unwrap(), store);
+            spawn(work(n, client, traffic.clone()))
+        })
+        .collect();
     let mut nemesis = Nemesis { cluster, etcdctl: etcdctl.to_owned() };
     for fault in faults {
         println!("{fault:?}");
@@ -163,15 +191,42 @@ async fn run(faults: Vec<Fault>, cluster: Cluster, etcdctl: &Path) {
     for client in clients {
         client.await.unwrap();
     }
-    let last = engines[0].txn(kvstore::Txn::of(vec![kvstore::Op::put("end", "")])).await.unwrap();
-    let mut histories = Vec::new();
+    late.txn(Txn::of(vec![Op::put("key/end", "")])).await.unwrap();
+    let truth = follow(late, everything()).await;
+    let truth: Vec<Event> = truth.events().cloned().collect();
     for watch in watches {
-        histories.push(watch.await.unwrap());
+        let recording = watch.await.unwrap();
+        kvstore::validators::validate(&recording, &truth).unwrap();
     }
-    let n = journal.check(&histories, last.revision);
-    println!("{n} operations and {} events are right", histories[0].len());
-    let counts: BTreeMap<_, _> = journal.counts();
-    println!("{counts:?}");
+    check(&recorder.history(), &truth);
+}
+
+/// One server of several over the cluster, which asks the members in another order than the others.
+async fn server(urls: &[String], n: usize) -> Arc<Etcd> {
+    let mut endpoints: Vec<&str> = urls.iter().map(String::as_str).collect();
+    endpoints.rotate_left(n);
+    let mut config = config(&endpoints);
+    config.name = format!("server-{n}");
+    config.limits.timeout_request = Duration::from_secs(30);
+    connect(config).await
+}
+
+fn check(history: &History, truth: &[Event]) {
+    // Fences are written by no client.
+    let history = History { may_skip: true, ..history.clone() };
+    let n_unknown = history.operations.iter().filter(|it| it.answered.is_none()).count();
+    println!(
+        "{} operations, {n_unknown} of them without an answer, {} events",
+        history.operations.len(),
+        truth.len()
+    );
+    linearizability::check(&history).unwrap();
+    let mut revisions: BTreeMap<&[u8], Revision> = BTreeMap::new();
+    let values = truth.iter().filter_map(|it| it.value.as_ref()).filter(|it| !it.value.is_empty());
+    for it in values {
+        let first = *revisions.entry(&it.value).or_insert(it.mod_revision);
+        assert_eq!(first, it.mod_revision, "written by two transactions: {it:?}");
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's runtime ends with the test")]

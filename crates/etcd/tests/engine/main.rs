@@ -5,7 +5,6 @@
 
 mod cluster;
 mod contract;
-mod journal;
 mod limits;
 mod lost_answers;
 mod member;
