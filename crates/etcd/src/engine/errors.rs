@@ -56,8 +56,6 @@ const BEFORE_PROPOSING: &[&str] = &[
     "etcdserver: not leader",
     "etcdserver: too many requests",
     "etcdserver: rpc not supported for learner",
-    // Found when applied, and then nothing is.
-    "etcdserver: revision of auth store is old",
 ];
 
 impl Failure {
@@ -82,8 +80,10 @@ impl Failure {
         if BEFORE_PROPOSING.contains(&text) {
             return Self::Again { why: text.to_owned() };
         }
-        // A call without a token, after authentication was turned on.
-        if text == "etcdserver: user name is empty" {
+        // A call without a token, after authentication was turned on; or with one from before users changed.
+        if text == "etcdserver: user name is empty"
+            || text == "etcdserver: revision of auth store is old"
+        {
             return Self::Token;
         }
         match status.code {

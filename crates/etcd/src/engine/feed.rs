@@ -195,7 +195,8 @@ impl Inner {
         self.position = commit.revision;
         self.ring_bytes += commit.bytes();
         for watcher in self.watchers.values_mut().filter(|it| it.pending.is_none()) {
-            let concerns = |it: &Event| watcher.request.range.contains(&it.key);
+            let WatchRequest { range, events, .. } = &watcher.request;
+            let concerns = |it: &Event| range.contains(&it.key) && events.admits(it);
             if commit.revision > watcher.floor && commit.events.iter().any(concerns) {
                 watcher.pending = Some(commit.revision);
                 watcher.wake.notify_one();

@@ -2,10 +2,10 @@
 //! were sent before and have not happened yet fail, wherever they are, however late they arrive.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use kvstore::Revision;
-use std::time::Duration;
 use stdx::Backoff;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -55,7 +55,8 @@ impl Fence {
         sent: i64,
         deadline: Instant,
     ) -> Result<Revision, String> {
-        let _raising = self.raising.lock().await;
+        let waited = tokio::time::timeout_at(deadline, self.raising.lock()).await;
+        let _raising = waited.map_err(|_| "the fence could not be written in time".to_owned())?;
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         loop {
             let raised = self.raised();

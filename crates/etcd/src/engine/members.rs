@@ -136,19 +136,32 @@ impl Members {
 
     /// A connection with the token, made if there is none. Nothing has been asked when it fails.
     pub(super) async fn channel(&self, member: usize) -> Result<Channel, Failure> {
+        let bare = self.connect(member).await?;
+        self.authorize(bare, None).await
+    }
+
+    /// The same with a new token, after the one that is known was refused.
+    pub(super) async fn renew(&self, member: usize) -> Result<Channel, Failure> {
+        if self.credentials.is_none() {
+            let why = "etcd asks for a user and a password, and none is set".to_owned();
+            return Err(Failure::Again { why });
+        }
+        // A new token cannot be asked for with an old one.
+        let bare = self.connect(member).await?;
+        let rejected = self.token.lock().await.clone();
+        self.authorize(bare, Some(&rejected)).await
+    }
+
+    async fn connect(&self, member: usize) -> Result<Channel, Failure> {
         let link = &self.links[member];
         let mut channel = link.channel.lock().await;
-        let bare = match channel.as_ref().filter(|it| !it.is_closed()) {
-            Some(it) => it.clone(),
-            None => {
-                let made = Channel::connect(&link.endpoint, self.limits.timing, &self.tasks).await;
-                let made = made
-                    .map_err(|err| Failure::Again { why: stdx::error_chain(&err).to_string() })?;
-                channel.insert(made).clone()
-            }
-        };
-        drop(channel);
-        self.authorize(bare, None).await
+        if let Some(it) = channel.as_ref().filter(|it| !it.is_closed()) {
+            return Ok(it.clone());
+        }
+        let made = Channel::connect(&link.endpoint, self.limits.timing, &self.tasks).await;
+        let made =
+            made.map_err(|err| Failure::Again { why: stdx::error_chain(&err).to_string() })?;
+        Ok(channel.insert(made).clone())
     }
 
     /// Adds the token. One that was rejected is asked for anew, unless somebody has done so already.
@@ -205,23 +218,9 @@ impl Members {
         A: Answer,
     {
         let channel = self.channel(member).await?;
-        self.call_on(channel, method, request, freshness).await
-    }
-
-    pub(super) async fn call_on<Q, A>(
-        &self,
-        channel: Channel,
-        method: Method<Q, A>,
-        request: &Q,
-        freshness: Freshness,
-    ) -> Result<A, Failure>
-    where
-        Q: Message,
-        A: Answer,
-    {
         let result = match channel.unary(method, request).await.map_err(Failure::of) {
             Err(Failure::Token) => {
-                let channel = self.renew(channel).await?;
+                let channel = self.renew(member).await?;
                 channel.unary(method, request).await.map_err(Failure::of)
             }
             result => result,
@@ -232,15 +231,6 @@ impl Members {
         }?;
         self.revisions.admit(answer.header(), freshness)?;
         Ok(answer)
-    }
-
-    pub(super) async fn renew(&self, channel: Channel) -> Result<Channel, Failure> {
-        let Some(_) = &self.credentials else {
-            let why = "etcd asks for a user and a password, and none is set".to_owned();
-            return Err(Failure::Again { why });
-        };
-        let rejected = self.token.lock().await.clone();
-        self.authorize(channel, Some(&rejected)).await
     }
 
     /// Asks until somebody answers: the next member when one fails, a second one when the first is silent.

@@ -30,6 +30,7 @@ mod convert;
 mod errors;
 mod feed;
 mod fence;
+mod grouping;
 mod leases;
 mod members;
 mod outcome;
@@ -39,8 +40,10 @@ mod stream;
 mod tail;
 mod txn;
 mod watch;
+mod written;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -96,6 +99,8 @@ struct Shared {
     fence: Fence,
     claims: Claims,
     histories: Arc<Semaphore>,
+    /// Where the feed was when a write last waited for its events in vain.
+    stuck_at: AtomicU64,
     random: Random,
 }
 
@@ -134,6 +139,7 @@ impl Etcd {
             fence,
             claims: Claims::default(),
             histories: Arc::new(Semaphore::new(HISTORIES_MAX)),
+            stuck_at: AtomicU64::new(0),
             random: world.random.clone(),
         };
         let current = shared.current().await?;

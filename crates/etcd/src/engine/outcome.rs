@@ -142,3 +142,100 @@ fn result(op: &Op, commit: &Commit) -> Option<OpResult> {
         Op::Range(_) | Op::Txn(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use kvstore::{Compare, Event, KeyValue, Op, Revision, Txn};
+
+    use super::{Outcome, decide};
+    use crate::engine::feed::Commit;
+
+    /// `a=1>2`: the key had 1 (written at 5) and has 2; `a=>2`: it was new; `a=1>`: it was deleted.
+    fn event(text: &str, revision: u64) -> Event {
+        let (key, values) = text.split_once('=').unwrap();
+        let (before, after) = values.split_once('>').unwrap();
+        let key = Bytes::copy_from_slice(key.as_bytes());
+        let value = |text: &str, mod_revision, version| {
+            (!text.is_empty()).then(|| KeyValue {
+                key: key.clone(),
+                value: Bytes::copy_from_slice(text.as_bytes()),
+                create_revision: Revision(5),
+                mod_revision: Revision(mod_revision),
+                version,
+                lease: None,
+            })
+        };
+        let previous = value(before, 5, 1);
+        let value = value(after, revision, if before.is_empty() { 1 } else { 2 });
+        Event { key: key.clone(), value, previous, revision: Revision(revision) }
+    }
+
+    /// Commits from revision 11 on, events of one apart by spaces.
+    fn check(txn: &Txn, commits: &[&str], expected: &str) {
+        let commits: Vec<_> = (11..)
+            .zip(commits)
+            .map(|(revision, events)| {
+                let events = events.split(' ').map(|it| event(it, revision)).collect();
+                Arc::new(Commit { revision: Revision(revision), events })
+            })
+            .collect();
+        let outcome = match decide(txn, &commits, |it| it == Revision(19)) {
+            Outcome::Happened(response) => format!("happened at {}", response.revision.0),
+            Outcome::DidNot => "did not".to_owned(),
+            Outcome::Unclear => "unclear".to_owned(),
+        };
+        assert_eq!(outcome, expected, "{commits:?}");
+    }
+
+    #[test]
+    fn a_swap_is_the_one_write_on_what_it_compared() {
+        let swap = Txn::when(
+            vec![Compare::mod_revision(b"a", Revision(5))],
+            vec![Op::put("a", "2"), Op::put("b", "2")],
+        );
+        check(&swap, &[], "did not");
+        check(&swap, &["x=>2", "a=1>2 b=>2"], "happened at 12");
+        check(&swap, &["a=1>3 b=>2"], "did not");
+        check(&swap, &["a=1>2"], "did not");
+        check(&swap, &["a=1>2 b=>2 c=>2"], "did not");
+        check(&swap, &["a=1>2 b=1>"], "did not");
+        // The same bytes, but not on the state that was compared.
+        let other = Txn::when(
+            vec![Compare::mod_revision(b"a", Revision(4))],
+            vec![Op::put("a", "2"), Op::put("b", "2")],
+        );
+        check(&other, &["a=1>2 b=>2"], "unclear");
+    }
+
+    #[test]
+    fn a_creation_is_the_one_write_on_nothing() {
+        let create = Txn::when(vec![Compare::absent(b"a")], vec![Op::put("a", "2")]);
+        check(&create, &["a=>2"], "happened at 11");
+        check(&create, &["a=>1", "a=1>2"], "unclear");
+        check(&create, &["x=>1", "x=>1", "x=>1", "x=>1"], "did not");
+        // Revision 19 is another's.
+        let late = ["x=>1"; 8];
+        check(&create, &[&late[..], &["a=>2"]].concat(), "did not");
+    }
+
+    #[test]
+    fn without_a_compare_nobody_can_tell() {
+        check(&Txn::of(vec![Op::put("a", "2")]), &["a=1>2"], "unclear");
+        check(&Txn::of(vec![Op::put("a", "2")]), &["a=1>3", "b=>2"], "did not");
+        check(&Txn::of(vec![Op::delete(b"a")]), &["a=1>"], "unclear");
+        let nested = Txn::of(vec![Op::Txn(Txn::of(vec![Op::put("a", "2")]))]);
+        check(&nested, &["a=1>3"], "unclear");
+        check(&nested, &["b=1>3"], "did not");
+    }
+
+    #[test]
+    fn a_deletion_is_the_one_write_on_what_it_compared() {
+        let compares = vec![Compare::mod_revision(b"a", Revision(5))];
+        let delete = Txn::when(compares, vec![Op::delete(b"a")]);
+        check(&delete, &["b=1>", "a=1>"], "happened at 12");
+        check(&delete, &["a=1>2", "a=2>3"], "did not");
+    }
+}

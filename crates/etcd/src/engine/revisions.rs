@@ -45,8 +45,13 @@ impl Revisions {
         header: Option<&ResponseHeader>,
         freshness: Freshness,
     ) -> Result<Revision, Failure> {
-        let Some(header) = header else {
-            return Err(Failure::Unknown { why: "an answer without a header".to_owned() });
+        let header = match (header, freshness) {
+            (Some(header), _) => header,
+            // Some answers of a member about itself have none.
+            (None, Freshness::OfMember) => return Ok(self.known()),
+            (None, Freshness::AtLeast(_)) => {
+                return Err(Failure::Unknown { why: "an answer without a header".to_owned() });
+            }
         };
         let cluster = *self.cluster.get_or_init(|| header.cluster_id);
         if cluster != header.cluster_id {
@@ -69,5 +74,32 @@ impl Revisions {
             is_news
         });
         Ok(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kvstore::Revision;
+
+    use super::{Freshness, Revisions};
+    use crate::wire::messages::ResponseHeader;
+
+    #[test]
+    fn answers_from_the_past_or_another_cluster_are_not_used() {
+        let revisions = Revisions::new();
+        let check = |cluster_id, revision, freshness, is_admitted: bool, known| {
+            let header = ResponseHeader { cluster_id, revision, ..ResponseHeader::default() };
+            let admitted = revisions.admit(Some(&header), freshness);
+            assert_eq!(admitted.is_ok(), is_admitted, "{header:?}: {admitted:?}");
+            assert_eq!(revisions.known(), Revision(known));
+        };
+        let since = |it| Freshness::AtLeast(Revision(it));
+        check(7, 5, since(1), true, 5);
+        check(7, 4, since(5), false, 5);
+        check(7, 4, Freshness::OfMember, true, 5);
+        check(7, 5, since(5), true, 5);
+        check(8, 9, since(5), false, 5);
+        check(8, 9, Freshness::OfMember, false, 5);
+        check(7, 9, since(5), true, 9);
     }
 }

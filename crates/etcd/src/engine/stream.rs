@@ -4,11 +4,12 @@
 //! noticed here; and the next revision says that the one before is complete, so no progress notification is needed (those
 //! of etcd before 3.4.25 and 3.5.8 may overtake events, issue #15220).
 
-use kvstore::{Event, Revision};
+use kvstore::Revision;
 
 use super::convert;
 use super::errors::{Failure, Refusal};
 use super::feed::Commit;
+use super::grouping::{Gap, Grouping};
 use super::members::Members;
 use super::revisions::Freshness;
 use crate::wire::channel::{Requests, Responses};
@@ -19,10 +20,8 @@ pub(super) struct Stream {
     /// Dropping it ends the stream.
     _requests: Requests<WatchRequest>,
     responses: Responses<WatchResponse>,
-    /// The last revision that was returned.
-    seen: Revision,
-    /// The pieces so far of a message that came in pieces.
-    pieces: Vec<Event>,
+    member: usize,
+    grouping: Grouping,
 }
 
 /// Why a stream ended.
@@ -65,12 +64,12 @@ impl Stream {
             Err(failure) => {
                 if matches!(failure, Failure::Token) {
                     // The next attempt has the new one.
-                    let _ = members.renew(channel).await;
+                    let _ = members.renew(member).await;
                 }
                 return Err(End::of(failure));
             }
         };
-        Ok(Self { _requests: requests, responses, seen: after, pieces: Vec::new() })
+        Ok(Self { _requests: requests, responses, member, grouping: Grouping::after(after) })
     }
 
     /// The next commits; none when a message had nothing new. Cancel-safe.
@@ -88,34 +87,15 @@ impl Stream {
                 return Err(End::Compacted { oldest });
             }
             if response.cancel_reason.contains("auth token") {
-                let channel = members.channel(members.pick(&[])).await.map_err(End::of)?;
-                let _ = members.renew(channel).await;
+                let _ = members.renew(self.member).await;
             }
             return Err(End::Failed { why: response.cancel_reason });
         }
-        self.pieces.extend(response.events.into_iter().filter_map(convert::event));
+        self.grouping.add(response.events.into_iter().filter_map(convert::event));
         if response.fragment {
             return Ok(Vec::new());
         }
-        self.commits()
-    }
-
-    /// Groups what has come. Events that were seen come again after a member has caught up by a snapshot.
-    fn commits(&mut self) -> Result<Vec<Commit>, End> {
-        let mut commits: Vec<Commit> = Vec::new();
-        let seen = self.seen;
-        for event in self.pieces.drain(..).filter(|it| it.revision > seen) {
-            let revision = event.revision;
-            match commits.last_mut().filter(|it| it.revision == revision) {
-                Some(commit) => commit.events.push(event),
-                None if revision.0 == self.seen.0 + 1 => {
-                    self.seen = revision;
-                    commits.push(Commit { revision, events: vec![event] });
-                }
-                None => return Err(End::Gap { next: revision }),
-            }
-        }
-        Ok(commits)
+        self.grouping.finish().map_err(|Gap { next }| End::Gap { next })
     }
 }
 

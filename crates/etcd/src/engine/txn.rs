@@ -1,6 +1,7 @@
 //! Transactions: sent once, and never again before it is certain that they did not happen. See the engine's header.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::errors::{Failure, Refusal};
 use super::members::Unanswered;
 use super::outcome::{Outcome, decide};
 use super::revisions::Freshness;
-use super::{Shared, convert, errors};
+use super::{Shared, convert, errors, written};
 use crate::wire::messages::{
     self as wire, CompareResult, CompareTarget, CompareTargetUnion, RequestOpUnion, ResponseOpUnion,
 };
@@ -64,6 +65,7 @@ enum Said {
 
 impl Shared {
     pub(super) async fn txn(&self, txn: &Txn) -> Result<TxnResponse, Error> {
+        written::check(txn)?;
         if !writes(&txn.then) && !writes(&txn.otherwise) {
             return self.read_txn(txn).await;
         }
@@ -133,11 +135,12 @@ impl Shared {
     }
 
     async fn send(&self, txn: &Txn, form: Form, sent: i64, member: usize) -> Result<Said, Failure> {
-        let channel = self.members.channel(member).await?;
+        // Connecting is not part of what can be lost.
+        self.members.channel(member).await?;
         let request = fenced(txn, form, &self.fence.key, sent);
         // A write is after everything that was known before; what answers otherwise is not this cluster's present.
         let freshness = Freshness::AtLeast(self.members.revisions.known());
-        let call = self.members.call_on(channel, methods::TXN, &request, freshness);
+        let call = self.members.call(member, methods::TXN, &request, freshness);
         let answer = match timeout(self.members.limits.timeout_attempt, call).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(failure)) => return Err(failure),
@@ -183,19 +186,23 @@ impl Shared {
         }
     }
 
-    /// Bounded, and only while the tail is not far behind: a write is not held up by a broken watch.
+    /// Bounded, and not at all when the last one waited for nothing: writes are not held up by a broken stream.
     pub(super) async fn await_own_events(&self, revision: Revision) {
-        let has_come = timeout(self.members.limits.timeout_own_events, self.feed.reached(revision));
-        let _ = has_come.await;
+        let position = self.feed.position();
+        if position.0 == self.stuck_at.load(Ordering::Relaxed) {
+            return;
+        }
+        let reached = self.feed.reached(revision);
+        if timeout(self.members.limits.timeout_own_events, reached).await.is_err() {
+            self.stuck_at.store(position.0, Ordering::Relaxed);
+        }
     }
 
     async fn refuse_txn(&self, txn: &Txn, refusal: Refusal) -> Error {
         let branches = || [&txn.then, &txn.otherwise];
         match refusal {
-            Refusal::DuplicateKey => {
-                let key = branches().into_iter().find_map(|it| duplicate(it)).unwrap_or_default();
-                Error::DuplicateKey { key }
-            }
+            // Looked for before sending, so this one is etcd's own opinion.
+            Refusal::DuplicateKey => Error::DuplicateKey { key: Bytes::new() },
             Refusal::KeyNotFound => {
                 let is_kept = |it: &Put| it.value == PutValue::Kept || it.lease == PutLease::Kept;
                 let key = puts(txn).into_iter().find(|it| is_kept(it)).map(|it| it.key.clone());
@@ -257,30 +264,15 @@ fn writes(ops: &[Op]) -> bool {
 }
 
 fn puts(txn: &Txn) -> Vec<&Put> {
-    let of_op = |op| match op {
-        &Op::Put(ref put) => vec![put],
-        &Op::Txn(ref txn) => puts(txn),
-        Op::Delete(_) | Op::Range(_) => vec![],
-    };
-    txn.then.iter().chain(&txn.otherwise).flat_map(of_op).collect()
-}
-
-/// A key that is put twice, or put and deleted.
-fn duplicate(ops: &[Op]) -> Option<Bytes> {
-    let mut seen = BTreeSet::new();
-    let deletes =
-        |key: &Bytes| ops.iter().any(|op| matches!(op, Op::Delete(range) if range.contains(key)));
-    let keys = ops.iter().flat_map(|op| match op {
-        Op::Put(put) => vec![&put.key],
-        Op::Txn(txn) => puts(txn).into_iter().map(|it| &it.key).collect(),
-        Op::Delete(_) | Op::Range(_) => vec![],
-    });
-    for key in keys {
-        if !seen.insert(key) || deletes(key) {
-            return Some(key.clone());
+    let mut all = Vec::new();
+    for op in txn.then.iter().chain(&txn.otherwise) {
+        match op {
+            Op::Put(put) => all.push(put),
+            Op::Txn(txn) => all.extend(puts(txn)),
+            Op::Delete(_) | Op::Range(_) => {}
         }
     }
-    None
+    all
 }
 
 /// etcd's limit counts a nested transaction with what it is nested in.

@@ -4,6 +4,7 @@
 //! silent is noticed by pings and all its calls end. It never reconnects or retries: whoever holds it decides.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -110,6 +111,32 @@ pub struct Channel {
     token: Option<HeaderValue>,
     needs_leader: bool,
     closed: Shutdown,
+    calls: Calls,
+}
+
+/// How many calls are under way. Servers of etcd end a connection that is pinged while there are none
+/// (`PermitWithoutStream` is false), and then there is nobody to whom silence would matter.
+#[derive(Clone, Default)]
+struct Calls(Arc<AtomicUsize>);
+
+/// One call, until it is dropped.
+struct UnderWay(Calls);
+
+impl Calls {
+    fn begin(&self) -> UnderWay {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        UnderWay(self.clone())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Channel {
@@ -175,6 +202,8 @@ impl Channel {
         let pings = connection.ping_pong().expect("taken once");
         let closed = Shutdown::new();
         let at_end = closed.clone().drop_guard();
+        let calls = Calls::default();
+        let watched = calls.clone();
         tasks.spawn("etcd-connection", |shutdown| async move {
             let _at_end = at_end;
             tokio::select! {
@@ -182,11 +211,11 @@ impl Channel {
                 () = shutdown.cancelled() => {}
                 // Calls on it have the error; there is nobody else to tell.
                 _ = connection => {}
-                () = await_silence(pings, timing) => {}
+                () = await_silence(pings, timing, watched) => {}
             }
         });
         let scheme = if tls.is_some() { "https" } else { "http" };
-        Ok(Self { sender, scheme, authority, token: None, needs_leader: false, closed })
+        Ok(Self { sender, scheme, authority, token: None, needs_leader: false, closed, calls })
     }
 
     /// The same connection with a token of `Authenticate` on each call.
@@ -218,6 +247,7 @@ impl Channel {
         Q: Message,
         A: Message + Default,
     {
+        let _call = self.calls.begin();
         let (response, mut send) = self.start(method.path).await?;
         send.send_data(frame::encode(request), true).map_err(|err| broken(&err))?;
         let mut answers = Answers::open(response).await?;
@@ -242,9 +272,10 @@ impl Channel {
         Q: Message,
         A: Message + Default,
     {
+        let call = self.calls.begin();
         let (response, mut send) = self.start(method.path).await?;
         send.send_data(frame::encode(first), false).map_err(|err| broken(&err))?;
-        let requests = Requests { send, messages: std::marker::PhantomData };
+        let requests = Requests { send, _call: call, messages: std::marker::PhantomData };
         Ok((requests, Pending { response, messages: std::marker::PhantomData }))
     }
 
@@ -277,6 +308,7 @@ impl Channel {
 /// The client's side of a stream. Dropping it resets the stream; `finish` ends it in order.
 pub struct Requests<Q> {
     send: SendStream<Bytes>,
+    _call: UnderWay,
     messages: std::marker::PhantomData<fn(Q)>,
 }
 
@@ -388,9 +420,12 @@ fn unanswered(err: &h2::Error) -> CallError {
 }
 
 /// Returns when the peer did not answer a ping in time.
-async fn await_silence(mut pings: PingPong, timing: Timing) {
+async fn await_silence(mut pings: PingPong, timing: Timing, calls: Calls) {
     loop {
         tokio::time::sleep(timing.ping_interval).await;
+        if calls.is_idle() {
+            continue;
+        }
         let pong = pings.ping(h2::Ping::opaque());
         match tokio::time::timeout(timing.timeout_ping, pong).await {
             Ok(Ok(_)) => {}
