@@ -50,6 +50,13 @@ pub struct Config {
     pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
 }
 
+impl Config {
+    /// Whether other servers may write to the same store: then it is they who have to be told to forget, too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.compaction == Compaction::ByServer
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

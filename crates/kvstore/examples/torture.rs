@@ -1,7 +1,11 @@
 //! `cargo xtask torture store`: everything that tries to break the store, at length. Says the seed first, so that whatever
 //! breaks can be had again, and counts what it has done.
 
-#![expect(clippy::print_stdout, reason = "a command line tool speaks on standard output")]
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a command line tool speaks on standard output, and says how long things took"
+)]
 
 use std::path::Path;
 use std::process::Command;

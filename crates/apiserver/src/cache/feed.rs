@@ -213,12 +213,19 @@ impl Cache {
                     for event in &batch.events {
                         self.apply(event);
                     }
-                    self.state().revision = batch.revision.0;
-                    self.reached.advance(batch.revision.0);
+                    self.advance(batch.revision.0);
                 }
                 Err(err) => return err,
             }
         }
+    }
+
+    fn advance(&self, revision: u64) {
+        {
+            let mut state = self.state();
+            state.revision = state.revision.max(revision);
+        }
+        self.reached.advance(revision);
     }
 
     async fn reopen(&self, broke: &kvstore::Error) -> Result<Box<dyn Watch>, kvstore::Error> {

@@ -46,6 +46,9 @@ impl Reached {
     /// Wakes those who wait for `revision` or less, and nobody else.
     pub(super) fn advance(&self, revision: u64) {
         let mut state = self.state();
+        if revision <= state.revision {
+            return;
+        }
         state.revision = revision;
         let later = state.waiting.split_off(&(revision + 1, 0));
         for (_, waiter) in std::mem::replace(&mut state.waiting, later) {

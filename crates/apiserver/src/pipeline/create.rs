@@ -34,6 +34,8 @@ pub(super) async fn create_object(
         let is_generated = metadata::generate_name(core, attempt.meta_mut());
         match create_once(core, request, attempt).await {
             Err(err) if err.is_already_exists() && is_generated && tries < NAMES_MAX => tries += 1,
+            // Another server has given out an address or a port meanwhile.
+            Err(err) if err.is_conflict() && tries < NAMES_MAX => tries += 1,
             outcome => return outcome,
         }
     }
@@ -56,7 +58,7 @@ async fn create_once(
     request.warnings.extend(kind.warnings(object.as_ref()));
     let _valid = admit::validate(core, request, mutated, object.as_mut(), None).await?;
     core.check_escalation(request, object.as_ref(), None)?;
-    let reservation = core.services.reserve(object.as_mut(), None)?;
+    let reservation = core.services.reserve(object.as_mut(), None, core.cache.revision())?;
     object.meta_mut().resource_version = None;
     let key = object.key();
     let path = path_of(&key.namespace, &key.name);
@@ -67,10 +69,20 @@ async fn create_once(
         let dry = || (Outcome::Object(loose(object.encode())), 201);
         return is_free.then(dry).ok_or_else(taken);
     }
-    match store::put(core, kind.as_ref(), &path, object.as_ref(), Expect::Absent).await? {
+    let guard = reservation.guard().filter(|_| core.config.is_shared());
+    let is_guarded = guard.is_some();
+    let place = store::Place { path: &path, expect: Expect::Absent, guard };
+    match store::put(core, kind.as_ref(), place, object.as_ref()).await? {
         Written::Stored(stored) => {
             reservation.keep();
             Ok((Outcome::Object(stored), 201))
+        }
+        Written::Refused if is_guarded => {
+            core.cache.wait_current().await?;
+            match core.cache.get(kind.as_ref(), &path) {
+                Some(_) => Err(taken()),
+                None => Err(ApiError::modified(&kind.names().group_resource(), &key.name)),
+            }
         }
         Written::Refused => Err(taken()),
     }

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusDetails, Time};
 use k8s_openapi::jiff::SignedDuration;
 
 use super::list::{ListAnswer, select};
-use super::store::{Expect, Written};
+use super::store::{Expect, Place, Written};
 use super::update::{Current, TRIES_MAX, current};
 use super::{Body, Outcome, Request, admit, loose, metadata, store};
 use crate::cache::with_version;
@@ -96,10 +96,14 @@ async fn delete_once(
         let bytes = with_version(&object.encode(), version);
         return Ok(Some(Outcome::Object(loose(bytes.to_vec()))));
     }
-    Ok(match store::put(core, kind, &path, object.as_ref(), Expect::At(version)).await? {
-        Written::Stored(stored) => Some(Outcome::Object(stored)),
-        Written::Refused => None,
-    })
+    Ok(
+        match store::put(core, kind, Place::new(&path, Expect::At(version)), object.as_ref())
+            .await?
+        {
+            Written::Stored(stored) => Some(Outcome::Object(stored)),
+            Written::Refused => None,
+        },
+    )
 }
 
 /// The object as deletion leaves it; `None` if nothing changes because it is on its way out already.

@@ -18,6 +18,20 @@ pub(super) enum Expect {
     At(u64),
 }
 
+/// Where an object goes, and what must hold there.
+pub(super) struct Place<'a> {
+    pub(super) path: &'a str,
+    pub(super) expect: Expect,
+    /// What else must hold.
+    pub(super) guard: Option<Compare>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn new(path: &'a str, expect: Expect) -> Self {
+        Self { path, expect, guard: None }
+    }
+}
+
 pub(super) enum Written {
     Stored(Arc<Stored>),
     /// Somebody else was faster.
@@ -32,9 +46,9 @@ fn compare(key: &bytes::Bytes, expect: Expect) -> Compare {
 }
 
 /// One write of one object, as durable as its kind wants it.
-fn txn(kind: &dyn Kind, path: &str, compare: Compare, op: Op) -> Txn {
+fn txn(kind: &dyn Kind, path: &str, compares: Vec<Compare>, op: Op) -> Txn {
     let namespace = path.split_once('/').map_or("", |(namespace, _)| namespace);
-    let txn = Txn::when(vec![compare], vec![op]);
+    let txn = Txn::when(compares, vec![op]);
     if kind.is_relaxed(namespace) { txn.relaxed() } else { txn }
 }
 
@@ -42,14 +56,14 @@ fn txn(kind: &dyn Kind, path: &str, compare: Compare, op: Op) -> Txn {
 pub(super) async fn put(
     core: &Core,
     kind: &dyn Kind,
-    path: &str,
+    Place { path, expect, guard }: Place<'_>,
     object: &dyn ApiObject,
-    expect: Expect,
 ) -> Result<Written, ApiError> {
     let key = store_key(kind, path);
     trace::passed("store");
     let prepared = core.cache.prepare(kind, key.clone(), object);
-    let txn = txn(kind, path, compare(&key, expect), prepared.write());
+    let compares = [compare(&key, expect)].into_iter().chain(guard).collect();
+    let txn = txn(kind, path, compares, prepared.write());
     let written = match core.cache.store().txn(txn).await {
         Err(err) => Err(refusal(&err)),
         Ok(response) if !response.succeeded => Ok(Written::Refused),
@@ -73,7 +87,7 @@ pub(super) async fn remove(
     at: u64,
 ) -> Result<Option<u64>, ApiError> {
     let key = store_key(kind, path);
-    let txn = txn(kind, path, compare(&key, Expect::At(at)), Op::delete(&key));
+    let txn = txn(kind, path, vec![compare(&key, Expect::At(at))], Op::delete(&key));
     let response = core.cache.store().txn(txn).await.map_err(|err| refusal(&err))?;
     if !response.succeeded {
         return Ok(None);

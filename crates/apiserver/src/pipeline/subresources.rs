@@ -208,8 +208,13 @@ async fn bind_once(
     }
     let expect = super::store::Expect::At(current.stored.meta.resource_version);
     let kind = request.kind.clone();
-    let written =
-        super::store::put(core, kind.as_ref(), &request.path(), object.as_ref(), expect).await?;
+    let written = super::store::put(
+        core,
+        kind.as_ref(),
+        super::store::Place::new(&request.path(), expect),
+        object.as_ref(),
+    )
+    .await?;
     Ok(matches!(written, super::store::Written::Stored(_)))
 }
 

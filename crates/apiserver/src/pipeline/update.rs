@@ -5,9 +5,10 @@ use std::sync::Arc;
 use api::{ApiObject, Stored};
 use apimachinery::validation::{check_metadata, check_metadata_update};
 use apimachinery::{ApiError, FieldErrors, Path};
+use kvstore::Compare;
 
 use super::create::{create_object, invalid_if_any};
-use super::store::{Expect, Written};
+use super::store::{Expect, Place, Written};
 use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
 use crate::cache::with_version;
 use crate::server::Core;
@@ -129,9 +130,11 @@ pub(super) async fn replace(
     request.warnings.extend(kind.warnings(object.as_ref()));
     let _valid = admit::validate(core, request, mutated, object.as_mut(), Some(old)).await?;
     core.check_escalation(request, object.as_ref(), Some(old))?;
-    let reservation = core.services.reserve(object.as_mut(), Some(old))?;
+    let seen = core.cache.revision();
+    let reservation = core.services.reserve(object.as_mut(), Some(old), seen)?;
     object.meta_mut().resource_version = None;
-    let written = commit(core, request, current, object.as_ref()).await?;
+    let guard = reservation.guard().filter(|_| core.config.is_shared());
+    let written = commit(core, request, current, object.as_ref(), guard).await?;
     if written.is_some() && !request.call.write.dry_run {
         reservation.keep();
     }
@@ -162,6 +165,7 @@ async fn commit(
     request: &Request,
     current: &Current,
     object: &dyn ApiObject,
+    guard: Option<Compare>,
 ) -> Result<Option<Outcome>, ApiError> {
     let kind = request.kind.as_ref();
     let version = current.stored.meta.resource_version;
@@ -179,7 +183,8 @@ async fn commit(
             Outcome::Object(loose(with_version(&object.encode(), revision).to_vec()))
         }));
     }
-    Ok(match store::put(core, kind, &path, object, Expect::At(version)).await? {
+    let place = Place { path: &path, expect: Expect::At(version), guard };
+    Ok(match store::put(core, kind, place, object).await? {
         Written::Stored(stored) => Some(Outcome::Object(stored)),
         Written::Refused => None,
     })

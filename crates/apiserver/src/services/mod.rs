@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::core::Service;
 use api::{ApiObject, Resource as _};
 use apimachinery::{ApiError, FieldErrors, GroupKind, GroupResource, Path};
+use kvstore::{Compare, KeyRange, Relation, Revision, Target};
 use stdx::Random;
 
-use crate::cache::{Change, Observer};
+use crate::cache::{Change, Observer, ROOT};
 use allocator::Pool;
 
 /// The addresses that Services get, as `10.96.0.0/16`.
@@ -62,12 +63,25 @@ pub struct Services {
 /// What one write took; given back unless the write happened.
 #[must_use]
 pub struct Reservation {
+    /// Everything up to this revision had been seen when it was taken.
+    seen: u64,
     pools: Arc<Mutex<Pools>>,
     addresses: Vec<u32>,
     ports: Vec<u32>,
 }
 
 impl Reservation {
+    /// What must hold for the write where other servers write Services too: none has been written since.
+    pub(crate) fn guard(&self) -> Option<Compare> {
+        if self.addresses.is_empty() && self.ports.is_empty() {
+            return None;
+        }
+        let services = format!("{ROOT}{}/", Service::FACTS.registry_prefix);
+        let keys = KeyRange::prefix(services.as_bytes());
+        let target = Target::ModRevision(Revision(self.seen + 1));
+        Some(Compare { keys, relation: Relation::Less, target })
+    }
+
     pub fn keep(mut self) {
         self.addresses.clear();
         self.ports.clear();
@@ -107,14 +121,20 @@ impl Services {
         Self { cidr, pools: Arc::new(Mutex::new(pools)), random }
     }
 
-    /// Fills in what a Service is missing. Anything but a Service needs nothing.
+    /// Fills in what a Service is missing. Anything but a Service needs nothing. `seen` is a revision that had been reached
+    /// before the call.
     pub fn reserve(
         &self,
         object: &mut dyn ApiObject,
         old: Option<&dyn ApiObject>,
+        seen: u64,
     ) -> Result<Reservation, ApiError> {
-        let mut reservation =
-            Reservation { pools: self.pools.clone(), addresses: Vec::new(), ports: Vec::new() };
+        let mut reservation = Reservation {
+            seen,
+            pools: self.pools.clone(),
+            addresses: Vec::new(),
+            ports: Vec::new(),
+        };
         let Some(service) = object.downcast_mut::<Service>() else { return Ok(reservation) };
         let old = old.and_then(|it| it.downcast_ref::<Service>());
         let mut errors = FieldErrors::new();

@@ -26,21 +26,21 @@ fn addresses_and_ports_are_given_once_and_come_back_when_the_write_fails() {
     let services = services();
     let mut held = Vec::new();
     for _ in 0..4 {
-        held.push(services.reserve(&mut service("NodePort", None), None).expect("free"));
+        held.push(services.reserve(&mut service("NodePort", None), None, 1).expect("free"));
     }
-    let error = services.reserve(&mut service("NodePort", None), None).err().expect("full");
+    let error = services.reserve(&mut service("NodePort", None), None, 1).err().expect("full");
     assert!(error.message().contains("failed to allocate a nodePort"), "{error}");
     drop(held);
-    assert!(services.reserve(&mut service("NodePort", None), None).is_ok());
+    assert!(services.reserve(&mut service("NodePort", None), None, 1).is_ok());
 }
 
 #[test]
 fn an_address_that_somebody_has_is_refused() {
     let services = services();
-    let first = services.reserve(&mut service("ClusterIP", Some("10.0.0.3")), None);
+    let first = services.reserve(&mut service("ClusterIP", Some("10.0.0.3")), None, 1);
     first.expect("free").keep();
-    let error = services.reserve(&mut service("ClusterIP", Some("10.0.0.3")), None).err();
+    let error = services.reserve(&mut service("ClusterIP", Some("10.0.0.3")), None, 1).err();
     assert!(error.expect("taken").message().contains("provided IP is already allocated"));
-    let error = services.reserve(&mut service("ClusterIP", Some("10.1.0.3")), None).err();
+    let error = services.reserve(&mut service("ClusterIP", Some("10.1.0.3")), None, 1).err();
     assert!(error.expect("outside").message().contains("is not in the valid range"));
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use api::Resource as _;
 use api::core::{ConfigMap, Service};
 use api::rbac::ClusterRole;
+use apiserver::{Compaction, Config, ServiceCidr};
 use client::{Client, ListOptions, WatchEventKind, WatchStream};
 use futures_util::StreamExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -42,10 +43,17 @@ async fn names(client: &Client) -> Vec<String> {
     list.expect("a list").items.iter().map(|it| it.meta.key.name.clone()).collect()
 }
 
+/// Few addresses, so that two servers would soon give the same one.
+fn shared() -> Config {
+    let service_cidr = ServiceCidr::parse("10.96.0.0/25").expect("a network");
+    Config { compaction: Compaction::ByServer, service_cidr, ..Config::default() }
+}
+
 async fn over(memory: &Arc<Memory>, seed: u64) -> (Arc<Remote>, Harness) {
     let remote = Remote::new(memory.clone());
-    let harness = harness::start_over(World::simulated(seed), remote.clone()).await;
-    (remote, harness)
+    let world = World::simulated(seed);
+    let harness = harness::try_start_over(world, remote.clone(), shared()).await;
+    (remote, harness.expect("the server starts"))
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,6 +165,40 @@ async fn service(client: &Client, name: &str, address: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_servers_never_give_the_same_address() {
+    let memory = Arc::new(Memory::new());
+    let (_, one) = over(&memory, 1).await;
+    let (_, other) = over(&memory, 2).await;
+    let mut given = std::collections::BTreeSet::new();
+    for index in 0..50 {
+        let (first, second) = (format!("a{index}"), format!("b{index}"));
+        let both = tokio::join!(
+            biased;
+            service(&one.client, &first, ""),
+            service(&other.client, &second, ""),
+        );
+        assert!(given.insert(both.0) && given.insert(both.1), "at {index}");
+    }
+    let taken = given.first().expect("an address");
+    let refused = other.client.api::<Service>().create(service_of("c", taken)).await;
+    assert!(refused.err().expect("taken").message().contains("already allocated"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_a_revision_that_this_server_has_not_reached_is_told_nothing_twice() {
+    let memory = Arc::new(Memory::new());
+    let (_, server) = over(&memory, 1).await;
+    let first = version(&create(&server.client, "a").await);
+    let options =
+        ListOptions { resource_version: Some((first + 1).to_string()), ..ListOptions::default() };
+    let api = server.client.api::<ConfigMap>();
+    let mut stream = api.watch("default", options).await.expect("a watch");
+    create(&server.client, "b").await;
+    let last = version(&create(&server.client, "c").await);
+    assert_eq!(next(&mut stream).await, Some((WatchEventKind::Added, "c".to_owned(), last)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_store_refuses_is_told_by_what_can_be_done_about_it() {
     let memory = Arc::new(Memory::new());
     let (remote, server) = over(&memory, 1).await;
@@ -253,7 +295,7 @@ async fn a_start_that_was_cut_short_is_finished_by_the_next() {
         let memory = Arc::new(Memory::new());
         let remote = Remote::new(memory.clone());
         remote.fail_after(survived);
-        assert!(harness::try_start_over(World::simulated(1), remote).await.is_err());
+        assert!(harness::try_start_over(World::simulated(1), remote, shared()).await.is_err());
         let (remote, second) = over(&memory, 2).await;
         assert_eq!(count(&remote.seen()), count(&transactions[survived..]));
         second.client.api::<Service>().get("default", "kubernetes").await.expect("found");

@@ -92,7 +92,7 @@ async fn status(store: &Embedded) -> Result<Status> {
 }
 
 async fn compact(store: &Embedded, through: Option<u64>) -> Result<Answer> {
-    let through = through.unwrap_or(store.revision().0);
+    let through = through.unwrap_or_else(|| store.revision().0);
     store.compact(Revision(through)).await?;
     Ok(Answer::Compacted { through })
 }

@@ -125,7 +125,7 @@ fn what_cannot_work_is_refused_clearly() {
     assert!(
         xebec(home.path(), &["down", "--data-dir", corrupt.to_str().unwrap()]).status.success()
     );
-    for entry in std::fs::read_dir(corrupt.join("store")).unwrap() {
+    for entry in std::fs::read_dir(corrupt.join("store/log")).unwrap() {
         let path = entry.unwrap().path();
         let size = std::fs::metadata(&path).unwrap().len() as usize;
         std::fs::write(&path, vec![0x5a; size]).unwrap();

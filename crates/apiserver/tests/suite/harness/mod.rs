@@ -24,12 +24,13 @@ pub(crate) async fn start(world: World) -> Harness {
 }
 
 pub(crate) async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> Harness {
-    try_start_over(world, store).await.expect("the server starts")
+    try_start_over(world, store, Config::default()).await.expect("the server starts")
 }
 
 pub(crate) async fn try_start_over(
     world: World,
     store: Arc<dyn kvstore::Store>,
+    config: Config,
 ) -> Result<Harness, apiserver::Error> {
     let tasks = Tasks::new();
     let parts = Parts {
@@ -39,7 +40,7 @@ pub(crate) async fn try_start_over(
         readiness: Readiness::default(),
         service_account_keys: vec![Arc::new(ServiceAccountKey::create().expect("a key"))],
     };
-    let server = Server::start(Config::default(), parts).await?;
+    let server = Server::start(config, parts).await?;
     let client = server.client(User::new("admin", &["system:masters"]), "test");
     Ok(Harness { server, client, tasks, world })
 }
