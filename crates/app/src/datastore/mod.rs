@@ -24,6 +24,7 @@ use endpoint::Endpoints;
 
 /// Flags keep upstream's and k3s's names.
 #[derive(Clone, clap::Args)]
+#[group(id = "datastore")]
 pub(crate) struct Flags {
     /// Keep objects in this etcd cluster and not in the data directory, as https://HOST:PORT,...; a user goes before the
     /// host as USER:PASSWORD@ (better in the environment, as XEBEC_DATASTORE_ENDPOINT)
