@@ -11,11 +11,21 @@ pub mod contract;
 mod deadlines;
 pub mod embedded;
 mod error;
+#[cfg(test)]
+mod explored;
 mod hub;
+#[doc(hidden)]
+pub mod linearizability;
 pub mod memory;
 mod model;
+#[doc(hidden)]
+pub mod reference;
 mod state;
 mod sync;
+#[doc(hidden)]
+pub mod torture;
+#[doc(hidden)]
+pub mod validators;
 
 use std::time::Duration;
 

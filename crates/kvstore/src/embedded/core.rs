@@ -19,9 +19,11 @@ pub(super) struct Core {
     present: RwLock<Present>,
     pub(super) hub: Arc<Hub>,
     pub(super) log: Reader,
-    /// Held while commits move in the log or leave the index: who found a commit gone from its place looks again under this
-    /// lock. Locked before `present`.
+    /// Held while commits move in the log: who found a commit gone from its place looks again under this lock. Locked before
+    /// `present`.
     places: Mutex<()>,
+    /// Held while the index must not forget, or forgets. Locked before `present`.
+    keep: Mutex<()>,
     /// When the leases end. Locked after `present`.
     deadlines: Mutex<Deadlines>,
     /// Locked before nothing else.
@@ -63,6 +65,7 @@ impl Core {
             hub: Arc::new(hub),
             log,
             places: Mutex::new(()),
+            keep: Mutex::new(()),
             deadlines: Mutex::new(deadlines),
             conditions: Mutex::default(),
             condition: watch::Sender::new(None),
@@ -81,6 +84,11 @@ impl Core {
     /// No commit changes its place while this is held.
     pub(super) fn places(&self) -> MutexGuard<'_, ()> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing is forgotten by the index while this is held.
+    pub(super) fn keep(&self) -> MutexGuard<'_, ()> {
+        self.keep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn deadlines(&self) -> MutexGuard<'_, Deadlines> {

@@ -4,6 +4,7 @@
 //! snapshots never hold up the writer; idle writes nothing; a flipped bit is found and never served; a disk that refuses
 //! writes makes the store read-only until it works again. Must not be opened twice: the directory is locked.
 
+mod check;
 mod clean;
 mod core;
 #[doc(hidden)]
@@ -13,9 +14,12 @@ mod index;
 pub mod log;
 mod migrate;
 pub mod open;
+mod own;
 mod past;
+mod rebuild;
 mod record;
 mod replay;
+pub mod snapshot;
 #[cfg(test)]
 mod tests;
 #[doc(hidden)]
@@ -32,6 +36,7 @@ use stdx::World;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+pub use self::check::{Report, check, status};
 use self::clean::Cleaner;
 use self::core::Core;
 use self::disk::Disk;
@@ -40,6 +45,7 @@ use self::log::Log;
 use self::open::Site;
 use self::past::Past;
 use self::replay::Replayed;
+pub use self::snapshot::restore;
 use self::writer::{Command, Writer};
 use crate::hub::{Hub, Retention};
 use crate::{
@@ -237,7 +243,8 @@ impl Store for Embedded {
         Box::pin(self.core.range(request))
     }
 
-    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>> {
+    fn txn(&self, mut txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>> {
+        own::own(&mut txn);
         Box::pin(self.ask(|reply| Command::Txn(txn, reply)))
     }
 

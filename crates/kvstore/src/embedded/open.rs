@@ -15,7 +15,7 @@ use super::disk::{Directory, Disk};
 use super::log::{self, Damage, Kind, Log, OpenError};
 use super::migrate;
 use super::record::{Checkpoint, WallTime, parse_commit};
-use super::replay::{End, Replay, Replayed};
+use super::replay::{Replay, Replayed};
 use crate::Revision;
 
 const LOCK: &str = "LOCK";
@@ -48,7 +48,7 @@ pub enum Error {
         after: Revision,
         before: Option<Revision>,
         #[source]
-        damage: Damage,
+        damage: Box<Damage>,
     },
     #[error("cannot read the store in {}", dir.display())]
     Read {
@@ -82,7 +82,8 @@ fn until(before: Option<Revision>) -> String {
 /// A directory that belongs to this process, until it is dropped.
 pub(super) struct Site {
     pub(super) dir: PathBuf,
-    _lock: File,
+    /// `None`: nobody ever opened it.
+    _lock: Option<File>,
 }
 
 impl Site {
@@ -92,7 +93,7 @@ impl Site {
         std::fs::create_dir_all(dir).map_err(create)?;
         let mut options = OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true).open(dir.join(LOCK));
-        let site = Self { dir: dir.to_owned(), _lock: locked(dir, lock.map_err(create)?)? };
+        let site = Self { dir: dir.to_owned(), _lock: Some(locked(dir, lock.map_err(create)?)?) };
         match site.format()? {
             Some(_) => migrate::remove_old(dir).map_err(create)?,
             None if migrate::is_old(dir) => migrate::migrate(dir)?,
@@ -103,9 +104,12 @@ impl Site {
 
     /// Locks a store that must exist in the current format, to look at it: nothing is created or changed.
     pub(super) fn inspect(dir: &Path) -> Result<Self, Error> {
-        let missing = |_| Error::Missing { dir: dir.to_owned() };
-        let lock = File::open(dir.join(LOCK)).map_err(missing)?;
-        let site = Self { dir: dir.to_owned(), _lock: locked(dir, lock)? };
+        let lock = match File::open(dir.join(LOCK)) {
+            Ok(lock) => Some(locked(dir, lock)?),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(source) => return Err(Error::Create { dir: dir.to_owned(), source }),
+        };
+        let site = Self { dir: dir.to_owned(), _lock: lock };
         site.format()?.ok_or_else(|| Error::Missing { dir: dir.to_owned() })?;
         Ok(site)
     }
@@ -176,8 +180,7 @@ pub(super) fn open_log(
     options: &log::Options,
 ) -> Result<(Log, Replayed), Error> {
     let (mut log, replay) = read_log(dir, disk, options)?;
-    let end = if log.opened().was_closed || log.is_empty() { End::Clean } else { End::Crash };
-    let replayed = replay.finish(end);
+    let replayed = replay.finish();
     if log.is_empty() {
         let checkpoint = Checkpoint {
             revision: Revision::EMPTY,
@@ -208,6 +211,7 @@ pub(super) fn explain(dir: &Path, error: OpenError, after: Revision) -> Error {
         OpenError::Damaged(damage) => {
             let next = damage.next.as_ref().filter(|it| it.0 == Kind::Commit);
             let before = next.and_then(|it| parse_commit(&it.1).map(|it| it.revision));
+            let damage = Box::new(damage);
             Error::Damaged { dir: dir.to_owned(), after, before, damage }
         }
         OpenError::Newer { file, version } => {

@@ -185,3 +185,51 @@ impl<T> Intervals<T> {
         Some(at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn range(bounds: (u8, u8)) -> KeyRange {
+        let text = |n: u8| bytes::Bytes::from(n.to_string());
+        let end = if bounds.1 > 90 { bytes::Bytes::new() } else { text(bounds.1) };
+        KeyRange { start: text(bounds.0), end }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_key_finds_the_ranges_that_hold_it(
+            steps in prop::collection::vec((any::<bool>(), (0u8..100, 0u8..100)), 0..80),
+            keys in prop::collection::vec(0u8..100, 1..10),
+        ) {
+            let mut tree = Intervals::new();
+            let mut plain: Vec<(u32, KeyRange)> = Vec::new();
+            for (is_removal, bounds) in steps {
+                if is_removal && !plain.is_empty() {
+                    let (id, _) = plain.swap_remove(usize::from(bounds.0) % plain.len());
+                    tree.remove(id);
+                } else {
+                    let range = range(bounds);
+                    let id = tree.find_or_insert(&range, ());
+                    match plain.iter().find(|(_, it)| *it == range) {
+                        Some((known, _)) => prop_assert_eq!(*known, id),
+                        None => plain.push((id, range)),
+                    }
+                }
+            }
+            for key in keys.iter().map(u8::to_string) {
+                let mut found = Vec::new();
+                tree.find(key.as_bytes(), &mut found);
+                let holds = |it: &&(u32, KeyRange)| it.1.contains(key.as_bytes());
+                let mut expected: Vec<u32> = plain.iter().filter(holds).map(|it| it.0).collect();
+                found.sort_unstable();
+                expected.sort_unstable();
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+}

@@ -36,11 +36,6 @@ impl<'a> Draft<'a> {
         Self { state, revision: state.revision(), changed, leases }
     }
 
-    /// The current revision, drafted transactions included.
-    pub(crate) fn revision(&self) -> Revision {
-        self.revision
-    }
-
     fn get(&self, key: &[u8]) -> Option<&KeyValue> {
         match self.changed.get(key) {
             Some(entry) => entry.as_ref(),

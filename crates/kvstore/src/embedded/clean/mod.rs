@@ -130,7 +130,7 @@ impl Cleaner {
         if self.swept >= oldest {
             return;
         }
-        let _places = self.core.places();
+        let _forgetting = self.core.keep();
         let mut from = Bytes::new();
         loop {
             let mut present = self.core.present_mut();

@@ -89,7 +89,7 @@ impl Marks {
             // Somewhat below the budget, so that it is not reached again at once.
             let goal = budget.bytes - budget.bytes / 8;
             let is_enough = |it: &&Mark| self.superseded - it.superseded <= goal;
-            self.marks.iter().find(is_enough).or(self.marks.back())
+            self.marks.iter().find(is_enough).or_else(|| self.marks.back())
         });
         // Giving up what nothing was superseded in would gain nothing.
         let gains = |it: &&Mark| it.revision > oldest && it.superseded > gone;

@@ -8,7 +8,6 @@ mod tests;
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::sync::Arc;
 
 use redb::{
     Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, StorageError, TableError,
@@ -16,10 +15,9 @@ use redb::{
 
 use self::record::Record;
 use self::tables::{LOG, META};
-use super::disk::Directory;
-use super::log::{self, Kind, Log};
 use super::open::{self, sync_directory, write_format};
-use super::record::{Checkpoint, WallTime, render_revision};
+use super::rebuild::Rebuild;
+use super::record::{Checkpoint, WallTime, render_migrated};
 use crate::Revision;
 use crate::state::Commit;
 
@@ -28,8 +26,6 @@ const FILE_UNFINISHED: &str = "store.redb.new";
 const LOG_UNFINISHED: &str = "log.new";
 /// What redb may keep in memory: the file is read once, in order.
 const CACHE_BYTES: usize = 8 << 20;
-/// Bodies that are appended with one write.
-const BATCH_BYTES: usize = 4 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -42,11 +38,6 @@ pub enum Error {
     Write {
         #[source]
         source: io::Error,
-    },
-    #[error("cannot begin the new log")]
-    Begin {
-        #[source]
-        source: log::OpenError,
     },
 }
 
@@ -124,98 +115,69 @@ fn open_old(file: &Path) -> Result<Database, open::Error> {
 /// Writes all that is in the old file to a new log, and syncs it.
 fn copy(database: &Database, dir: &Path) -> Result<(), Error> {
     let write = |source| Error::Write { source };
-    let disk = Directory::open(dir).map_err(write)?;
-    // No salt is needed against values that pretend to be frames: these are all known.
-    let options = log::Options::new(0x7865_6265_6331);
-    let opened = Log::open(Arc::new(disk), &options, &mut |_| Ok(()));
-    let mut copy = Copy {
-        log: opened.map_err(|source| Error::Begin { source })?,
-        oldest: oldest(database).map_err(read_error)?,
-        revision: Revision::EMPTY,
-        bodies: Vec::new(),
-        bytes: 0,
+    let (oldest, revision) = bounds(database).map_err(read_error)?;
+    let (ceiling, time, leases) = (revision, WallTime(0), Vec::new());
+    let end = Checkpoint { revision, oldest, ceiling, time, leases };
+    let salt = stdx::Random::from_os().next_u64();
+    let mut rebuild = Rebuild::begin(dir, end, salt).map_err(write)?;
+    let mut add = |commit: Option<Gathered>| match commit {
+        Some(it) => {
+            let mut body = Vec::new();
+            render_migrated(&mut body, &it.commit, &it.previous);
+            rebuild.add(body).map_err(write)
+        }
+        None => Ok(()),
     };
-    copy.rotate().map_err(write)?;
     let read = database.begin_read().map_err(|it| read_error(it.into()))?;
     let log = read.open_table(LOG).map_err(|it| read_error(it.into()))?;
-    let mut commit: Option<Commit> = None;
-    let mut previous = Vec::new();
+    let mut gathered: Option<Gathered> = None;
     for row in log.iter().map_err(|it| read_error(it.into()))? {
         let (position, bytes) = row.map_err(|it| read_error(it.into()))?;
         let revision = Revision(position.value().0);
         let record = Record::parse(revision, bytes.value());
         let record = record.ok_or_else(|| read_error(record::unreadable(revision)))?;
-        if commit.as_ref().is_some_and(|it| it.revision != revision)
-            && let Some(done) = commit.take()
-        {
-            copy.add(&done, &previous).map_err(write)?;
-            previous.clear();
+        if gathered.as_ref().is_some_and(|it| it.commit.revision != revision) {
+            add(gathered.take())?;
         }
-        let commit = commit.get_or_insert(Commit { revision, events: vec![], leases: vec![] });
-        previous.push(record.previous);
-        commit.events.push(crate::Event {
-            key: record.key,
-            value: record.value,
-            previous: None,
-            revision,
-        });
+        gathered.get_or_insert_with(|| Gathered::new(revision)).add(record);
     }
-    if let Some(done) = commit {
-        copy.add(&done, &previous).map_err(write)?;
+    add(gathered)?;
+    rebuild.finish().map_err(write)
+}
+
+/// One transaction of the old file.
+struct Gathered {
+    commit: Commit,
+    /// When the key of each event was written before.
+    previous: Vec<Option<Revision>>,
+}
+
+impl Gathered {
+    fn new(revision: Revision) -> Self {
+        let commit = Commit { revision, events: Vec::new(), leases: Vec::new() };
+        Self { commit, previous: Vec::new() }
     }
-    copy.finish().map_err(write)
+
+    fn add(&mut self, record: Record) {
+        let Record { key, value, previous } = record;
+        let revision = self.commit.revision;
+        self.commit.events.push(crate::Event { key, value, previous: None, revision });
+        self.previous.push(previous);
+    }
 }
 
 fn read_error(source: redb::Error) -> Error {
     Error::Read { source: Box::new(source) }
 }
 
-fn oldest(database: &Database) -> Result<Revision, redb::Error> {
-    let meta = database.begin_read()?.open_table(META)?;
+/// The oldest and the newest revision.
+fn bounds(database: &Database) -> Result<(Revision, Revision), redb::Error> {
+    let read = database.begin_read()?;
+    let meta = read.open_table(META)?;
     let found = meta.get(tables::COMPACTED)?;
     let missing = || redb::Error::Corrupted("the oldest revision is missing".to_owned());
-    Ok(Revision(found.ok_or_else(missing)?.value()))
-}
-
-struct Copy {
-    log: Log,
-    oldest: Revision,
-    revision: Revision,
-    bodies: Vec<Vec<u8>>,
-    bytes: usize,
-}
-
-impl Copy {
-    fn add(&mut self, commit: &Commit, previous: &[Option<Revision>]) -> io::Result<()> {
-        let mut body = Vec::new();
-        super::record::render_migrated(&mut body, commit, previous);
-        self.revision = commit.revision;
-        self.bytes += body.len();
-        self.bodies.push(body);
-        if self.bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.log.is_full(self.bodies.len(), self.bytes) {
-            self.rotate()?;
-        }
-        let frames: Vec<_> = self.bodies.iter().map(|it| (Kind::Commit, it.as_slice())).collect();
-        self.log.append(&frames)?;
-        self.bodies.clear();
-        self.bytes = 0;
-        Ok(())
-    }
-
-    fn rotate(&mut self) -> io::Result<()> {
-        let (revision, time) = (self.revision, WallTime(0));
-        let (oldest, ceiling) = (self.oldest.min(revision), Revision::EMPTY);
-        let checkpoint = Checkpoint { revision, oldest, ceiling, time, leases: Vec::new() };
-        self.log.rotate(&checkpoint.render())
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.flush()?;
-        self.log.append(&[(Kind::Compacted, &render_revision(self.oldest))])?;
-        self.log.close()
-    }
+    let oldest = Revision(found.ok_or_else(missing)?.value());
+    // The last transaction may be a deletion whose record is compacted away already.
+    let last = read.open_table(LOG)?.last()?.map_or(oldest, |(it, _)| Revision(it.value().0));
+    Ok((oldest, last.max(oldest)))
 }

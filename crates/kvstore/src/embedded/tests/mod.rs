@@ -3,6 +3,7 @@
 mod crash;
 mod faults;
 mod life;
+mod snapshots;
 
 use std::sync::Arc;
 
