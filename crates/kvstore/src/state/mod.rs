@@ -162,7 +162,7 @@ impl State {
     }
 }
 
-type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// `BTreeMap::range` panics on a range that ends before it starts: that one is `None`.
 pub(crate) fn bounds(range: &KeyRange) -> Option<Bounds<'_>> {

@@ -174,7 +174,8 @@ impl Writer {
         } else {
             self.unsynced.commits.extend(written.iter().map(|it| it.commit.clone()));
             self.unsynced.bytes += self.buffer.len();
-            self.unsynced.due.get_or_insert(Instant::now() + self.relaxed_delay);
+            let delay = self.relaxed_delay;
+            self.unsynced.due.get_or_insert_with(|| Instant::now() + delay);
         }
         if self.buffer.capacity() > BUFFER_BYTES {
             self.buffer = Vec::new();
@@ -299,11 +300,16 @@ impl Writer {
 
     /// A clean end, so that the next opening knows that nothing is missing.
     pub(super) fn close(self) {
-        let Self { core, log, failure, .. } = self;
-        if failure.is_none()
-            && let Err(error) = log.close()
-        {
-            tracing::warn!(%error, "cannot note the clean end of the store");
+        let Self { core, mut log, failure, ceiling, .. } = self;
+        if failure.is_none() {
+            let revision = core.revision();
+            let lowered = match ceiling > revision {
+                true => log.append(&[(Kind::Ceiling, &render_revision(revision))]).map(drop),
+                false => Ok(()),
+            };
+            if let Err(error) = lowered.and_then(|()| log.close()) {
+                tracing::warn!(%error, "cannot note the clean end of the store");
+            }
         }
         core.hub.close();
     }
