@@ -60,7 +60,7 @@ impl Reference {
     }
 
     pub fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
-        let at = request.at.unwrap_or(self.revision());
+        let at = request.at.unwrap_or_else(|| self.revision());
         self.check_readable(at)?;
         Ok(select(self.keys_at(at), request, at))
     }
@@ -207,7 +207,7 @@ impl After<'_> {
             PutLease::None => None,
             PutLease::Bound(id) if self.now.leases.contains_key(&id) => Some(id),
             PutLease::Bound(id) => return Err(Error::LeaseNotFound { id }),
-            PutLease::Kept => previous.as_ref().ok_or(missing.clone())?.lease,
+            PutLease::Kept => previous.as_ref().ok_or_else(|| missing.clone())?.lease,
         };
         let value = match &put.value {
             PutValue::Bytes(bytes) => bytes.clone(),

@@ -35,7 +35,10 @@ async fn bindings(store: &Shared) -> String {
     let entries = read(store, "", None).await.expect("readable").entries;
     let entry = |it: &KeyValue| {
         let key = String::from_utf8_lossy(&it.key).into_owned();
-        it.lease.map_or(key.clone(), |id| format!("{key}/{}", id.0))
+        match it.lease {
+            Some(id) => format!("{key}/{}", id.0),
+            None => key,
+        }
     };
     entries.iter().map(entry).collect::<Vec<_>>().join(" ")
 }

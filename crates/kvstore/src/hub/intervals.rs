@@ -10,8 +10,9 @@ use crate::KeyRange;
 /// `start..end`; an empty end means no upper bound. Owns its bytes: a request may be part of a much larger buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Interval {
-    start: Box<[u8]>,
-    end: Box<[u8]>,
+    /// Start and end, one after the other: one allocation.
+    bounds: Box<[u8]>,
+    split: usize,
 }
 
 /// A tree whose shape is decided by random priorities (a treap), so that no order of insertions is a bad one.
@@ -32,30 +33,43 @@ struct Node<T> {
 }
 
 impl Interval {
+    fn new(range: &KeyRange) -> Self {
+        let bounds = [&range.start[..], &range.end[..]].concat().into_boxed_slice();
+        Self { bounds, split: range.start.len() }
+    }
+
+    fn start(&self) -> &[u8] {
+        &self.bounds[..self.split]
+    }
+
+    fn end(&self) -> &[u8] {
+        &self.bounds[self.split..]
+    }
+
     pub(super) fn contains(&self, key: &[u8]) -> bool {
-        &*self.start <= key && self.ends_after(key)
+        self.start() <= key && self.ends_after(key)
     }
 
     pub(super) fn range(&self) -> KeyRange {
         let copy = |it: &[u8]| bytes::Bytes::copy_from_slice(it);
-        KeyRange { start: copy(&self.start), end: copy(&self.end) }
+        KeyRange { start: copy(self.start()), end: copy(self.end()) }
     }
 
     fn ends_after(&self, key: &[u8]) -> bool {
-        self.end.is_empty() || key < &*self.end
+        self.end().is_empty() || key < self.end()
     }
 
     fn compare_end(&self, other: &[u8]) -> Ordering {
-        match (self.end.is_empty(), other.is_empty()) {
+        match (self.end().is_empty(), other.is_empty()) {
             (true, true) => Ordering::Equal,
             (true, false) => Ordering::Greater,
             (false, true) => Ordering::Less,
-            (false, false) => (*self.end).cmp(other),
+            (false, false) => self.end().cmp(other),
         }
     }
 
     fn compare(&self, range: &KeyRange) -> Ordering {
-        (*self.start).cmp(&range.start).then_with(|| self.compare_end(&range.end))
+        self.start().cmp(&range.start).then_with(|| self.compare_end(&range.end))
     }
 }
 
@@ -82,8 +96,7 @@ impl<T> Intervals<T> {
                 Ordering::Less => self.nodes[id].right,
             };
         }
-        let interval =
-            Arc::new(Interval { start: range.start[..].into(), end: range.end[..].into() });
+        let interval = Arc::new(Interval::new(range));
         let priority = self.next_priority();
         let node = Node { interval, item, priority, left: None, right: None, farthest: 0 };
         let id = self.nodes.insert(node);
@@ -112,7 +125,7 @@ impl<T> Intervals<T> {
             return;
         }
         self.find_below(node.left, key, found);
-        if &*node.interval.start <= key {
+        if node.interval.start() <= key {
             if node.interval.ends_after(key) {
                 found.push(id);
             }
@@ -132,7 +145,7 @@ impl<T> Intervals<T> {
         let below = [node.left, node.right].into_iter().flatten();
         let mut farthest = id;
         for other in below.map(|it| self.nodes[it].farthest) {
-            let end = &self.nodes[farthest].interval.end;
+            let end = self.nodes[farthest].interval.end();
             if self.nodes[other].interval.compare_end(end) == Ordering::Greater {
                 farthest = other;
             }

@@ -105,11 +105,14 @@ struct Search<'a> {
     values: BTreeMap<&'a Bytes, Revision>,
     last: Revision,
     may_skip: bool,
-    failed: BTreeSet<(Revision, BTreeSet<usize>, Vec<(Bytes, Revision)>)>,
+    failed: BTreeSet<Dead>,
     n_visits: usize,
     /// Of the path that came farthest.
     violation: Option<(Revision, Violation)>,
 }
+
+/// A place where all was tried: the next revision, the writes that were used, and the keys.
+type Dead = (Revision, BTreeSet<usize>, Vec<(Bytes, Revision)>);
 
 #[derive(Clone)]
 struct Position {

@@ -69,7 +69,7 @@ async fn step(
         },
         15 => return client.current().await.map(drop),
         16 => {
-            let request = all().at(Revision((*known).0.max(1)));
+            let request = all().at(Revision(known.0.max(1)));
             return client.range(request).await.map(drop);
         }
         _ => {

@@ -203,7 +203,7 @@ async fn write(store: &Embedded, round: u64, writer: u64, say: &impl Fn(&str, Re
             vec![Op::put(key.clone(), value.clone()), Op::put(format!("latest/{writer}"), value)];
         // Half of the writers are relaxed: the end of the process loses nothing of theirs either.
         let txn = Txn::of(ops);
-        let txn = if writer % 2 == 0 { txn } else { txn.relaxed() };
+        let txn = if writer.is_multiple_of(2) { txn } else { txn.relaxed() };
         let revision = store.txn(txn).await.expect("the disk has room").revision;
         say("write", revision, &key);
         if n % 16 == 15 && writer == 0 {
