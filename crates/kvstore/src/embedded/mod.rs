@@ -44,6 +44,8 @@ pub use self::index::HistoryBudget;
 use self::log::Log;
 use self::open::Site;
 use self::past::Past;
+#[doc(hidden)]
+pub use self::record::check_parsers;
 use self::replay::Replayed;
 pub use self::snapshot::restore;
 use self::writer::{Command, Writer};
