@@ -20,7 +20,7 @@ use crate::hub::Wanted;
 use crate::{Error, KeyRange, LeaseId, Op, Put, PutLease, PutValue, RangeRequest, Revision, Txn};
 
 /// Steps of one work.
-const STEPS: usize = 24;
+const STEPS: usize = 48;
 const KEYS: usize = 5;
 
 /// A crash that was not survived, with all that it takes to see it again.
@@ -169,11 +169,11 @@ fn go_on(disk: Simulated, parts: Parts, model: Model) -> Result<(), String> {
 impl Work {
     fn run(&mut self) -> Result<(), Stop> {
         for _ in 0..STEPS {
-            match self.chance.below(10) {
-                0..=4 => self.write_some()?,
-                5 => self.lease()?,
-                6 | 7 => self.compact()?,
-                8 => self.clean()?,
+            match self.chance.below(16) {
+                0..=9 => self.write_some()?,
+                10 => self.lease()?,
+                11 | 12 => self.compact()?,
+                13 | 14 => self.clean()?,
                 _ => self.parts.writer.sync(),
             }
             self.recover()?;
@@ -199,6 +199,11 @@ impl Work {
     }
 
     fn some_write(&mut self, key: usize) -> Write {
+        if self.chance.one_in(12) {
+            // What lives long keeps its segment from being rewritten, with all that is needless in it.
+            let key = format!("long{}", self.chance.below(20)).into_bytes();
+            return Write::Put(key, vec![b'l'; 500], None);
+        }
         let key = format!("key{key}").into_bytes();
         if self.chance.one_in(3) {
             return Write::Delete(key);
