@@ -205,7 +205,7 @@ impl Work {
     fn some_write(&mut self, key: usize) -> Write {
         if self.chance.one_in(12) {
             // What lives long keeps its segment from being rewritten, with all that is needless in it.
-            let key = format!("long{}", self.chance.below(20)).into_bytes();
+            let key = format!("long{key}-{}", self.chance.below(4)).into_bytes();
             return Write::Put(key, vec![b'l'; 500], None);
         }
         let key = format!("key{key}").into_bytes();
