@@ -32,7 +32,8 @@ async fn main() {
 }
 
 async fn measure(dir: &std::path::Path, key: &Arc<ServiceAccountKey>, n_objects: usize) -> usize {
-    let store = Embedded::open(dir, Options::default()).expect("a store");
+    let options = Options::default();
+    let store = Embedded::open(dir, options).expect("a store");
     let tasks = Tasks::new();
     let parts = Parts {
         store,

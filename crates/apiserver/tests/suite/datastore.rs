@@ -188,13 +188,13 @@ async fn two_servers_never_give_the_same_address() {
 async fn a_watch_from_a_revision_that_this_server_has_not_reached_is_told_nothing_twice() {
     let memory = Arc::new(Memory::new());
     let (_, server) = over(&memory, 1).await;
-    let first = version(&create(&server.client, "a").await);
+    let first = version(&*create(&server.client, "a").await);
     let options =
         ListOptions { resource_version: Some((first + 1).to_string()), ..ListOptions::default() };
     let api = server.client.api::<ConfigMap>();
     let mut stream = api.watch("default", options).await.expect("a watch");
     create(&server.client, "b").await;
-    let last = version(&create(&server.client, "c").await);
+    let last = version(&*create(&server.client, "c").await);
     assert_eq!(next(&mut stream).await, Some((WatchEventKind::Added, "c".to_owned(), last)));
 }
 

@@ -171,6 +171,9 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
         Entry { number, file, size, head }
     });
     let parts = chain(entries.collect(), &mut remove)?;
+    if let Some(it) = parts.first().filter(|it| it.head.header.previous != salt.0) {
+        return Err(Damage::new(segment::name(it.number), 0, Fault::Chain).into());
+    }
     Ok(Plan { salt, parts, remove })
 }
 
