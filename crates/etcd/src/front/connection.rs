@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::authority::Lenient;
 use super::listen::TIMEOUT_HELLO;
+use super::peer::Peer;
 use super::{Front, Limits, routes};
 
 const STREAM_WINDOW: u32 = 1 << 20;
@@ -42,6 +43,7 @@ where
     let mut stop = pin!(shutdown.cancelled());
     let mut drained = pin!(tokio::time::sleep(front.limits.timeout_drain));
     let mut is_draining = false;
+    let peer = Arc::new(Peer::new(front.clone(), tasks));
     let mut calls = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -50,7 +52,7 @@ where
             Some(()) = calls.next(), if !calls.is_empty() => {}
             accepted = connection.accept() => match accepted {
                 Some(Ok((request, respond))) => {
-                    calls.push(routes::answer(front.clone(), tasks.clone(), request, respond));
+                    calls.push(routes::answer(peer.clone(), request, respond));
                 }
                 Some(Err(_)) | None => return,
             },

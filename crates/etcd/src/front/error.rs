@@ -21,6 +21,7 @@ statuses! {
     duplicate_key = InvalidArgument, "etcdserver: duplicate key given in txn request";
     invalid_sort = InvalidArgument, "etcdserver: invalid sort option";
     request_too_large = InvalidArgument, "etcdserver: request is too large";
+    too_many_requests = ResourceExhausted, "etcdserver: too many requests";
     compacted = OutOfRange, "etcdserver: mvcc: required revision has been compacted";
     future_revision = OutOfRange, "etcdserver: mvcc: required revision is a future revision";
     no_space = ResourceExhausted, "etcdserver: mvcc: database space exceeded";

@@ -1,11 +1,15 @@
 //! One call on the server's side: its messages in, at the peer's pace and within bounds, and its messages and status out.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use prost::Message;
 
+use super::error;
+use super::peer::Peer;
 use crate::wire::channel::send_paced;
 use crate::wire::frame::{self, Decoder};
 use crate::wire::{Code, Status};
@@ -18,17 +22,30 @@ const UNPACED_MAX: usize = 64 << 10;
 pub(super) struct Inbound {
     recv: RecvStream,
     decoder: Decoder,
+    peer: Arc<Peer>,
+    /// Bytes in the decoder that the peer has taken note of.
+    held: usize,
+}
+
+impl Drop for Inbound {
+    fn drop(&mut self) {
+        self.peer.release(self.held);
+    }
 }
 
 impl Inbound {
-    pub(super) fn new(recv: RecvStream, request_bytes: usize) -> Self {
-        Self { recv, decoder: Decoder::new(request_bytes + OVERHEAD) }
+    pub(super) fn new(recv: RecvStream, peer: Arc<Peer>) -> Self {
+        let message_max = peer.front.limits.request_bytes + OVERHEAD;
+        Self { recv, decoder: Decoder::new(message_max), peer, held: 0 }
     }
 
     /// The next message as bytes; `None` when the client has finished. Cancel-safe.
     pub(super) async fn next_bytes(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
             if let Some(message) = self.decoder.next_message()? {
+                if self.decoder.is_empty() {
+                    self.peer.release(std::mem::take(&mut self.held));
+                }
                 return Ok(Some(message));
             }
             let Some(piece) = self.recv.data().await else {
@@ -39,6 +56,10 @@ impl Inbound {
             };
             let piece = piece.map_err(|_| Status::new(Code::Canceled, "grpc: canceled"))?;
             let _ = self.recv.flow_control().release_capacity(piece.len());
+            self.held += piece.len();
+            if !self.peer.hold(piece.len()) {
+                return Err(error::too_many_requests());
+            }
             self.decoder.push(piece);
         }
     }

@@ -62,7 +62,7 @@ async fn renew(front: &Front, id: i64) -> Result<LeaseKeepAliveResponse, Status>
 }
 
 pub(super) async fn keep_alive(call: Call, shutdown: Shutdown) -> Result<(), Gone> {
-    let Call { front, mut inbound, reply } = call;
+    let Call { peer, mut inbound, reply } = call;
     let mut outbound = reply.open()?;
     loop {
         let request = tokio::select! {
@@ -75,7 +75,7 @@ pub(super) async fn keep_alive(call: Call, shutdown: Shutdown) -> Result<(), Gon
             Ok(None) => return outbound.finish(Ok(())),
             Err(status) => return outbound.finish(Err(status)),
         };
-        match renew(&front, id).await {
+        match renew(&peer.front, id).await {
             Ok(response) => outbound.send_streamed(&response).await?,
             Err(status) => return outbound.finish(Err(status)),
         }

@@ -160,7 +160,8 @@ impl Fnv {
 
 /// The store's own snapshot, padded and summed so that `etcdctl snapshot save` takes it.
 pub(super) async fn snapshot(call: Call, shutdown: Shutdown) -> Result<(), Gone> {
-    let Call { front, mut inbound, reply } = call;
+    let Call { peer, mut inbound, reply } = call;
+    let front = &peer.front;
     if let Err(status) = inbound.only::<SnapshotRequest>().await {
         return reply.refuse(&status);
     }
@@ -176,7 +177,7 @@ pub(super) async fn snapshot(call: Call, shutdown: Shutdown) -> Result<(), Gone>
     let sent = tokio::select! {
         biased;
         () = shutdown.cancelled() => Ok(Err(error::stopped())),
-        sent = send_file(&front, file, &mut outbound) => sent,
+        sent = send_file(front, file, &mut outbound) => sent,
     };
     outbound.finish(sent?)
 }

@@ -13,6 +13,7 @@ mod kv;
 mod lease;
 mod listen;
 mod maintenance;
+mod peer;
 mod probe;
 mod routes;
 mod watch;

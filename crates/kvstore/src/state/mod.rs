@@ -162,8 +162,10 @@ impl State {
     }
 }
 
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// `BTreeMap::range` panics on a range that ends before it starts: that one is `None`.
-pub(crate) fn bounds(range: &KeyRange) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
+pub(crate) fn bounds(range: &KeyRange) -> Option<Bounds<'_>> {
     let start = Bound::Included(range.start.as_ref());
     if range.end.is_empty() {
         return Some((start, Bound::Unbounded));

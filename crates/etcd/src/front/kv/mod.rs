@@ -44,10 +44,12 @@ pub(super) async fn compact(
     request: pb::CompactionRequest,
 ) -> Result<pb::CompactionResponse, Status> {
     let through = u64::try_from(request.revision).map_err(|_| error::compacted())?;
-    // The store keeps the state at the oldest revision; etcd says so for what is compacted already.
-    if Revision(through) <= front.store.oldest() && front.store.oldest() > Revision(1) {
+    let oldest = front.store.oldest();
+    if oldest > Revision(1) && Revision(through) <= oldest {
         return Err(error::compacted());
     }
+    // Revision 1 is the empty store: nothing lies before it.
+    let through = through.max(1);
     front.store.compact(Revision(through)).await.map_err(|err| error::status(&err))?;
     Ok(pb::CompactionResponse { header: front.header(front.store.revision()) })
 }

@@ -1,7 +1,6 @@
 //! Ranges. What the store does not do itself (sorting by anything but the key, filters by revision) is done here on its answer.
 
 use kvstore::{KeyValue, RangeRequest, RangeResponse, Revision, Want};
-use lifecycle::Tasks;
 
 use super::convert::{entry, key_range};
 use crate::front::exchange::Gone;
@@ -13,7 +12,7 @@ use crate::wire::messages as pb;
 /// A range that may be larger than this leaves the connection's task.
 const INLINE_MAX: i64 = 100;
 
-pub(crate) async fn range(mut call: Call, tasks: Tasks) -> Result<(), Gone> {
+pub(crate) async fn range(mut call: Call) -> Result<(), Gone> {
     let request = match call.inbound.only::<pb::RangeRequest>().await {
         Ok((request, _)) => request,
         Err(status) => return call.reply.refuse(&status),
@@ -22,11 +21,14 @@ pub(crate) async fn range(mut call: Call, tasks: Tasks) -> Result<(), Gone> {
         && !request.count_only
         && !(1..=INLINE_MAX).contains(&request.limit);
     if !is_wide {
-        let answer = read(&call.front, request).await;
+        let answer = read(&call.peer.front, request).await;
         return call.reply.finish(answer).await;
     }
-    tasks.spawn("range", |_| async move {
-        let answer = read(&call.front, request).await;
+    let peer = call.peer.clone();
+    peer.tasks.spawn("range", |_| async move {
+        // Held until the answer has been taken: a client that does not read its ranges gets no more of them.
+        let _permit = call.peer.ranges.acquire().await;
+        let answer = read(&call.peer.front, request).await;
         // Whoever is gone needs no answer.
         let (Ok(()) | Err(Gone)) = call.reply.finish(answer).await;
     });

@@ -30,10 +30,10 @@ use crate::wire::messages as pb;
 const NO_WATCH: i64 = -1;
 
 pub(super) async fn run(call: Call, shutdown: Shutdown) -> Result<(), Gone> {
-    let Call { front, inbound, reply } = call;
+    let Call { peer, inbound, reply } = call;
     let outbound = reply.open()?;
     let stream = Stream {
-        front,
+        front: peer.front.clone(),
         outbound,
         turns: FuturesUnordered::new(),
         watches: BTreeMap::new(),

@@ -75,7 +75,7 @@ impl Core {
         let revision = written?;
         let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
         std::fs::rename(&unfinished, path)
-            .and_then(|()| sync_directory(parent.unwrap_or(Path::new("."))))
+            .and_then(|()| sync_directory(parent.unwrap_or_else(|| Path::new("."))))
             .map_err(write)?;
         Ok(revision)
     }

@@ -36,7 +36,8 @@ pub fn restore(snapshot: &Path, dir: &Path, at: Option<Revision>) -> Result<Revi
         let _ = std::fs::remove_dir_all(&unfinished);
     }
     copied?;
-    let parent = dir.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent =
+        dir.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     write_format(&unfinished)
         .and_then(|()| std::fs::rename(&unfinished, dir))
         .and_then(|()| sync_directory(parent))

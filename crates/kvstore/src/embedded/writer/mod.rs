@@ -174,7 +174,8 @@ impl Writer {
         } else {
             self.unsynced.commits.extend(written.iter().map(|it| it.commit.clone()));
             self.unsynced.bytes += self.buffer.len();
-            self.unsynced.due.get_or_insert(Instant::now() + self.relaxed_delay);
+            let delay = self.relaxed_delay;
+            self.unsynced.due.get_or_insert_with(|| Instant::now() + delay);
         }
         if self.buffer.capacity() > BUFFER_BYTES {
             self.buffer = Vec::new();
