@@ -1,8 +1,6 @@
 //! Kill under load: a child process writes and says what was acknowledged, dies by SIGKILL at some point,
 //! and everything it was promised must be there, at the revision it was told.
 
-#![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
-
 use std::path::Path;
 use std::process::Command;
 

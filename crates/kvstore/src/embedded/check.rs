@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::disk::{Directory, Disk, File};
 use super::log;
 use super::open::{Error, Site, read_log};
-use super::replay::{End, Replayed};
+use super::replay::Replayed;
 use crate::{Revision, Status};
 
 /// What a store has that was found to be sound.
@@ -43,8 +43,7 @@ pub fn check(dir: &Path) -> Result<Report, Error> {
         return Err(Error::Missing { dir: dir.to_owned() });
     }
     let opened = log.opened().clone();
-    let Replayed { present, oldest, .. } =
-        replay.finish(if opened.was_closed { End::Clean } else { End::Crash });
+    let Replayed { present, oldest, .. } = replay.finish();
     let torn = opened.torn.map(|it| format!("{} bytes of {} at {}", it.bytes, it.file, it.offset));
     Ok(Report {
         revision: present.state.revision(),

@@ -14,6 +14,7 @@ mod index;
 pub mod log;
 mod migrate;
 pub mod open;
+mod own;
 mod past;
 mod rebuild;
 mod record;
@@ -242,7 +243,8 @@ impl Store for Embedded {
         Box::pin(self.core.range(request))
     }
 
-    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>> {
+    fn txn(&self, mut txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>> {
+        own::own(&mut txn);
         Box::pin(self.ask(|reply| Command::Txn(txn, reply)))
     }
 

@@ -15,7 +15,7 @@ use super::disk::{Directory, Disk};
 use super::log::{self, Damage, Kind, Log, OpenError};
 use super::migrate;
 use super::record::{Checkpoint, WallTime, parse_commit};
-use super::replay::{End, Replay, Replayed};
+use super::replay::{Replay, Replayed};
 use crate::Revision;
 
 const LOCK: &str = "LOCK";
@@ -180,8 +180,7 @@ pub(super) fn open_log(
     options: &log::Options,
 ) -> Result<(Log, Replayed), Error> {
     let (mut log, replay) = read_log(dir, disk, options)?;
-    let end = if log.opened().was_closed || log.is_empty() { End::Clean } else { End::Crash };
-    let replayed = replay.finish(end);
+    let replayed = replay.finish();
     if log.is_empty() {
         let checkpoint = Checkpoint {
             revision: Revision::EMPTY,

@@ -13,7 +13,7 @@ use super::log::{Kind, Place, ReadError};
 use super::record::parse_commit;
 use crate::hub::{self, History, Wanted};
 use crate::state::Commit;
-use crate::{Error, KeyValue, RangeRequest, RangeResponse, Revision, Want};
+use crate::{Error, KeyRange, KeyValue, RangeRequest, RangeResponse, Revision, Want};
 
 /// One read of history returns about this much at most.
 const CHUNK_EVENTS: usize = 1024;
@@ -22,11 +22,14 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// Bodies that one read keeps, because a transaction often has several of the keys that it looks for.
 const CACHE_BYTES: usize = 16 << 20;
 
+/// Keys that are looked at before others, writers above all, get their turn.
+const STEP_KEYS: usize = 2048;
+
 /// The answer to a range request, some of it not read yet.
 struct Gathered {
     slots: Vec<Slot>,
     count: u64,
-    at: Revision,
+    limit: usize,
     want: Want,
 }
 
@@ -39,20 +42,41 @@ enum Slot {
     },
 }
 
+impl Gathered {
+    fn new(request: &RangeRequest) -> Self {
+        let limit = if request.limit == 0 { usize::MAX } else { request.limit };
+        Self { slots: Vec::new(), count: 0, limit, want: request.want }
+    }
+
+    fn take(&mut self, found: Found<'_>) {
+        self.count += 1;
+        if self.slots.len() < self.limit && self.want != Want::Count {
+            self.slots.push(match found {
+                Found::Current(entry) => Slot::Entry(entry.clone()),
+                Found::Superseded { key, revision } => Slot::Read { key: key.clone(), revision },
+            });
+        }
+    }
+}
+
 impl Core {
     pub(super) async fn range(
         self: &Arc<Self>,
         request: RangeRequest,
     ) -> Result<RangeResponse, Error> {
-        let Some(at) = request.at else {
-            return Ok(self.present().state.range(&request));
+        let (gathered, at) = match request.at {
+            Some(at) => (self.gather(&request, at)?, at),
+            None => match self.gather_latest(&request) {
+                Ok(gathered) => gathered,
+                // Compacted away meanwhile: then in one step.
+                Err(_) => return Ok(self.present().state.range(&request)),
+            },
         };
-        let gathered = self.gather(&request, at)?;
         if gathered.slots.iter().all(|it| matches!(it, Slot::Entry(_))) {
-            return self.fill(gathered);
+            return self.fill(gathered, at);
         }
         let core = self.clone();
-        let read = tokio::task::spawn_blocking(move || core.fill(gathered));
+        let read = tokio::task::spawn_blocking(move || core.fill(gathered, at));
         read.await.unwrap_or(Err(Error::Closed))
     }
 
@@ -62,40 +86,66 @@ impl Core {
         request: &RangeRequest,
         at: Revision,
     ) -> Result<RangeResponse, Error> {
-        self.fill(self.gather(request, at)?)
+        self.fill(self.gather(request, at)?, at)
+    }
+
+    /// Begins with the present; if the range is a long one, the rest is read as it was at that moment.
+    fn gather_latest(&self, request: &RangeRequest) -> Result<(Gathered, Revision), Error> {
+        let mut gathered = Gathered::new(request);
+        let present = self.present();
+        let at = present.state.revision();
+        if let Some(key) = request.range.single() {
+            present.state.get(key).into_iter().for_each(|it| gathered.take(Found::Current(it)));
+            return Ok((gathered, at));
+        }
+        let mut entries = present.state.entries(&request.range);
+        entries.by_ref().take(STEP_KEYS).for_each(|it| gathered.take(Found::Current(it)));
+        let next = entries.next().map(|it| it.key.clone());
+        drop(entries);
+        drop(present);
+        if let Some(start) = next {
+            self.gather_from(
+                &mut gathered,
+                KeyRange { start, end: request.range.end.clone() },
+                at,
+            )?;
+        }
+        Ok((gathered, at))
     }
 
     fn gather(&self, request: &RangeRequest, at: Revision) -> Result<Gathered, Error> {
-        let present = self.present();
-        self.hub.check_readable(at)?;
-        let limit = if request.limit == 0 { usize::MAX } else { request.limit };
-        let want = request.want;
-        let (mut slots, mut count) = (Vec::new(), 0);
-        present.index.visit_at(&present.state, &request.range, at, |found| {
-            count += 1;
-            if slots.len() < limit && want != Want::Count {
-                slots.push(match found {
-                    Found::Current(entry) => Slot::Entry(entry.clone()),
-                    Found::Superseded { key, revision } => {
-                        Slot::Read { key: key.clone(), revision }
-                    }
-                });
-            }
-        });
-        Ok(Gathered { slots, count, at, want })
+        let mut gathered = Gathered::new(request);
+        self.gather_from(&mut gathered, request.range.clone(), at)?;
+        Ok(gathered)
     }
 
-    fn fill(&self, gathered: Gathered) -> Result<RangeResponse, Error> {
-        let Gathered { slots, count, at, want } = gathered;
+    fn gather_from(
+        &self,
+        gathered: &mut Gathered,
+        mut range: KeyRange,
+        at: Revision,
+    ) -> Result<(), Error> {
+        loop {
+            let present = self.present();
+            self.hub.check_readable(at)?;
+            let (state, limits) = (&present.state, (at, STEP_KEYS));
+            match present.index.visit_at(state, &range, limits, |it| gathered.take(it)) {
+                Some(next) => range.start = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn fill(&self, gathered: Gathered, at: Revision) -> Result<RangeResponse, Error> {
+        let Gathered { slots, count, want, .. } = gathered;
         let mut reading = Reading::new(self);
         let mut entries = Vec::with_capacity(slots.len());
         for slot in slots {
             let mut entry = match slot {
                 Slot::Entry(entry) => entry,
                 Slot::Read { key, revision } => {
-                    let read = reading
-                        .entry(&key, revision)
-                        .and_then(|it| it.ok_or_else(|| missing(revision)));
+                    let read = reading.entry(&key, revision);
+                    let read = read.and_then(|it| it.ok_or_else(|| missing(revision)));
                     // What a compaction took away since is no damage.
                     read.map_err(|error| self.hub.check_readable(at).err().unwrap_or(error))?
                 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::core::Present;
 use super::index::Index;
 use super::log::{Frame, Kind};
-use super::record::{Checkpoint, CommitRecord, WallTime, parse_commit, parse_revision};
+use super::record::{Checkpoint, CommitRecord, parse_commit, parse_revision};
 use crate::state::{LeaseChange, State};
 use crate::{KeyValue, LeaseId, Revision};
 
@@ -20,8 +20,8 @@ pub(super) struct Replay {
     /// Of the last commit with events.
     committed: Revision,
     oldest: Revision,
+    /// The last one counts: a clean end lowers it to what was really given out.
     ceiling: Revision,
-    time: WallTime,
 }
 
 /// The store as the log has it.
@@ -29,15 +29,6 @@ pub(super) struct Replayed {
     pub(super) present: Present,
     pub(super) oldest: Revision,
     pub(super) ceiling: Revision,
-}
-
-/// How the last run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Nothing is missing.
-    Clean,
-    /// Relaxed transactions up to the ceiling may be missing, and their revisions are not given again.
-    Crash,
 }
 
 impl Replay {
@@ -50,7 +41,6 @@ impl Replay {
             committed: Revision::EMPTY,
             oldest: Revision::EMPTY,
             ceiling: Revision::EMPTY,
-            time: WallTime(i64::MIN),
         }
     }
 
@@ -77,7 +67,7 @@ impl Replay {
             }
             Kind::Ceiling => {
                 let ceiling = parse_revision(&frame.body);
-                self.ceiling = self.ceiling.max(ceiling.ok_or_else(|| unreadable("a ceiling"))?);
+                self.ceiling = ceiling.ok_or_else(|| unreadable("a ceiling"))?;
             }
             Kind::Closed | Kind::Joined | Kind::Sealed => {}
         }
@@ -87,7 +77,7 @@ impl Replay {
     fn checkpoint(&mut self, checkpoint: Checkpoint) {
         self.revision = self.revision.max(checkpoint.revision);
         self.oldest = self.oldest.max(checkpoint.oldest);
-        self.ceiling = self.ceiling.max(checkpoint.ceiling);
+        self.ceiling = checkpoint.ceiling;
         self.leases = checkpoint.leases.into_iter().collect();
     }
 
@@ -99,7 +89,6 @@ impl Replay {
         }
         self.committed = commit.revision;
         self.revision = self.revision.max(commit.revision);
-        self.time = self.time.max(commit.time);
         for event in &commit.events {
             let entry = event.entry(commit.revision);
             let before = match entry {
@@ -121,14 +110,12 @@ impl Replay {
         }
     }
 
-    pub(super) fn finish(mut self, end: End) -> Replayed {
-        let revision = match end {
-            End::Clean => self.revision.max(self.oldest),
-            End::Crash => self.revision.max(self.oldest).max(self.ceiling),
-        };
+    /// After a crash, relaxed transactions up to the ceiling may be missing: their revisions are not given again.
+    pub(super) fn finish(mut self) -> Replayed {
+        let revision = self.revision.max(self.oldest).max(self.ceiling);
         self.index.forget_marks(self.oldest);
         let state = State::restored(self.keys, self.leases, revision);
         let present = Present { state, index: self.index };
-        Replayed { present, oldest: self.oldest, ceiling: self.ceiling.max(revision) }
+        Replayed { present, oldest: self.oldest, ceiling: revision }
     }
 }

@@ -34,7 +34,7 @@ fn explore(scenario: impl Fn() + Send + Sync + Copy + 'static) {
 
 /// Commits of one key each, that of `b` every third.
 fn commit(revision: u64) -> Arc<Commit> {
-    let key = Bytes::from_static(if revision % 3 == 0 { b"b" } else { b"a" });
+    let key = Bytes::from_static(if revision.is_multiple_of(3) { b"b" } else { b"a" });
     let revision = Revision(revision);
     let value = KeyValue {
         key: key.clone(),

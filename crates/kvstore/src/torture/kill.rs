@@ -140,7 +140,8 @@ async fn check_history(store: &Embedded) -> Result<(), String> {
         let text = String::from_utf8_lossy(&entry.key).into_owned();
         if let Some((writer, n)) = text.rsplit_once('/')
             && let Ok(n) = n.parse()
-            && !writer.starts_with("latest")
+            && writer != "latest"
+            && writer != "leased"
         {
             numbers.entry(writer.to_owned()).or_default().push(n);
         }

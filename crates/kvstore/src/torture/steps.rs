@@ -109,14 +109,14 @@ fn op(choices: &mut Choices, depth: u64) -> Op {
 fn put(choices: &mut Choices) -> Op {
     let key = key(choices);
     let text = choices.below(100).to_string();
-    let value = match choices.below(5) {
-        0..3 => PutValue::Bytes(text.into()),
-        3 => PutValue::Stamped { bytes: text.into(), at: 1 },
+    let value = match choices.below(10) {
+        0..7 => PutValue::Bytes(text.into()),
+        7..9 => PutValue::Stamped { bytes: text.into(), at: 1 },
         _ => PutValue::Kept,
     };
-    let lease = match choices.below(6) {
-        0..4 => PutLease::None,
-        4 => PutLease::Bound(lease(choices)),
+    let lease = match choices.below(12) {
+        0..10 => PutLease::None,
+        10 => PutLease::Bound(lease(choices)),
         _ => PutLease::Kept,
     };
     Op::Put(Put { key, value, lease })

@@ -168,33 +168,37 @@ impl Index {
             .filter(move |it| it.0 <= through)
     }
 
-    /// What the keys of the range were at `at`, in order.
+    /// What the keys of the range were at `at`, in order, looking at so many keys at most. Returns the key to go on with.
     pub(super) fn visit_at<'a>(
         &'a self,
         state: &'a State,
         range: &KeyRange,
-        at: Revision,
+        (at, keys_max): (Revision, usize),
         mut take: impl FnMut(Found<'a>),
-    ) {
-        let Some(bounds) = bounds(range) else { return };
-        let mut others = self.history.range::<[u8], _>(bounds).peekable();
-        let superseded = |key: &'a Bytes, versions: &Versions, take: &mut dyn FnMut(Found<'a>)| {
-            if let Some(version) = versions.at(at).filter(|it| !it.is_deletion()) {
+    ) -> Option<Bytes> {
+        let mut others = self.history.range::<[u8], _>(bounds(range)?).peekable();
+        let mut entries = state.entries(range).peekable();
+        for _ in 0..keys_max {
+            let entry = match (entries.peek(), others.peek()) {
+                (None, None) => return None,
+                (Some(entry), Some((key, _))) if entry.key <= **key => entries.next(),
+                (Some(_), None) => entries.next(),
+                (_, Some(_)) => None,
+            };
+            let history = match entry {
+                Some(entry) => others.next_if(|(key, _)| **key == entry.key),
+                None => others.next(),
+            };
+            if let Some(entry) = entry.filter(|it| it.mod_revision <= at) {
+                take(Found::Current(entry));
+            } else if let Some((key, versions)) = history
+                && let Some(version) = versions.at(at).filter(|it| !it.is_deletion())
+            {
                 take(Found::Superseded { key, revision: version.revision() });
             }
-        };
-        for entry in state.entries(range) {
-            while let Some((key, versions)) = others.next_if(|(key, _)| **key < entry.key) {
-                superseded(key, versions, &mut take);
-            }
-            let history = others.next_if(|(key, _)| **key == entry.key);
-            if entry.mod_revision <= at {
-                take(Found::Current(entry));
-            } else if let Some((key, versions)) = history {
-                superseded(key, versions, &mut take);
-            }
         }
-        others.for_each(|(key, versions)| superseded(key, versions, &mut take));
+        let entry = entries.peek().map(|it| &it.key);
+        entry.into_iter().chain(others.peek().map(|(key, _)| *key)).min().cloned()
     }
 
     /// Forgets what nobody can ask for once history up to `oldest` is given up, for some keys from `from` on.

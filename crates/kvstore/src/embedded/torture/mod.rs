@@ -103,7 +103,11 @@ pub fn replay(at: Point) -> Result<usize, Failure> {
     let once = disk.crash(at.crash);
     let (parts, revision) = reopen(&once, &model).map_err(failed)?;
     settle(&mut model, &parts, revision);
-    drop(parts);
+    if at.crash.is_multiple_of(2) {
+        parts.writer.close();
+    } else {
+        drop(parts);
+    }
     let again = once.crash(at.crash.wrapping_add(1));
     let (parts, revision) = reopen(&again, &model).map_err(failed)?;
     settle(&mut model, &parts, revision);

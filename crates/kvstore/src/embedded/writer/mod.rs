@@ -300,11 +300,16 @@ impl Writer {
 
     /// A clean end, so that the next opening knows that nothing is missing.
     pub(super) fn close(self) {
-        let Self { core, log, failure, .. } = self;
-        if failure.is_none()
-            && let Err(error) = log.close()
-        {
-            tracing::warn!(%error, "cannot note the clean end of the store");
+        let Self { core, mut log, failure, ceiling, .. } = self;
+        if failure.is_none() {
+            let revision = core.revision();
+            let lowered = match ceiling > revision {
+                true => log.append(&[(Kind::Ceiling, &render_revision(revision))]).map(drop),
+                false => Ok(()),
+            };
+            if let Err(error) = lowered.and_then(|()| log.close()) {
+                tracing::warn!(%error, "cannot note the clean end of the store");
+            }
         }
         core.hub.close();
     }
