@@ -194,6 +194,9 @@ impl Shared {
     /// What to say of a revision that cannot be read.
     async fn refuse_revision(&self, refusal: Refusal, requested: Revision) -> Error {
         match refusal {
+            Refusal::Compacted if requested < self.feed.oldest() => {
+                Error::Compacted { requested, oldest: self.feed.oldest() }
+            }
             Refusal::Compacted => match self.find_oldest().await {
                 Ok(oldest) => Error::Compacted { requested, oldest },
                 Err(err) => err,
