@@ -20,7 +20,8 @@
 //! - a write that follows on the very state it compared (`mod_revision`, or absence), and is the same in every key, value and
 //!   lease: it happened. (Another client could have written just these bytes on just this state; then what was asked for
 //!   was done all the same. Of two such writers in one process only one is told so.)
-//! - the same without such a compare: `Error::Uncertain`, since it may be another's.
+//! - the same without such a compare, or nothing but deletions, which all look the same: `Error::Uncertain`, since it may
+//!   be another's.
 //!
 //! `Error::Uncertain` is also the answer when the fence cannot be written in time, or when the transaction has so many
 //! compares that one more does not fit.
@@ -193,6 +194,9 @@ impl Shared {
     /// What to say of a revision that cannot be read.
     async fn refuse_revision(&self, refusal: Refusal, requested: Revision) -> Error {
         match refusal {
+            Refusal::Compacted if requested < self.feed.oldest() => {
+                Error::Compacted { requested, oldest: self.feed.oldest() }
+            }
             Refusal::Compacted => match self.find_oldest().await {
                 Ok(oldest) => Error::Compacted { requested, oldest },
                 Err(err) => err,

@@ -42,7 +42,8 @@ pub(super) fn decide(
             return Outcome::Unclear;
         }
         if is_trace(&txn.then, commit) {
-            let is_successor = txn.compares.iter().any(|it| succeeds(it, commit));
+            let is_successor =
+                has_bytes(&txn.then) && txn.compares.iter().any(|it| succeeds(it, commit));
             let results: Option<_> = txn.then.iter().map(|it| result(it, commit)).collect();
             return match results {
                 Some(results) if is_successor => Outcome::Happened(TxnResponse {
@@ -55,6 +56,11 @@ pub(super) fn decide(
         }
     }
     Outcome::DidNot
+}
+
+/// Whether something of this transaction's own is written. Deletions all look the same, whoever made them.
+fn has_bytes(ops: &[Op]) -> bool {
+    ops.iter().any(|op| matches!(op, Op::Put(put) if put.value != PutValue::Kept))
 }
 
 /// Whether running `ops` could have left exactly these events.
@@ -232,10 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_the_one_write_on_what_it_compared() {
+    fn a_deletion_looks_like_any_other() {
         let compares = vec![Compare::mod_revision(b"a", Revision(5))];
-        let delete = Txn::when(compares, vec![Op::delete(b"a")]);
-        check(&delete, &["b=1>", "a=1>"], "happened at 12");
+        let delete = Txn::when(compares.clone(), vec![Op::delete(b"a")]);
+        check(&delete, &["b=1>", "a=1>"], "unclear");
         check(&delete, &["a=1>2", "a=2>3"], "did not");
+        let both = Txn::when(compares, vec![Op::delete(b"a"), Op::put("b", "mine")]);
+        check(&both, &["a=1>", "a=>1"], "did not");
+        check(&both, &["a=1> b=>mine"], "happened at 11");
     }
 }

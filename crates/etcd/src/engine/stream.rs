@@ -86,7 +86,8 @@ impl Stream {
             if oldest.0 > 0 {
                 return Err(End::Compacted { oldest });
             }
-            if response.cancel_reason.contains("auth token") {
+            // What a watch with an old token is told.
+            if response.cancel_reason.contains("permission denied") {
                 let _ = members.renew(self.member).await;
             }
             return Err(End::Failed { why: response.cancel_reason });

@@ -6,7 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kvstore::{Error, Op, Put, PutLease, PutValue, Revision, TXN_OPS_MAX, Txn, TxnResponse};
+use kvstore::{
+    Error, Op, OpResult, Put, PutLease, PutValue, Revision, TXN_OPS_MAX, Txn, TxnResponse,
+};
 use stdx::Backoff;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -98,7 +100,10 @@ impl Shared {
             let why = match self.send(txn, form, sent, member).await {
                 Ok(Said::Done(response)) => {
                     members.trust(member);
-                    self.claims.claim(response.revision);
+                    // One that wrote nothing tells the revision of another's write.
+                    if has_written(&response) {
+                        self.claims.claim(response.revision);
+                    }
                     return Ok(response);
                 }
                 Ok(Said::Fenced { raised }) if raised > sent => {
@@ -263,6 +268,15 @@ fn writes(ops: &[Op]) -> bool {
     })
 }
 
+fn has_written(response: &TxnResponse) -> bool {
+    response.results.iter().any(|it| match it {
+        OpResult::Put { .. } => true,
+        OpResult::Delete { previous } => !previous.is_empty(),
+        OpResult::Range(_) => false,
+        OpResult::Txn(nested) => has_written(nested),
+    })
+}
+
 fn puts(txn: &Txn) -> Vec<&Put> {
     let mut all = Vec::new();
     for op in txn.then.iter().chain(&txn.otherwise) {
@@ -337,4 +351,43 @@ fn said(txn: &Txn, form: Form, sent: i64, mut answer: wire::TxnResponse) -> Opti
     // The fence stood where it should, so it was the transaction's own compares that failed. With the fence alone in its
     // compares, the nested form cannot fail so.
     (form == Form::Flat).then(|| convert::txn_response(txn, answer, current).map(Said::Done))?
+}
+
+#[cfg(test)]
+mod tests {
+    use kvstore::{Compare, Op, OpResult, Revision, TXN_OPS_MAX, Txn, TxnResponse};
+
+    use super::{Form, form, has_written};
+
+    #[test]
+    fn only_a_transaction_that_wrote_made_its_revision() {
+        let check = |results: Vec<OpResult>, expected: bool| {
+            let response = TxnResponse { revision: Revision(7), succeeded: true, results };
+            assert_eq!(has_written(&response), expected, "{response:?}");
+            response
+        };
+        let nothing = check(vec![], false);
+        let deleted_nothing = check(vec![OpResult::Delete { previous: vec![] }], false);
+        let put = check(vec![OpResult::Put { previous: None }], true);
+        check(vec![OpResult::Txn(nothing), OpResult::Txn(deleted_nothing)], false);
+        check(vec![OpResult::Txn(put)], true);
+    }
+
+    #[test]
+    fn the_fence_is_added_where_it_fits() {
+        let puts = |n: usize| (0..n).map(|it| Op::put(it.to_string(), "")).collect::<Vec<_>>();
+        let check = |compares: usize, then: usize, otherwise: usize, expected: Form| {
+            let compares = (0..compares).map(|_| Compare::absent(b"a")).collect();
+            let otherwise = puts(otherwise);
+            let txn = Txn { compares, then: puts(then), otherwise, ..Txn::default() };
+            assert_eq!(form(&txn), expected);
+        };
+        check(0, 1, 0, Form::Flat);
+        check(1, TXN_OPS_MAX, 0, Form::Flat);
+        check(TXN_OPS_MAX - 1, 1, 0, Form::Flat);
+        check(TXN_OPS_MAX, 1, 0, Form::Bare);
+        check(1, 1, 1, Form::Nested);
+        check(1, TXN_OPS_MAX - 1, 1, Form::Nested);
+        check(1, TXN_OPS_MAX, 1, Form::Bare);
+    }
 }

@@ -161,3 +161,24 @@ async fn two_servers_see_each_other_and_etcdctl_sees_the_keys() {
     let keys = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(keys.trim(), "/registry/pods/default/a");
 }
+
+#[tokio::test]
+async fn a_history_that_is_larger_than_a_message_comes_whole() {
+    let Some(etcd) = etcd() else { return };
+    let member = Member::start(&etcd);
+    let writer = connect(config(&[&member.client_url])).await;
+    for n in 0..60_u8 {
+        let large = |it: u8| Op::put(format!("k/{it}"), vec![n; 50 << 10]);
+        writer.txn(Txn::of(vec![large(1), large(2), large(3)])).await.unwrap();
+    }
+    // This one reads all of it at once, which etcd sends in pieces.
+    let reader = connect(config(&[&member.client_url])).await;
+    let request = WatchRequest::new(KeyRange::prefix(b"k/"), Some(Revision(1)));
+    let mut watch = reader.watch(request).await.unwrap();
+    let mut revision = Revision(1);
+    while revision < Revision(61) {
+        let batch = watch.next().await.unwrap();
+        assert_eq!(batch.events.len() as u64, (batch.revision.0 - revision.0) * 3);
+        revision = batch.revision;
+    }
+}

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use etcd::engine::{Config, ConnectError, Credentials, Etcd};
 use etcd::wire::tls::Identity;
-use kvstore::{Op, Store as _, Txn};
+use kvstore::{KeyRange, Op, Store as _, Txn, WatchRequest};
 use lifecycle::Tasks;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use stdx::World;
@@ -121,12 +121,14 @@ async fn a_password_is_shown_again_when_the_token_is_gone() {
     early.txn(Txn::of(vec![Op::put("a", "1")])).await.unwrap();
     let engine = connect(config.clone()).await;
     engine.txn(Txn::of(vec![Op::put("a", "2")])).await.unwrap();
+    // One that does nothing but watch has to ask for a new token too.
+    let quiet = connect(config.clone()).await;
+    let request = WatchRequest::new(KeyRange::prefix(b"a"), None);
+    let mut watch = quiet.watch(request).await.unwrap();
     // A member that was started again knows no tokens.
     member.run();
     member.await_ready();
     assert_eq!(value(&*engine, "a").await.as_deref(), Some("2"));
-    let request = kvstore::WatchRequest::new(kvstore::KeyRange::prefix(b"a"), None);
-    let mut watch = engine.watch(request).await.unwrap();
     early.txn(Txn::of(vec![Op::put("a", "3")])).await.unwrap();
     let batch = watch.next().await.unwrap();
     assert_eq!(batch.events[0].value.as_ref().unwrap().value, "3");
