@@ -127,7 +127,9 @@ if [ -x /bin/kubectl ]; then
     has_reason() { ask get pod hungry-guest -o "jsonpath=$reason" | grep OOMKilled >/run/reason; }
     until_ok "the status of the pod out of memory" 30 has_reason
     tell hungry.status "$(cat /run/reason)"
-    tell web.exec "$(ask exec web-guest -- cat /proc/self/cgroup /sys/fs/cgroup/cpu.weight | tr '\n' ' ')"
+    # Without what kubectl itself complains of: before 1.33 it may read from the connection before its streams exist.
+    see() { kubectl --kubeconfig $DATA/kubeconfig exec web-guest -- "$@" 2>/run/exec.err; }
+    tell web.exec "$(see cat /proc/self/cgroup /sys/fs/cgroup/cpu.weight | tr '\n' ' ')"
 fi
 
 # A server that crashed finds the cgroups as they are, and can still end what does not want to.
