@@ -65,6 +65,9 @@ impl Subscription {
     }
 }
 
+/// What an object is now, and what it was before.
+pub(crate) type Difference = (Option<Arc<Stored>>, Option<Arc<Stored>>);
+
 /// The requested revision is older than the history.
 #[derive(Debug)]
 pub struct TooOld {
@@ -129,7 +132,7 @@ impl Resource {
         &mut self,
         objects: BTreeMap<String, Arc<Stored>>,
         revision: u64,
-    ) -> Vec<(Option<Arc<Stored>>, Option<Arc<Stored>>)> {
+    ) -> Vec<Difference> {
         for watcher in std::mem::take(&mut self.watchers).into_values() {
             watcher.is_cut_off.store(true, Ordering::Relaxed);
         }

@@ -72,7 +72,7 @@ async fn what_is_written_through_one_server_is_read_at_once_through_another() {
         let changed = other.api::<ConfigMap>().update(changed).await.expect("updated");
         let found = one.api::<ConfigMap>().get("default", &name).await.expect("seen");
         assert_eq!((version(&found), &found.data), (version(&changed), &changed.data));
-        let stale = one.api::<ConfigMap>().update((*created).clone()).await.err().expect("refused");
+        let stale = one.api::<ConfigMap>().update((*created).clone()).await.expect_err("refused");
         assert!(stale.is_conflict(), "{stale}");
         // Keys that no server watches move the revision on as well.
         memory.txn(Txn::of(vec![Op::put("elsewhere", "x")])).await.expect("written");
@@ -135,18 +135,18 @@ async fn a_server_that_fell_out_of_the_history_reads_anew_and_sends_watchers_to_
     while let Some(item) = stream.next().await {
         last = Some(item);
     }
-    let error = last.expect("an item").err().expect("the watch cannot go on");
+    let error = last.expect("an item").expect_err("the watch cannot go on");
     assert_eq!(error.code(), 410);
     // Observers know of what was missed.
     let taken = server.client.api::<Service>().create(service_of("t", &address)).await;
-    assert!(taken.err().expect("the address is taken").message().contains("already allocated"));
+    assert!(taken.expect_err("the address is taken").message().contains("already allocated"));
     let options = ListOptions {
         resource_version: Some(version(&kept).to_string()),
         ..ListOptions::default()
     };
     let code = match api.watch("default", options).await {
         Err(err) => err.code(),
-        Ok(mut stream) => stream.next().await.expect("an item").err().expect("too old").code(),
+        Ok(mut stream) => stream.next().await.expect("an item").expect_err("too old").code(),
     };
     assert_eq!(code, 410);
 }
@@ -181,7 +181,7 @@ async fn two_servers_never_give_the_same_address() {
     }
     let taken = given.first().expect("an address");
     let refused = other.client.api::<Service>().create(service_of("c", taken)).await;
-    assert!(refused.err().expect("taken").message().contains("already allocated"));
+    assert!(refused.expect_err("taken").message().contains("already allocated"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +206,7 @@ async fn what_the_store_refuses_is_told_by_what_can_be_done_about_it() {
     let why = || "no space left on device".to_owned();
     let check = async |error: Error, code: u16, retry_after: Option<i32>, text: &str| {
         remote.refuse(Some(error));
-        let refused = api.create(config_map("x")).await.err().expect("refused");
+        let refused = api.create(config_map("x")).await.expect_err("refused");
         assert_eq!(
             (refused.code(), refused.retry_after_seconds()),
             (code, retry_after),
@@ -317,6 +317,6 @@ async fn the_api_forgets_before_the_store_does() {
     tokio::time::sleep(Duration::from_secs(290)).await;
     assert_eq!(api.list("default", exact.clone()).await.expect("young").items.len(), 1);
     tokio::time::sleep(Duration::from_secs(320)).await;
-    assert_eq!(api.list("default", exact).await.err().expect("old").code(), 410);
+    assert_eq!(api.list("default", exact).await.expect_err("old").code(), 410);
     assert_eq!(store.oldest(), kvstore::Revision(1), "the store still has it");
 }

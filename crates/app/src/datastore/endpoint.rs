@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn endpoints_and_their_user_are_told_apart() {
         let check = |text: &str, urls: &[&str], user: Option<(&str, &str)>| {
-            let parsed = Endpoints::parse(text).ok().expect("it is right");
+            let parsed = Endpoints::parse(text).expect("it is right");
             assert_eq!(parsed.urls, urls, "{text}");
             let found = parsed.credentials.map(|it| (it.user, it.password));
             assert_eq!(found, user.map(|it| (it.0.to_owned(), it.1.to_owned())), "{text}");
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_without_the_password() {
         let check = |text: &str, expected: &str| {
-            let err = format!("{:#}", Endpoints::parse(text).err().expect("it is wrong"));
+            let err = format!("{:#}", Endpoints::parse(text).map(drop).expect_err("it is wrong"));
             assert!(err.contains(expected), "{text}: {err}");
             assert!(!err.contains("secret"), "{err}");
         };

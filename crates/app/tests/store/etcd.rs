@@ -79,7 +79,7 @@ fn spawn(program: &Path, directory: &Path, ports: (u16, u16)) -> Child {
     let log = File::options().create(true).append(true).open(directory.join("log")).unwrap();
     let (client, peer) =
         (format!("http://127.0.0.1:{}", ports.0), format!("http://127.0.0.1:{}", ports.1));
-    let child = Command::new(program)
+    let mut child = Command::new(program)
         .arg("--data-dir")
         .arg(directory.join("data"))
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
@@ -96,6 +96,8 @@ fn spawn(program: &Path, directory: &Path, ports: (u16, u16)) -> Child {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+    let _ = child.kill();
+    let _ = child.wait();
     panic!("etcd does not listen: {}", std::fs::read_to_string(directory.join("log")).unwrap());
 }
 
