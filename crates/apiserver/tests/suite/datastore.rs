@@ -317,6 +317,6 @@ async fn the_api_forgets_before_the_store_does() {
     tokio::time::sleep(Duration::from_secs(290)).await;
     assert_eq!(api.list("default", exact.clone()).await.expect("young").items.len(), 1);
     tokio::time::sleep(Duration::from_secs(320)).await;
-    assert_eq!(api.list("default", exact).await.expect_err("old").code(), 410);
+    assert_eq!(api.list("default", exact).await.err().expect("old").code(), 410);
     assert_eq!(store.oldest(), kvstore::Revision(1), "the store still has it");
 }
