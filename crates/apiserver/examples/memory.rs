@@ -32,7 +32,7 @@ async fn main() {
 }
 
 async fn measure(dir: &std::path::Path, key: &Arc<ServiceAccountKey>, n_objects: usize) -> usize {
-    let options = Options { cache_bytes: 1 << 20, ..Options::default() };
+    let options = Options::default();
     let store = Embedded::open(dir, options).expect("a store");
     let tasks = Tasks::new();
     let parts = Parts {

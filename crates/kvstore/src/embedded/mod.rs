@@ -44,6 +44,8 @@ pub use self::index::HistoryBudget;
 use self::log::Log;
 use self::open::Site;
 use self::past::Past;
+#[doc(hidden)]
+pub use self::record::check_parsers;
 use self::replay::Replayed;
 pub use self::snapshot::restore;
 use self::writer::{Command, Writer};
@@ -107,6 +109,16 @@ struct Running {
     site: Option<Site>,
 }
 
+impl Running {
+    fn join(self) {
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+    }
+}
+
 /// A store without its threads.
 struct Parts {
     core: Arc<Core>,
@@ -139,7 +151,9 @@ impl Embedded {
         if self.commands.send(Command::Close(reply)).await.is_ok() {
             let _ = done.await;
         }
-        self.join();
+        let running = self.take_running();
+        // The cleaner may have to finish a rewrite.
+        let _ = tokio::task::spawn_blocking(move || running.join()).await;
     }
 
     /// What is wrong with the store, in words: it cannot be written now, or its history is damaged.
@@ -147,14 +161,8 @@ impl Embedded {
         self.core.condition()
     }
 
-    fn join(&self) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        for thread in running.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the store panicked");
-            }
-        }
-        running.site = None;
+    fn take_running(&self) -> Running {
+        std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn ask<T>(
@@ -234,7 +242,7 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         // With its last sender gone the writer finishes and ends. The directory is released when this returns.
         self.commands = mpsc::channel(1).0;
-        self.join();
+        self.take_running().join();
     }
 }
 

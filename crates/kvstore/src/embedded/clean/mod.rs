@@ -4,6 +4,7 @@
 mod plan;
 mod scrub;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use self::plan::{Plan, Sealed};
 use self::scrub::Scrub;
 use super::core::{Core, Present};
 use super::index::{HistoryBudget, Swept};
-use super::log::{Frame, Kind, Place, RewriteError};
+use super::log::{Frame, Kind, Place, ReadError, RewriteError};
 use super::record::{CommitRecord, EventRecord, WallTime, parse_commit, render_kept};
 use super::writer::Command;
 use crate::Revision;
@@ -44,6 +45,8 @@ pub(super) struct Cleaner {
     swept: Revision,
     scrub: Scrub,
     has_failed: bool,
+    /// Segments that cannot be read, by id: they are left as they are.
+    damaged: BTreeSet<u32>,
 }
 
 impl Cleaner {
@@ -55,12 +58,22 @@ impl Cleaner {
     ) -> Self {
         let scrub = Scrub::new(settings.scrub_every, settings.scrub_bytes_per_second);
         let swept = Revision::EMPTY;
-        Self { core, commands, world, settings, swept, scrub, has_failed: false }
+        Self {
+            core,
+            commands,
+            world,
+            settings,
+            swept,
+            scrub,
+            has_failed: false,
+            damaged: BTreeSet::new(),
+        }
     }
 
     /// Until whoever wakes it is gone.
     pub(super) fn run(mut self, wakes: &Receiver<()>) {
         loop {
+            self.has_failed = false;
             self.keep_budget();
             self.clean();
             self.scrub.step(&self.core);
@@ -82,9 +95,8 @@ impl Cleaner {
             // At least a second: the clock may be set back, and nothing here is urgent.
             Duration::from_millis(u64::try_from(it.0 - self.now().0).unwrap_or(0).max(1000))
         });
-        let retry = self.has_failed.then_some(RETRY);
-        let wait = self.scrub.idle_for();
-        [too_old, retry].into_iter().flatten().fold(wait, Duration::min)
+        let next = if self.has_failed { Some(RETRY) } else { too_old };
+        next.map_or(self.scrub.idle_for(), |it| it.min(self.scrub.idle_for()))
     }
 
     /// Asks the writer to give up history that is beyond the budget.
@@ -112,10 +124,7 @@ impl Cleaner {
         loop {
             match self.rewrite() {
                 Ok(true) => {}
-                Ok(false) => {
-                    self.has_failed = false;
-                    return;
-                }
+                Ok(false) => return,
                 Err(error) => {
                     tracing::warn!(error = %error_chain(&error), "cannot rewrite a part of the store's log");
                     self.has_failed = true;
@@ -154,7 +163,11 @@ impl Cleaner {
             .segments()
             .iter()
             .filter(|it| it.is_sealed)
-            .map(|it| Sealed { id: it.id, bytes: u64::from(it.bytes) })
+            .map(|it| Sealed {
+                id: it.id,
+                bytes: u64::from(it.bytes),
+                is_damaged: self.damaged.contains(&it.id),
+            })
             .collect();
         let plan = {
             let present = self.core.present();
@@ -162,8 +175,16 @@ impl Cleaner {
         };
         let Some(plan) = plan else { return Ok(false) };
         let mut rewriting = Rewriting::new(&self.core, &plan);
-        let rewritten =
-            self.core.log.rewrite(&plan.segments, &mut |frame| rewriting.keep(frame))?;
+        let rewritten = self.core.log.rewrite(&plan.segments, &mut |it| rewriting.keep(it));
+        let rewritten = match rewritten {
+            Ok(rewritten) => rewritten,
+            Err(RewriteError::Read(ReadError::Damaged(damage))) => {
+                self.scrub.tell(&self.core, &damage);
+                self.damaged.extend(&plan.segments);
+                return Ok(true);
+            }
+            Err(error) => return Err(error),
+        };
         let Rewriting { kept, n_deletions_needless, .. } = rewriting;
         let mut present = self.core.present_mut();
         for ((revision, bytes), (_, place)) in kept.into_iter().zip(&rewritten.moved) {

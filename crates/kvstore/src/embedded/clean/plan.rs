@@ -12,6 +12,8 @@ const DELETIONS_MAX: u64 = 16_384;
 pub(super) struct Sealed {
     pub(super) id: u32,
     pub(super) bytes: u64,
+    /// It cannot be read, and stays as it is.
+    pub(super) is_damaged: bool,
 }
 
 /// What is to be rewritten to one segment.
@@ -34,14 +36,14 @@ pub(super) fn plan(
     let gains = |n: usize, it: &Sealed| {
         let used = used(it);
         let removable = used.n_puts_needless > 0 || n <= n_clean && used.n_deletions_needless > 0;
-        removable && used.needed < it.bytes / 2
+        !it.is_damaged && removable && used.needed < it.bytes / 2
     };
-    let is_small = |it: &Sealed| it.bytes < segment_bytes / 4;
+    let is_small = |it: &Sealed| !it.is_damaged && it.bytes < segment_bytes / 4;
     let n_deletions: u64 =
         sealed.iter().skip(n_clean).map(|it| used(it).n_deletions_needless).sum();
     let first = sealed.iter().enumerate().position(|(n, it)| {
         let is_joinable = is_small(it) && sealed.get(n + 1).is_some_and(is_small);
-        gains(n, it) || is_joinable || n == n_clean && n_deletions > DELETIONS_MAX
+        gains(n, it) || is_joinable || n == n_clean && !it.is_damaged && n_deletions > DELETIONS_MAX
     })?;
     let mut needed = used(&sealed[first]).needed;
     let mut end = first + 1;
@@ -67,7 +69,7 @@ mod tests {
         let sealed: Vec<Sealed> = segments
             .iter()
             .enumerate()
-            .map(|(n, it)| Sealed { id: number(n), bytes: it.0 })
+            .map(|(n, it)| Sealed { id: number(n), bytes: it.0, is_damaged: it.2 == 666 })
             .collect();
         let usage = segments.iter().enumerate().map(|(n, it)| {
             let (needed, n_puts_needless, n_deletions_needless) = (it.1, it.2, it.3);
@@ -86,6 +88,8 @@ mod tests {
         check(&[(100, 10, 9, 0), (100, 20, 9, 0), (100, 90, 0, 0)], Some((1..3, true)));
         check(&[(10, 9, 0, 0), (10, 9, 0, 0), (100, 90, 0, 0)], Some((1..3, true)));
         check(&[(10, 9, 0, 0), (100, 90, 0, 0), (10, 9, 0, 0)], None);
+        // Damaged: it is passed over.
+        check(&[(100, 10, 666, 0), (100, 20, 9, 0)], Some((2..3, false)));
     }
 
     #[test]

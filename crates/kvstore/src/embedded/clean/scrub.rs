@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use stdx::error_chain;
 use tokio::time::Instant;
 
 use crate::embedded::core::Core;
+use crate::embedded::log::ReadError;
 
 pub(super) struct Scrub {
     every: Duration,
@@ -40,19 +42,26 @@ impl Scrub {
             return;
         };
         self.done = segment.last;
-        if let Err(error) = core.log.verify(segment.id) {
-            self.damage.push(error.to_string());
-            let damage =
-                Some(format!("the store's history is damaged: {}", self.damage.join(", ")));
-            if core.set_damage(damage.clone()) {
-                tracing::error!(
-                    damage = damage.as_deref(),
-                    "a scrub found damage; it is not served"
-                );
-            }
+        match core.log.verify(segment.id) {
+            // Rewritten meanwhile: what was read for that was verified.
+            Ok(()) | Err(ReadError::Moved) => {}
+            Err(error) => self.tell(core, &error),
         }
         let pause = u64::from(segment.bytes).saturating_mul(1000) / self.bytes_per_second.max(1);
         self.next_at = Instant::now() + Duration::from_millis(pause);
+    }
+
+    /// Makes damage known: it is never served, but whoever keeps the store should know.
+    pub(super) fn tell(&mut self, core: &Core, damage: &(dyn std::error::Error + 'static)) {
+        let damage = error_chain(damage);
+        if !self.damage.contains(&damage) {
+            self.damage.push(damage);
+        }
+        let text = format!("the store's history is damaged: {}", self.damage.join(", "));
+        if core.set_damage(Some(text)) {
+            let damage = self.damage.join(", ");
+            tracing::error!(%damage, "the store's history is damaged; the present is not");
+        }
     }
 
     /// Damage that is gone, because its segment was rewritten or forgotten, is no condition any more.

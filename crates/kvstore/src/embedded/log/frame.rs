@@ -160,6 +160,11 @@ pub fn find_frame(bytes: &[u8], salt: Salt, bad: usize) -> Option<(usize, Header
     })
 }
 
+/// The check that a frame should have, without the salt; `None` if it has no whole header. For fuzzing.
+pub fn check_of(frame: &[u8]) -> Option<u64> {
+    (frame.len() >= HEADER_BYTES).then(|| check(frame, Salt(0)))
+}
+
 fn check(frame: &[u8], salt: Salt) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&frame[8..]) ^ salt.0
 }

@@ -13,6 +13,8 @@ mod rewrite;
 pub mod scan;
 mod segment;
 pub mod tail;
+#[cfg(test)]
+mod tests;
 pub mod torture;
 
 use std::io;
@@ -293,7 +295,8 @@ impl Log {
         }
         // Until the new segment is complete, the old one must not grow: it may have been superseded already.
         self.state = State::Failed;
-        let number = self.synced.mark.number + 1;
+        let number = self.synced.mark.number.checked_add(1);
+        let number = number.ok_or_else(|| invalid("there are no more numbers for segments"))?;
         let (name, name_new) = (segment::name(number), segment::name_new(number));
         let disk = Arc::clone(&self.shared.disk);
         // Left over from an attempt that failed. Gone for good before the names are used again.

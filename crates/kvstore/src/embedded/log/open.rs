@@ -171,6 +171,9 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
         Entry { number, file, size, head }
     });
     let parts = chain(entries.collect(), &mut remove)?;
+    if let Some(it) = parts.first().filter(|it| it.head.header.previous != salt.0) {
+        return Err(Damage::new(segment::name(it.number), 0, Fault::Chain).into());
+    }
     Ok(Plan { salt, parts, remove })
 }
 
@@ -194,7 +197,11 @@ fn chain(entries: Vec<Entry>, remove: &mut Vec<String>) -> Result<Vec<Part>, Ope
         let head = entry.head.map_err(|it| damaged_or_newer(Damage::new(name.clone(), 0, it)))?;
         let first = match (head.header.kind, <[u8; 4]>::try_from(head.body.as_ref())) {
             (Kind::Checkpoint, _) => entry.number,
-            (Kind::Joined, Ok(first)) => u32::from_le_bytes(first),
+            (Kind::Joined, Ok(first))
+                if (1..=entry.number).contains(&u32::from_le_bytes(first)) =>
+            {
+                u32::from_le_bytes(first)
+            }
             _ => return Err(Damage::new(name, 0, Fault::Begin).into()),
         };
         let end = match parts.last() {

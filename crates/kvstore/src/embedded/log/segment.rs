@@ -1,6 +1,7 @@
 //! Segments: their names, what is known of each in memory, and the table through which readers find them.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use super::frame::{Mark, Salt};
@@ -78,7 +79,8 @@ pub(super) fn name_new(number: u32) -> String {
 
 pub(super) fn parse_name(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(".log").filter(|it| it.len() == 16)?;
-    digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+    let number = digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok())?;
+    number.filter(|it| *it > 0)
 }
 
 /// Whether it is what was left when a segment was being written.
@@ -174,7 +176,8 @@ impl Shared {
 
     /// The segment that begins where the one of this number ends.
     pub(super) fn after(&self, number: u32) -> Option<Arc<SegmentFile>> {
-        self.read().chain.range(number + 1..).next().map(|(_, it)| Arc::clone(it))
+        let after = (Bound::Excluded(number), Bound::Unbounded);
+        self.read().chain.range(after).next().map(|(_, it)| Arc::clone(it))
     }
 
     pub(super) fn all(&self) -> Vec<Arc<SegmentFile>> {

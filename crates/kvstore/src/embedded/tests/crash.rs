@@ -4,7 +4,7 @@ use crate::embedded::torture;
 
 #[test]
 fn every_crash_leaves_a_state_that_was() {
-    if let Err(failure) = torture::run(1, 2_000) {
+    if let Err(failure) = torture::run(1, 1_200) {
         panic!("{failure}");
     }
 }

@@ -91,6 +91,30 @@ async fn compaction_gives_space_back_and_leaves_what_can_be_read() {
 }
 
 #[tokio::test]
+async fn a_deleted_key_does_not_come_back_when_its_deletion_is_cleaned_away() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(dir.path(), small()).unwrap();
+    // The first segment is mostly needed, so it is not rewritten, and has a needless put.
+    put_ok(&store, "doomed", "1").await;
+    for n in 0..10 {
+        put_ok(&store, &format!("long-lived/{n}"), &"x".repeat(350)).await;
+    }
+    // The deletion is in a segment that is mostly needless.
+    for n in 0..100 {
+        put_ok(&store, "busy", &format!("{n:0>300}")).await;
+        if n == 50 {
+            store.txn(Txn::of(vec![Op::delete(b"doomed")])).await.unwrap();
+        }
+    }
+    let before = store.core.status().bytes;
+    store.compact(store.revision()).await.unwrap();
+    until(|| store.core.status().bytes < before / 3).await;
+    store.close().await;
+    let store = Embedded::open(dir.path(), small()).unwrap();
+    assert_eq!(values(&store).await.len(), 11, "ten that live long, and a busy one");
+}
+
+#[tokio::test]
 async fn history_beyond_its_budget_is_given_up() {
     let dir = TempDir::new().unwrap();
     let history = HistoryBudget { bytes: 20 << 20, ..HistoryBudget::default() };

@@ -5,6 +5,7 @@ use super::chance::Chance;
 /// What a device writes whole.
 const SECTOR: usize = 512;
 
+#[derive(Clone)]
 pub(super) struct Inode {
     cache: Vec<u8>,
     device: Vec<u8>,
@@ -12,6 +13,7 @@ pub(super) struct Inode {
     pending: Vec<Change>,
 }
 
+#[derive(Clone)]
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },
     SetSize(usize),

@@ -64,6 +64,7 @@ struct State {
 }
 
 /// A change of names: `inode` gets the name `to`, and loses `from`. It happens as a whole or not at all.
+#[derive(Clone)]
 struct Rename {
     inode: usize,
     from: Option<String>,
@@ -142,10 +143,10 @@ impl Simulated {
         let next = Self::new(seed);
         let mut state = self.lock();
         let mut fresh = next.lock();
-        fresh.inodes = std::mem::take(&mut state.inodes);
-        fresh.names = std::mem::take(&mut state.names);
-        fresh.names_synced = std::mem::take(&mut state.names_synced);
-        fresh.renames = std::mem::take(&mut state.renames);
+        fresh.inodes = state.inodes.clone();
+        fresh.names = state.names.clone();
+        fresh.names_synced = state.names_synced.clone();
+        fresh.renames = state.renames.clone();
         state.has_crashed = true;
         drop((state, fresh));
         next
