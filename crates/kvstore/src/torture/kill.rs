@@ -21,6 +21,7 @@ use crate::{
 
 const WRITERS: u64 = 6;
 const LEASES: i64 = 3;
+const ROUNDS_PER_STORE: u64 = 40;
 
 /// How the child is started: a program that calls `kill_child` with the directory and the round.
 pub trait Child {
@@ -36,18 +37,34 @@ impl<F: Fn(&Path, u64) -> Command> Child for F {
 /// Kills a child `rounds` times over the same store, each time after another number of acknowledgements.
 pub fn kill(seed: u64, rounds: u64, child: &impl Child) {
     let random = Random::from_seed(seed);
-    let scratch = Scratch::new();
+    let mut scratch = Scratch::new();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime starts");
     let mut newest = Revision(1);
     for round in 0..rounds {
-        let n_acks = 1 + random.below(80);
-        let acks = crash(child.command(scratch.path(), round), n_acks);
-        let broken = runtime.block_on(check_recovery(scratch.path(), round, &acks, newest));
-        newest = broken.unwrap_or_else(|what| panic!("seed {seed}, round {round}: {what}"));
+        if round % ROUNDS_PER_STORE == ROUNDS_PER_STORE - 1 {
+            // What is checked grows with the store.
+            (scratch, newest) = (Scratch::new(), Revision(1));
+        }
+        let moment = match random.below(4) {
+            // Perhaps while it opens the store.
+            0 => Moment::After(Duration::from_millis(random.below(60))),
+            _ => Moment::Acknowledged(1 + random.below(80)),
+        };
+        let acks = crash(child.command(scratch.path(), round), moment);
+        let recovered = runtime.block_on(check_recovery(scratch.path(), round, &acks, newest));
+        newest = recovered.unwrap_or_else(|what| panic!("seed {seed}, round {round}: {what}"));
     }
+}
+
+/// When the child is killed.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    After(Duration),
+    /// When so much was acknowledged.
+    Acknowledged(u64),
 }
 
 /// What the child said: revision and what was written there.
@@ -59,11 +76,16 @@ struct Acks {
     compacted: u64,
 }
 
-/// Runs the child until it has acknowledged so much; returns all that it acknowledged.
-fn crash(mut command: Command, n_acks: u64) -> Acks {
+/// Runs the child until that moment; returns all that it acknowledged.
+fn crash(mut command: Command, moment: Moment) -> Acks {
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the child starts");
     let output = child.stdout.take().expect("it is piped");
     let (mut acks, mut n_seen, mut is_killed) = (Acks::default(), 0, false);
+    if let Moment::After(time) = moment {
+        std::thread::sleep(time);
+        child.kill().expect("the child can be killed");
+        is_killed = true;
+    }
     for line in BufReader::new(output).lines() {
         let line = line.expect("the child writes text");
         // A test harness may have printed on the same line before. A short line to a pipe is never cut.
@@ -81,7 +103,7 @@ fn crash(mut command: Command, n_acks: u64) -> Acks {
             _ => {}
         }
         n_seen += 1;
-        if n_seen >= n_acks && !is_killed {
+        if matches!(moment, Moment::Acknowledged(n) if n_seen >= n) && !is_killed {
             child.kill().expect("the child can be killed");
             is_killed = true;
         }
