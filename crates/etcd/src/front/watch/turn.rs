@@ -77,3 +77,26 @@ async fn run(id: i64, mut watch: Box<dyn kvstore::Watch>, control: Arc<Control>)
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kvstore::memory::Memory;
+    use kvstore::{KeyRange, Store as _, WatchRequest};
+
+    use super::{Control, wait};
+
+    #[tokio::test]
+    async fn an_idle_watch_is_small() {
+        let store = Memory::new();
+        let request = || WatchRequest::new(KeyRange::prefix(b"/"), None);
+        let mut watch = store.watch(request()).await.unwrap();
+        let place = size_of_val(&*watch);
+        let next = size_of_val(&*watch.next());
+        let turn = size_of_val(&*wait(1, watch, Arc::new(Control::default())));
+        eprintln!("SIZES {place} {next} {turn} {}", size_of::<crate::front::watch::Watch>());
+        // Together with the hub's part it must stay well below a KiB.
+        assert!(place + next + turn <= 1024, "{place} + {next} + {turn}");
+    }
+}
