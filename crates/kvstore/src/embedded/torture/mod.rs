@@ -81,13 +81,7 @@ pub fn replay(at: Point) -> Result<usize, Failure> {
     let mut chance = Chance::new(at.work);
     while chance.one_in(2) {
         // Something else fails on the way, too.
-        let fault = match chance.below(4) {
-            0 => Fault::Refuse(ENOSPC),
-            1 => Fault::Partial(ENOSPC),
-            2 => Fault::Partial(EIO),
-            _ => Fault::Refuse(EIO),
-        };
-        disk.fault_at(4 + chance.below(120), fault);
+        disk.fault_at(4 + chance.below(120), some_fault(&mut chance));
     }
     disk.fault_at(at.operation, Fault::Crash);
     let Ok(parts) = open(&disk) else {
@@ -117,6 +111,15 @@ pub fn replay(at: Point) -> Result<usize, Failure> {
     settle(&mut model, &parts, revision);
     go_on(again, parts, model).map_err(failed)?;
     Ok(n_operations)
+}
+
+fn some_fault(chance: &mut Chance) -> Fault {
+    match chance.below(4) {
+        0 => Fault::Refuse(ENOSPC),
+        1 => Fault::Partial(ENOSPC),
+        2 => Fault::Partial(EIO),
+        _ => Fault::Refuse(EIO),
+    }
 }
 
 fn options() -> Options {
@@ -174,7 +177,8 @@ impl Work {
     fn run(&mut self) -> Result<(), Stop> {
         for _ in 0..STEPS {
             match self.chance.below(16) {
-                0..=9 => self.write_some()?,
+                0..=8 => self.write_some()?,
+                9 => self.write_unsynced()?,
                 10 => self.lease()?,
                 11 | 12 => self.compact()?,
                 13 | 14 => self.clean()?,
@@ -200,6 +204,18 @@ impl Work {
         });
         let txns = txns.collect();
         self.write(txns)
+    }
+
+    /// A relaxed transaction, and a fault before it is synced.
+    fn write_unsynced(&mut self) -> Result<(), Stop> {
+        let key = self.chance.below(KEYS);
+        let write = self.some_write(key);
+        self.write(vec![(vec![write], true)])?;
+        let next = self.disk.n_operations();
+        if next != self.crash_at && self.chance.one_in(4) {
+            self.disk.fault_at(next, some_fault(&mut self.chance));
+        }
+        Ok(())
     }
 
     fn some_write(&mut self, key: usize) -> Write {
