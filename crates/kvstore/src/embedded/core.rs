@@ -1,6 +1,5 @@
 //! What readers, the writer and the cleaner share: the present, the index of the past, the watches, and how the store is.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
@@ -8,7 +7,7 @@ use tokio::time::Instant;
 
 use super::index::Index;
 use super::log::{Place, Reader};
-use super::record::{EventRecord, WallTime};
+use super::record::{EventRecord, HistoryHash, WallTime};
 use crate::deadlines::Deadlines;
 use crate::hub::Hub;
 use crate::state::{Commit, LeaseChange, State};
@@ -30,13 +29,12 @@ pub(super) struct Core {
     conditions: Mutex<Conditions>,
     /// The same in words.
     condition: watch::Sender<Option<String>>,
-    /// The log's last check.
-    chain: AtomicU64,
 }
 
 pub(super) struct Present {
     pub(super) state: State,
     pub(super) index: Index,
+    pub(super) hash: HistoryHash,
 }
 
 /// What is wrong.
@@ -52,10 +50,12 @@ pub(super) struct Written {
     pub(super) place: Place,
     /// Of the frame's body.
     pub(super) bytes: usize,
+    /// With it.
+    pub(super) hash: HistoryHash,
 }
 
 impl Core {
-    pub(super) fn new(present: Present, hub: Hub, log: Reader, chain: u64) -> Self {
+    pub(super) fn new(present: Present, hub: Hub, log: Reader) -> Self {
         let (mut deadlines, now) = (Deadlines::default(), Instant::now());
         for (id, lease) in present.state.leases() {
             deadlines.grant(id, lease.ttl, now);
@@ -69,7 +69,6 @@ impl Core {
             deadlines: Mutex::new(deadlines),
             conditions: Mutex::default(),
             condition: watch::Sender::new(None),
-            chain: AtomicU64::new(chain),
         }
     }
 
@@ -100,7 +99,7 @@ impl Core {
     }
 
     /// Makes commits that are in the log visible to ranges and watches at one moment.
-    pub(super) fn publish(&self, written: &[Written], time: WallTime, chain: u64) {
+    pub(super) fn publish(&self, written: &[Written], time: WallTime) {
         let mut present = self.present_mut();
         let mut with_events = Vec::with_capacity(written.len());
         for it in written {
@@ -110,7 +109,6 @@ impl Core {
                 with_events.push(it.commit.clone());
             }
         }
-        self.chain.store(chain, Ordering::Release);
         self.hub.publish(&with_events);
     }
 
@@ -164,7 +162,7 @@ impl Core {
             n_keys: present.state.n_keys() as u64,
             bytes: self.log.segments().iter().map(|it| u64::from(it.bytes)).sum(),
             bytes_current: present.index.bytes_current(),
-            hash: Some(self.chain.load(Ordering::Acquire)),
+            hash: Some(present.hash.0),
             read_only: self.read_only(),
         }
     }
@@ -173,7 +171,8 @@ impl Core {
 impl Present {
     /// Applies one commit to the state, and the index notes where it is.
     fn note(&mut self, written: &Written, time: WallTime) {
-        let Written { commit, place, bytes } = written;
+        let Written { commit, place, bytes, hash } = written;
+        self.hash = *hash;
         for event in &commit.events {
             let before = self.state.get(&event.key);
             self.index.note_event(commit.revision, &EventRecord::of(event), before);

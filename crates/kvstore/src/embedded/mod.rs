@@ -206,7 +206,7 @@ impl Parts {
         let Replayed { present, oldest, ceiling } = replayed;
         let retention = Retention { commits: options.ring_commits, bytes: options.ring_bytes };
         let hub = Hub::new(present.state.revision(), oldest, retention);
-        let core = Arc::new(Core::new(present, hub, log.reader(), log.chain()));
+        let core = Arc::new(Core::new(present, hub, log.reader()));
         let commands = mpsc::channel(QUEUE_COMMANDS);
         let (wake, wakes) = std::sync::mpsc::sync_channel(1);
         let settings = writer::Settings {

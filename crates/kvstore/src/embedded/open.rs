@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::disk::{Directory, Disk};
 use super::log::{self, Damage, Kind, Log, OpenError};
 use super::migrate;
-use super::record::{Checkpoint, WallTime, parse_commit};
+use super::record::{Checkpoint, HistoryHash, WallTime, parse_commit};
 use super::replay::{Replay, Replayed};
 use crate::Revision;
 
@@ -187,6 +187,7 @@ pub(super) fn open_log(
             oldest: Revision::EMPTY,
             ceiling: Revision::EMPTY,
             time: WallTime(0),
+            hash: HistoryHash::default(),
             leases: Vec::new(),
         };
         let begun = log.rotate(&checkpoint.render());

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::core::Present;
 use super::index::Index;
 use super::log::{Frame, Kind};
-use super::record::{Checkpoint, CommitRecord, parse_commit, parse_revision};
+use super::record::{Checkpoint, CommitRecord, HistoryHash, parse_commit, parse_revision};
 use crate::state::{LeaseChange, State};
 use crate::{KeyValue, LeaseId, Revision};
 
@@ -22,6 +22,7 @@ pub(super) struct Replay {
     oldest: Revision,
     /// The last one counts: a clean end lowers it to what was really given out.
     ceiling: Revision,
+    hash: HistoryHash,
 }
 
 /// The store as the log has it.
@@ -41,6 +42,7 @@ impl Replay {
             committed: Revision::EMPTY,
             oldest: Revision::EMPTY,
             ceiling: Revision::EMPTY,
+            hash: HistoryHash::default(),
         }
     }
 
@@ -78,11 +80,13 @@ impl Replay {
         self.revision = self.revision.max(checkpoint.revision);
         self.oldest = self.oldest.max(checkpoint.oldest);
         self.ceiling = checkpoint.ceiling;
+        self.hash = checkpoint.hash;
         self.leases = checkpoint.leases.into_iter().collect();
     }
 
     fn commit(&mut self, frame: &Frame, commit: &CommitRecord<'_>) {
         self.change_leases(&commit.leases);
+        self.hash = commit.hash;
         // After a failed sync a commit can be in the log twice: the first one counts.
         if commit.events.is_empty() || commit.revision <= self.committed {
             return;
@@ -115,7 +119,7 @@ impl Replay {
         let revision = self.revision.max(self.oldest).max(self.ceiling);
         self.index.forget_marks(self.oldest);
         let state = State::restored(self.keys, self.leases, revision);
-        let present = Present { state, index: self.index };
+        let present = Present { state, index: self.index, hash: self.hash };
         Replayed { present, oldest: self.oldest, ceiling: revision }
     }
 }

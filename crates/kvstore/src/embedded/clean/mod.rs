@@ -144,7 +144,7 @@ impl Cleaner {
         let mut from = Bytes::new();
         loop {
             let mut present = self.core.present_mut();
-            let Present { state, index } = &mut *present;
+            let Present { state, index, .. } = &mut *present;
             match index.sweep(state, oldest, &from, STEP_KEYS) {
                 Swept::Until(next) => from = next,
                 Swept::All => {

@@ -17,7 +17,7 @@ use self::record::Record;
 use self::tables::{LOG, META};
 use super::open::{self, sync_directory, write_format};
 use super::rebuild::Rebuild;
-use super::record::{Checkpoint, WallTime, render_migrated};
+use super::record::{Checkpoint, HistoryHash, WallTime, render_migrated};
 use crate::Revision;
 use crate::state::Commit;
 
@@ -117,13 +117,15 @@ fn copy(database: &Database, dir: &Path) -> Result<(), Error> {
     let write = |source| Error::Write { source };
     let (oldest, revision) = bounds(database).map_err(read_error)?;
     let (ceiling, time, leases) = (revision, WallTime(0), Vec::new());
-    let end = Checkpoint { revision, oldest, ceiling, time, leases };
+    // The old format kept none: it begins with what is copied.
+    let mut hash = HistoryHash::default();
+    let end = Checkpoint { revision, oldest, ceiling, time, hash, leases };
     let salt = stdx::Random::from_os().next_u64();
     let mut rebuild = Rebuild::begin(dir, end, salt).map_err(write)?;
     let mut add = |commit: Option<Gathered>| match commit {
         Some(it) => {
             let mut body = Vec::new();
-            render_migrated(&mut body, &it.commit, &it.previous);
+            hash = render_migrated(&mut body, &it.commit, &it.previous, hash);
             rebuild.add(body).map_err(write)
         }
         None => Ok(()),

@@ -7,6 +7,7 @@ mod tests;
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::state::{Commit, LeaseChange};
 use crate::{Event, KeyValue, LeaseId, Revision};
@@ -19,18 +20,35 @@ const REVOKED: u8 = 2;
 /// Kind, lengths of key and value, creation, version, lease, previous write.
 const EVENT_BYTES: usize = 1 + 4 + 4 + 8 + 8 + 8 + 8;
 const LEASE_BYTES: usize = 1 + 8 + 8;
-/// Revision, time, number of lease changes and of events.
-const COMMIT_BYTES: usize = 8 + 8 + 4 + 4;
+/// Revision, time, hash, number of lease changes and of events.
+const COMMIT_BYTES: usize = 8 + 8 + 8 + 4 + 4;
+/// Revision, oldest, ceiling, time, hash, number of leases.
+const CHECKPOINT_BYTES: usize = 8 * 5 + 4;
+
+/// Where the hash is in a transaction.
+const HASH_AT: usize = 8 + 8;
 
 /// Milliseconds since 1970, as the clock said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct WallTime(pub(super) i64);
+
+/// Stands for every transaction up to one, whenever and in whatever company each was written. A rewritten transaction keeps
+/// it, so it is there when what it stands for has been forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct HistoryHash(pub(super) u64);
+
+impl HistoryHash {
+    fn next(self, revision: Revision, changes: &[u8]) -> Self {
+        Self(xxh3_64_with_seed(changes, self.0.rotate_left(17) ^ revision.0))
+    }
+}
 
 /// One transaction, still in the bytes it was read from.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CommitRecord<'a> {
     pub(super) revision: Revision,
     pub(super) time: WallTime,
+    pub(super) hash: HistoryHash,
     pub(super) leases: Vec<LeaseChange>,
     pub(super) events: Vec<EventRecord<'a>>,
 }
@@ -54,6 +72,7 @@ pub(super) struct Checkpoint {
     pub(super) oldest: Revision,
     pub(super) ceiling: Revision,
     pub(super) time: WallTime,
+    pub(super) hash: HistoryHash,
     pub(super) leases: Vec<(LeaseId, Duration)>,
 }
 
@@ -71,8 +90,14 @@ pub(super) fn commit_bytes(commit: &Commit) -> usize {
     COMMIT_BYTES + commit.leases.len() * LEASE_BYTES + events.sum::<usize>()
 }
 
-pub(super) fn render_commit(out: &mut Vec<u8>, commit: &Commit, time: WallTime) {
-    put_commit_header(out, commit.revision, time, commit.leases.len(), commit.events.len());
+/// `before` stands for the history that the commit follows; returns what stands for it with the commit.
+pub(super) fn render_commit(
+    out: &mut Vec<u8>,
+    commit: &Commit,
+    time: WallTime,
+    before: HistoryHash,
+) -> HistoryHash {
+    let start = put_header(out, commit.revision, time, (commit.leases.len(), commit.events.len()));
     for change in &commit.leases {
         let (kind, id, ttl) = match *change {
             LeaseChange::Granted { id, ttl } => (GRANTED, id, ttl),
@@ -83,33 +108,50 @@ pub(super) fn render_commit(out: &mut Vec<u8>, commit: &Commit, time: WallTime) 
         out.put_u64_le(millis(ttl));
     }
     commit.events.iter().for_each(|it| EventRecord::of(it).render(out));
+    put_hash(out, start, commit.revision, before)
 }
 
 /// A transaction of an older format, which knows when each key was written before, but not what it was.
-pub(super) fn render_migrated(out: &mut Vec<u8>, commit: &Commit, previous: &[Option<Revision>]) {
-    put_commit_header(out, commit.revision, WallTime(0), 0, commit.events.len());
+pub(super) fn render_migrated(
+    out: &mut Vec<u8>,
+    commit: &Commit,
+    previous: &[Option<Revision>],
+    before: HistoryHash,
+) -> HistoryHash {
+    let start = put_header(out, commit.revision, WallTime(0), (0, commit.events.len()));
     for (event, previous) in commit.events.iter().zip(previous) {
         EventRecord { previous: *previous, ..EventRecord::of(event) }.render(out);
     }
+    put_hash(out, start, commit.revision, before)
 }
 
 /// The same transaction with fewer events, as a rewritten segment has it: lease changes are in the checkpoints by then.
 pub(super) fn render_kept(out: &mut Vec<u8>, commit: &CommitRecord<'_>, keep: &[EventRecord<'_>]) {
-    put_commit_header(out, commit.revision, commit.time, 0, keep.len());
+    let start = put_header(out, commit.revision, commit.time, (0, keep.len()));
+    out[start + HASH_AT..start + HASH_AT + 8].copy_from_slice(&commit.hash.0.to_le_bytes());
     keep.iter().for_each(|it| it.render(out));
 }
 
-fn put_commit_header(
+/// Returns where it begins; its hash is still to be put in.
+fn put_header(
     out: &mut Vec<u8>,
     revision: Revision,
     time: WallTime,
-    n_leases: usize,
-    n_events: usize,
-) {
+    (n_leases, n_events): (usize, usize),
+) -> usize {
+    let start = out.len();
     out.put_u64_le(revision.0);
     out.put_i64_le(time.0);
+    out.put_u64_le(0);
     out.put_u32_le(length(n_leases));
     out.put_u32_le(length(n_events));
+    start
+}
+
+fn put_hash(out: &mut [u8], start: usize, revision: Revision, before: HistoryHash) -> HistoryHash {
+    let hash = before.next(revision, &out[start + COMMIT_BYTES..]);
+    out[start + HASH_AT..start + HASH_AT + 8].copy_from_slice(&hash.0.to_le_bytes());
+    hash
 }
 
 fn length(n: usize) -> u32 {
@@ -125,6 +167,7 @@ pub(super) fn parse_commit(body: &[u8]) -> Option<CommitRecord<'_>> {
     let mut rest = body;
     let mut header = take(&mut rest, COMMIT_BYTES)?;
     let (revision, time) = (Revision(header.get_u64_le()), WallTime(header.get_i64_le()));
+    let hash = HistoryHash(header.get_u64_le());
     let n_leases = usize::try_from(header.get_u32_le()).ok()?;
     let n_events = usize::try_from(header.get_u32_le()).ok()?;
     let needs =
@@ -140,7 +183,7 @@ pub(super) fn parse_commit(body: &[u8]) -> Option<CommitRecord<'_>> {
     for _ in 0..n_events {
         events.push(EventRecord::parse(&mut rest)?);
     }
-    rest.is_empty().then_some(CommitRecord { revision, time, leases, events })
+    rest.is_empty().then_some(CommitRecord { revision, time, hash, leases, events })
 }
 
 fn parse_lease_change(mut bytes: &[u8]) -> Option<LeaseChange> {
@@ -238,11 +281,12 @@ impl<'a> EventRecord<'a> {
 
 impl Checkpoint {
     pub(super) fn render(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(8 * 4 + 4 + self.leases.len() * 16);
+        let mut out = Vec::with_capacity(CHECKPOINT_BYTES + self.leases.len() * 16);
         out.put_u64_le(self.revision.0);
         out.put_u64_le(self.oldest.0);
         out.put_u64_le(self.ceiling.0);
         out.put_i64_le(self.time.0);
+        out.put_u64_le(self.hash.0);
         out.put_u32_le(length(self.leases.len()));
         for (id, ttl) in &self.leases {
             out.put_i64_le(id.0.get());
@@ -253,11 +297,12 @@ impl Checkpoint {
 
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let mut rest = body;
-        let mut header = take(&mut rest, 8 * 4 + 4)?;
+        let mut header = take(&mut rest, CHECKPOINT_BYTES)?;
         let revision = Revision(header.get_u64_le());
         let oldest = Revision(header.get_u64_le());
         let ceiling = Revision(header.get_u64_le());
         let time = WallTime(header.get_i64_le());
+        let hash = HistoryHash(header.get_u64_le());
         let n_leases = usize::try_from(header.get_u32_le()).ok()?;
         if n_leases.checked_mul(16)? != rest.len() {
             return None;
@@ -267,7 +312,7 @@ impl Checkpoint {
             let id = LeaseId::new(rest.get_i64_le())?;
             leases.push((id, Duration::from_millis(rest.get_u64_le())));
         }
-        Some(Self { revision, oldest, ceiling, time, leases })
+        Some(Self { revision, oldest, ceiling, time, hash, leases })
     }
 }
 

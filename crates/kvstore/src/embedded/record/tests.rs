@@ -6,8 +6,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{
-    Checkpoint, EventRecord, WallTime, check_parsers, parse_commit, parse_revision, render_commit,
-    render_kept, render_revision,
+    Checkpoint, EventRecord, HistoryHash, WallTime, check_parsers, parse_commit, parse_revision,
+    render_commit, render_kept, render_revision,
 };
 use crate::state::{Commit, LeaseChange};
 use crate::{Event, KeyValue, LeaseId, Revision};
@@ -45,9 +45,10 @@ fn commit() -> Commit {
 fn a_transaction_reads_back_as_written() {
     let commit = commit();
     let mut bytes = Vec::new();
-    render_commit(&mut bytes, &commit, WallTime(-3));
+    let hash = render_commit(&mut bytes, &commit, WallTime(-3), HistoryHash(5));
     let parsed = parse_commit(&bytes).unwrap();
     assert_eq!((parsed.revision, parsed.time), (Revision(9), WallTime(-3)));
+    assert_eq!(parsed.hash, hash);
     assert_eq!(parsed.leases, commit.leases);
     for (record, event) in parsed.events.iter().zip(&commit.events) {
         assert_eq!(*record, EventRecord::of(event));
@@ -58,12 +59,13 @@ fn a_transaction_reads_back_as_written() {
     render_kept(&mut fewer, &parsed, &parsed.events[1..2]);
     let kept = parse_commit(&fewer).unwrap();
     assert_eq!((kept.events, kept.leases), (parsed.events[1..2].to_vec(), vec![]));
+    assert_eq!(kept.hash, hash, "it stands for what was, not for what is left");
 }
 
 #[test]
 fn bytes_that_are_cut_or_longer_are_no_transaction() {
     let mut bytes = Vec::new();
-    render_commit(&mut bytes, &commit(), WallTime(0));
+    render_commit(&mut bytes, &commit(), WallTime(0), HistoryHash(0));
     for n in 0..bytes.len() {
         assert_eq!(parse_commit(&bytes[..n]), None, "{n} bytes");
     }
@@ -79,6 +81,7 @@ fn a_checkpoint_reads_back_as_written() {
         oldest: Revision(2),
         ceiling: Revision(100),
         time: WallTime(12),
+        hash: HistoryHash(77),
         leases: vec![lease(-1), lease(4)],
     };
     let bytes = checkpoint.render();
@@ -99,7 +102,7 @@ proptest! {
     #[test]
     fn a_changed_byte_is_refused_or_parses_to_something_else(at in 0usize..200, flip in 1u8..) {
         let mut bytes = Vec::new();
-        render_commit(&mut bytes, &commit(), WallTime(0));
+        render_commit(&mut bytes, &commit(), WallTime(0), HistoryHash(0));
         let at = at % bytes.len();
         let before = bytes.clone();
         bytes[at] ^= flip;

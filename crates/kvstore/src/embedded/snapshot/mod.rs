@@ -89,7 +89,8 @@ impl Core {
             let revision = present.state.revision();
             let leases = present.state.leases().map(|(id, lease)| (id, lease.ttl)).collect();
             let (oldest, time) = (self.hub.oldest(), WallTime(0));
-            Checkpoint { revision, oldest, ceiling: revision, time, leases }
+            let hash = present.hash;
+            Checkpoint { revision, oldest, ceiling: revision, time, hash, leases }
         };
         let revision = checkpoint.revision;
         let mut writer = file::Writer::create(unfinished).map_err(write)?;

@@ -8,7 +8,7 @@ use super::file::{Reader, Record};
 use crate::Revision;
 use crate::embedded::open::{LOG, sync_directory, write_format};
 use crate::embedded::rebuild::Rebuild;
-use crate::embedded::record::{Checkpoint, parse_commit};
+use crate::embedded::record::{Checkpoint, HistoryHash, parse_commit};
 
 /// Makes a store in `dir`, which must be empty or not exist, from a snapshot; returns its revision. `at` is a revision that
 /// the snapshot's history has: the store is then as it was at that moment, but with the leases that it has in the snapshot.
@@ -20,6 +20,8 @@ pub fn restore(snapshot: &Path, dir: &Path, at: Option<Revision>) -> Result<Revi
             return Err(Error::OutOfHistory { asked: at, oldest, newest });
         }
         end.revision = at;
+        // The last transaction that is restored has it.
+        end.hash = HistoryHash::default();
         end.ceiling = at;
     }
     check_empty(dir)?;

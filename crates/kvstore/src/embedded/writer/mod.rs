@@ -20,7 +20,7 @@ use self::batch::{Answer, Batch};
 use self::recovery::Failure;
 use super::core::{Core, Written};
 use super::log::{Kind, Log, Place};
-use super::record::{Checkpoint, WallTime, render_commit, render_revision};
+use super::record::{Checkpoint, HistoryHash, WallTime, render_commit, render_revision};
 use crate::{Error, LeaseId, Revision, Txn, TxnResponse};
 
 pub(super) use thread::run;
@@ -71,6 +71,8 @@ pub(super) struct Settings {
 /// Commits that are published but may not be on disk.
 #[derive(Default)]
 struct Unsynced {
+    /// Stands for the history that they follow.
+    before: HistoryHash,
     commits: Vec<Arc<crate::state::Commit>>,
     bytes: usize,
     due: Option<Instant>,
@@ -135,7 +137,7 @@ impl Writer {
         let time = self.now();
         match self.write(commits, is_durable, time) {
             Ok(written) => {
-                self.core.publish(&written, time, self.log.chain());
+                self.core.publish(&written, time);
                 answers.into_iter().for_each(Answer::send);
                 self.backoff.reset();
             }
@@ -152,8 +154,11 @@ impl Writer {
     ) -> Result<Vec<Written>, Error> {
         self.buffer.clear();
         let mut ends = Vec::with_capacity(commits.len());
+        let mut hashes = Vec::with_capacity(commits.len());
+        let before = self.core.present().hash;
         for commit in &commits {
-            render_commit(&mut self.buffer, commit, time);
+            let before = hashes.last().copied().unwrap_or(before);
+            hashes.push(render_commit(&mut self.buffer, commit, time, before));
             ends.push(self.buffer.len());
         }
         let last = commits.last().map_or(Revision::EMPTY, |it| it.revision);
@@ -165,13 +170,17 @@ impl Writer {
         let places = places.map_err(|error| self.fail(&error))?;
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let sizes = starts.zip(&ends).map(|(start, end)| end - start);
-        let written = commits.into_iter().zip(places).zip(sizes);
-        let written: Vec<Written> =
-            written.map(|((commit, place), bytes)| Written { commit, place, bytes }).collect();
+        let written = commits.into_iter().zip(places).zip(sizes.zip(hashes));
+        let written: Vec<Written> = written
+            .map(|((commit, place), (bytes, hash))| Written { commit, place, bytes, hash })
+            .collect();
         if is_synced {
             self.unsynced = Unsynced::default();
             self.ceiling = self.ceiling.max(ceiling.unwrap_or(self.ceiling));
         } else {
+            if self.unsynced.commits.is_empty() {
+                self.unsynced.before = before;
+            }
             self.unsynced.commits.extend(written.iter().map(|it| it.commit.clone()));
             self.unsynced.bytes += self.buffer.len();
             let delay = self.relaxed_delay;
@@ -322,6 +331,7 @@ fn checkpoint(core: &Core, ceiling: Revision, time: WallTime) -> Checkpoint {
         oldest: core.hub.oldest(),
         ceiling,
         time,
+        hash: present.hash,
         leases: present.state.leases().map(|(id, lease)| (id, lease.ttl)).collect(),
     }
 }

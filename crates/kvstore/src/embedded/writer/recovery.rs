@@ -47,14 +47,18 @@ impl Writer {
         let core = Arc::clone(&self.core);
         let _places = core.places();
         if self.log.is_failed() {
-            let checkpoint = self.checkpoint().render();
-            self.log.recover(&checkpoint)?;
+            let mut checkpoint = self.checkpoint();
+            if !self.unsynced.commits.is_empty() {
+                checkpoint.hash = self.unsynced.before;
+            }
+            self.log.recover(&checkpoint.render())?;
         }
         let time = self.now();
         let mut bodies = Vec::with_capacity(self.unsynced.commits.len());
+        let mut hash = self.unsynced.before;
         for commit in &self.unsynced.commits {
             let mut body = Vec::new();
-            render_commit(&mut body, commit, time);
+            hash = render_commit(&mut body, commit, time, hash);
             bodies.push(body);
         }
         let frames: Vec<_> = bodies.iter().map(|it| (Kind::Commit, it.as_slice())).collect();
