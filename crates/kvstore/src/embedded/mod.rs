@@ -115,11 +115,14 @@ struct Running {
 
 impl Running {
     fn join(self) {
-        for thread in self.threads {
+        let Self { threads, site } = self;
+        for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a thread of the store panicked");
             }
         }
+        // Nobody uses the directory any more.
+        drop(site);
     }
 }
 

@@ -96,8 +96,8 @@ impl Cleaner {
             Duration::from_millis(u64::try_from(it.0 - self.now().0).unwrap_or(0).max(1000))
         });
         let next = if self.has_failed { Some(RETRY) } else { too_old };
-        let idle = self.scrub.idle_for();
-        next.map_or(idle, |it| it.min(idle))
+        let scrub = self.scrub.idle_for();
+        next.map_or(scrub, |it| it.min(scrub))
     }
 
     /// Asks the writer to give up history that is beyond the budget.
