@@ -106,10 +106,6 @@ pub struct Embedded {
 struct Running {
     /// In the order in which they end.
     threads: Vec<JoinHandle<()>>,
-    #[expect(
-        dead_code,
-        reason = "it holds the lock of the directory until the threads have ended"
-    )]
     site: Option<Site>,
 }
 
