@@ -144,9 +144,10 @@ impl Listener {
         tasks.spawn("connection", |shutdown| async move {
             let _permit = permit;
             let _ = tcp.set_nodelay(true);
+            // Boxed, so that the task has room for the one that runs only.
             match tls {
-                Some(tls) => run_tls(tls, tcp, front, calls, shutdown).await,
-                None => run_plain(tcp, front, calls, shutdown).await,
+                Some(tls) => Box::pin(run_tls(tls, tcp, front, calls, shutdown)).await,
+                None => Box::pin(run_plain(tcp, front, calls, shutdown)).await,
             }
         });
     }

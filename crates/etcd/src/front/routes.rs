@@ -128,7 +128,8 @@ impl Call {
     {
         let peer = self.peer.clone();
         peer.tasks.spawn(name, |shutdown| {
-            let running = method(self, shutdown);
+            // Boxed, so that the task has no room for it twice.
+            let running = Box::pin(method(self, shutdown));
             async move {
                 let (Ok(()) | Err(Gone)) = running.await;
             }

@@ -98,7 +98,8 @@ impl Stream {
                 biased;
                 () = shutdown.cancelled() => return End::Status(Err(error::stopped())),
                 request = inbound.next::<pb::WatchRequest>(), if is_open => match request {
-                    Ok(Some(request)) => self.step(request).await,
+                    // Boxed, like the next: an idle stream should not have room for what it does when it is not.
+                    Ok(Some(request)) => Box::pin(self.step(request)).await,
                     // The client will ask for no more, and still reads.
                     Ok(None) => {
                         is_open = false;
@@ -106,7 +107,9 @@ impl Stream {
                     }
                     Err(status) => return End::Status(Err(status)),
                 },
-                Some(turn) = self.turns.next(), if !self.turns.is_empty() => self.deliver(turn).await,
+                Some(turn) = self.turns.next(), if !self.turns.is_empty() => {
+                    Box::pin(self.deliver(turn)).await
+                }
                 _ = ticks.tick() => {
                     self.tick();
                     Ok(())

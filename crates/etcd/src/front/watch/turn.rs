@@ -95,7 +95,6 @@ mod tests {
         let place = size_of_val(&*watch);
         let next = size_of_val(&*watch.next());
         let turn = size_of_val(&*wait(1, watch, Arc::new(Control::default())));
-        eprintln!("SIZES {place} {next} {turn} {}", size_of::<crate::front::watch::Watch>());
         // Together with the hub's part it must stay well below a KiB.
         assert!(place + next + turn <= 1024, "{place} + {next} + {turn}");
     }
