@@ -32,8 +32,9 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["child", dir, round] => kill_child(Path::new(dir), round.parse().expect("a round")),
+        ["replay", work, operation, crash] => replay([work, operation, crash]),
         [rounds, seed] => run(rounds.parse().expect("rounds"), seed.parse().expect("a seed")),
-        _ => println!("usage: torture ROUNDS SEED"),
+        _ => println!("usage: torture ROUNDS SEED, or torture replay WORK OPERATION CRASH"),
     }
 }
 
@@ -73,6 +74,16 @@ fn run(rounds: u64, seed: u64) {
         n(KILLS)
     });
     println!("nothing broke");
+}
+
+/// One crash of the engine again, as a failure names it.
+fn replay(numbers: [&str; 3]) {
+    let [work, operation, crash] = numbers.map(|it| it.parse().expect("a number"));
+    let operation = usize::try_from(operation).expect("fits");
+    match embedded::torture::replay(embedded::torture::Point { work, operation, crash }) {
+        Ok(_) => println!("survived"),
+        Err(failure) => panic!("{failure}"),
+    }
 }
 
 fn part(name: &str, work: impl FnOnce() -> u64) {

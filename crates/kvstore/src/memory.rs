@@ -215,7 +215,8 @@ impl Watching {
                     None => pending().await,
                 }
             };
-            tokio::select! { biased;
+            tokio::select! {
+                biased;
                 batch = self.watch.next() => return batch,
                 () = nearer => {}
                 () = ended => {}

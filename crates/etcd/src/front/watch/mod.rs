@@ -94,6 +94,9 @@ impl Stream {
         ticks.reset();
         let mut is_open = true;
         loop {
+            if !is_open && self.watches.is_empty() {
+                return End::Status(Ok(()));
+            }
             let stepped = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return End::Status(Err(error::stopped())),
