@@ -122,15 +122,17 @@ fn passes(request: &pb::RangeRequest, entry: &KeyValue) -> bool {
         && within(entry.create_revision, request.min_create_revision, request.max_create_revision)
 }
 
+/// Equal ones stay in the order of their keys, whichever way it goes.
 fn sort(request: &pb::RangeRequest, entries: &mut [KeyValue]) {
-    match request.sort_target() {
-        pb::SortTarget::Key => entries.sort_by(|a, b| a.key.cmp(&b.key)),
-        pb::SortTarget::Version => entries.sort_by_key(|it| it.version),
-        pb::SortTarget::Create => entries.sort_by_key(|it| it.create_revision),
-        pb::SortTarget::Mod => entries.sort_by_key(|it| it.mod_revision),
-        pb::SortTarget::Value => entries.sort_by(|a, b| a.value.cmp(&b.value)),
-    }
-    if request.sort_order() == pb::SortOrder::Descend {
-        entries.reverse();
+    let compare = |a: &KeyValue, b: &KeyValue| match request.sort_target() {
+        pb::SortTarget::Key => a.key.cmp(&b.key),
+        pb::SortTarget::Version => a.version.cmp(&b.version),
+        pb::SortTarget::Create => a.create_revision.cmp(&b.create_revision),
+        pb::SortTarget::Mod => a.mod_revision.cmp(&b.mod_revision),
+        pb::SortTarget::Value => a.value.cmp(&b.value),
+    };
+    match request.sort_order() {
+        pb::SortOrder::Descend => entries.sort_by(|a, b| compare(b, a)),
+        pb::SortOrder::None | pb::SortOrder::Ascend => entries.sort_by(compare),
     }
 }
