@@ -17,11 +17,18 @@ use super::change::Change;
 use super::resource::Resource;
 use super::{Cache, ROOT, decode, locate};
 
-/// How many revisions before the last one are read back at start.
+/// How many revisions before the last write are read back at start.
 const RECALL_MAX: u64 = 2_048;
 /// Between two attempts to follow a store that cannot be followed.
 const REOPEN_EVERY: Duration = Duration::from_secs(1);
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+
+/// What was read.
+struct Read {
+    revision: Revision,
+    /// The last write that something is left of. After a crash of the store its revision is far ahead of it.
+    newest: Revision,
+}
 
 fn everything() -> KeyRange {
     KeyRange::prefix(ROOT.as_bytes())
@@ -30,8 +37,8 @@ fn everything() -> KeyRange {
 impl Cache {
     /// Reads everything; returns the watch that goes on from there.
     pub(crate) async fn load(&self) -> Result<Box<dyn Watch>, kvstore::Error> {
-        let revision = self.read_all().await?;
-        let horizon = match self.recall(revision).await {
+        let Read { revision, newest } = self.read_all().await?;
+        let horizon = match self.recall(newest, revision).await {
             // Another server has compacted since: watches from before have to list again.
             Err(kvstore::Error::Compacted { .. }) => self.forget_through(revision),
             horizon => horizon?,
@@ -50,12 +57,14 @@ impl Cache {
     }
 
     /// Makes the state what the store has now.
-    async fn read_all(&self) -> Result<Revision, kvstore::Error> {
+    async fn read_all(&self) -> Result<Read, kvstore::Error> {
         let all = self.store.range(RangeRequest::latest(everything())).await?;
         let seen = Revision(self.revision());
         if all.revision < seen {
             return Err(kvstore::Error::Future { requested: seen, current: all.revision });
         }
+        let newest = all.entries.iter().map(|it| it.mod_revision).max();
+        let newest = newest.unwrap_or(all.revision);
         let is_definition = |key: &Bytes| {
             let path = key.strip_prefix(ROOT.as_bytes());
             path.is_some_and(|it| it.starts_with(DEFINITIONS.as_bytes()))
@@ -65,7 +74,7 @@ impl Cache {
             all.entries.into_iter().partition(|it| is_definition(&it.key));
         self.replace(&first, all.revision.0, |prefix| prefix == DEFINITIONS);
         self.replace(&rest, all.revision.0, |prefix| prefix != DEFINITIONS);
-        Ok(all.revision)
+        Ok(Read { revision: all.revision, newest })
     }
 
     /// Takes over the entries of the resources that `is_meant`, and tells the observers what is different.
@@ -135,8 +144,8 @@ impl Cache {
 
     /// Reads the last changes back from the store, so that watches from before a restart go on without a relist. Returns
     /// the revision after which every change is known.
-    async fn recall(&self, now: Revision) -> Result<u64, kvstore::Error> {
-        let since = Revision(now.0.saturating_sub(RECALL_MAX)).max(self.store.oldest());
+    async fn recall(&self, newest: Revision, now: Revision) -> Result<u64, kvstore::Error> {
+        let since = Revision(newest.0.saturating_sub(RECALL_MAX)).max(self.store.oldest());
         self.forget_through(since);
         let mut reached = since;
         let mut feed = self.store.watch(WatchRequest::new(everything(), Some(since))).await?;
@@ -232,7 +241,7 @@ impl Cache {
         if !matches!(broke, kvstore::Error::Compacted { .. }) {
             return self.open(Revision(self.revision())).await;
         }
-        let revision = self.read_all().await?;
+        let Read { revision, .. } = self.read_all().await?;
         self.start_at(revision.0, revision.0);
         self.open(revision).await
     }
