@@ -113,6 +113,9 @@ pub fn replay(at: Point) -> Result<usize, Failure> {
     Ok(n_operations)
 }
 
+/// More than a work lays out.
+const FAULTS_MAX: usize = 200;
+
 fn some_fault(chance: &mut Chance) -> Fault {
     match chance.below(4) {
         0 => Fault::Refuse(ENOSPC),
@@ -334,7 +337,8 @@ impl Work {
 
     /// Goes on if something failed, as the writer's thread would.
     fn recover(&mut self) -> Result<(), Stop> {
-        for _ in 0..4 {
+        // Each attempt may meet another of the faults that are laid out; there are not many.
+        for _ in 0..FAULTS_MAX {
             if self.has_crashed() {
                 return Err(Stop::Crashed);
             }
