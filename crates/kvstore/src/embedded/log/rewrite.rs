@@ -77,12 +77,17 @@ impl Reader {
         segments: &[u32],
         keep: &mut dyn FnMut(&Frame) -> Option<Bytes>,
     ) -> Result<Rewritten, RewriteError> {
-        let _one_at_a_time = self.shared.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_undoable = self.shared.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.neighbors(segments)?;
         let number = old[old.len() - 1].number;
         let failed = |source| RewriteError::Write { file: segment::name_new(number), source };
         let disk = &self.shared.disk;
         let name = segment::name_new(number);
+        if *is_undoable {
+            // What this one drops may be needless only because of what the last one dropped.
+            disk.sync_directory().map_err(failed)?;
+            *is_undoable = false;
+        }
         match disk.remove(&name) {
             Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(failed(err)),
             _ => {}
@@ -103,6 +108,7 @@ impl Reader {
         // Only when the new name is there for good may the others go. If it is not, either is right after a crash; but this
         // process must go on from the new one, or a later rewrite could mix the two. The next open removes what stays.
         let is_synced = disk.sync_directory().is_ok();
+        *is_undoable = !is_synced;
         for it in old[..old.len() - 1].iter().filter(|_| is_synced) {
             let _ = disk.remove(&it.name());
         }

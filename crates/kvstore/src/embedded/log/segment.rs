@@ -55,8 +55,8 @@ pub(super) struct Shared {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) salt: Salt,
     table: RwLock<Table>,
-    /// One rewrite at a time.
-    pub(super) rewriting: Mutex<()>,
+    /// One rewrite at a time; true while a crash could undo the last one.
+    pub(super) rewriting: Mutex<bool>,
 }
 
 #[derive(Default)]
@@ -134,7 +134,7 @@ impl SegmentFile {
 
 impl Shared {
     pub(super) fn new(disk: Arc<dyn Disk>, salt: Salt) -> Self {
-        Self { disk, salt, table: RwLock::default(), rewriting: Mutex::new(()) }
+        Self { disk, salt, table: RwLock::default(), rewriting: Mutex::new(false) }
     }
 
     pub(super) fn salt(&self) -> Salt {

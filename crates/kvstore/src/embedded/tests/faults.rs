@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{put, put_ok, small, until, values};
 use crate::embedded::disk::Simulated;
+use crate::embedded::disk::simulated::{EIO, Fault};
 use crate::embedded::{Embedded, Options};
 use crate::{Error, KeyRange, RangeRequest, Revision, Store as _, Txn, WatchRequest};
 
@@ -46,6 +47,33 @@ async fn a_full_disk_makes_the_store_read_only_until_there_is_room_again() {
     drop((watch, store));
     let store = open(&disk.crash(3));
     assert_eq!(values(&store).await, ["1", "3", "relaxed"]);
+}
+
+/// Twice in the log, a write would be known at one place only, and the other would outlive its deletion.
+#[tokio::test]
+async fn what_a_failed_rotation_had_synced_is_not_written_again() {
+    let disk = Simulated::new(1);
+    let options = Options { relaxed_delay: Duration::from_secs(3600), ..small() };
+    let options = Options { retry_first: Duration::from_millis(1), ..options };
+    let store = Embedded::open_on(Arc::new(disk.clone()), &options).unwrap();
+    let condition = store.condition();
+    // The first one needs a ceiling, and is synced with it.
+    store.txn(put("a", "first").relaxed()).await.unwrap();
+    store.txn(put("b", "only-once").relaxed()).await.unwrap();
+    // The next one needs a new segment: a sync, and then the beginning of the segment, which fails.
+    disk.fault_at(disk.n_operations() + 1, Fault::Refuse(EIO));
+    let refused = store.txn(put("c", &"x".repeat(4000))).await;
+    assert!(matches!(refused, Err(Error::ReadOnly { .. })), "{refused:?}");
+    until(|| condition.borrow().is_none()).await;
+    put_ok(&store, "d", "last").await;
+    let files = disk.files();
+    let is_it = |it: &&[u8]| *it == b"only-once";
+    let n_copies: usize =
+        files.values().map(|content| content.windows(9).filter(is_it).count()).sum();
+    assert_eq!(n_copies, 1);
+    drop(store);
+    let store = open(&disk.crash(3));
+    assert_eq!(values(&store).await, ["first", "only-once", "last"]);
 }
 
 #[tokio::test]

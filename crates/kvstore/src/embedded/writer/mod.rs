@@ -71,11 +71,16 @@ pub(super) struct Settings {
 /// Commits that are published but may not be on disk.
 #[derive(Default)]
 struct Unsynced {
-    /// Stands for the history that they follow.
-    before: HistoryHash,
-    commits: Vec<Arc<crate::state::Commit>>,
+    commits: Vec<Pending>,
     bytes: usize,
     due: Option<Instant>,
+}
+
+struct Pending {
+    commit: Arc<crate::state::Commit>,
+    place: Place,
+    /// Stands for the history that it follows.
+    before: HistoryHash,
 }
 
 impl Writer {
@@ -178,10 +183,12 @@ impl Writer {
             self.unsynced = Unsynced::default();
             self.ceiling = self.ceiling.max(ceiling.unwrap_or(self.ceiling));
         } else {
-            if self.unsynced.commits.is_empty() {
-                self.unsynced.before = before;
-            }
-            self.unsynced.commits.extend(written.iter().map(|it| it.commit.clone()));
+            let hashes = std::iter::once(before).chain(written.iter().map(|it| it.hash));
+            self.unsynced.commits.extend(written.iter().zip(hashes).map(|(it, before)| Pending {
+                commit: it.commit.clone(),
+                place: it.place,
+                before,
+            }));
             self.unsynced.bytes += self.buffer.len();
             let delay = self.relaxed_delay;
             self.unsynced.due.get_or_insert_with(|| Instant::now() + delay);

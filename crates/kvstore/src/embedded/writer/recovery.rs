@@ -23,11 +23,20 @@ impl Writer {
         let why = error_chain(error);
         let delay = self.backoff.step();
         if self.failure.is_none() {
+            self.forget_synced();
             tracing::error!(error = %why, ?delay, "cannot write to the store; it is read-only for now");
         }
         self.core.set_read_only(Some(why.clone()));
         self.failure = Some(Failure { why: why.clone(), retry_at: Instant::now() + delay });
         Error::ReadOnly { why }
+    }
+
+    /// What failed may have synced before it did, as a rotation does: that much is in the log for good, and must not be
+    /// in it twice.
+    fn forget_synced(&mut self) {
+        if let Some(synced) = self.log.synced() {
+            self.unsynced.commits.retain(|it| it.place >= synced);
+        }
     }
 
     /// Tries to write again.
@@ -48,26 +57,25 @@ impl Writer {
         let _places = core.places();
         if self.log.is_failed() {
             let mut checkpoint = self.checkpoint();
-            if !self.unsynced.commits.is_empty() {
-                checkpoint.hash = self.unsynced.before;
+            if let Some(first) = self.unsynced.commits.first() {
+                checkpoint.hash = first.before;
             }
             self.log.recover(&checkpoint.render())?;
         }
         let time = self.now();
         let mut bodies = Vec::with_capacity(self.unsynced.commits.len());
-        let mut hash = self.unsynced.before;
-        for commit in &self.unsynced.commits {
+        for it in &self.unsynced.commits {
             let mut body = Vec::new();
-            hash = render_commit(&mut body, commit, time, hash);
+            render_commit(&mut body, &it.commit, time, it.before);
             bodies.push(body);
         }
         let frames: Vec<_> = bodies.iter().map(|it| (Kind::Commit, it.as_slice())).collect();
         let places = self.log.append(&frames)?;
         self.log.sync()?;
         let mut present = core.present_mut();
-        for ((commit, place), body) in self.unsynced.commits.iter().zip(places).zip(&bodies) {
-            if !commit.events.is_empty() {
-                present.index.move_commit(commit.revision, place, body.len());
+        for ((it, place), body) in self.unsynced.commits.iter().zip(places).zip(&bodies) {
+            if !it.commit.events.is_empty() {
+                present.index.move_commit(it.commit.revision, place, body.len());
             }
         }
         drop(present);
