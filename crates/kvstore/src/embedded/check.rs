@@ -21,7 +21,7 @@ pub struct Report {
     pub n_frames: u64,
     pub bytes: u64,
     pub bytes_current: u64,
-    /// Stands for the whole history.
+    /// Stands for the whole history: what `Status` tells of a store that is open.
     pub hash: u64,
     /// Whether it was closed, or its process was killed.
     pub was_closed: bool,
@@ -54,7 +54,7 @@ pub fn check(dir: &Path) -> Result<Report, Error> {
         n_frames: opened.n_frames,
         bytes: opened.bytes,
         bytes_current: present.index.bytes_current(),
-        hash: log.chain(),
+        hash: present.hash.0,
         was_closed: opened.was_closed,
         torn,
     })

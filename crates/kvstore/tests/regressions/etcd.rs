@@ -93,10 +93,15 @@ async fn issue_14571_the_same_history_gives_the_same_state() {
             assert!(all.iter().all(Result::is_ok));
             store
         };
+        let embedded = store.clone();
         let store: Arc<dyn Store> = store;
         let status = store.status().await.unwrap();
         assert!(status.hash.is_some(), "the engine keeps a hash");
         states.push((list(&store).await, status.revision, status.hash));
+        embedded.close().await;
+        drop((embedded, store));
+        let closed = kvstore::embedded::status(dir.path()).unwrap();
+        assert_eq!(closed.hash, status.hash, "nobody has it open, and it tells the same");
     }
     assert_eq!(states[0], states[1]);
 }
