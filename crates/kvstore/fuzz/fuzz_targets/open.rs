@@ -10,15 +10,6 @@ use kvstore::embedded::log::frame::{self, Kind, Mark, Salt};
 use kvstore::embedded::log::{Log, Options};
 use libfuzzer_sys::fuzz_target;
 
-const KINDS: [Kind; 7] = [
-    Kind::Checkpoint,
-    Kind::Commit,
-    Kind::Compacted,
-    Kind::Ceiling,
-    Kind::Closed,
-    Kind::Joined,
-    Kind::Sealed,
-];
 const SALT: u64 = 0x5eed;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -54,7 +45,7 @@ fn write(disk: &Simulated, mut bytes: &[u8]) {
             2 => content.extend_from_slice(body),
             _ => {
                 let synced = Mark { number: u32::from(*segment), offset: u32::from(*offset) };
-                let kind = KINDS[usize::from(*what) % KINDS.len()];
+                let kind = Kind::ALL[usize::from(*what) % Kind::ALL.len()];
                 previous = frame::encode(&mut content, Salt(SALT), (kind, body), synced, previous);
             }
         }

@@ -55,17 +55,18 @@ pub struct Header {
 }
 
 impl Kind {
+    pub const ALL: [Self; 7] = [
+        Self::Checkpoint,
+        Self::Commit,
+        Self::Compacted,
+        Self::Ceiling,
+        Self::Closed,
+        Self::Joined,
+        Self::Sealed,
+    ];
+
     fn parse(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 7] = [
-            Kind::Checkpoint,
-            Kind::Commit,
-            Kind::Compacted,
-            Kind::Ceiling,
-            Kind::Closed,
-            Kind::Joined,
-            Kind::Sealed,
-        ];
-        ALL.into_iter().find(|it| *it as u8 == byte)
+        Self::ALL.into_iter().find(|it| *it as u8 == byte)
     }
 
     /// Whether visitors see it.

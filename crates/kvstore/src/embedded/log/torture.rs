@@ -8,23 +8,9 @@ use bytes::Bytes;
 
 use super::{Kind, Log, OpenError, Options};
 use crate::embedded::disk::Simulated;
-use crate::embedded::disk::simulated::{Chance, EIO, ENOSPC, Fault};
+use crate::embedded::disk::simulated::{Chance, EIO, ENOSPC, Fault, Stop};
 
-/// A crash that was not survived, with all that it takes to see it again.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{why} (again: torture::replay({at:?}))")]
-pub struct Failure {
-    pub at: Point,
-    pub why: String,
-}
-
-/// One crash: the work, the operation that it stops at, and what becomes of what was not synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
-    pub work: u64,
-    pub operation: usize,
-    pub crash: u64,
-}
+pub use crate::embedded::disk::simulated::{Failure, Point};
 
 /// What there should be.
 #[derive(Clone, Default)]
@@ -46,12 +32,6 @@ struct Work {
     log: Option<Log>,
     model: Model,
     chance: Chance,
-}
-
-/// The work has to stop: the machine did, or the log broke a promise.
-enum Stop {
-    Crashed,
-    Broken(String),
 }
 
 /// Crashes at every operation of one random work after the other, until there were so many crashes.

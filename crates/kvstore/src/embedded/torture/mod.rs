@@ -13,31 +13,17 @@ use tokio::sync::oneshot;
 
 use self::model::{Keys, Model, Write};
 use super::disk::Simulated;
-use super::disk::simulated::{Chance, EIO, ENOSPC, Fault};
+use super::disk::simulated::{Chance, EIO, ENOSPC, Fault, Stop};
 use super::writer::Command;
 use super::{Options, Parts};
 use crate::hub::Wanted;
 use crate::{Error, KeyRange, LeaseId, Op, Put, PutLease, PutValue, RangeRequest, Revision, Txn};
 
+pub use super::disk::simulated::{Failure, Point};
+
 /// Steps of one work.
 const STEPS: usize = 48;
 const KEYS: usize = 5;
-
-/// A crash that was not survived, with all that it takes to see it again.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{why} (again: torture::replay({at:?}))")]
-pub struct Failure {
-    pub at: Point,
-    pub why: String,
-}
-
-/// One crash: the work, the operation that it stops at, and what becomes of what was not synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
-    pub work: u64,
-    pub operation: usize,
-    pub crash: u64,
-}
 
 struct Work {
     disk: Simulated,
@@ -47,12 +33,6 @@ struct Work {
     n_leases: i64,
     /// The operation that the machine stops at.
     crash_at: usize,
-}
-
-/// The work has to stop: the machine did, or the store broke a promise.
-enum Stop {
-    Crashed,
-    Broken(String),
 }
 
 /// Crashes at operations of one random work after the other, until there were so many crashes. At one in six of each work: more

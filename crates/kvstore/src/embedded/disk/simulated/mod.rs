@@ -6,6 +6,7 @@
 
 mod chance;
 mod inode;
+mod point;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::chance::Chance;
 use self::inode::Inode;
+pub(crate) use self::point::Stop;
+pub use self::point::{Failure, Point};
 use super::{Disk, File};
 
 /// What goes wrong with one operation.

@@ -5,16 +5,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-const KINDS: [Kind; 7] = [
-    Kind::Checkpoint,
-    Kind::Commit,
-    Kind::Compacted,
-    Kind::Ceiling,
-    Kind::Closed,
-    Kind::Joined,
-    Kind::Sealed,
-];
-
 /// A frame with a right check and senseless content: kind, synced, whether it follows the one before, body.
 type Senseless = (usize, (u8, u8), bool, Vec<u8>);
 
@@ -38,7 +28,7 @@ fn put_senseless(disk: &Simulated, files: &[Vec<Senseless>]) {
         for (kind, (number, offset), follows, body) in frames {
             let synced = Mark { number: u32::from(*number), offset: u32::from(*offset) };
             let named = if *follows { previous } else { 7 };
-            previous = frame::encode(&mut content, salt, (KINDS[*kind], body), synced, named);
+            previous = frame::encode(&mut content, salt, (Kind::ALL[*kind], body), synced, named);
         }
         disk.put(&segment::name(at as u32 + 1), &content);
     }
@@ -65,12 +55,12 @@ proptest! {
         (number, offset) in any::<(u32, u32)>(),
     ) {
         let (mut bytes, salt, synced) = (Vec::new(), frame::Salt(salt), Mark { number, offset });
-        let check = frame::encode(&mut bytes, salt, (KINDS[kind], &body), synced, previous);
+        let check = frame::encode(&mut bytes, salt, (Kind::ALL[kind], &body), synced, previous);
         bytes.extend_from_slice(b"more");
         let header = frame::decode(&bytes, salt).unwrap();
         prop_assert_eq!(&bytes[HEADER_BYTES..header.size()], &body[..]);
         let length = body.len() as u32;
-        let expected = frame::Header { kind: KINDS[kind], length, synced, previous, check };
+        let expected = frame::Header { kind: Kind::ALL[kind], length, synced, previous, check };
         prop_assert_eq!(header, expected);
     }
 
