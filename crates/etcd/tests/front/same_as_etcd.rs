@@ -259,6 +259,46 @@ fn seed() -> u64 {
     given.unwrap_or_else(|| StdRng::from_os_rng().random())
 }
 
+/// A key that one nested transaction puts and a later one deletes: etcd sees such a conflict only in the other order.
+fn is_overlooked(step: &Step) -> bool {
+    let Step::Txn(request) = step else { return false };
+    let mut writes = Vec::new();
+    collect_writes(request, 0, &mut writes);
+    let is_conflict = |put: &Write, delete: &Write| match (put, delete) {
+        (Write::Put(at, key), Write::Delete(later, range)) => {
+            later > at && kvstore::KeyRange::contains(range, key)
+        }
+        _ => false,
+    };
+    writes.iter().any(|put| writes.iter().any(|delete| is_conflict(put, delete)))
+}
+
+enum Write {
+    Put(usize, Bytes),
+    Delete(usize, kvstore::KeyRange),
+}
+
+/// What the operations of a transaction write, each with its place among the outermost ones.
+fn collect_writes(request: &TxnRequest, depth: usize, writes: &mut Vec<Write>) {
+    for (n, op) in request.success.iter().chain(&request.failure).enumerate() {
+        let at = if depth == 0 { n } else { depth - 1 };
+        match &op.request {
+            Some(RequestOpUnion::Put(put)) => writes.push(Write::Put(at, put.key.clone())),
+            Some(RequestOpUnion::DeleteRange(delete)) => {
+                let (start, end) = (delete.key.clone(), delete.range_end.clone());
+                let range = match &end[..] {
+                    [] => kvstore::KeyRange::one(&start),
+                    [0] => kvstore::KeyRange { start, end: Bytes::new() },
+                    _ => kvstore::KeyRange { start, end },
+                };
+                writes.push(Write::Delete(at, range));
+            }
+            Some(RequestOpUnion::Txn(nested)) => collect_writes(nested, at + 1, writes),
+            Some(RequestOpUnion::Range(_)) | None => {}
+        }
+    }
+}
+
 #[tokio::test]
 async fn random_histories_have_the_same_answers() {
     let Some(program) = program("XEBEC_TEST_ETCD", "etcd") else { return };
@@ -268,6 +308,9 @@ async fn random_histories_have_the_same_answers() {
     let mut chance = Chance(StdRng::seed_from_u64(seed));
     for n in 0..1000 {
         let step = chance.step(fronts[0].store.revision().0.cast_signed());
+        if is_overlooked(&step) {
+            continue;
+        }
         let expected = answer(&etcd.channel, &step).await;
         for (front, name) in fronts.iter().zip(["memory", "embedded"]) {
             let answered = answer(&front.channel, &step).await;
