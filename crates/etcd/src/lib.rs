@@ -5,4 +5,5 @@
 
 pub mod engine;
 pub mod front;
+mod http2;
 pub mod wire;

@@ -1,66 +1,92 @@
-//! One call on the server's side: its messages in, at the peer's pace and within bounds, and its messages and status out.
+//! One call that has a task of its own: its messages in, at the reader's pace and within bounds, and its messages and status out.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use h2::server::SendResponse;
-use h2::{RecvStream, SendStream};
-use http::{HeaderValue, Request, Response, StatusCode, header};
 use prost::Message;
 
 use super::error;
 use super::peer::Peer;
-use crate::wire::channel::send_paced;
+use crate::http2::Closed;
 use crate::wire::frame::{self, Decoder};
 use crate::wire::{Code, Status};
 
 /// What etcd lets a message have beyond the limit of requests, so that it can answer with its own error.
 const OVERHEAD: usize = 512 << 10;
-/// What may lie in HTTP/2's buffers at once for one call; more than this waits for the peer's window.
-const UNPACED_MAX: usize = 64 << 10;
 
-pub(super) struct Inbound {
-    recv: RecvStream,
+/// The messages of one request, out of the pieces that arrive.
+pub(super) struct Messages {
     decoder: Decoder,
     peer: Arc<Peer>,
     /// Bytes in the decoder that the peer has taken note of.
     held: usize,
 }
 
-impl Drop for Inbound {
+impl Drop for Messages {
     fn drop(&mut self) {
         self.peer.release(self.held);
     }
 }
 
-impl Inbound {
-    pub(super) fn new(recv: RecvStream, peer: Arc<Peer>) -> Self {
+impl Messages {
+    pub(super) fn new(peer: Arc<Peer>) -> Self {
         let message_max = peer.front.limits.request_bytes + OVERHEAD;
-        Self { recv, decoder: Decoder::new(message_max), peer, held: 0 }
+        Self { decoder: Decoder::new(message_max), peer, held: 0 }
+    }
+
+    pub(super) fn push(&mut self, piece: Bytes) -> Result<(), Status> {
+        self.held += piece.len();
+        if !self.peer.hold(piece.len()) {
+            return Err(error::too_many_requests());
+        }
+        self.decoder.push(piece);
+        Ok(())
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        let message = self.decoder.next_message()?;
+        if self.decoder.is_empty() {
+            self.peer.release(std::mem::take(&mut self.held));
+        }
+        Ok(message)
+    }
+
+    /// The request has ended: fails if it did so in the middle of a message.
+    pub(super) fn end(&self) -> Result<(), Status> {
+        match self.decoder.is_empty() {
+            true => Ok(()),
+            false => Err(Status::new(Code::Internal, "grpc: the message ends too early")),
+        }
+    }
+}
+
+pub(super) fn no_message() -> Status {
+    Status::new(Code::Internal, "grpc: the request has no message")
+}
+
+pub(super) struct Inbound {
+    messages: Messages,
+    stream: u32,
+}
+
+impl Inbound {
+    pub(super) fn new(stream: u32, peer: Arc<Peer>) -> Self {
+        Self { messages: Messages::new(peer), stream }
     }
 
     /// The next message as bytes; `None` when the client has finished. Cancel-safe.
-    pub(super) async fn next_bytes(&mut self) -> Result<Option<Bytes>, Status> {
+    async fn next_bytes(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
-            if let Some(message) = self.decoder.next_message()? {
-                if self.decoder.is_empty() {
-                    self.peer.release(std::mem::take(&mut self.held));
-                }
+            if let Some(message) = self.messages.next()? {
                 return Ok(Some(message));
             }
-            let Some(piece) = self.recv.data().await else {
-                return match self.decoder.is_empty() {
-                    true => Ok(None),
-                    false => Err(Status::new(Code::Internal, "grpc: the message ends too early")),
-                };
-            };
-            let piece = piece.map_err(|_| Status::new(Code::Canceled, "grpc: canceled"))?;
-            let _ = self.recv.flow_control().release_capacity(piece.len());
-            self.held += piece.len();
-            if !self.peer.hold(piece.len()) {
-                return Err(error::too_many_requests());
+            let link = &self.messages.peer.link;
+            match poll_fn(|cx| link.with(|it| it.poll_read(self.stream, cx))).await {
+                Ok(Some(piece)) => self.messages.push(piece)?,
+                Ok(None) => return self.messages.end().map(|()| None),
+                Err(Closed) => return Err(Status::new(Code::Canceled, "grpc: canceled")),
             }
-            self.decoder.push(piece);
         }
     }
 
@@ -72,114 +98,88 @@ impl Inbound {
     }
 
     /// The only message of a call that has one.
-    pub(super) async fn only<M: Message + Default>(&mut self) -> Result<(M, usize), Status> {
-        let Some(bytes) = self.next_bytes().await? else {
-            return Err(Status::new(Code::Internal, "grpc: the request has no message"));
-        };
-        let len = bytes.len();
-        Ok((frame::decode(bytes)?, len))
+    pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, Status> {
+        self.next().await?.ok_or_else(no_message)
     }
 }
 
-/// The way back, before anything was said.
+/// The way back, before anything was said. A client whose call is dropped without an answer is told that it was given up.
 pub(super) struct Reply {
-    respond: SendResponse<Bytes>,
+    stream: u32,
+    peer: Arc<Peer>,
 }
 
 /// A peer that is gone needs no answer: sending to it fails, and that is all.
 pub(super) struct Gone;
 
-impl From<h2::Error> for Gone {
-    fn from(_: h2::Error) -> Self {
+impl From<Closed> for Gone {
+    fn from(_: Closed) -> Self {
         Self
     }
 }
 
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.peer.link.with(|session| session.abandon(self.stream));
+    }
+}
+
 impl Reply {
-    pub(super) fn new(respond: SendResponse<Bytes>) -> Self {
-        Self { respond }
+    pub(super) fn new(stream: u32, peer: Arc<Peer>) -> Self {
+        Self { stream, peer }
     }
 
-    /// One message and success, or the status alone.
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    /// One message and success, or the status alone. Returns when the client has taken it.
     pub(super) async fn finish<A: Message>(self, answer: Result<A, Status>) -> Result<(), Gone> {
-        let answer = match answer {
-            Ok(answer) => frame::encode(&answer),
-            Err(status) => return self.refuse(&status),
-        };
-        let mut outbound = self.open()?;
-        outbound.send_bytes(answer).await?;
-        outbound.finish(Ok(()))
+        match answer {
+            Ok(answer) => {
+                let mut outbound = self.open()?;
+                outbound.send_streamed(&answer).await?;
+                outbound.finish(Ok(()))
+            }
+            Err(status) => self.refuse(&status),
+        }
     }
 
-    pub(super) fn open(mut self) -> Result<Outbound, Gone> {
-        Ok(Outbound { send: self.respond.send_response(head(), false)? })
+    pub(super) fn open(self) -> Result<Outbound, Gone> {
+        match self.peer.link.with(|session| session.open(self.stream)) {
+            true => Ok(Outbound { reply: self }),
+            false => Err(Gone),
+        }
     }
 
     /// A call that failed before its first message: headers alone say so.
-    pub(super) fn refuse(mut self, status: &Status) -> Result<(), Gone> {
-        let mut response = head();
-        status.write_to(response.headers_mut());
-        self.respond.send_response(response, true)?;
+    pub(super) fn refuse(self, status: &Status) -> Result<(), Gone> {
+        self.peer.link.with(|session| session.refuse(self.stream, status));
         Ok(())
     }
-
-    /// Plain HTTP, for probes and for whoever does not speak gRPC.
-    pub(super) fn plain(mut self, code: StatusCode, body: String) -> Result<(), Gone> {
-        let mut response = Response::new(());
-        *response.status_mut() = code;
-        let json = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(header::CONTENT_TYPE, json);
-        let mut send = self.respond.send_response(response, false)?;
-        send.send_data(Bytes::from(body), true)?;
-        Ok(())
-    }
-}
-
-fn head() -> Response<()> {
-    let mut response = Response::new(());
-    let grpc = HeaderValue::from_static("application/grpc");
-    response.headers_mut().insert(header::CONTENT_TYPE, grpc);
-    response
 }
 
 pub(super) struct Outbound {
-    send: SendStream<Bytes>,
+    reply: Reply,
 }
 
 impl Outbound {
-    /// One message of a stream: never sent faster than the peer reads.
+    /// One message of a stream: returns when it has left, so that nothing is sent faster than the peer reads.
     pub(super) async fn send_streamed(&mut self, message: &impl Message) -> Result<(), Gone> {
-        Ok(send_paced(&mut self.send, frame::encode(message)).await?)
+        let Reply { stream, peer } = &self.reply;
+        peer.link.with(|session| session.send(*stream, frame::encode(message)));
+        poll_fn(|cx| peer.link.with(|session| session.poll_sent(*stream, cx))).await?;
+        Ok(())
     }
 
-    async fn send_bytes(&mut self, bytes: Bytes) -> Result<(), Gone> {
-        if bytes.len() <= UNPACED_MAX {
-            self.send.send_data(bytes, false)?;
-            return Ok(());
-        }
-        Ok(send_paced(&mut self.send, bytes).await?)
-    }
-
-    pub(super) fn finish(mut self, ended: Result<(), Status>) -> Result<(), Gone> {
-        let mut trailers = Status::ok_trailers();
-        if let Err(status) = ended {
-            status.write_to(&mut trailers);
-        }
-        self.send.send_trailers(trailers)?;
+    pub(super) fn finish(self, ended: Result<(), Status>) -> Result<(), Gone> {
+        self.reply.peer.link.with(|session| session.finish(self.reply.stream, ended));
         Ok(())
     }
 
     /// Resolves when the client has given the call up.
     pub(super) async fn reset(&mut self) {
-        let _ = std::future::poll_fn(|cx| self.send.poll_reset(cx)).await;
+        let Reply { stream, peer } = &self.reply;
+        poll_fn(|cx| peer.link.with(|session| session.poll_closed(*stream, cx))).await;
     }
-}
-
-/// What is wrong with the head of a request, if it is not gRPC.
-pub(super) fn is_grpc<B>(request: &Request<B>) -> bool {
-    request.method() == http::Method::POST
-        && request
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"))
 }

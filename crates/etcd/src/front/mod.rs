@@ -4,15 +4,16 @@
 //! reader holds up nobody else. Not promised: etcd's file formats (a snapshot is the store's own), users and roles, changes of
 //! membership.
 
-mod authority;
 mod cluster;
 mod connection;
 mod error;
 mod exchange;
 mod kv;
 mod lease;
+mod link;
 mod listen;
 mod maintenance;
+mod patience;
 mod peer;
 mod probe;
 mod routes;

@@ -18,6 +18,11 @@ pub(super) async fn answer(front: &Front, path: &str) -> (StatusCode, String) {
     }
 }
 
+/// To whoever posts what is no gRPC.
+pub(super) fn unsupported() -> (StatusCode, String) {
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "{}".to_owned())
+}
+
 async fn health(front: &Front) -> (StatusCode, String) {
     let is_healthy = front.store.status().await.is_ok_and(|it| it.read_only.is_none());
     let code = if is_healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

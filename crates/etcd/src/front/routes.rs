@@ -3,63 +3,109 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use h2::RecvStream;
-use h2::server::SendResponse;
-use http::{Method, Request, StatusCode};
+use futures_util::future::BoxFuture;
+use lifecycle::Shutdown;
 use prost::Message;
 
-use super::exchange::{Gone, Inbound, Reply, is_grpc};
-use super::peer::Peer;
-use super::{Front, cluster, error, kv, lease, maintenance, probe, watch};
-use crate::wire::methods;
-use crate::wire::{Code, Status};
+use super::exchange::{Gone, Inbound, Reply};
+use super::peer::{Peer, UnderWay};
+use super::{cluster, error, kv, lease, maintenance, watch};
+use crate::wire::messages::RangeRequest;
+use crate::wire::{Code, Status, frame, methods};
 
-/// Answers one call. Streams and wide ranges go on in tasks of their own.
-pub(super) async fn answer(
-    peer: Arc<Peer>,
-    request: Request<RecvStream>,
-    respond: SendResponse<Bytes>,
-) {
-    let reply = Reply::new(respond);
-    // An answer that cannot be sent has nobody who waits for it.
-    let (Ok(()) | Err(Gone)) = if is_grpc(&request) {
-        route(peer, request, reply).await
-    } else if request.method() == Method::GET {
-        let (code, body) = probe::answer(&peer.front, request.uri().path()).await;
-        reply.plain(code, body)
-    } else {
-        reply.plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "{}".to_owned())
+/// What a short call comes to.
+pub(super) enum Answered {
+    /// A message, with success.
+    Message(Bytes),
+    Refused(Status),
+    /// Not by gRPC: a code of HTTP and a body.
+    Plain(u16, String),
+}
+
+impl<A: Message> From<Result<A, Status>> for Answered {
+    fn from(answer: Result<A, Status>) -> Self {
+        match answer {
+            Ok(answer) => Self::Message(frame::encode(&answer)),
+            Err(status) => Self::Refused(status),
+        }
+    }
+}
+
+/// How a method is called.
+#[derive(Clone, Copy)]
+pub(super) enum Route {
+    /// One request, one answer. The connection's own task waits for it.
+    Unary(fn(Arc<Peer>, Bytes) -> BoxFuture<'static, Answered>),
+    /// The same, in a task of its own if the answer may be large.
+    Range,
+    /// It may last, so it has a task of its own.
+    Stream(&'static str, fn(Call, Shutdown) -> BoxFuture<'static, Result<(), Gone>>),
+}
+
+macro_rules! unary {
+    ($method:path) => {
+        Route::Unary(|peer, bytes| {
+            Box::pin(async move {
+                match frame::decode(bytes) {
+                    Ok(request) => $method(&peer.front, request).await.into(),
+                    Err(status) => Answered::Refused(status),
+                }
+            })
+        })
     };
 }
 
-async fn route(peer: Arc<Peer>, request: Request<RecvStream>, reply: Reply) -> Result<(), Gone> {
-    let (head, body) = request.into_parts();
-    let call = Call { inbound: Inbound::new(body, peer.clone()), reply, peer };
-    match head.uri.path() {
-        it if it == methods::PUT.path => call.write(kv::put).await,
-        it if it == methods::RANGE.path => kv::range(call).await,
-        it if it == methods::TXN.path => call.write(kv::txn).await,
-        it if it == methods::DELETE_RANGE.path => call.write(kv::delete_range).await,
-        it if it == methods::COMPACT.path => call.unary(kv::compact).await,
-        it if it == methods::WATCH.path => call.stream("watch", watch::run),
-        it if it == methods::LEASE_GRANT.path => call.unary(lease::grant).await,
-        it if it == methods::LEASE_REVOKE.path => call.unary(lease::revoke).await,
-        it if it == methods::LEASE_KEEP_ALIVE.path => {
-            call.stream("lease-keep-alive", lease::keep_alive)
-        }
-        it if it == methods::LEASE_TIME_TO_LIVE.path => call.unary(lease::time_to_live).await,
-        it if it == methods::LEASE_LEASES.path => call.unary(lease::leases).await,
-        it if it == methods::MEMBER_LIST.path => call.unary(cluster::member_list).await,
-        it if it == methods::ALARM.path => call.unary(maintenance::alarm).await,
-        it if it == methods::STATUS.path => call.unary(maintenance::status).await,
-        it if it == methods::DEFRAGMENT.path => call.unary(maintenance::defragment).await,
-        it if it == methods::HASH.path => call.unary(maintenance::hash).await,
-        it if it == methods::HASH_KV.path => call.unary(maintenance::hash_kv).await,
-        it if it == methods::MOVE_LEADER.path => call.unary(maintenance::move_leader).await,
-        it if it == methods::SNAPSHOT.path => call.stream("snapshot", maintenance::snapshot),
-        it if it == methods::AUTH_STATUS.path => call.unary(cluster::auth_status).await,
-        it if it == methods::AUTHENTICATE.path => call.unary(cluster::authenticate).await,
-        path => call.reply.refuse(&unknown(path)),
+/// For requests that end up in the store, whose size etcd limits.
+macro_rules! write {
+    ($method:path) => {
+        Route::Unary(|peer, bytes| {
+            Box::pin(async move {
+                if bytes.len() > peer.front.limits.request_bytes {
+                    return Answered::Refused(error::request_too_large());
+                }
+                match frame::decode(bytes) {
+                    Ok(request) => $method(&peer.front, request).await.into(),
+                    Err(status) => Answered::Refused(status),
+                }
+            })
+        })
+    };
+}
+
+macro_rules! stream {
+    ($name:literal, $method:path) => {
+        Route::Stream($name, |call, shutdown| Box::pin($method(call, shutdown)))
+    };
+}
+
+impl Route {
+    pub(super) fn find(path: &str) -> Result<Self, Status> {
+        Ok(match path {
+            it if it == methods::PUT.path => write!(kv::put),
+            it if it == methods::TXN.path => write!(kv::txn),
+            it if it == methods::RANGE.path => Self::Range,
+            it if it == methods::DELETE_RANGE.path => write!(kv::delete_range),
+            it if it == methods::COMPACT.path => unary!(kv::compact),
+            it if it == methods::WATCH.path => stream!("watch", watch::run),
+            it if it == methods::LEASE_GRANT.path => unary!(lease::grant),
+            it if it == methods::LEASE_REVOKE.path => unary!(lease::revoke),
+            it if it == methods::LEASE_KEEP_ALIVE.path => {
+                stream!("lease-keep-alive", lease::keep_alive)
+            }
+            it if it == methods::LEASE_TIME_TO_LIVE.path => unary!(lease::time_to_live),
+            it if it == methods::LEASE_LEASES.path => unary!(lease::leases),
+            it if it == methods::MEMBER_LIST.path => unary!(cluster::member_list),
+            it if it == methods::ALARM.path => unary!(maintenance::alarm),
+            it if it == methods::STATUS.path => unary!(maintenance::status),
+            it if it == methods::DEFRAGMENT.path => unary!(maintenance::defragment),
+            it if it == methods::HASH.path => unary!(maintenance::hash),
+            it if it == methods::HASH_KV.path => unary!(maintenance::hash_kv),
+            it if it == methods::MOVE_LEADER.path => unary!(maintenance::move_leader),
+            it if it == methods::SNAPSHOT.path => stream!("snapshot", maintenance::snapshot),
+            it if it == methods::AUTH_STATUS.path => unary!(cluster::auth_status),
+            it if it == methods::AUTHENTICATE.path => unary!(cluster::authenticate),
+            path => return Err(unknown(path)),
+        })
     }
 }
 
@@ -74,66 +120,31 @@ fn unknown(path: &str) -> Status {
     Status::new(Code::Unimplemented, text)
 }
 
-/// A call whose method is known.
+/// The call of a method that may last.
 pub(super) struct Call {
     pub(super) peer: Arc<Peer>,
     pub(super) inbound: Inbound,
     pub(super) reply: Reply,
 }
 
-impl Call {
-    /// One request, one answer.
-    async fn unary<Q, A>(
-        mut self,
-        method: impl AsyncFnOnce(&Front, Q) -> Result<A, Status>,
-    ) -> Result<(), Gone>
-    where
-        Q: Message + Default,
-        A: Message,
-    {
-        let answer = match self.inbound.only().await {
-            Ok((request, _)) => method(&self.peer.front, request).await,
-            Err(status) => Err(status),
-        };
-        self.reply.finish(answer).await
-    }
+/// Runs one in its own task.
+pub(super) fn spawn(
+    name: &str,
+    method: fn(Call, Shutdown) -> BoxFuture<'static, Result<(), Gone>>,
+    call: Call,
+    under_way: UnderWay,
+) {
+    let tasks = call.peer.tasks.clone();
+    tasks.spawn(name, |shutdown| {
+        let running = method(call, shutdown);
+        async move {
+            let _under_way = under_way;
+            let (Ok(()) | Err(Gone)) = running.await;
+        }
+    });
+}
 
-    /// The same for requests that end up in the store, whose size etcd limits.
-    async fn write<Q, A>(
-        self,
-        method: impl AsyncFnOnce(&Front, Q) -> Result<A, Status>,
-    ) -> Result<(), Gone>
-    where
-        Q: Message + Default,
-        A: Message,
-    {
-        let Self { peer, mut inbound, reply } = self;
-        let front = &peer.front;
-        let answer = match inbound.only().await {
-            Ok((_, len)) if len > front.limits.request_bytes => Err(error::request_too_large()),
-            Ok((request, _)) => method(front, request).await,
-            Err(status) => Err(status),
-        };
-        reply.finish(answer).await
-    }
-
-    /// A call that may last: it has a task of its own.
-    fn stream<F>(
-        self,
-        name: &str,
-        method: impl FnOnce(Self, lifecycle::Shutdown) -> F,
-    ) -> Result<(), Gone>
-    where
-        F: Future<Output = Result<(), Gone>> + Send + 'static,
-    {
-        let peer = self.peer.clone();
-        peer.tasks.spawn(name, |shutdown| {
-            // Boxed, so that the task has no room for it twice.
-            let running = Box::pin(method(self, shutdown));
-            async move {
-                let (Ok(()) | Err(Gone)) = running.await;
-            }
-        });
-        Ok(())
-    }
+/// A range whose answer is small.
+pub(super) fn range(peer: Arc<Peer>, request: RangeRequest) -> BoxFuture<'static, Answered> {
+    Box::pin(async move { kv::range(&peer.front, request).await.into() })
 }

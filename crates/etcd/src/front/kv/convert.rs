@@ -1,5 +1,5 @@
-//! Values of the wire and of the store, one into the other. Keys and values that will be kept are copied out of the received
-//! frame: else a small value would keep a whole read buffer alive.
+//! Values of the wire and of the store, one into the other. What is put shares the bytes that were received: the store makes them its
+//! own. Ranges, which watches keep, are copied here, else a small key would keep a whole read buffer alive.
 
 use bytes::Bytes;
 use kvstore::{
@@ -45,14 +45,14 @@ pub(super) fn put(request: &pb::PutRequest) -> Result<Op, Status> {
     }
     let value = match request.ignore_value {
         true => PutValue::Kept,
-        false => PutValue::Bytes(Bytes::copy_from_slice(&request.value)),
+        false => PutValue::Bytes(request.value.clone()),
     };
     let lease = match (request.ignore_lease, LeaseId::new(request.lease)) {
         (true, _) => PutLease::Kept,
         (false, Some(id)) => PutLease::Bound(id),
         (false, None) => PutLease::None,
     };
-    Ok(Op::Put(Put { key: Bytes::copy_from_slice(&request.key), value, lease }))
+    Ok(Op::Put(Put { key: request.key.clone(), value, lease }))
 }
 
 pub(super) fn delete(request: &pb::DeleteRangeRequest) -> Result<Op, Status> {

@@ -11,7 +11,7 @@ use crate::wire::messages as pb;
 use crate::wire::{Code, Status};
 
 pub(super) use convert::{entry, key_range};
-pub(super) use range::range;
+pub(super) use range::{is_wide, range, range_apart};
 pub(super) use txn::txn;
 
 pub(super) async fn put(front: &Front, request: pb::PutRequest) -> Result<pb::PutResponse, Status> {

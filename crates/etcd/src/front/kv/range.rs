@@ -3,8 +3,8 @@
 use kvstore::{KeyValue, RangeRequest, RangeResponse, Revision, Want};
 
 use super::convert::{entry, key_range};
-use crate::front::exchange::Gone;
-use crate::front::routes::Call;
+use crate::front::exchange::{Gone, Reply};
+use crate::front::peer::UnderWay;
 use crate::front::{Front, error};
 use crate::wire::Status;
 use crate::wire::messages as pb;
@@ -12,30 +12,30 @@ use crate::wire::messages as pb;
 /// A range that may be larger than this leaves the connection's task.
 const INLINE_MAX: i64 = 100;
 
-pub(crate) async fn range(mut call: Call) -> Result<(), Gone> {
-    let request = match call.inbound.only::<pb::RangeRequest>().await {
-        Ok((request, _)) => request,
-        Err(status) => return call.reply.refuse(&status),
-    };
-    let is_wide = !request.range_end.is_empty()
+pub(crate) fn is_wide(request: &pb::RangeRequest) -> bool {
+    !request.range_end.is_empty()
         && !request.count_only
-        && !(1..=INLINE_MAX).contains(&request.limit);
-    if !is_wide {
-        let answer = read(&call.peer.front, request).await;
-        return call.reply.finish(answer).await;
-    }
-    let peer = call.peer.clone();
-    peer.tasks.spawn("range", |_| async move {
-        // Held until the answer has been taken: a client that does not read its ranges gets no more of them.
-        let _permit = call.peer.ranges.acquire().await;
-        let answer = read(&call.peer.front, request).await;
-        // Whoever is gone needs no answer.
-        let (Ok(()) | Err(Gone)) = call.reply.finish(answer).await;
-    });
-    Ok(())
+        && !(1..=INLINE_MAX).contains(&request.limit)
 }
 
-async fn read(front: &Front, request: pb::RangeRequest) -> Result<pb::RangeResponse, Status> {
+/// Answers a wide range in a task of its own.
+pub(crate) fn range_apart(request: pb::RangeRequest, reply: Reply, under_way: UnderWay) {
+    let peer = reply.peer().clone();
+    let tasks = peer.tasks.clone();
+    tasks.spawn("range", |_| async move {
+        let _under_way = under_way;
+        // Held until the answer has been taken: a client that does not read its ranges gets no more of them.
+        let _permit = peer.ranges.acquire().await;
+        let answer = range(&peer.front, request).await;
+        // Whoever is gone needs no answer.
+        let (Ok(()) | Err(Gone)) = reply.finish(answer).await;
+    });
+}
+
+pub(crate) async fn range(
+    front: &Front,
+    request: pb::RangeRequest,
+) -> Result<pb::RangeResponse, Status> {
     let range = convert(&request)?;
     let is_past = range.at.is_some();
     let response = front.store.range(range).await.map_err(|err| error::status(&err))?;
