@@ -13,7 +13,8 @@ use anyhow::{Context as _, Result, bail};
 
 use target::Target;
 
-#[tokio::main]
+// One thread is enough, and switches least.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| -> Result<u64> {

@@ -7,7 +7,7 @@ use etcd::wire::channel::{Channel, Endpoint, Timing};
 use lifecycle::Tasks;
 
 pub(crate) struct Target {
-    port: u16,
+    pub(crate) port: u16,
     pid: u32,
     pub(crate) tasks: Tasks,
 }
@@ -22,17 +22,12 @@ impl Target {
         Ok(Channel::connect(&endpoint, Timing::default(), &self.tasks).await?)
     }
 
-    /// Clients that share connections, eight to one.
-    pub(crate) async fn clients(&self, n_clients: usize) -> Result<Vec<Channel>> {
-        let mut channels = Vec::new();
-        for _ in 0..n_clients.div_ceil(8) {
-            channels.push(self.connect().await?);
-        }
-        Ok((0..n_clients).map(|it| channels[it / 8].clone()).collect())
+    pub(crate) fn cpu_seconds(&self) -> Result<f64> {
+        Self::cpu_seconds_of(self.pid)
     }
 
-    pub(crate) fn cpu_seconds(&self) -> Result<f64> {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
+    pub(crate) fn cpu_seconds_of(pid: u32) -> Result<f64> {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let ticks = fields.get(11).context("utime")?.parse::<f64>()?
             + fields.get(12).context("stime")?.parse::<f64>()?;
