@@ -101,7 +101,8 @@ impl Expiry {
             let at = Revision(stored.meta.resource_version);
             let compare = Compare::mod_revision(&store_key, at);
             let txn = Txn::when(vec![compare], vec![Op::delete(&store_key)]);
-            if let Err(err) = core.cache.store().txn(txn.relaxed()).await {
+            let txn = txn.relaxed().without_previous_values();
+            if let Err(err) = core.cache.store().txn(txn).await {
                 tracing::warn!(error = %stdx::error_chain(&err), "an expired event could not be removed");
             }
         }

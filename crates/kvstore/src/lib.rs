@@ -34,8 +34,8 @@ use futures_util::future::BoxFuture;
 pub use error::Error;
 pub use model::{
     Batch, Compare, Durability, Event, EventFilter, KeyRange, KeyValue, LeaseId, LeaseStatus, Op,
-    OpResult, Put, PutLease, PutValue, RangeRequest, RangeResponse, Relation, Revision, Status,
-    Target, Txn, TxnResponse, Want, WatchRequest,
+    OpResult, Previous, Put, PutLease, PutValue, RangeRequest, RangeResponse, Relation, Revision,
+    Status, Target, Txn, TxnResponse, Want, WatchRequest,
 };
 
 /// What one transaction may have, as in etcd: operations of a branch and compares, each.

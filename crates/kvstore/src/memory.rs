@@ -12,11 +12,15 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::deadlines::Deadlines;
 use crate::hub::{Hub, Retention};
-use crate::state::{Commit, Draft, State, Undo, note_previous};
+use crate::state::{
+    Commit, Drafted, Entry, Merged, Page, Refused, State, Undo, merge, note_previous,
+};
 use crate::{
-    Batch, Error, KeyValue, LeaseId, LeaseStatus, RangeRequest, RangeResponse, Revision, Status,
+    Batch, Error, KeyRange, LeaseId, LeaseStatus, RangeRequest, RangeResponse, Revision, Status,
     Store, Txn, TxnResponse, Watch, WatchRequest,
 };
+
+const EVERY_VALUE: &str = "the store without a disk has every value in memory";
 
 #[derive(Default)]
 pub struct Memory {
@@ -41,8 +45,11 @@ struct Present {
 impl Default for Shared {
     fn default() -> Self {
         let everything = Retention { commits: usize::MAX, bytes: usize::MAX };
-        let present =
-            Present { state: State::empty(), deadlines: Deadlines::default(), lease_last: 0 };
+        let present = Present {
+            state: State::empty(usize::MAX),
+            deadlines: Deadlines::default(),
+            lease_last: 0,
+        };
         Self {
             present: RwLock::new(present),
             hub: Arc::new(Hub::new(Revision::EMPTY, Revision::EMPTY, everything)),
@@ -79,7 +86,7 @@ impl Shared {
         let mut present = self.present.write().expect("no code panics while it holds the state");
         if present.has_expired() {
             for id in present.deadlines.expired(Instant::now()) {
-                let revoked = Draft::new(&present.state).revoke(id);
+                let revoked = Drafted::new(&present.state).on(&present.state).revoke(id);
                 present.deadlines.revoke(id);
                 // A lease with a deadline exists, so this is always right.
                 revoked.into_iter().for_each(|commit| self.publish(&mut present.state, commit));
@@ -89,14 +96,15 @@ impl Shared {
     }
 
     fn publish(&self, state: &mut State, commit: Commit) {
+        let commit = Arc::new(commit);
         state.apply(&commit);
-        self.hub.publish(&[Arc::new(commit)]);
+        self.hub.publish(&[commit]);
     }
 
     fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
         let present = self.present();
         match request.at {
-            None => Ok(present.state.range(request)),
+            None => Ok(range(&present.state, request, present.state.revision(), &Undo::new())),
             Some(at) => self.range_at(&present.state, request, at),
         }
     }
@@ -111,14 +119,18 @@ impl Shared {
         let since = self.hub.ring_after(at).expect("history after the oldest revision is all here");
         let mut undo = Undo::new();
         since.iter().for_each(|it| note_previous(&mut undo, &request.range, it));
-        Ok(state.range_at(request, at, &undo))
+        Ok(range(state, request, at, &undo))
     }
 
     fn txn(&self, txn: &Txn) -> Result<TxnResponse, Error> {
         let mut present = self.present_mut();
         let state = &mut present.state;
         let mut past = |request: &RangeRequest, at| self.range_at(state, request, at);
-        let (response, commit) = Draft::new(state).txn(txn, &mut past)?;
+        let decided = Drafted::new(state).on(state).txn(txn, &mut past);
+        let (response, commit) = decided.map_err(|it| match it {
+            Refused::For(error) => error,
+            Refused::Unread(_) => unreachable!("{EVERY_VALUE}"),
+        })?;
         if let Some(commit) = commit {
             self.publish(state, commit);
         }
@@ -126,17 +138,17 @@ impl Shared {
     }
 
     fn compact(&self, through: Revision) -> Result<(), Error> {
-        let present = self.present();
+        let mut present = self.present_mut();
         self.hub.check_readable(through)?;
         self.hub.compact(through);
-        drop(present);
+        present.state.forget(through);
         Ok(())
     }
 
     fn status(&self) -> Status {
         let present = self.present();
-        let size = |it: &KeyValue| (it.key.len() + it.value.len()) as u64;
-        let bytes = present.state.entries(&crate::KeyRange::prefix(b"")).map(size).sum();
+        let size = |(key, it): (&[u8], &Entry)| key.len() as u64 + u64::from(it.value_bytes);
+        let bytes = present.state.entries(&KeyRange::prefix(b"")).map(size).sum();
         Status {
             revision: present.state.revision(),
             oldest: self.hub.oldest(),
@@ -151,7 +163,7 @@ impl Shared {
     fn grant(&self, id: Option<LeaseId>, ttl: Duration) -> Result<LeaseId, Error> {
         let mut present = self.present_mut();
         let id = id.unwrap_or_else(|| present.free_lease());
-        let commit = Draft::new(&present.state).grant(id, ttl)?;
+        let commit = Drafted::new(&present.state).on(&present.state).grant(id, ttl)?;
         self.publish(&mut present.state, commit);
         let next = present.deadlines.next();
         present.deadlines.grant(id, ttl, Instant::now());
@@ -163,7 +175,7 @@ impl Shared {
 
     fn revoke(&self, id: LeaseId) -> Result<Revision, Error> {
         let mut present = self.present_mut();
-        let commit = Draft::new(&present.state).revoke(id)?;
+        let commit = Drafted::new(&present.state).on(&present.state).revoke(id)?;
         present.deadlines.revoke(id);
         let revision = commit.revision;
         self.publish(&mut present.state, commit);
@@ -178,6 +190,21 @@ impl Shared {
         let keys = lease.keys.iter().cloned().collect();
         Ok(LeaseStatus { id, granted: lease.ttl, remaining, keys })
     }
+}
+
+/// The range as it was at `at`, given what changed since.
+fn range(state: &State, request: &RangeRequest, at: Revision, undo: &Undo) -> RangeResponse {
+    let mut page = Page::new(request);
+    let changed = undo.iter().filter(|(key, _)| request.range.contains(key));
+    merge(state.entries(&request.range), changed, |key, found| match found {
+        Merged::Entry(entry) => page.take(key, entry, || {
+            let found = state.value(key, entry.mod_revision);
+            found.expect(EVERY_VALUE).clone()
+        }),
+        Merged::Other(Some(before)) => page.take(key, &Entry::of(before), || before.clone()),
+        Merged::Other(None) => {}
+    });
+    page.response(at)
 }
 
 impl Present {

@@ -136,6 +136,17 @@ pub struct Txn {
     pub then: Vec<Op>,
     pub otherwise: Vec<Op>,
     pub durability: Durability,
+    pub previous: Previous,
+}
+
+/// How much of what a transaction overwrites and deletes its answer has. Of transactions in transactions, the outermost's counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Previous {
+    /// The values may have to be read from disk, before anything else is written.
+    #[default]
+    Entries,
+    /// Entries with empty values.
+    Keys,
 }
 
 /// What an acknowledgement means. Order and revisions are the same for both.
@@ -161,10 +172,11 @@ pub struct TxnResponse {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpResult {
+    /// What was overwritten, as `Txn::previous` wants it.
     Put {
         previous: Option<KeyValue>,
     },
-    /// What was deleted, sorted by key.
+    /// What was deleted, sorted by key, as `Txn::previous` wants it.
     Delete {
         previous: Vec<KeyValue>,
     },
@@ -330,6 +342,11 @@ impl Txn {
 
     pub fn relaxed(self) -> Self {
         Self { durability: Durability::Relaxed, ..self }
+    }
+
+    /// Nobody looks at the values that this overwrites and deletes.
+    pub fn without_previous_values(self) -> Self {
+        Self { previous: Previous::Keys, ..self }
     }
 }
 

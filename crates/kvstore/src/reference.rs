@@ -7,8 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::{
-    Compare, Error, Event, KeyRange, KeyValue, LeaseId, Op, OpResult, Put, PutLease, PutValue,
-    RangeRequest, RangeResponse, Relation, Revision, TXN_OPS_MAX, Target, Txn, TxnResponse, Want,
+    Compare, Error, Event, KeyRange, KeyValue, LeaseId, Op, OpResult, Previous, Put, PutLease,
+    PutValue, RangeRequest, RangeResponse, Relation, Revision, TXN_OPS_MAX, Target, Txn,
+    TxnResponse, Want,
 };
 
 pub type Keys = BTreeMap<Bytes, KeyValue>;
@@ -132,7 +133,8 @@ pub fn apply(
     past: &mut dyn FnMut(Revision) -> Result<Keys, Error>,
 ) -> Result<(TxnResponse, Option<Keys>), Error> {
     check_shape(txn)?;
-    let mut after = After { now, keys: now.keys.clone(), has_written: false };
+    let mut after =
+        After { now, keys: now.keys.clone(), has_written: false, previous: txn.previous };
     let mut response = after.run(txn, past)?;
     if !after.has_written {
         return Ok((response, None));
@@ -178,6 +180,7 @@ struct After<'a> {
     now: Moment<'a>,
     keys: Keys,
     has_written: bool,
+    previous: Previous,
 }
 
 impl After<'_> {
@@ -235,7 +238,7 @@ impl After<'_> {
         };
         self.keys.insert(key, entry);
         self.has_written = true;
-        Ok(OpResult::Put { previous })
+        Ok(OpResult::Put { previous: previous.map(|it| self.wanted(it)) })
     }
 
     fn delete(&mut self, range: &KeyRange) -> OpResult {
@@ -243,7 +246,15 @@ impl After<'_> {
         let previous: Vec<_> = self.keys.values().filter(is_gone).cloned().collect();
         self.keys.retain(|key, _| !range.contains(key));
         self.has_written |= !previous.is_empty();
+        let previous = previous.into_iter().map(|it| self.wanted(it)).collect();
         OpResult::Delete { previous }
+    }
+
+    fn wanted(&self, previous: KeyValue) -> KeyValue {
+        match self.previous {
+            Previous::Entries => previous,
+            Previous::Keys => KeyValue { value: Bytes::new(), ..previous },
+        }
     }
 
     fn range(

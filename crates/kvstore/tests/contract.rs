@@ -34,3 +34,13 @@ async fn the_embedded_engine_keeps_the_contract() {
 async fn the_embedded_engine_keeps_the_contract_when_history_is_read_from_disk() {
     check_embedded(Options { ring_commits: 1, ..Options::default() }).await;
 }
+
+#[tokio::test]
+async fn the_embedded_engine_keeps_the_contract_when_values_are_read_from_disk() {
+    check_embedded(Options { value_bytes: 0, ..Options::default() }).await;
+}
+
+#[tokio::test]
+async fn the_embedded_engine_keeps_the_contract_when_all_is_read_from_disk() {
+    check_embedded(Options { value_bytes: 0, ring_commits: 1, ..Options::default() }).await;
+}

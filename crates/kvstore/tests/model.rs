@@ -28,8 +28,9 @@ proptest! {
 
     #[test]
     fn the_embedded_engine_is_the_reference(words in prop::collection::vec(any::<u128>(), 1..30)) {
-        check(Engine::Embedded { ring_commits: 2 }, &words);
-        check(Engine::Embedded { ring_commits: 4096 }, &words);
+        check(Engine::IN_MEMORY, &words);
+        check(Engine::OLD_ON_DISK, &words);
+        check(Engine::VALUES_ON_DISK, &words);
     }
 }
 

@@ -84,7 +84,8 @@ impl Plan {
         while !self.writes.is_empty() {
             let rest = self.writes.split_off(TXN_OPS_MAX.min(self.writes.len()));
             let (compares, ops) = std::mem::replace(&mut self.writes, rest).into_iter().unzip();
-            let response = core.cache.store().txn(Txn::when(compares, ops)).await?;
+            let txn = Txn::when(compares, ops).without_previous_values();
+            let response = core.cache.store().txn(txn).await?;
             is_done &= response.succeeded;
             let _ = core.cache.wait_for(response.revision.0).await;
         }

@@ -48,7 +48,7 @@ fn compare(key: &bytes::Bytes, expect: Expect) -> Compare {
 /// One write of one object, as durable as its kind wants it.
 fn txn(kind: &dyn Kind, path: &str, compares: Vec<Compare>, op: Op) -> Txn {
     let namespace = path.split_once('/').map_or("", |(namespace, _)| namespace);
-    let txn = Txn::when(compares, vec![op]);
+    let txn = Txn::when(compares, vec![op]).without_previous_values();
     if kind.is_relaxed(namespace) { txn.relaxed() } else { txn }
 }
 

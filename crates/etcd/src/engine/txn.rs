@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kvstore::{
-    Error, Op, OpResult, Put, PutLease, PutValue, Revision, TXN_OPS_MAX, Txn, TxnResponse,
+    Error, Op, OpResult, Previous, Put, PutLease, PutValue, Revision, TXN_OPS_MAX, Txn, TxnResponse,
 };
 use stdx::Backoff;
 use tokio::time::{Instant, sleep, timeout};
@@ -71,8 +71,11 @@ impl Shared {
         if !writes(&txn.then) && !writes(&txn.otherwise) {
             return self.read_txn(txn).await;
         }
-        let response = self.write_txn(txn).await?;
+        let mut response = self.write_txn(txn).await?;
         self.await_own_events(response.revision).await;
+        if txn.previous == Previous::Keys {
+            drop_previous_values(&mut response);
+        }
         Ok(response)
     }
 
@@ -275,6 +278,18 @@ fn has_written(response: &TxnResponse) -> bool {
         OpResult::Range(_) => false,
         OpResult::Txn(nested) => has_written(nested),
     })
+}
+
+/// etcd tells all of the entries that were there, or nothing.
+fn drop_previous_values(response: &mut TxnResponse) {
+    for result in &mut response.results {
+        match result {
+            OpResult::Put { previous } => previous.iter_mut().for_each(|it| it.value.clear()),
+            OpResult::Delete { previous } => previous.iter_mut().for_each(|it| it.value.clear()),
+            OpResult::Range(_) => {}
+            OpResult::Txn(nested) => drop_previous_values(nested),
+        }
+    }
 }
 
 fn puts(txn: &Txn) -> Vec<&Put> {

@@ -38,7 +38,7 @@ pub fn check(dir: &Path) -> Result<Report, Error> {
     }
     let directory = Directory::open(&path);
     let directory = directory.map_err(|source| Error::Begin { dir: dir.to_owned(), source })?;
-    let (log, replay) = read_log(dir, Arc::new(Untouched(directory)), &log::Options::new(0))?;
+    let (log, replay) = read_log(dir, Arc::new(Untouched(directory)), &log::Options::new(0), 0)?;
     if log.is_empty() {
         return Err(Error::Missing { dir: dir.to_owned() });
     }
@@ -106,6 +106,9 @@ impl File for UntouchedFile {
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read_at(offset, buffer)
+    }
+    fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        self.0.read_cached(offset, buffer)
     }
     fn write_at(&self, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use stdx::error_chain;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -41,7 +42,7 @@ pub(super) struct Present {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Conditions {
     read_only: Option<String>,
-    damage: Option<String>,
+    damage: Vec<String>,
 }
 
 /// A commit that is in the log.
@@ -98,8 +99,9 @@ impl Core {
         self.present().state.revision()
     }
 
-    /// Makes commits that are in the log visible to ranges and watches at one moment.
-    pub(super) fn publish(&self, written: &[Written], time: WallTime) {
+    /// Makes commits that are in the log visible to ranges and watches at one moment. From `unsynced` on their values stay in
+    /// memory: if the sync fails, the log no longer has them.
+    pub(super) fn publish(&self, written: &[Written], time: WallTime, unsynced: Option<Revision>) {
         let mut present = self.present_mut();
         let mut with_events = Vec::with_capacity(written.len());
         for it in written {
@@ -109,6 +111,7 @@ impl Core {
                 with_events.push(it.commit.clone());
             }
         }
+        present.state.trim(unsynced);
         self.hub.publish(&with_events);
     }
 
@@ -133,9 +136,23 @@ impl Core {
         self.change_conditions(|it| it.read_only = why);
     }
 
-    /// True when it was not known yet.
-    pub(super) fn set_damage(&self, damage: Option<String>) -> bool {
-        self.change_conditions(|it| it.damage = damage)
+    /// Makes damage known: it is never served, but whoever keeps the store should know.
+    pub(super) fn tell_damage(&self, damage: &(dyn std::error::Error + 'static)) {
+        let damage = error_chain(damage);
+        let is_new = self.change_conditions(|it| {
+            if !it.damage.contains(&damage) {
+                it.damage.push(damage.clone());
+            }
+        });
+        if is_new {
+            tracing::error!(%damage, "the store is damaged");
+        }
+    }
+
+    /// All was verified, and this is all that is wrong: what was known before is gone, because its segment was rewritten or
+    /// forgotten.
+    pub(super) fn set_damage(&self, damage: Vec<String>) {
+        self.change_conditions(|it| it.damage = damage);
     }
 
     fn change_conditions(&self, change: impl FnOnce(&mut Conditions)) -> bool {
@@ -186,9 +203,11 @@ impl Present {
 
 impl Conditions {
     fn text(&self) -> Option<String> {
-        match (&self.read_only, &self.damage) {
+        let damage = (!self.damage.is_empty())
+            .then(|| format!("the store is damaged: {}", self.damage.join(", ")));
+        match (&self.read_only, damage) {
             (Some(one), Some(other)) => Some(format!("{one}; {other}")),
-            (one, other) => one.clone().or_else(|| other.clone()),
+            (one, other) => one.clone().or(other),
         }
     }
 }

@@ -69,6 +69,9 @@ pub struct Options {
     /// Recent commits kept in memory, so that watches seldom read the disk.
     pub ring_commits: usize,
     pub ring_bytes: usize,
+    /// Recent commits kept in memory for the values that they wrote. Older values are read from the log when they are asked
+    /// for. (What the ring has is in both, but in memory once.)
+    pub value_bytes: usize,
     /// After a failed write, the first wait before the next attempt, and the longest.
     pub retry_first: Duration,
     pub retry_max: Duration,
@@ -86,6 +89,7 @@ impl Default for Options {
             segment_bytes: 16 << 20,
             ring_commits: 4_096,
             ring_bytes: 16 << 20,
+            value_bytes: 32 << 20,
             retry_first: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
             scrub_every: Duration::from_secs(24 * 3600),
@@ -198,7 +202,7 @@ impl Parts {
             segment_bytes: options.segment_bytes,
             ..log::Options::new(options.world.random.next_u64())
         };
-        let (log, replayed) = open::open_log(dir, disk, &log_options)?;
+        let (log, replayed) = open::open_log(dir, disk, &log_options, options.value_bytes)?;
         Ok(Self::new(log, replayed, options))
     }
 

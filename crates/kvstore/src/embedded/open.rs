@@ -178,8 +178,9 @@ pub(super) fn open_log(
     dir: &Path,
     disk: Arc<dyn Disk>,
     options: &log::Options,
+    value_bytes: usize,
 ) -> Result<(Log, Replayed), Error> {
-    let (mut log, replay) = read_log(dir, disk, options)?;
+    let (mut log, replay) = read_log(dir, disk, options, value_bytes)?;
     let replayed = replay.finish();
     if log.is_empty() {
         let checkpoint = Checkpoint {
@@ -200,8 +201,9 @@ pub(super) fn read_log(
     dir: &Path,
     disk: Arc<dyn Disk>,
     options: &log::Options,
+    value_bytes: usize,
 ) -> Result<(Log, Replay), Error> {
-    let mut replay = Replay::new();
+    let mut replay = Replay::new(value_bytes);
     let opened = Log::open(disk, options, &mut |frame| replay.visit(frame));
     let log = opened.map_err(|error| explain(dir, error, replay.revision()))?;
     Ok((log, replay))

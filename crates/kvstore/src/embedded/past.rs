@@ -1,5 +1,5 @@
-//! Reading the past from the log: ranges at old revisions, and commits for watches that are behind the ring. Only verified
-//! frames are served, and no lock is held while the disk is read.
+//! Reading from the log: values that are not in memory, ranges at old revisions, and commits for watches that are behind the
+//! ring. Only verified frames are served, and no lock is held while the disk is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::core::Core;
+use super::core::{Core, Present};
 use super::index::Found;
-use super::log::{Kind, Place, ReadError};
+use super::log::{Frame, Kind, Place, ReadError};
 use super::record::parse_commit;
 use crate::hub::{self, History, Wanted};
-use crate::state::Commit;
+use crate::state::{Commit, Drafted, Unread};
 use crate::{Error, KeyRange, KeyValue, RangeRequest, RangeResponse, Revision, Want};
 
 /// One read of history returns about this much at most.
@@ -25,6 +25,12 @@ const CACHE_BYTES: usize = 16 << 20;
 /// Keys that are looked at before others, writers above all, get their turn.
 const STEP_KEYS: usize = 2048;
 
+/// Values that are looked for in the kernel's cache before another thread is asked to wait for the disk.
+const CACHED_MAX: usize = 4;
+
+/// How often a commit can be elsewhere when we come to where it was.
+const MOVES_MAX: usize = 16;
+
 /// The answer to a range request, some of it not read yet.
 struct Gathered {
     slots: Vec<Slot>,
@@ -35,11 +41,15 @@ struct Gathered {
 
 enum Slot {
     Entry(KeyValue),
-    /// The commit of this revision has it.
-    Read {
-        key: Bytes,
-        revision: Revision,
-    },
+    Read(Stored),
+}
+
+/// What a key became at a revision: the commit there has it.
+struct Stored {
+    key: Bytes,
+    revision: Revision,
+    /// Where that commit was when we looked. `None`: nowhere.
+    place: Option<Place>,
 }
 
 impl Gathered {
@@ -48,14 +58,34 @@ impl Gathered {
         Self { slots: Vec::new(), count: 0, limit, want: request.want }
     }
 
-    fn take(&mut self, found: Found<'_>) {
+    fn take(&mut self, present: &Present, found: Found<'_>) {
         self.count += 1;
-        if self.slots.len() < self.limit && self.want != Want::Count {
-            self.slots.push(match found {
-                Found::Current(entry) => Slot::Entry(entry.clone()),
-                Found::Superseded { key, revision } => Slot::Read { key: key.clone(), revision },
-            });
+        if self.slots.len() >= self.limit || self.want == Want::Count {
+            return;
         }
+        let (key, revision) = match found {
+            Found::Current { key, entry } if self.want == Want::Keys => {
+                self.slots.push(Slot::Entry(entry.without_value(key)));
+                return;
+            }
+            Found::Current { key, entry } => (key, entry.mod_revision),
+            Found::Superseded { key, revision } => (key, revision),
+        };
+        self.slots.push(match present.state.value(key, revision) {
+            Some(entry) => Slot::Entry(entry.clone()),
+            None => {
+                let key = Bytes::copy_from_slice(key);
+                Slot::Read(Stored { key, revision, place: present.index.place(revision) })
+            }
+        });
+    }
+
+    fn unread(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.iter_mut().filter(|it| matches!(it, Slot::Read(_)))
+    }
+
+    fn is_read(&self) -> bool {
+        self.slots.iter().all(|it| matches!(it, Slot::Entry(_)))
     }
 }
 
@@ -64,20 +94,44 @@ impl Core {
         self: &Arc<Self>,
         request: RangeRequest,
     ) -> Result<RangeResponse, Error> {
-        let (gathered, at) = match request.at {
-            Some(at) => (self.gather(&request, at)?, at),
-            None => match self.gather_latest(&request) {
-                Ok(gathered) => gathered,
-                // Compacted away meanwhile: then in one step.
-                Err(_) => return Ok(self.present().state.range(&request)),
-            },
+        let gathered = match request.at {
+            Some(at) => Ok((self.gather(&request, at)?, at)),
+            None => self.gather_latest(&request),
         };
-        if gathered.slots.iter().all(|it| matches!(it, Slot::Entry(_))) {
-            return self.fill(gathered, at);
+        let filled = match gathered {
+            Ok((mut gathered, at)) => {
+                self.fill_cached(&mut gathered);
+                if gathered.is_read() {
+                    self.fill(gathered, at)
+                } else {
+                    let core = self.clone();
+                    let read = tokio::task::spawn_blocking(move || core.fill(gathered, at));
+                    read.await.unwrap_or(Err(Error::Closed))
+                }
+            }
+            Err(error) => Err(error),
+        };
+        match filled {
+            Err(Error::Compacted { .. }) if request.at.is_none() => {
+                let core = self.clone();
+                let read = tokio::task::spawn_blocking(move || core.range_kept(&request));
+                read.await.unwrap_or(Err(Error::Closed))
+            }
+            filled => filled,
         }
-        let core = self.clone();
-        let read = tokio::task::spawn_blocking(move || core.fill(gathered, at));
-        read.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// For a reader of the latest revision that a compaction has overtaken: gathers in one step, and lets nothing be
+    /// forgotten until it is read.
+    pub(super) fn range_kept(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
+        let _kept = self.keep();
+        let mut gathered = Gathered::new(request);
+        let present = self.present();
+        let at = present.state.revision();
+        let entries = present.state.entries(&request.range);
+        entries.for_each(|(key, entry)| gathered.take(&present, Found::Current { key, entry }));
+        drop(present);
+        self.fill(gathered, at)
     }
 
     /// For the writer's transactions: reads the disk in this thread.
@@ -89,18 +143,31 @@ impl Core {
         self.fill(self.gather(request, at)?, at)
     }
 
+    /// For the writer's transactions: reads what they need, in this thread.
+    pub(super) fn read_values(&self, unread: Vec<Unread>, drafted: &mut Drafted) {
+        let wanted: Vec<Stored> = {
+            let present = self.present();
+            let place = |it: Revision| present.index.place(it);
+            let stored =
+                |Unread { key, revision }: Unread| Stored { key, revision, place: place(revision) };
+            unread.into_iter().map(stored).collect()
+        };
+        self.read_stored(&wanted, &mut |at, entry| {
+            let Stored { key, revision, .. } = &wanted[at];
+            let it = Unread { key: key.clone(), revision: *revision };
+            drafted.note_read(it, entry.map(|it| it.value));
+        });
+    }
+
     /// Begins with the present; if the range is a long one, the rest is read as it was at that moment.
     fn gather_latest(&self, request: &RangeRequest) -> Result<(Gathered, Revision), Error> {
         let mut gathered = Gathered::new(request);
         let present = self.present();
         let at = present.state.revision();
-        if let Some(key) = request.range.single() {
-            present.state.get(key).into_iter().for_each(|it| gathered.take(Found::Current(it)));
-            return Ok((gathered, at));
-        }
         let mut entries = present.state.entries(&request.range);
-        entries.by_ref().take(STEP_KEYS).for_each(|it| gathered.take(Found::Current(it)));
-        let next = entries.next().map(|it| it.key.clone());
+        let step = entries.by_ref().take(STEP_KEYS);
+        step.for_each(|(key, entry)| gathered.take(&present, Found::Current { key, entry }));
+        let next = entries.next().map(|(key, _)| Bytes::copy_from_slice(key));
         drop(entries);
         drop(present);
         if let Some(start) = next {
@@ -129,34 +196,83 @@ impl Core {
             let present = self.present();
             self.hub.check_readable(at)?;
             let (state, limits) = (&present.state, (at, STEP_KEYS));
-            match present.index.visit_at(state, &range, limits, |it| gathered.take(it)) {
+            let next = present.index.visit_at(state, &range, limits, |it| {
+                gathered.take(&present, it);
+            });
+            match next {
                 Some(next) => range.start = next,
                 None => return Ok(()),
             }
         }
     }
 
+    /// Reads a few values if that needs no waiting. What goes wrong is left to those who may wait.
+    fn fill_cached(&self, gathered: &mut Gathered) {
+        if gathered.unread().nth(CACHED_MAX).is_some() {
+            return;
+        }
+        for slot in gathered.unread() {
+            let Slot::Read(Stored { key, revision, place: Some(place) }) = slot else { return };
+            let Some(frame) = self.log.frame_cached(*place) else { return };
+            let Some(entry) = entry_in(&frame, key, *revision) else { return };
+            *slot = Slot::Entry(entry);
+        }
+    }
+
     fn fill(&self, gathered: Gathered, at: Revision) -> Result<RangeResponse, Error> {
         let Gathered { slots, count, want, .. } = gathered;
-        let mut reading = Reading::new(self);
         let mut entries = Vec::with_capacity(slots.len());
+        let (mut wanted, mut places) = (Vec::new(), Vec::new());
         for slot in slots {
-            let mut entry = match slot {
-                Slot::Entry(entry) => entry,
-                Slot::Read { key, revision } => {
-                    let read = reading.entry(&key, revision);
-                    let read = read.and_then(|it| it.ok_or_else(|| missing(revision)));
-                    // What a compaction took away since is no damage.
-                    read.map_err(|error| self.hub.check_readable(at).err().unwrap_or(error))?
+            entries.push(match slot {
+                Slot::Entry(entry) => Some(entry),
+                Slot::Read(stored) => {
+                    places.push(entries.len());
+                    wanted.push(stored);
+                    None
                 }
-            };
-            if want == Want::Keys {
-                entry.value = Bytes::new();
-            }
-            entries.push(entry);
+            });
+        }
+        let mut failed = None;
+        self.read_stored(&wanted, &mut |n, read| match read {
+            Ok(entry) => entries[places[n]] = Some(entry),
+            Err(error) => failed = Some(error),
+        });
+        if let Some(error) = failed {
+            // What a compaction took away since is no damage.
+            return Err(self.hub.check_readable(at).err().unwrap_or(error));
+        }
+        let mut entries: Vec<KeyValue> = entries.into_iter().flatten().collect();
+        if want == Want::Keys {
+            entries.iter_mut().for_each(|it| it.value = Bytes::new());
         }
         let has_more = want != Want::Count && count > entries.len() as u64;
         Ok(RangeResponse { entries, has_more, count, revision: at })
+    }
+
+    /// Reads in the order in which it lies on disk, and tells for each, by its position, what it is.
+    fn read_stored(&self, wanted: &[Stored], tell: &mut dyn FnMut(usize, Result<KeyValue, Error>)) {
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_by_key(|it| wanted[*it].place);
+        let placed = order.iter().map(|it| (wanted[*it].place, *it));
+        let placed: Vec<(Place, usize)> =
+            placed.filter_map(|(place, it)| Some((place?, it))).collect();
+        let mut moved: Vec<usize> = order[..order.len() - placed.len()].to_vec();
+        let places: Vec<Place> = placed.iter().map(|it| it.0).collect();
+        self.log.each(&places, &mut |n, frame| {
+            let at = placed[n].1;
+            let Stored { key, revision, .. } = &wanted[at];
+            match frame.ok().and_then(|it| entry_in(it, key, *revision)) {
+                Some(entry) => tell(at, Ok(entry)),
+                None => moved.push(at),
+            }
+        });
+        let mut reading = Reading::new(self);
+        for at in moved {
+            let Stored { key, revision, .. } = &wanted[at];
+            let entry = reading.entry(key, *revision);
+            tell(at, entry.and_then(|it| it.ok_or_else(|| missing(*revision))));
+        }
     }
 
     /// As many commits as make a chunk.
@@ -214,6 +330,9 @@ impl<'a> Reading<'a> {
 
     /// What `key` became at `revision`. `None` when no such commit is needed any more.
     fn entry(&mut self, key: &[u8], revision: Revision) -> Result<Option<KeyValue>, Error> {
+        if let Some(entry) = self.core.present().state.value(key, revision) {
+            return Ok(Some(entry.clone()));
+        }
         let Some(body) = self.body(revision)? else { return Ok(None) };
         let commit = parse_commit(&body).ok_or_else(|| missing(revision))?;
         Ok(commit.events.iter().find(|it| it.key == key).and_then(|it| it.entry(revision)))
@@ -231,7 +350,8 @@ impl<'a> Reading<'a> {
             };
             events.push(event.event(revision, previous));
         }
-        Ok((Commit { revision, events, leases: record.leases }, body.len()))
+        let lacks_previous = !wanted.previous;
+        Ok((Commit { revision, events, leases: record.leases, lacks_previous }, body.len()))
     }
 
     /// The body of the commit's frame, verified.
@@ -254,31 +374,43 @@ impl Core {
     pub(super) fn commit_body(&self, revision: Revision) -> Result<Option<Bytes>, Error> {
         let place = |core: &Self| core.present().index.place(revision);
         let Some(first) = place(self) else { return Ok(None) };
-        if let Ok(body) = self.read_commit(first, revision) {
-            return Ok(Some(body));
+        if let Ok(frame) = self.log.frame(first)
+            && is_commit(&frame, revision)
+        {
+            return Ok(Some(frame.body));
         }
-        // The cleaner may have moved it. It is not at work while we look again.
+        // The cleaner may have moved it, and again before we looked there. The writer moves nothing while we look.
         let _still = self.places();
-        match place(self) {
-            Some(place) => self.read_commit(place, revision).map(Some),
-            None => Ok(None),
+        for _ in 0..MOVES_MAX {
+            let Some(place) = place(self) else { return Ok(None) };
+            match self.log.frame(place) {
+                Ok(frame) if is_commit(&frame, revision) => return Ok(Some(frame.body)),
+                Ok(_) => break,
+                Err(ReadError::Moved) => {}
+                Err(error) => {
+                    self.tell_damage(&error);
+                    return Err(Error::Io { doing: "reading the log", source: Arc::new(error) });
+                }
+            }
         }
-    }
-
-    fn read_commit(&self, place: Place, revision: Revision) -> Result<Bytes, Error> {
-        let frame = self.log.frame(place).map_err(unreadable)?;
-        let is_it = frame.kind == Kind::Commit
-            && parse_commit(&frame.body).is_some_and(|it| it.revision == revision);
-        if is_it { Ok(frame.body) } else { Err(missing(revision)) }
+        Err(missing(revision))
     }
 }
 
-fn unreadable(error: ReadError) -> Error {
-    Error::Io { doing: "reading history", source: Arc::new(error) }
+fn is_commit(frame: &Frame, revision: Revision) -> bool {
+    frame.kind == Kind::Commit
+        && parse_commit(&frame.body).is_some_and(|it| it.revision == revision)
+}
+
+/// What the key became in that commit, if the frame is it.
+fn entry_in(frame: &Frame, key: &[u8], revision: Revision) -> Option<KeyValue> {
+    let commit = parse_commit(&frame.body).filter(|_| frame.kind == Kind::Commit)?;
+    let event = commit.events.iter().find(|it| it.key == key)?;
+    event.entry(revision).filter(|_| commit.revision == revision)
 }
 
 fn missing(revision: Revision) -> Error {
     let missing =
         std::io::Error::other(format!("revision {} is not where it should be", revision.0));
-    Error::Io { doing: "reading history", source: Arc::new(missing) }
+    Error::Io { doing: "reading the log", source: Arc::new(missing) }
 }

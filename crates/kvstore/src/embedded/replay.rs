@@ -1,6 +1,7 @@
 //! What the frames of a log, visited in order, make of an empty store. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,11 +10,15 @@ use super::core::Present;
 use super::index::Index;
 use super::log::{Frame, Kind};
 use super::record::{Checkpoint, CommitRecord, HistoryHash, parse_commit, parse_revision};
-use crate::state::{LeaseChange, State};
-use crate::{KeyValue, LeaseId, Revision};
+use crate::state::{Commit, Keys, LeaseChange, Recent, State, put};
+use crate::{LeaseId, Revision};
 
 pub(super) struct Replay {
-    keys: BTreeMap<Bytes, KeyValue>,
+    keys: Keys,
+    /// The bodies of the last commits, whose values stay in memory: slices of their segments until the end.
+    recent: VecDeque<Bytes>,
+    recent_bytes: usize,
+    value_bytes: usize,
     index: Index,
     leases: BTreeMap<LeaseId, Duration>,
     revision: Revision,
@@ -33,9 +38,13 @@ pub(super) struct Replayed {
 }
 
 impl Replay {
-    pub(super) fn new() -> Self {
+    /// So many bytes of values stay in memory, the last ones.
+    pub(super) fn new(value_bytes: usize) -> Self {
         Self {
-            keys: BTreeMap::new(),
+            keys: Keys::new(),
+            recent: VecDeque::new(),
+            recent_bytes: 0,
+            value_bytes,
             index: Index::default(),
             leases: BTreeMap::new(),
             revision: Revision::EMPTY,
@@ -94,15 +103,25 @@ impl Replay {
         self.committed = commit.revision;
         self.revision = self.revision.max(commit.revision);
         for event in &commit.events {
-            let entry = event.entry(commit.revision);
-            let before = match entry {
-                Some(entry) => self.keys.insert(entry.key.clone(), entry),
+            let before = match event.stored(commit.revision) {
+                Some(entry) => put(&mut self.keys, event.key, entry),
                 None => self.keys.remove(event.key),
             };
             self.index.note_event(commit.revision, event, before.as_ref());
         }
         let size = (frame.body.len(), commit.events.len());
         self.index.note_commit(commit.revision, frame.place, size, commit.time);
+        self.note_recent(&frame.body);
+    }
+
+    fn note_recent(&mut self, body: &Bytes) {
+        self.recent_bytes += body.len();
+        self.recent.push_back(body.clone());
+        while self.recent_bytes > self.value_bytes
+            && let Some(oldest) = self.recent.pop_front()
+        {
+            self.recent_bytes -= oldest.len();
+        }
     }
 
     fn change_leases(&mut self, changes: &[LeaseChange]) {
@@ -118,7 +137,14 @@ impl Replay {
     pub(super) fn finish(mut self) -> Replayed {
         let revision = self.revision.max(self.oldest).max(self.ceiling);
         self.index.forget_marks(self.oldest);
-        let state = State::restored(self.keys, self.leases, revision);
+        let mut recent = Recent::new(self.value_bytes);
+        for commit in self.recent.iter().filter_map(|it| parse_commit(it)) {
+            let events = commit.events.iter().map(|it| it.event(commit.revision, None)).collect();
+            let (revision, leases) = (commit.revision, Vec::new());
+            recent.push(Arc::new(Commit { revision, events, leases, lacks_previous: true }));
+        }
+        recent.trim(None);
+        let state = State::restored(self.keys, self.leases, revision, recent);
         let present = Present { state, index: self.index, hash: self.hash };
         Replayed { present, oldest: self.oldest, ceiling: revision }
     }

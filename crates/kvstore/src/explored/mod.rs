@@ -45,7 +45,7 @@ fn commit(revision: u64) -> Arc<Commit> {
         lease: None,
     };
     let event = Event { key, value: Some(value), previous: None, revision };
-    Arc::new(Commit { revision, events: vec![event], leases: vec![] })
+    Arc::new(Commit { revision, events: vec![event], leases: vec![], lacks_previous: false })
 }
 
 fn hub(ring: usize) -> Arc<Hub> {

@@ -19,7 +19,7 @@ use self::place::Place;
 use self::watchers::Watchers;
 use super::sync::{Mutex, MutexGuard, PoisonError};
 use crate::state::Commit;
-use crate::{Error, Event, EventFilter, KeyRange, KeyValue, Revision, Watch, WatchRequest};
+use crate::{Error, EventFilter, KeyRange, Revision, Watch, WatchRequest};
 
 /// Commits that are no longer in the ring.
 pub(crate) trait History: Send + Sync {
@@ -165,7 +165,7 @@ impl Inner {
     fn publish(&mut self, commit: &Arc<Commit>, wake: &mut Vec<Waker>) {
         debug_assert!(commit.revision > self.revision, "revisions grow");
         self.revision = commit.revision;
-        self.ring_bytes += size(commit);
+        self.ring_bytes += commit.bytes();
         self.ring.push_back(commit.clone());
         for event in &commit.events {
             self.watchers.announce(event, wake);
@@ -183,7 +183,7 @@ impl Inner {
 
     fn pop(&mut self) {
         if let Some(commit) = self.ring.pop_front() {
-            self.ring_bytes -= size(&commit);
+            self.ring_bytes -= commit.bytes();
             self.ring_after = commit.revision;
         }
     }
@@ -228,15 +228,4 @@ impl Inner {
             None => self.revision.max(self.watchers.floor(id)),
         }
     }
-}
-
-/// About what a commit takes in memory. Previous values are counted too: the ring may be all that keeps
-/// them alive.
-fn size(commit: &Commit) -> usize {
-    let entry = |it: &KeyValue| it.key.len() + it.value.len();
-    let event = |it: &Event| {
-        let previous = it.previous.as_ref().map_or(0, entry);
-        size_of::<Event>() + it.value.as_ref().map_or(0, entry) + previous
-    };
-    commit.events.iter().map(event).sum()
 }

@@ -32,7 +32,7 @@ enum Taken {
     /// What comes next, through this revision. The place has moved on; nothing awaits between that and the delivery.
     Commits(Vec<Arc<Commit>>, Revision),
     Progress(Revision),
-    /// The ring starts later: the engine's history has it.
+    /// The ring starts later, or lacks what was before: the engine's history has it.
     Behind {
         from: Revision,
         through: Revision,
@@ -89,8 +89,16 @@ impl Place {
         };
         let commits: Vec<_> = inner.ring_from(from).take_while(has_room).cloned().collect();
         let through = commits.last().map_or(inner.revision, |it| it.revision);
+        if self.previous && commits.iter().any(|it| self.lacks_previous(it)) {
+            return Poll::Ready(Ok(Taken::Behind { from, through }));
+        }
         inner.advance(self.id, through);
         Poll::Ready(Ok(Taken::Commits(commits, through)))
+    }
+
+    fn lacks_previous(&self, commit: &Commit) -> bool {
+        let concerns = |it: &Event| self.interval.contains(&it.key) && self.events.admits(it);
+        commit.lacks_previous && commit.events.iter().any(concerns)
     }
 
     async fn read(&self, from: Revision, through: Revision) -> Result<Past, Error> {

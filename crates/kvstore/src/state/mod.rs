@@ -1,12 +1,18 @@
 //! The keys and leases as they are now, and what a transaction does to them. Pure: engines decide here.
+//!
+//! Of each key everything is here but its value: those of the last commits are (see `recent`), others an engine may have on
+//! disk.
 
 mod check;
 mod draft;
+mod entry;
+mod recent;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +22,9 @@ use crate::{
 };
 
 pub(crate) use check::check_txn;
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Drafted, Refused, Unread};
+pub(crate) use entry::Entry;
+pub(crate) use recent::Recent;
 
 /// What one transaction or one change of a lease did. At most one event per key. The revisions of commits with events grow;
 /// a commit without events has the revision of the one before it.
@@ -25,6 +33,8 @@ pub(crate) struct Commit {
     pub(crate) revision: Revision,
     pub(crate) events: Vec<Event>,
     pub(crate) leases: Vec<LeaseChange>,
+    /// Some event's previous value was not in memory: it is empty here, and the engine's history has it.
+    pub(crate) lacks_previous: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +44,13 @@ pub(crate) enum LeaseChange {
 }
 
 pub(crate) struct State {
-    keys: BTreeMap<Bytes, KeyValue>,
+    keys: Keys,
     leases: BTreeMap<LeaseId, Lease>,
     revision: Revision,
+    recent: Recent,
 }
+
+pub(crate) type Keys = BTreeMap<Box<[u8]>, Entry>;
 
 pub(crate) struct Lease {
     pub(crate) ttl: Duration,
@@ -56,25 +69,40 @@ impl Revision {
     }
 }
 
+impl Commit {
+    /// About what it takes in memory. Previous values are counted too: it may be all that keeps them alive.
+    pub(crate) fn bytes(&self) -> usize {
+        let entry = |it: &KeyValue| it.key.len() + it.value.len();
+        let event = |it: &Event| {
+            let previous = it.previous.as_ref().map_or(0, entry);
+            size_of::<Event>() + it.value.as_ref().map_or(0, entry) + previous
+        };
+        self.events.iter().map(event).sum()
+    }
+}
+
 impl State {
-    pub(crate) fn empty() -> Self {
-        Self { keys: BTreeMap::new(), leases: BTreeMap::new(), revision: Revision::EMPTY }
+    /// With so many bytes of recent commits in memory.
+    pub(crate) fn empty(recent_bytes: usize) -> Self {
+        let (keys, recent) = (Keys::new(), Recent::new(recent_bytes));
+        Self { keys, leases: BTreeMap::new(), revision: Revision::EMPTY, recent }
     }
 
     /// Leases first, so that the keys find theirs.
     pub(crate) fn restored(
-        keys: BTreeMap<Bytes, KeyValue>,
+        keys: Keys,
         leases: impl IntoIterator<Item = (LeaseId, Duration)>,
         revision: Revision,
+        recent: Recent,
     ) -> Self {
         let lease = |(id, ttl)| (id, Lease { ttl, keys: BTreeSet::new() });
         let mut leases: BTreeMap<LeaseId, Lease> = leases.into_iter().map(lease).collect();
-        for entry in keys.values() {
+        for (key, entry) in &keys {
             if let Some(lease) = entry.lease.and_then(|id| leases.get_mut(&id)) {
-                lease.keys.insert(entry.key.clone());
+                lease.keys.insert(Bytes::copy_from_slice(key));
             }
         }
-        Self { keys, leases, revision }
+        Self { keys, leases, revision, recent }
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -85,8 +113,13 @@ impl State {
         self.keys.len()
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&KeyValue> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&Entry> {
         self.keys.get(key)
+    }
+
+    /// The value of an entry, or what it was, if it is in memory.
+    pub(crate) fn value(&self, key: &[u8], mod_revision: Revision) -> Option<&KeyValue> {
+        self.recent.find(key, mod_revision)
     }
 
     pub(crate) fn lease(&self, id: LeaseId) -> Option<&Lease> {
@@ -97,19 +130,19 @@ impl State {
         self.leases.iter().map(|(id, lease)| (*id, lease))
     }
 
-    pub(crate) fn apply(&mut self, commit: &Commit) {
+    pub(crate) fn apply(&mut self, commit: &Arc<Commit>) {
         for change in &commit.leases {
             if let LeaseChange::Granted { id, ttl } = *change {
                 self.leases.insert(id, Lease { ttl, keys: BTreeSet::new() });
             }
         }
         for event in &commit.events {
-            let previous = match &event.value {
-                Some(entry) => self.keys.insert(event.key.clone(), entry.clone()),
-                None => self.keys.remove(&event.key),
+            let new = event.value.as_ref().map(Entry::of);
+            let old = match new {
+                Some(new) => put(&mut self.keys, &event.key, new),
+                None => self.keys.remove(event.key.as_ref()),
             };
-            let (old, new) =
-                (previous.and_then(|it| it.lease), event.value.as_ref().and_then(|it| it.lease));
+            let (old, new) = (old.and_then(|it| it.lease), new.and_then(|it| it.lease));
             if old != new {
                 self.rebind(&event.key, old, new);
             }
@@ -120,6 +153,23 @@ impl State {
             }
         }
         self.revision = commit.revision;
+        if !commit.events.is_empty() {
+            self.recent.push(commit.clone());
+        }
+    }
+
+    /// Lets go of the oldest commits in memory that are beyond the budget, but of none from `keep` on.
+    pub(crate) fn trim(&mut self, keep: Option<Revision>) {
+        self.recent.trim(keep);
+    }
+
+    /// For an engine without a disk: of what was committed up to `through`, only current values stay.
+    pub(crate) fn forget(&mut self, through: Revision) {
+        let keys = &self.keys;
+        let is_current = |it: &Event| {
+            keys.get(it.key.as_ref()).is_some_and(|entry| entry.mod_revision == it.revision)
+        };
+        self.recent.forget(through, is_current);
     }
 
     fn rebind(&mut self, key: &Bytes, old: Option<LeaseId>, new: Option<LeaseId>) {
@@ -127,38 +177,25 @@ impl State {
             lease.keys.remove(key);
         }
         if let Some(lease) = new.and_then(|it| self.leases.get_mut(&it)) {
-            lease.keys.insert(key.clone());
+            // A copy: the key of an event shares its memory with the value.
+            lease.keys.insert(Bytes::copy_from_slice(key));
         }
     }
 
-    pub(crate) fn range(&self, request: &RangeRequest) -> RangeResponse {
-        let mut page = Page::new(request);
-        if let Some(key) = request.range.single() {
-            self.keys.get(key).into_iter().for_each(|it| page.take(it));
-        } else {
-            self.entries(&request.range).for_each(|it| page.take(it));
-        }
-        page.response(self.revision)
-    }
-
-    /// The range as it was at `at`, given what changed since.
-    pub(crate) fn range_at(
-        &self,
-        request: &RangeRequest,
-        at: Revision,
-        undo: &Undo,
-    ) -> RangeResponse {
-        let mut page = Page::new(request);
-        merge(self.entries(&request.range), undo.iter(), |it| page.take(it));
-        page.response(at)
-    }
-
-    pub(crate) fn entries(&self, range: &KeyRange) -> impl Iterator<Item = &KeyValue> {
+    pub(crate) fn entries(&self, range: &KeyRange) -> impl Iterator<Item = (&[u8], &Entry)> {
         bounds(range)
             .map(|it| self.keys.range::<[u8], _>(it))
             .into_iter()
             .flatten()
-            .map(|(_, entry)| entry)
+            .map(|(key, entry)| (key.as_ref(), entry))
+    }
+}
+
+/// Returns what was there before.
+pub(crate) fn put(keys: &mut Keys, key: &[u8], entry: Entry) -> Option<Entry> {
+    match keys.get_mut(key) {
+        Some(there) => Some(std::mem::replace(there, entry)),
+        None => keys.insert(key.into(), entry),
     }
 }
 
@@ -173,23 +210,28 @@ pub(crate) fn bounds(range: &KeyRange) -> Option<Bounds<'_>> {
     (range.start < range.end).then(|| (start, Bound::Excluded(range.end.as_ref())))
 }
 
-/// Entries with others in place of some of them, in the order of keys. Both are sorted.
-fn merge<'a>(
-    entries: impl Iterator<Item = &'a KeyValue>,
-    others: impl Iterator<Item = (&'a Bytes, &'a Option<KeyValue>)>,
-    mut take: impl FnMut(&'a KeyValue),
+/// One of the two that has the key, or the second, in the order of keys. Both are sorted.
+pub(crate) fn merge<'a, T, U>(
+    entries: impl Iterator<Item = (&'a [u8], T)>,
+    others: impl Iterator<Item = (&'a Bytes, U)>,
+    mut take: impl FnMut(&'a [u8], Merged<T, U>),
 ) {
     let mut others = others.peekable();
-    for entry in entries {
-        while let Some((_, other)) = others.next_if(|(key, _)| **key < entry.key) {
-            other.iter().for_each(&mut take);
+    for (key, entry) in entries {
+        while let Some((other_key, other)) = others.next_if(|it| it.0.as_ref() < key) {
+            take(other_key, Merged::Other(other));
         }
-        match others.next_if(|(key, _)| **key == entry.key) {
-            Some((_, other)) => other.iter().for_each(&mut take),
-            None => take(entry),
+        match others.next_if(|it| it.0.as_ref() == key) {
+            Some((_, other)) => take(key, Merged::Other(other)),
+            None => take(key, Merged::Entry(entry)),
         }
     }
-    others.filter_map(|(_, other)| other.as_ref()).for_each(take);
+    others.for_each(|(key, other)| take(key, Merged::Other(other)));
+}
+
+pub(crate) enum Merged<T, U> {
+    Entry(T),
+    Other(U),
 }
 
 /// Gathers the answer to a range request from entries in the order of keys.
@@ -211,11 +253,12 @@ impl Page {
         self.want != Want::Count && self.entries.len() < self.limit
     }
 
-    pub(crate) fn take(&mut self, entry: &KeyValue) {
+    /// `read` is asked for the value if it is wanted.
+    pub(crate) fn take(&mut self, key: &[u8], entry: &Entry, read: impl FnOnce() -> KeyValue) {
         if self.has_room() {
             self.entries.push(match self.want {
-                Want::Keys => KeyValue { value: Bytes::new(), ..entry.clone() },
-                Want::Entries | Want::Count => entry.clone(),
+                Want::Keys => entry.without_value(key),
+                Want::Entries | Want::Count => read(),
             });
         }
         self.count += 1;

@@ -12,15 +12,21 @@ use crate::memory::Memory;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Memory,
-    /// With this many commits in memory: with few, most history is read from disk.
+    /// With this many commits in memory for watches, and this many bytes of them for values: with few, most of it is read
+    /// from disk.
     Embedded {
         ring_commits: usize,
+        value_bytes: usize,
     },
 }
 
 impl Engine {
-    pub const ALL: [Self; 3] =
-        [Self::Memory, Self::Embedded { ring_commits: 2 }, Self::Embedded { ring_commits: 4096 }];
+    pub const IN_MEMORY: Self = Self::Embedded { ring_commits: 4096, value_bytes: 32 << 20 };
+    pub const OLD_ON_DISK: Self = Self::Embedded { ring_commits: 2, value_bytes: 1 << 10 };
+    pub const ON_DISK: Self = Self::Embedded { ring_commits: 1, value_bytes: 0 };
+    pub const VALUES_ON_DISK: Self = Self::Embedded { ring_commits: 4096, value_bytes: 0 };
+    pub const ALL: [Self; 5] =
+        [Self::Memory, Self::IN_MEMORY, Self::OLD_ON_DISK, Self::ON_DISK, Self::VALUES_ON_DISK];
 }
 
 /// One store that may be closed and opened again.
@@ -47,9 +53,9 @@ impl Bench {
             Engine::Memory => {
                 self.store.get_or_insert_with(|| Arc::new(Memory::new()));
             }
-            Engine::Embedded { ring_commits } => {
+            Engine::Embedded { ring_commits, value_bytes } => {
                 self.store = None;
-                let options = Options { ring_commits, ..Options::default() };
+                let options = Options { ring_commits, value_bytes, ..Options::default() };
                 let opened = Embedded::open(self.scratch.path(), options);
                 self.store = Some(opened.expect("the store opens"));
             }

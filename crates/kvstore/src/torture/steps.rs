@@ -92,7 +92,8 @@ fn txn(choices: &mut Choices, depth: u64) -> Txn {
     let n_compares = choices.below(3);
     let compares = (0..n_compares).map(|_| compare(choices)).collect();
     let txn = Txn { compares, then, otherwise, ..Txn::default() };
-    if choices.below(3) == 2 { txn.relaxed() } else { txn }
+    let txn = if choices.below(3) == 2 { txn.relaxed() } else { txn };
+    if choices.below(3) == 2 { txn.without_previous_values() } else { txn }
 }
 
 fn op(choices: &mut Choices, depth: u64) -> Op {

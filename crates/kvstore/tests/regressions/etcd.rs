@@ -317,7 +317,7 @@ async fn issue_20221_a_watch_of_the_future_is_told_nothing_old() {
 /// Readers, writers and compaction at once broke the pages of the file, and two snapshots at once the process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn issue_20271_and_18055_storage_is_used_by_all_at_once() {
-    let bench = Bench::new(Engine::Embedded { ring_commits: 1 });
+    let bench = Bench::new(Engine::ON_DISK);
     let mut users = tokio::task::JoinSet::new();
     for n in 0..3u64 {
         let store = bench.store().clone();

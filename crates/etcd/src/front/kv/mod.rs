@@ -4,7 +4,7 @@ mod convert;
 mod range;
 mod txn;
 
-use kvstore::{KeyValue, OpResult, Revision, Txn, TxnResponse};
+use kvstore::{KeyValue, OpResult, Previous, Revision, Txn, TxnResponse};
 
 use super::{Front, error};
 use crate::wire::messages as pb;
@@ -16,7 +16,7 @@ pub(super) use txn::txn;
 
 pub(super) async fn put(front: &Front, request: pb::PutRequest) -> Result<pb::PutResponse, Status> {
     let op = convert::put(&request)?;
-    let (revision, result) = run_one(front, op).await?;
+    let (revision, result) = run_one(front, op, previous(request.prev_kv)).await?;
     let OpResult::Put { previous } = result else {
         return Err(unexpected());
     };
@@ -31,7 +31,7 @@ pub(super) async fn delete_range(
     request: pb::DeleteRangeRequest,
 ) -> Result<pb::DeleteRangeResponse, Status> {
     let op = convert::delete(&request)?;
-    let (revision, result) = run_one(front, op).await?;
+    let (revision, result) = run_one(front, op, previous(request.prev_kv)).await?;
     let OpResult::Delete { previous } = result else {
         return Err(unexpected());
     };
@@ -54,10 +54,18 @@ pub(super) async fn compact(
     Ok(pb::CompactionResponse { header: front.header(front.store.revision()) })
 }
 
-async fn run_one(front: &Front, op: kvstore::Op) -> Result<(Revision, OpResult), Status> {
-    let done = front.store.txn(Txn::of(vec![op])).await;
+async fn run_one(
+    front: &Front,
+    op: kvstore::Op,
+    previous: Previous,
+) -> Result<(Revision, OpResult), Status> {
+    let done = front.store.txn(Txn { previous, ..Txn::of(vec![op]) }).await;
     let TxnResponse { revision, mut results, .. } = done.map_err(|err| error::status(&err))?;
     Ok((revision, results.pop().ok_or_else(unexpected)?))
+}
+
+fn previous(is_wanted: bool) -> Previous {
+    if is_wanted { Previous::Entries } else { Previous::Keys }
 }
 
 fn wanted(is_wanted: bool, previous: Option<KeyValue>) -> Option<pb::KeyValue> {

@@ -3,7 +3,7 @@
 
 use kvstore::{Op, OpResult, Revision, TXN_OPS_MAX, Txn, TxnResponse};
 
-use super::{convert, deleted, range, unexpected, wanted};
+use super::{convert, deleted, previous, range, unexpected, wanted};
 use crate::front::{Front, error, number};
 use crate::wire::Status;
 use crate::wire::messages as pb;
@@ -42,7 +42,20 @@ fn convert_txn(request: &pb::TxnRequest, ops_max: usize) -> Result<Txn, Status> 
     let branch = |ops: &[pb::RequestOp]| {
         ops.iter().map(|it| convert_op(it, ops_left)).collect::<Result<Vec<_>, _>>()
     };
-    Ok(Txn { compares, then: branch(success)?, otherwise: branch(failure)?, ..Txn::default() })
+    let (then, otherwise) = (branch(success)?, branch(failure)?);
+    let previous = previous(success.iter().chain(failure).any(wants_previous));
+    Ok(Txn { compares, then, otherwise, previous, ..Txn::default() })
+}
+
+fn wants_previous(op: &pb::RequestOp) -> bool {
+    match &op.request {
+        Some(pb::RequestOpUnion::Put(request)) => request.prev_kv,
+        Some(pb::RequestOpUnion::DeleteRange(request)) => request.prev_kv,
+        Some(pb::RequestOpUnion::Txn(request)) => {
+            request.success.iter().chain(&request.failure).any(wants_previous)
+        }
+        Some(pb::RequestOpUnion::Range(_)) | None => false,
+    }
 }
 
 fn convert_op(op: &pb::RequestOp, ops_left: usize) -> Result<Op, Status> {

@@ -51,25 +51,16 @@ impl Scrub {
         self.next_at = Instant::now() + Duration::from_millis(pause);
     }
 
-    /// Makes damage known: it is never served, but whoever keeps the store should know.
     pub(super) fn tell(&mut self, core: &Core, damage: &(dyn std::error::Error + 'static)) {
+        core.tell_damage(damage);
         let damage = error_chain(damage);
         if !self.damage.contains(&damage) {
             self.damage.push(damage);
         }
-        let text = format!("the store's history is damaged: {}", self.damage.join(", "));
-        if core.set_damage(Some(text)) {
-            let damage = self.damage.join(", ");
-            tracing::error!(%damage, "the store's history is damaged; the present is not");
-        }
     }
 
-    /// Damage that is gone, because its segment was rewritten or forgotten, is no condition any more.
     fn finish(&mut self, core: &Core) {
-        if self.damage.is_empty() {
-            core.set_damage(None);
-        }
-        self.damage.clear();
+        core.set_damage(std::mem::take(&mut self.damage));
         self.done = 0;
         self.next_at = far(Instant::now(), self.every);
     }

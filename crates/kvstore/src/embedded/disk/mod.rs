@@ -32,6 +32,8 @@ pub trait File: Send + Sync {
     fn size(&self) -> io::Result<u64>;
     /// Reads fewer bytes than the buffer has only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// The same without waiting for the device; `None` if that is not possible now.
+    fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Option<usize>;
     /// All or an error, after which any part of it may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     fn set_size(&self, size: u64) -> io::Result<()>;

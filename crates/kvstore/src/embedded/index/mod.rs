@@ -16,8 +16,8 @@ use bytes::Bytes;
 
 use super::log::Place;
 use super::record::{EventRecord, WallTime, event_bytes};
-use crate::state::{State, bounds};
-use crate::{KeyRange, KeyValue, Revision};
+use crate::state::{Entry, State, bounds};
+use crate::{KeyRange, Revision};
 
 pub use budget::HistoryBudget;
 use budget::Marks;
@@ -29,7 +29,7 @@ pub(super) struct Index {
     /// `oldest`.
     commits: BTreeMap<Revision, Stored>,
     /// What keys were before they became what they are now, for those that were written more than once.
-    history: BTreeMap<Bytes, Versions>,
+    history: BTreeMap<Box<[u8]>, Versions>,
     usage: BTreeMap<u32, Usage>,
     marks: Marks,
     /// What the current entries take in the log.
@@ -56,9 +56,9 @@ struct Version(u64);
 /// What a key was at some revision.
 pub(super) enum Found<'a> {
     /// It still is.
-    Current(&'a KeyValue),
+    Current { key: &'a [u8], entry: &'a Entry },
     /// The commit of this revision has it.
-    Superseded { key: &'a Bytes, revision: Revision },
+    Superseded { key: &'a [u8], revision: Revision },
 }
 
 /// A step of `Index::sweep`.
@@ -98,7 +98,7 @@ impl Index {
         &mut self,
         revision: Revision,
         event: &EventRecord<'_>,
-        before: Option<&KeyValue>,
+        before: Option<&Entry>,
     ) {
         if let Some(value) = event.value {
             self.bytes_current += size(event_bytes(event.key, value));
@@ -108,14 +108,10 @@ impl Index {
         }
         let versions = match self.history.get_mut(event.key) {
             Some(versions) => versions,
-            None => {
-                let key =
-                    before.map_or_else(|| Bytes::copy_from_slice(event.key), |it| it.key.clone());
-                self.history.entry(key).or_default()
-            }
+            None => self.history.entry(event.key.into()).or_default(),
         };
         if let Some(before) = before {
-            let bytes = size(event_bytes(&before.key, &before.value));
+            let bytes = size(event_bytes(event.key, &[])) + u64::from(before.value_bytes);
             self.bytes_current -= bytes;
             self.marks.supersede(bytes);
             versions.0.push(Version(before.mod_revision.0));
@@ -181,24 +177,27 @@ impl Index {
         for _ in 0..keys_max {
             let entry = match (entries.peek(), others.peek()) {
                 (None, None) => return None,
-                (Some(entry), Some((key, _))) if entry.key <= **key => entries.next(),
+                (Some((entry_key, _)), Some((key, _))) if *entry_key <= key.as_ref() => {
+                    entries.next()
+                }
                 (Some(_), None) => entries.next(),
                 (_, Some(_)) => None,
             };
             let history = match entry {
-                Some(entry) => others.next_if(|(key, _)| **key == entry.key),
+                Some((entry_key, _)) => others.next_if(|(key, _)| key.as_ref() == entry_key),
                 None => others.next(),
             };
-            if let Some(entry) = entry.filter(|it| it.mod_revision <= at) {
-                take(Found::Current(entry));
+            if let Some((key, entry)) = entry.filter(|(_, it)| it.mod_revision <= at) {
+                take(Found::Current { key, entry });
             } else if let Some((key, versions)) = history
                 && let Some(version) = versions.at(at).filter(|it| !it.is_deletion())
             {
                 take(Found::Superseded { key, revision: version.revision() });
             }
         }
-        let entry = entries.peek().map(|it| &it.key);
-        entry.into_iter().chain(others.peek().map(|(key, _)| *key)).min().cloned()
+        let entry = entries.peek().map(|it| it.0);
+        let other = others.peek().map(|(key, _)| key.as_ref());
+        entry.into_iter().chain(other).min().map(Bytes::copy_from_slice)
     }
 
     /// Forgets what nobody can ask for once history up to `oldest` is given up, for some keys from `from` on.
@@ -215,7 +214,7 @@ impl Index {
         let start = (Bound::Included(from.as_ref()), Bound::Unbounded);
         for (n, (key, versions)) in self.history.range_mut::<[u8], _>(start).enumerate() {
             if n == keys_max {
-                next = Swept::Until(key.clone());
+                next = Swept::Until(Bytes::copy_from_slice(key));
                 break;
             }
             let is_settled = state.get(key).is_some_and(|it| it.mod_revision <= oldest);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Found, Index, Swept, WallTime};
 use crate::embedded::log::Place;
 use crate::embedded::record::EventRecord;
-use crate::state::{Draft, State};
+use crate::state::{Drafted, State};
 use crate::{KeyRange, Op, Revision, Txn};
 
 struct Store {
@@ -16,15 +16,17 @@ struct Store {
 impl Store {
     /// Each text is a transaction: `+a` puts the key a, `-a` deletes it. Each goes into a segment of its own.
     fn of(txns: &[&str]) -> Self {
-        let mut store = Self { state: State::empty(), index: Index::default() };
+        let mut store = Self { state: State::empty(0), index: Index::default() };
         for text in txns {
             let op = |it: &str| match it.split_at(1) {
                 ("+", key) => Op::put(key.to_owned(), "value"),
                 (_, key) => Op::delete(key.as_bytes()),
             };
-            let txn = Txn::of(text.split(' ').map(op).collect());
-            let decided = Draft::new(&store.state).txn(&txn, &mut |_, _| panic!("no past"));
-            let commit = decided.unwrap().1.expect("every transaction writes");
+            let txn = Txn::of(text.split(' ').map(op).collect()).without_previous_values();
+            let decided = Drafted::new(&store.state)
+                .on(&store.state)
+                .txn(&txn, &mut |_, _| panic!("no past"));
+            let commit = std::sync::Arc::new(decided.unwrap().1.expect("every transaction writes"));
             for event in &commit.events {
                 let before = store.state.get(&event.key);
                 store.index.note_event(commit.revision, &EventRecord::of(event), before);
@@ -45,7 +47,7 @@ impl Store {
             let limits = (Revision(at), step);
             let next = self.index.visit_at(&self.state, &range, limits, |it| {
                 let (key, revision) = match it {
-                    Found::Current(entry) => (&entry.key, entry.mod_revision),
+                    Found::Current { key, entry } => (key, entry.mod_revision),
                     Found::Superseded { key, revision } => (key, revision),
                 };
                 found.push(format!("{}{}", String::from_utf8_lossy(key), revision.0));

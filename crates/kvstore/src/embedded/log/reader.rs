@@ -12,6 +12,9 @@ use super::{Frame, open};
 
 /// The first read of a frame: most fit.
 const FRAME_BYTES: usize = 4 << 10;
+/// Frames that are no farther apart than this are read together, up to so many bytes at once.
+const GAP_BYTES: u32 = 8 << 10;
+const RUN_BYTES: u32 = 256 << 10;
 /// One read of a walk over frames.
 const WALK_BYTES: usize = 128 << 10;
 
@@ -44,6 +47,83 @@ impl Reader {
         let (header, bytes) = decode(&self.shared, &segment, place.offset, bytes)?;
         let body = bytes.slice(HEADER_BYTES..header.size());
         Ok(Frame { kind: header.kind, place, check: header.check, body })
+    }
+
+    /// The frame there, verified, if it can be had without waiting for the device.
+    pub fn frame_cached(&self, place: Place) -> Option<Frame> {
+        let segment = self.shared.by_id(place.segment)?;
+        let left = segment.tip().size.checked_sub(place.offset)? as usize;
+        let read = |size: usize| {
+            let mut bytes = vec![0; size.min(left)];
+            let n_read = segment.file.read_cached(u64::from(place.offset), &mut bytes)?;
+            bytes.truncate(n_read);
+            Some(bytes)
+        };
+        let mut bytes = read(FRAME_BYTES)?;
+        let size = HEADER_BYTES + frame::length(&bytes).ok()?;
+        if size > bytes.len() {
+            bytes = read(size)?;
+        }
+        let header = frame::decode(&bytes, self.shared.salt()).ok()?;
+        let body = Bytes::from(bytes).slice(HEADER_BYTES..header.size());
+        Some(Frame { kind: header.kind, place, check: header.check, body })
+    }
+
+    /// The frames at these places, which are sorted, each verified and told by its position. Neighbors share a read.
+    pub fn each(&self, places: &[Place], tell: &mut dyn FnMut(usize, Result<&Frame, ReadError>)) {
+        let mut start = 0;
+        while start < places.len() {
+            let first = places[start];
+            let mut end = start + 1;
+            while end < places.len()
+                && places[end].segment == first.segment
+                && places[end].offset - places[end - 1].offset <= GAP_BYTES
+                && places[end].offset - first.offset <= RUN_BYTES
+            {
+                end += 1;
+            }
+            self.read_run(start, &places[start..end], tell);
+            start = end;
+        }
+    }
+
+    fn read_run(
+        &self,
+        start: usize,
+        places: &[Place],
+        tell: &mut dyn FnMut(usize, Result<&Frame, ReadError>),
+    ) {
+        let Some(segment) = self.shared.by_id(places[0].segment) else {
+            (start..start + places.len()).for_each(|it| tell(it, Err(ReadError::Moved)));
+            return;
+        };
+        let first = places[0].offset;
+        let size = (places[places.len() - 1].offset - first) as usize + FRAME_BYTES;
+        let run = read_some(&segment, first, size);
+        let mut last: Option<Frame> = None;
+        for (n, place) in places.iter().enumerate() {
+            // A transaction may have several of what is looked for.
+            if last.as_ref().is_none_or(|it| it.place != *place) {
+                let ahead = run.as_ref().map_or_else(
+                    |_| Bytes::new(),
+                    |it| it.slice(((place.offset - first) as usize).min(it.len())..),
+                );
+                match decode(&self.shared, &segment, place.offset, ahead) {
+                    Ok((header, bytes)) => {
+                        let body = bytes.slice(HEADER_BYTES..header.size());
+                        let (kind, check) = (header.kind, header.check);
+                        last = Some(Frame { kind, place: *place, check, body });
+                    }
+                    Err(error) => {
+                        last = None;
+                        tell(start + n, Err(error));
+                    }
+                }
+            }
+            if let Some(frame) = &last {
+                tell(start + n, Ok(frame));
+            }
+        }
     }
 
     /// The records from that place on, the one there included.
@@ -154,6 +234,9 @@ fn decode(
     mut bytes: Bytes,
 ) -> Result<(Header, Bytes), ReadError> {
     let damaged = |fault| Damage::new(segment.name(), offset as usize, fault);
+    if bytes.len() < HEADER_BYTES {
+        bytes = read_some(segment, offset, FRAME_BYTES)?;
+    }
     let size = HEADER_BYTES + frame::length(&bytes).map_err(damaged)?;
     if size > bytes.len() {
         bytes = read_some(segment, offset, size)?;

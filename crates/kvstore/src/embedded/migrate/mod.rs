@@ -156,7 +156,8 @@ struct Gathered {
 
 impl Gathered {
     fn new(revision: Revision) -> Self {
-        let commit = Commit { revision, events: Vec::new(), leases: Vec::new() };
+        let (events, leases) = (Vec::new(), Vec::new());
+        let commit = Commit { revision, events, leases, lacks_previous: true };
         Self { commit, previous: Vec::new() }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::state::{Commit, LeaseChange};
+use crate::state::{Commit, Entry, LeaseChange};
 use crate::{Event, KeyValue, LeaseId, Revision};
 
 const DELETE: u8 = 0;
@@ -248,6 +248,17 @@ impl<'a> EventRecord<'a> {
             _ => return None,
         };
         Some(Self { key, value, create_revision, version, lease, previous })
+    }
+
+    /// What is known of the key after this event at `revision`, apart from the value.
+    pub(super) fn stored(&self, revision: Revision) -> Option<Entry> {
+        Some(Entry {
+            create_revision: self.create_revision,
+            mod_revision: revision,
+            version: self.version,
+            lease: self.lease,
+            value_bytes: length(self.value?.len()),
+        })
     }
 
     /// What the key is after this event at `revision`. Key and value share one allocation of their own: what was read to find

@@ -38,7 +38,7 @@ fn commit() -> Commit {
         LeaseChange::Granted { id, ttl: Duration::from_millis(1500) },
         LeaseChange::Revoked { id },
     ];
-    Commit { revision: Revision(9), events, leases }
+    Commit { revision: Revision(9), events, leases, lacks_previous: false }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{put, put_ok, small, until, values};
 use crate::embedded::disk::Simulated;
 use crate::embedded::disk::simulated::{EIO, Fault};
 use crate::embedded::{Embedded, Options};
-use crate::{Error, KeyRange, RangeRequest, Revision, Store as _, Txn, WatchRequest};
+use crate::{Error, KeyRange, RangeRequest, Revision, Store as _, Txn, Want, WatchRequest};
 
 fn open(disk: &Simulated) -> Arc<Embedded> {
     let (retry_first, retry_max) = (Duration::from_millis(1), Duration::from_millis(10));
@@ -129,4 +129,41 @@ async fn damage_of_history_is_never_served_and_told_by_the_scrub() {
     drop(store);
     let error = Embedded::open_on(Arc::new(disk), &options).err().expect("damage is told");
     assert!(error.to_string().contains("and before revision 6"), "{error}");
+}
+
+#[tokio::test]
+async fn a_damaged_value_is_never_served_and_fails_alone() {
+    let disk = Simulated::new(1);
+    let store = open(&disk);
+    let condition = store.condition();
+    let value = "v".repeat(300);
+    put_ok(&store, "a", &value).await;
+    put_ok(&store, "b", "1").await;
+    let name = disk.files().keys().next().unwrap().clone();
+    let content = disk.files()[&name].clone();
+    let at = content.windows(300).position(|it| it == value.as_bytes()).unwrap();
+    disk.flip(&name, (at + 150) * 8);
+
+    let get = |key: &str| store.range(RangeRequest::latest(KeyRange::one(key.as_bytes())));
+    for damaged in [get("a").await, store.range(RangeRequest::latest(KeyRange::prefix(b""))).await]
+    {
+        let error = damaged.expect_err("the value is damaged");
+        assert!(
+            stdx::error_chain(&error).contains(&format!("{name} is damaged at byte")),
+            "{error}"
+        );
+    }
+    assert!(condition.borrow().as_ref().is_some_and(|it| it.contains(&name)));
+    assert_eq!(get("b").await.unwrap().entries[0].value, "1");
+    let keys = RangeRequest { want: Want::Keys, ..RangeRequest::latest(KeyRange::prefix(b"")) };
+    assert_eq!(store.range(keys).await.unwrap().entries.len(), 2);
+
+    // In one batch with others, who do not mind.
+    let wanting = store.txn(put("a", "2"));
+    let (wanting, other) = tokio::join!(wanting, store.txn(put("b", "2")));
+    assert!(matches!(wanting, Err(Error::Io { .. })), "{wanting:?}");
+    assert!(other.is_ok(), "{other:?}");
+    let revision = store.txn(put("a", "2").without_previous_values()).await.unwrap().revision;
+    let entry = get("a").await.unwrap().entries.remove(0);
+    assert_eq!((entry.value.as_ref(), entry.mod_revision), (b"2".as_slice(), revision));
 }

@@ -34,5 +34,5 @@ async fn until(mut holds: impl FnMut() -> bool) {
 }
 
 fn small() -> Options {
-    Options { segment_bytes: 4096, ring_commits: 1, ..Options::default() }
+    Options { segment_bytes: 4096, ring_commits: 1, value_bytes: 0, ..Options::default() }
 }

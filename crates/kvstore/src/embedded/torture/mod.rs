@@ -35,6 +35,11 @@ struct Work {
     crash_at: usize,
 }
 
+/// How many bytes of values are in memory: none, some, all.
+fn value_bytes(at: Point) -> usize {
+    [0, 2_000, 32 << 20][(at.work % 3) as usize]
+}
+
 /// Crashes at operations of one random work after the other, until there were so many crashes. At one in six of each work: more
 /// works find more than more crashes of the same.
 pub fn run(seed: u64, n_crashes: usize) -> Result<(), Failure> {
@@ -64,7 +69,7 @@ pub fn replay(at: Point) -> Result<usize, Failure> {
         disk.fault_at(4 + chance.below(120), some_fault(&mut chance));
     }
     disk.fault_at(at.operation, Fault::Crash);
-    let Ok(parts) = open(&disk) else {
+    let Ok(parts) = open(&disk, value_bytes(at)) else {
         // The disk failed before there was anything.
         return Ok(disk.n_operations());
     };
@@ -79,7 +84,7 @@ pub fn replay(at: Point) -> Result<usize, Failure> {
     drop(parts);
     // Twice: what the first opening did must survive too.
     let once = disk.crash(at.crash);
-    let (parts, revision) = reopen(&once, &model).map_err(failed)?;
+    let (parts, revision) = reopen(&once, &model, value_bytes(at)).map_err(failed)?;
     settle(&mut model, &parts, revision);
     if at.crash.is_multiple_of(2) {
         parts.writer.close();
@@ -87,7 +92,7 @@ pub fn replay(at: Point) -> Result<usize, Failure> {
         drop(parts);
     }
     let again = once.crash(at.crash.wrapping_add(1));
-    let (parts, revision) = reopen(&again, &model).map_err(failed)?;
+    let (parts, revision) = reopen(&again, &model, value_bytes(at)).map_err(failed)?;
     settle(&mut model, &parts, revision);
     go_on(again, parts, model).map_err(failed)?;
     Ok(n_operations)
@@ -105,20 +110,24 @@ fn some_fault(chance: &mut Chance) -> Fault {
     }
 }
 
-fn options() -> Options {
+fn options(value_bytes: usize) -> Options {
     // Small segments, so that there are rotations and rewrites.
     let world = World { clock: Arc::new(SystemClock), random: Random::from_seed(7) };
-    Options { segment_bytes: 1500, ring_commits: 2, world, ..Options::default() }
+    Options { segment_bytes: 1500, ring_commits: 2, value_bytes, world, ..Options::default() }
 }
 
-fn open(disk: &Simulated) -> Result<Parts, super::open::Error> {
-    Parts::open(Path::new(""), Arc::new(disk.clone()), &options())
+fn open(disk: &Simulated, value_bytes: usize) -> Result<Parts, super::open::Error> {
+    Parts::open(Path::new(""), Arc::new(disk.clone()), &options(value_bytes))
 }
 
 /// Opens after a crash, and checks everything that can be read. Returns the revision of the last write that is there.
-fn reopen(disk: &Simulated, model: &Model) -> Result<(Parts, Revision), String> {
-    let parts =
-        open(disk).map_err(|error| format!("cannot open: {}", stdx::error_chain(&error)))?;
+fn reopen(
+    disk: &Simulated,
+    model: &Model,
+    value_bytes: usize,
+) -> Result<(Parts, Revision), String> {
+    let parts = open(disk, value_bytes)
+        .map_err(|error| format!("cannot open: {}", stdx::error_chain(&error)))?;
     let revision = check(&parts, model)?;
     Ok((parts, revision))
 }
@@ -149,7 +158,7 @@ fn go_on(disk: Simulated, parts: Parts, model: Model) -> Result<(), String> {
     let revision = core.revision();
     writer.close();
     let killed = disk.crash(1);
-    let (parts, last) = reopen(&killed, &model)?;
+    let (parts, last) = reopen(&killed, &model, 0)?;
     if (parts.core.revision(), last) != (revision, model.last().0) {
         return Err(format!("after a clean end: {:?} {last:?}", parts.core.revision()));
     }
@@ -227,6 +236,7 @@ impl Work {
             revision = written.unwrap_or(revision);
             let (reply, answer) = oneshot::channel();
             let txn = Txn::of(writes.into_iter().map(op).collect());
+            let txn = if self.chance.one_in(2) { txn } else { txn.without_previous_values() };
             commands.push_back(Command::Txn(if is_relaxed { txn.relaxed() } else { txn }, reply));
             answers.push((answer, revision, written.is_some() && !is_relaxed));
         }
@@ -240,6 +250,8 @@ impl Work {
                     }
                 }
                 Ok(Err(Error::ReadOnly { .. })) => {}
+                // What it overwrites cannot be read.
+                Ok(Err(Error::Io { .. })) if self.has_crashed() => return Err(Stop::Crashed),
                 other => return Err(Stop::Broken(format!("expected {revision:?}: {other:?}"))),
             }
         }
@@ -422,8 +434,9 @@ fn check_history(
 fn range(parts: &Parts, at: Option<Revision>) -> Result<Keys, String> {
     let request = RangeRequest { at, ..RangeRequest::latest(KeyRange::prefix(b"")) };
     let response = match at {
-        None => parts.core.present().state.range(&request),
-        Some(at) => parts.core.range_at(&request, at).map_err(|error| stdx::error_chain(&error))?,
+        None => parts.core.range_kept(&request),
+        Some(at) => parts.core.range_at(&request, at),
     };
+    let response = response.map_err(|error| stdx::error_chain(&error))?;
     Ok(response.entries.into_iter().map(|it| (it.key.to_vec(), it)).collect())
 }

@@ -1,21 +1,24 @@
 //! Deciding what is queued, each command on top of the ones before it, until one needs the others published first.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 
 use stdx::Random;
 
 use super::{Command, Reply};
-use crate::embedded::core::Core;
+use crate::embedded::core::{Core, Present};
 use crate::embedded::log::BODY_BYTES_MAX;
 use crate::embedded::record::commit_bytes;
-use crate::state::{Commit, Draft};
+use crate::state::{Commit, Drafted, Refused};
 use crate::{
     Durability, Error, LeaseId, Op, RangeRequest, RangeResponse, Revision, Txn, TxnResponse,
 };
 
 /// A batch that has as many bytes takes no more commands: it must fit into memory and into a segment.
 const BATCH_BYTES: usize = 16 << 20;
+
+/// A read of an old revision, and what came of it.
+type ReadPast = (RangeRequest, Result<RangeResponse, Error>);
 
 #[derive(Default)]
 pub(super) struct Batch {
@@ -61,8 +64,8 @@ impl Batch {
             _ => Vec::new(),
         };
         let mut batch = Self::default();
-        let present = core.present();
-        let mut draft = Draft::new(&present.state);
+        let mut present = core.present();
+        let mut drafted = Drafted::new(&present.state);
         while !batch.is_full()
             && let Some(command) = commands.pop_front()
         {
@@ -72,16 +75,18 @@ impl Batch {
                     commands.push_front(Command::Txn(txn, reply));
                     break;
                 }
-                Command::Txn(txn, reply) => batch.decide_txn(&mut draft, &txn, &past, reply),
+                Command::Txn(txn, reply) => {
+                    present = batch.decide_txn(core, present, &mut drafted, (&txn, &past), reply);
+                }
                 Command::Grant(id, ttl, reply) => {
                     let id = id.unwrap_or_else(|| fresh_id(random, &present.state));
-                    let commit = draft.grant(id, ttl);
+                    let commit = drafted.on(&present.state).grant(id, ttl);
                     let outcome =
                         commit.and_then(|it| batch.add(it, Durability::Durable)).map(|_| id);
                     batch.answers.push(Answer::Grant(reply, outcome));
                 }
                 Command::Revoke(id, reply) => {
-                    let commit = draft.revoke(id);
+                    let commit = drafted.on(&present.state).revoke(id);
                     let outcome = commit.and_then(|it| batch.add(it, Durability::Durable));
                     batch.answers.push(Answer::Revoke(reply, outcome));
                 }
@@ -102,7 +107,8 @@ impl Batch {
             Some(Command::Txn(txn, reply)) => {
                 let past = read_past(core, &txn);
                 let present = core.present();
-                batch.decide_txn(&mut Draft::new(&present.state), &txn, &past, reply);
+                let mut drafted = Drafted::new(&present.state);
+                drop(batch.decide_txn(core, present, &mut drafted, (&txn, &past), reply));
                 if !batch.commits.is_empty() {
                     batch.commits.clear();
                     batch.answers.drain(..).for_each(|it| it.fail(&read_only()));
@@ -116,24 +122,39 @@ impl Batch {
         batch
     }
 
-    fn decide_txn(
+    /// Lets go of the present while it reads values that are not in memory, so that readers and the cleaner go on. The
+    /// state stays as it is meanwhile: nobody else changes it.
+    fn decide_txn<'a>(
         &mut self,
-        draft: &mut Draft<'_>,
-        txn: &Txn,
-        past: &[(RangeRequest, Result<RangeResponse, Error>)],
+        core: &'a Core,
+        mut present: RwLockReadGuard<'a, Present>,
+        drafted: &mut Drafted,
+        (txn, past): (&Txn, &[ReadPast]),
         reply: Reply<TxnResponse>,
-    ) {
+    ) -> RwLockReadGuard<'a, Present> {
         let mut read = |request: &RangeRequest, _| {
             let read = past.iter().find(|it| it.0 == *request).map(|it| it.1.clone());
             read.expect("what a transaction reads of the past was read before it")
         };
-        let outcome = draft.txn(txn, &mut read).and_then(|(response, commit)| {
+        let decided = loop {
+            match drafted.on(&present.state).txn(txn, &mut read) {
+                Ok(decided) => break Ok(decided),
+                Err(Refused::For(error)) => break Err(error),
+                Err(Refused::Unread(unread)) => {
+                    drop(present);
+                    core.read_values(unread, drafted);
+                    present = core.present();
+                }
+            }
+        };
+        let outcome = decided.and_then(|(response, commit)| {
             if let Some(commit) = commit {
                 self.add(commit, txn.durability)?;
             }
             Ok(response)
         });
         self.answers.push(Answer::Txn(reply, outcome));
+        present
     }
 
     /// Refuses a commit that is too large for the log.
@@ -177,7 +198,7 @@ fn reads_past(txn: &Txn) -> bool {
 }
 
 /// Both branches' reads of old revisions, done before anything is locked. What is not of the past after all is not looked at.
-fn read_past(core: &Core, txn: &Txn) -> Vec<(RangeRequest, Result<RangeResponse, Error>)> {
+fn read_past(core: &Core, txn: &Txn) -> Vec<ReadPast> {
     let mut read = Vec::new();
     // A transaction that is refused for its shape is not read for.
     if crate::state::check_txn(txn).is_ok() {

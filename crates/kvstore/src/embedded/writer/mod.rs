@@ -142,7 +142,8 @@ impl Writer {
         let time = self.now();
         match self.write(commits, is_durable, time) {
             Ok(written) => {
-                self.core.publish(&written, time);
+                let unsynced = self.unsynced.commits.first().map(|it| it.commit.revision);
+                self.core.publish(&written, time, unsynced);
                 answers.into_iter().for_each(Answer::send);
                 self.backoff.reset();
             }

@@ -354,6 +354,11 @@ impl File for Handle {
         }))
     }
 
+    /// Never, so that those who may wait are tried.
+    fn read_cached(&self, _offset: u64, _buffer: &mut [u8]) -> Option<usize> {
+        None
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let begun = self.begin(Operation::Write);
         self.with(|inode, chance| match begun {
