@@ -47,7 +47,7 @@ use self::past::Past;
 #[doc(hidden)]
 pub use self::record::check_parsers;
 use self::replay::Replayed;
-pub use self::snapshot::{check_snapshot, restore};
+pub use self::snapshot::{Restore, Restored, check_snapshot, restore};
 use self::writer::{Command, Writer};
 use crate::hub::{Hub, Retention};
 use crate::{
