@@ -9,6 +9,8 @@ mod clean;
 mod core;
 #[doc(hidden)]
 pub mod disk;
+#[doc(hidden)]
+pub mod garbage;
 mod index;
 #[doc(hidden)]
 pub mod log;
@@ -44,8 +46,6 @@ pub use self::index::HistoryBudget;
 use self::log::Log;
 use self::open::Site;
 use self::past::Past;
-#[doc(hidden)]
-pub use self::record::check_parsers;
 use self::replay::Replayed;
 pub use self::snapshot::{Restore, Restored, check_snapshot, restore};
 use self::writer::{Command, Writer};

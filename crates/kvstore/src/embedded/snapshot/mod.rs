@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(super) use self::file::{END, MAGIC};
+pub(super) use self::restore::check_bytes;
 pub use self::restore::{Restore, Restored, check_snapshot, restore};
 use super::Embedded;
 use super::core::Core;

@@ -1,6 +1,6 @@
 //! A snapshot becomes a store: verified to its end before anything is written, made aside, and renamed into place.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::Error;
@@ -8,7 +8,7 @@ use super::file::{Reader, Record};
 use crate::Revision;
 use crate::embedded::open::{LOG, sync_directory, write_format};
 use crate::embedded::rebuild::Rebuild;
-use crate::embedded::record::{Checkpoint, HistoryHash, parse_commit};
+use crate::embedded::record::{Checkpoint, HistoryHash, NUMBER_MAX, parse_commit};
 
 /// What a snapshot is restored as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +42,12 @@ pub struct Restored {
     pub revision: Revision,
 }
 
-/// etcd's API counts in 63 bits: no store begins where they are nearly used up.
-const REVISION_MAX: u64 = 1 << 62;
+/// No store begins where revisions are nearly used up.
+const REVISION_MAX: u64 = NUMBER_MAX / 2;
 
 /// Makes a store in `dir`, which must be empty or not exist, from a snapshot.
 pub fn restore(snapshot: &Path, dir: &Path, wish: Restore) -> Result<Restored, Error> {
-    let end = verify(snapshot)?;
+    let end = verify(snapshot, Reader::open(snapshot)?)?;
     let at = wish.at.unwrap_or(end.revision);
     if at < end.oldest || at > end.revision {
         let (oldest, newest) = (end.oldest, end.revision);
@@ -113,14 +113,19 @@ fn check_empty(dir: &Path) -> Result<(), Error> {
 
 /// Verifies all of a snapshot; returns the oldest and the newest revision that it can be restored at.
 pub fn check_snapshot(snapshot: &Path) -> Result<(Revision, Revision), Error> {
-    let checkpoint = verify(snapshot)?;
+    let checkpoint = verify(snapshot, Reader::open(snapshot)?)?;
     Ok((checkpoint.oldest, checkpoint.revision))
 }
 
+/// The same of bytes that are in no file.
+pub(in crate::embedded) fn check_bytes(bytes: &[u8]) -> Result<(), Error> {
+    let nowhere = Path::new("");
+    verify(nowhere, Reader::new(nowhere, bytes)?).map(drop)
+}
+
 /// Reads all of it. What it says of itself.
-fn verify(snapshot: &Path) -> Result<Checkpoint, Error> {
+fn verify(snapshot: &Path, mut reader: Reader<impl Read>) -> Result<Checkpoint, Error> {
     let damaged = |what| Error::Damaged { path: snapshot.to_owned(), what };
-    let mut reader = Reader::open(snapshot)?;
     let Some(Record::Checkpoint(checkpoint)) = reader.next()? else {
         return Err(damaged("it does not begin with what it is"));
     };
