@@ -8,7 +8,7 @@ use kvstore::torture;
 
 const DIR: &str = "KVSTORE_CRASH_DIR";
 const ROUND: &str = "KVSTORE_CRASH_ROUND";
-const ROUNDS: u64 = 24;
+const ROUNDS: u64 = 48;
 
 /// Not a test: the body of the child, which is this program run again with `DIR` set.
 #[tokio::test]

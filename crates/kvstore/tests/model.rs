@@ -34,13 +34,26 @@ proptest! {
     }
 }
 
-#[test]
-fn all_small_histories_are_right_in_memory() {
-    let n_checks: u64 = (0..=4).map(torture::exhaustive).sum();
-    assert!(n_checks > 100_000, "{n_checks}");
+/// Of three keys, with every compaction: `torture::exhaustive` says what that comes to. Six steps are for `cargo xtask torture`.
+fn check_small_histories(engine: Engine, length: u32, expected: (u64, u64)) {
+    let tally = torture::exhaustive(engine, length);
+    assert_eq!((tally.histories, tally.stores), expected);
+    assert!(tally.checks > 30 * tally.stores, "{tally:?}");
 }
 
 #[test]
-fn some_small_histories_are_right_on_disk() {
-    torture::sampled(1, 12, 6);
+fn all_small_histories_are_right_in_memory() {
+    check_small_histories(Engine::Memory, 4, (2_801, 12_986));
+}
+
+#[test]
+fn all_small_histories_are_right_on_disk() {
+    check_small_histories(Engine::Embedded { ring_commits: 2 }, 4, (2_801, 12_986));
+}
+
+#[test]
+fn some_longer_histories_are_right_with_threads_and_a_real_disk() {
+    for engine in Engine::ALL {
+        torture::sampled(engine, 1, 2, 6);
+    }
 }

@@ -35,6 +35,22 @@ impl Drop for Server {
     }
 }
 
+/// Must fail, and not wait: says what etcdctl says.
+fn refused(program: &PathBuf, url: &str, arguments: &[&str]) -> String {
+    let output = Command::new("timeout")
+        .arg("30")
+        .arg(program)
+        .env("ETCDCTL_API", "3")
+        .args(["--endpoints", url])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(1..124)), "{arguments:?}: {said}");
+    said.into_owned()
+}
+
 fn run(program: &PathBuf, url: &str, arguments: &[&str]) -> String {
     let output = Command::new(program)
         .env("ETCDCTL_API", "3")
@@ -68,6 +84,37 @@ fn etcdctl_works_on_a_served_store_and_so_do_the_store_commands() {
     }
     let server = Server::start(&data, &listen);
     assert_eq!(run(&etcdctl, &server.url, &["get", "a", "--print-value-only"]).trim(), "1");
+}
+
+#[test]
+fn clients_of_a_store_that_was_restored_are_told_that_what_they_remember_is_gone() {
+    let Some(etcdctl) = etcdctl() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (data, restored) = (directory.path().join("data"), directory.path().join("restored"));
+    let listen = ["--listen", "http://127.0.0.1:0"];
+    let copy = directory.path().join("copy").display().to_string();
+    {
+        let server = Server::start(&data, &listen);
+        run(&etcdctl, &server.url, &["put", "a", "1"]);
+        store(&data, &["snapshot", &copy]);
+        // Revision 3, which the snapshot does not have.
+        run(&etcdctl, &server.url, &["put", "a", "lost"]);
+    }
+    store(&restored, &["restore", &copy]);
+    let server = Server::start(&restored, &listen);
+    for revision in ["2", "3", "4"] {
+        for command in ["get", "watch"] {
+            let rev = format!("--rev={revision}");
+            let said = refused(&etcdctl, &server.url, &[command, "a", &rev]);
+            assert!(said.contains("required revision has been compacted"), "{command}: {said}");
+        }
+    }
+    run(&etcdctl, &server.url, &["put", "b", "new"]);
+    let found = json(&run(&etcdctl, &server.url, &["get", "", "--prefix", "-w", "json"]));
+    assert_eq!(found["header"]["revision"], 1_000_000_003);
+    let versions = |it: &serde_json::Value| it["mod_revision"].as_u64().unwrap();
+    let versions: Vec<u64> = found["kvs"].as_array().unwrap().iter().map(versions).collect();
+    assert_eq!(versions, [2, 1_000_000_003]);
 }
 
 #[test]

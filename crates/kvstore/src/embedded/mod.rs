@@ -9,6 +9,8 @@ mod clean;
 mod core;
 #[doc(hidden)]
 pub mod disk;
+#[doc(hidden)]
+pub mod garbage;
 mod index;
 #[doc(hidden)]
 pub mod log;
@@ -44,10 +46,8 @@ pub use self::index::HistoryBudget;
 use self::log::Log;
 use self::open::Site;
 use self::past::Past;
-#[doc(hidden)]
-pub use self::record::check_parsers;
 use self::replay::Replayed;
-pub use self::snapshot::{check_snapshot, restore};
+pub use self::snapshot::{Restore, Restored, check_snapshot, restore};
 use self::writer::{Command, Writer};
 use crate::hub::{Hub, Retention};
 use crate::{

@@ -127,17 +127,16 @@ impl Site {
     fn format(&self) -> Result<Option<u64>, Error> {
         let file = self.dir.join(FORMAT);
         let read = |source| Error::Create { dir: self.dir.clone(), source };
-        let mut text = String::new();
+        let mut content = Vec::new();
         match File::open(&file) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(read(error)),
             Ok(opened) => {
                 // More than the line is not ours.
-                let n_read = opened.take(256).read_to_string(&mut text);
-                n_read.map_err(|_| Error::Foreign { file: file.clone() })?;
+                opened.take(256).read_to_end(&mut content).map_err(read)?;
             }
         }
-        let found = text.strip_prefix(FORMAT_PREFIX).and_then(|it| it.trim_end().parse().ok());
+        let found = parse_format(&content);
         let found = found.ok_or_else(|| Error::Foreign { file: file.clone() })?;
         if found > FORMAT_KNOWN {
             return Err(Error::NewerFormat { file, found, known: FORMAT_KNOWN });
@@ -160,10 +159,20 @@ fn locked(dir: &Path, lock: File) -> Result<File, Error> {
     Ok(lock)
 }
 
+/// The number in the line that names a format.
+pub(super) fn parse_format(content: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(content).ok()?;
+    text.strip_prefix(FORMAT_PREFIX)?.trim_end().parse().ok()
+}
+
+pub(super) fn render_format(format: u64) -> String {
+    format!("{FORMAT_PREFIX}{format}\n")
+}
+
 pub(super) fn write_format(dir: &Path) -> io::Result<()> {
     let unfinished = dir.join(FORMAT_UNFINISHED);
     let mut file = File::create(&unfinished)?;
-    file.write_all(format!("{FORMAT_PREFIX}{FORMAT_KNOWN}\n").as_bytes())?;
+    file.write_all(render_format(FORMAT_KNOWN).as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&unfinished, dir.join(FORMAT))?;
     sync_directory(dir)

@@ -22,6 +22,8 @@ use crate::{
 const WRITERS: u64 = 6;
 const LEASES: i64 = 3;
 const ROUNDS_PER_STORE: u64 = 40;
+/// Stores that are worked on at once.
+const LANES: u64 = 4;
 
 /// How the child is started: a program that calls `kill_child` with the directory and the round.
 pub trait Child {
@@ -34,8 +36,21 @@ impl<F: Fn(&Path, u64) -> Command> Child for F {
     }
 }
 
-/// Kills a child `rounds` times over the same store, each time after another number of acknowledgements.
-pub fn kill(seed: u64, rounds: u64, child: &impl Child) {
+/// Kills children `rounds` times, each time after another number of acknowledgements. Some stores are worked on at once: most
+/// of a round is waiting for a process and for the disk.
+pub fn kill(seed: u64, rounds: u64, child: &(impl Child + Sync)) {
+    std::thread::scope(|scope| {
+        for lane in 0..LANES {
+            let n_rounds = rounds / LANES + u64::from(lane < rounds % LANES);
+            let seed = seed.wrapping_add(lane << 32);
+            // A panic of one of them is a panic here.
+            scope.spawn(move || kill_in_turn(seed, n_rounds, child));
+        }
+    });
+}
+
+/// One child after the other over the same store.
+fn kill_in_turn(seed: u64, rounds: u64, child: &impl Child) {
     let random = Random::from_seed(seed);
     let mut scratch = Scratch::new();
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -12,7 +12,7 @@ mod watches;
 
 pub use bench::{Bench, Engine};
 pub use crashes::{engine, log};
-pub use exhaustive::{exhaustive, sampled};
+pub use exhaustive::{Tally, exhaustive, sampled};
 pub use kill::{Child, kill, kill_child};
 pub use linearizable::linearizable;
 pub use models::{check_words, models};

@@ -234,7 +234,8 @@ impl Log {
     }
 
     /// Stands for everything appended so far.
-    pub fn chain(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn chain(&self) -> u64 {
         self.chain
     }
 

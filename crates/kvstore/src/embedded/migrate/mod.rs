@@ -14,6 +14,7 @@ use redb::{
 };
 
 use self::record::Record;
+pub(super) use self::record::check_parser;
 use self::tables::{LOG, META};
 use super::open::{self, sync_directory, write_format};
 use super::rebuild::Rebuild;

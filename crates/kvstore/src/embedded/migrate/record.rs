@@ -73,6 +73,13 @@ impl Record {
     }
 }
 
+/// What is taken has all of the bytes behind the header, as they are there.
+pub(in crate::embedded) fn check_parser(bytes: &[u8]) {
+    let Some(Record { key, value, .. }) = Record::parse(Revision(9), bytes) else { return };
+    let value = value.map_or_else(Bytes::new, |it| it.value);
+    assert_eq!([&key[..], &value[..]].concat(), bytes[HEADER_BYTES..]);
+}
+
 pub(super) fn unreadable(at: Revision) -> redb::Error {
     redb::Error::Corrupted(format!("the record of revision {} is unreadable", at.0))
 }

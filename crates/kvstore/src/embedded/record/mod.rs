@@ -25,6 +25,9 @@ const COMMIT_BYTES: usize = 8 + 8 + 8 + 4 + 4;
 /// Revision, oldest, ceiling, time, hash, number of leases.
 const CHECKPOINT_BYTES: usize = 8 * 5 + 4;
 
+/// No store comes to a larger revision, version or time. What claims to is no record: it could not be counted on from there.
+pub(super) const NUMBER_MAX: u64 = 1 << 62;
+
 /// Where the hash is in a transaction.
 const HASH_AT: usize = 8 + 8;
 
@@ -159,14 +162,14 @@ fn length(n: usize) -> u32 {
 }
 
 fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(duration.as_millis()).map_or(NUMBER_MAX, |it| it.min(NUMBER_MAX))
 }
 
 /// `None` when the bytes are no transaction.
 pub(super) fn parse_commit(body: &[u8]) -> Option<CommitRecord<'_>> {
     let mut rest = body;
     let mut header = take(&mut rest, COMMIT_BYTES)?;
-    let (revision, time) = (Revision(header.get_u64_le()), WallTime(header.get_i64_le()));
+    let (revision, time) = (take_revision(&mut header)?, take_time(&mut header)?);
     let hash = HistoryHash(header.get_u64_le());
     let n_leases = usize::try_from(header.get_u32_le()).ok()?;
     let n_events = usize::try_from(header.get_u32_le()).ok()?;
@@ -189,12 +192,24 @@ pub(super) fn parse_commit(body: &[u8]) -> Option<CommitRecord<'_>> {
 fn parse_lease_change(mut bytes: &[u8]) -> Option<LeaseChange> {
     let kind = bytes.get_u8();
     let id = LeaseId::new(bytes.get_i64_le())?;
-    let ttl = Duration::from_millis(bytes.get_u64_le());
+    let ttl = Duration::from_millis(take_number(&mut bytes)?);
     match kind {
         GRANTED => Some(LeaseChange::Granted { id, ttl }),
         REVOKED if ttl.is_zero() => Some(LeaseChange::Revoked { id }),
         _ => None,
     }
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    Some(bytes.get_u64_le()).filter(|it| *it <= NUMBER_MAX)
+}
+
+fn take_revision(bytes: &mut &[u8]) -> Option<Revision> {
+    take_number(bytes).map(Revision)
+}
+
+fn take_time(bytes: &mut &[u8]) -> Option<WallTime> {
+    Some(bytes.get_i64_le()).filter(|it| it.unsigned_abs() <= NUMBER_MAX).map(WallTime)
 }
 
 fn take<'a>(rest: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
@@ -236,10 +251,10 @@ impl<'a> EventRecord<'a> {
         let kind = header.get_u8();
         let key_bytes = usize::try_from(header.get_u32_le()).ok()?;
         let value_bytes = usize::try_from(header.get_u32_le()).ok()?;
-        let create_revision = Revision(header.get_u64_le());
-        let version = header.get_u64_le();
+        let create_revision = take_revision(&mut header)?;
+        let version = take_number(&mut header)?;
         let lease = LeaseId::new(header.get_i64_le());
-        let previous = Some(header.get_u64_le()).filter(|it| *it != 0).map(Revision);
+        let previous = Some(take_revision(&mut header)?).filter(|it| it.0 != 0);
         let key = take(rest, key_bytes)?;
         let value = take(rest, value_bytes)?;
         let value = match kind {
@@ -309,10 +324,10 @@ impl Checkpoint {
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let mut rest = body;
         let mut header = take(&mut rest, CHECKPOINT_BYTES)?;
-        let revision = Revision(header.get_u64_le());
-        let oldest = Revision(header.get_u64_le());
-        let ceiling = Revision(header.get_u64_le());
-        let time = WallTime(header.get_i64_le());
+        let revision = take_revision(&mut header)?;
+        let oldest = take_revision(&mut header)?;
+        let ceiling = take_revision(&mut header)?;
+        let time = take_time(&mut header)?;
         let hash = HistoryHash(header.get_u64_le());
         let n_leases = usize::try_from(header.get_u32_le()).ok()?;
         if n_leases.checked_mul(16)? != rest.len() {
@@ -321,7 +336,7 @@ impl Checkpoint {
         let mut leases = Vec::with_capacity(n_leases);
         for _ in 0..n_leases {
             let id = LeaseId::new(rest.get_i64_le())?;
-            leases.push((id, Duration::from_millis(rest.get_u64_le())));
+            leases.push((id, Duration::from_millis(take_number(&mut rest)?)));
         }
         Some(Self { revision, oldest, ceiling, time, hash, leases })
     }
@@ -333,11 +348,12 @@ pub(super) fn render_revision(revision: Revision) -> [u8; 8] {
 }
 
 pub(super) fn parse_revision(body: &[u8]) -> Option<Revision> {
-    Some(Revision(u64::from_le_bytes(body.try_into().ok()?)))
+    let body: [u8; 8] = body.try_into().ok()?;
+    take_revision(&mut body.as_slice())
 }
 
-/// For fuzzing: what any of the parsers takes renders to the same bytes again.
-pub fn check_parsers(body: &[u8]) {
+/// What any of the parsers takes renders to the same bytes again.
+pub(super) fn check_parsers(body: &[u8]) {
     if let Some(commit) = parse_commit(body)
         && commit.leases.is_empty()
     {

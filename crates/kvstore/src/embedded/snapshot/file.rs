@@ -15,11 +15,11 @@ use super::Error;
 use crate::embedded::log::BODY_BYTES_MAX;
 use crate::embedded::record::Checkpoint;
 
-const MAGIC: &[u8] = b"xebec-snapshot 1\n";
+pub(in crate::embedded) const MAGIC: &[u8] = b"xebec-snapshot 1\n";
 const MAGIC_ANY: &[u8] = b"xebec-snapshot ";
 const CHECKPOINT: u8 = 1;
 const COMMIT: u8 = 2;
-const END: u8 = 3;
+pub(in crate::embedded) const END: u8 = 3;
 
 pub(super) struct Writer {
     file: BufWriter<File>,
@@ -32,9 +32,9 @@ pub(super) enum Record {
     Commit(Vec<u8>),
 }
 
-pub(super) struct Reader {
+pub(super) struct Reader<R> {
     path: PathBuf,
-    file: BufReader<File>,
+    file: R,
     hash: Xxh3,
 }
 
@@ -77,10 +77,16 @@ impl Writer {
     }
 }
 
-impl Reader {
+impl Reader<BufReader<File>> {
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let read = |source| Error::Read { path: path.to_owned(), source };
-        let file = BufReader::new(File::open(path).map_err(read)?);
+        Self::new(path, BufReader::new(File::open(path).map_err(read)?))
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// `path` is for what errors say.
+    pub(super) fn new(path: &Path, file: R) -> Result<Self, Error> {
         let mut reader = Self { path: path.to_owned(), file, hash: Xxh3::new() };
         let mut magic = [0; MAGIC.len()];
         let is_whole = reader.read(&mut magic)?;

@@ -1,5 +1,5 @@
 //! The whole store in one file, history included: written beside a running store at one revision, and made a store again, at
-//! that revision or at an earlier one that its history has.
+//! that revision or at an earlier one that its history has, with revisions that no client of the old store has seen.
 
 mod file;
 mod restore;
@@ -8,7 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::restore::{check_snapshot, restore};
+pub(super) use self::file::{END, MAGIC};
+pub(super) use self::restore::check_bytes;
+pub use self::restore::{Restore, Restored, check_snapshot, restore};
 use super::Embedded;
 use super::core::Core;
 use super::open::sync_directory;
@@ -48,6 +50,11 @@ pub enum Error {
         oldest.0, newest.0, asked.0
     )]
     OutOfHistory { asked: Revision, oldest: Revision, newest: Revision },
+    #[error(
+        "{bump} revisions after {}, the snapshot's newest, is more than {max}: there would be none left to give",
+        newest.0
+    )]
+    BumpTooFar { bump: u64, newest: Revision, max: u64 },
     #[error("{} is not empty", dir.display())]
     NotEmpty { dir: PathBuf },
 }

@@ -7,11 +7,18 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::{put, put_ok, small, values};
-use crate::embedded::{Embedded, Options, check, open, restore, snapshot, status};
-use crate::{KeyRange, KeyValue, Op, RangeRequest, Revision, Store as _, Txn};
+use crate::embedded::{Embedded, Options, Restore, check, open, restore, snapshot, status};
+use crate::{
+    Compare, Error, KeyRange, KeyValue, Op, RangeRequest, Revision, Store as _, Txn, WatchRequest,
+};
 
 async fn entries(store: &Embedded, at: Revision) -> Vec<KeyValue> {
     store.range(RangeRequest::latest(KeyRange::prefix(b"")).at(at)).await.unwrap().entries
+}
+
+/// With the revisions that the old store had.
+fn exactly(at: Option<Revision>) -> Restore {
+    Restore { at, bump: 0 }
 }
 
 /// Some history with a compaction in it; what it was at each revision that can be read.
@@ -57,7 +64,7 @@ async fn a_snapshot_taken_beside_writers_restores_to_every_revision() {
     for (n, (at, _)) in states.iter().enumerate().step_by(5).chain([(999, (&taken, &vec![]))]) {
         let target = dir.path().join(n.to_string());
         let asked = if *at == taken { None } else { Some(*at) };
-        assert_eq!(restore(&file, &target, asked).unwrap(), *at);
+        assert_eq!(restore(&file, &target, exactly(asked)).unwrap().revision, *at);
         let report = check(&target).unwrap();
         assert_eq!((report.revision, report.was_closed, report.torn), (*at, true, None));
         let restored = Embedded::open(&target, small()).unwrap();
@@ -81,7 +88,7 @@ async fn a_damaged_or_foreign_file_is_refused_before_the_target_is_touched() {
     let target = dir.path().join("target");
     let refuse = |content: &[u8]| {
         std::fs::write(&file, content).unwrap();
-        let error = restore(&file, &target, None).expect_err("must be refused");
+        let error = restore(&file, &target, exactly(None)).expect_err("must be refused");
         assert!(!target.exists(), "{error}");
         error
     };
@@ -95,13 +102,94 @@ async fn a_damaged_or_foreign_file_is_refused_before_the_target_is_touched() {
     assert!(matches!(refuse(b"no snapshot"), snapshot::Error::Foreign { .. }));
     std::fs::write(&file, &sound).unwrap();
     for at in [0, 4] {
-        let error = restore(&file, &target, Some(Revision(at))).expect_err("not in the history");
+        let wish = exactly(Some(Revision(at)));
+        let error = restore(&file, &target, wish).expect_err("not in the history");
         assert!(matches!(error, snapshot::Error::OutOfHistory { .. }), "{error}");
     }
     std::fs::create_dir(&target).unwrap();
-    restore(&file, &target, None).unwrap();
-    let error = restore(&file, &target, None).expect_err("the target is in use");
+    restore(&file, &target, exactly(None)).unwrap();
+    let error = restore(&file, &target, exactly(None)).expect_err("the target is in use");
     assert!(matches!(error, snapshot::Error::NotEmpty { .. }), "{error}");
+}
+
+/// Whoever remembers a revision of before is told that it is gone, and waits for nothing.
+async fn check_refused(store: &Embedded, remembered: Revision) {
+    let request = WatchRequest::new(KeyRange::prefix(b""), Some(remembered));
+    let watched = store.watch(request).await.err();
+    assert!(matches!(watched, Some(Error::Compacted { .. })), "{remembered:?}: {watched:?}");
+    let read = store.range(RangeRequest::latest(KeyRange::prefix(b"")).at(remembered)).await;
+    assert!(matches!(read, Err(Error::Compacted { .. })), "{remembered:?}: {read:?}");
+}
+
+#[tokio::test]
+async fn a_restored_store_gives_no_revision_that_the_old_one_gave() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(&dir.path().join("store"), small()).unwrap();
+    let states = fill(&store).await;
+    let file = dir.path().join("snapshot");
+    let newest = store.snapshot(&file).await.unwrap();
+    for n in 0..20 {
+        put_ok(&store, "lost", &n.to_string()).await;
+    }
+    let lost = store.revision();
+    let middle = Revision(newest.0 - 17);
+    for (n, at) in [None, Some(middle)].into_iter().enumerate() {
+        let target = dir.path().join(n.to_string());
+        let restored = restore(&file, &target, Restore { at, ..Restore::default() }).unwrap();
+        let first = Revision(newest.0 + Restore::BUMP_DEFAULT);
+        assert_eq!((restored.at, restored.revision), (at.unwrap_or(newest), first));
+        let state = &states[&restored.at];
+        // What the first start does (it forgets, and rewrites) changes nothing of it.
+        for start in 0..2 {
+            let store = Embedded::open(&target, small()).unwrap();
+            assert_eq!((store.oldest(), store.revision()), (first, Revision(first.0 + start)));
+            let last = Revision(first.0 - 1);
+            for remembered in [Revision(1), middle, newest, newest.next(), lost, last] {
+                check_refused(&store, remembered).await;
+            }
+            assert_eq!(entries(&store, first).await, *state);
+            let request = WatchRequest::new(KeyRange::prefix(b""), Some(store.revision()));
+            let mut watch = store.watch(request).await.unwrap();
+            let next = store.revision().next();
+            assert_eq!(put_ok(&store, "new", &start.to_string()).await, next);
+            let batch = watch.next().await.unwrap();
+            assert_eq!((batch.revision, batch.events.len()), (next, 1));
+            let known = state[0].clone();
+            let found = store.range(RangeRequest::latest(KeyRange::one(&known.key))).await;
+            assert_eq!(found.unwrap().entries, [known]);
+            store.close().await;
+        }
+        assert_eq!(check(&target).unwrap().revision, Revision(first.0 + 2));
+    }
+}
+
+#[tokio::test]
+async fn what_was_restored_changes_with_its_past() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(&dir.path().join("store"), Options::default()).unwrap();
+    put_ok(&store, "a", "1").await;
+    put_ok(&store, "a", "2").await;
+    let file = dir.path().join("snapshot");
+    store.snapshot(&file).await.unwrap();
+    let target = dir.path().join("target");
+    restore(&file, &target, Restore { at: None, bump: 10 }).unwrap();
+    let store = Embedded::open(&target, Options::default()).unwrap();
+    let request = WatchRequest::new(KeyRange::prefix(b""), Some(store.revision()));
+    let mut watch = store.watch(request).await.unwrap();
+    // An update that was prepared on the old store: its precondition is the entry's revision, which stays.
+    let unchanged = Compare::mod_revision(b"a", Revision(3));
+    let updated = store.txn(Txn::when(vec![unchanged], vec![Op::put("a", "3")])).await.unwrap();
+    assert!(updated.succeeded);
+    let event = watch.next().await.unwrap().events.remove(0);
+    let (now, before) = (event.value.unwrap(), event.previous.unwrap());
+    assert_eq!(
+        (now.create_revision, now.mod_revision, now.version),
+        (Revision(2), Revision(14), 3)
+    );
+    assert_eq!((before.mod_revision, before.value.as_ref()), (Revision(3), b"2".as_slice()));
+    let wish = Restore { at: None, bump: u64::MAX };
+    let error = restore(&file, &dir.path().join("far"), wish).expect_err("none would be left");
+    assert!(matches!(error, snapshot::Error::BumpTooFar { .. }), "{error}");
 }
 
 fn segments(dir: &Path) -> Vec<std::path::PathBuf> {

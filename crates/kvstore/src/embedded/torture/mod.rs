@@ -1,6 +1,7 @@
 //! Random work of the whole engine on a simulated disk, stopped at some operation: what is found afterwards must be a
 //! state that the store had, with everything durable, its history as it was, and no revision given twice.
 
+mod inline;
 mod model;
 
 use std::collections::VecDeque;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use stdx::{Random, SystemClock, World};
 use tokio::sync::oneshot;
 
+pub(crate) use self::inline::Inline;
 use self::model::{Keys, Model, Write};
 use super::disk::Simulated;
 use super::disk::simulated::{Chance, EIO, ENOSPC, Fault, Stop};

@@ -1,0 +1,98 @@
+//! The engine without its threads, on a simulated disk: each call is carried out before it returns. Small segments, and the
+//! cleaner runs after each compaction, so that history is rewritten on the way.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, ready};
+use stdx::{Random, SystemClock, World};
+use tokio::sync::oneshot;
+
+use crate::embedded::core::Core;
+use crate::embedded::disk::Simulated;
+use crate::embedded::writer::{Command, Reply};
+use crate::embedded::{Options, Parts, open};
+use crate::hub::{self, History, Wanted};
+use crate::{Error, RangeRequest, RangeResponse, Revision, Txn, TxnResponse, Watch, WatchRequest};
+
+/// A few transactions.
+const SEGMENT_BYTES: u32 = 400;
+
+pub(crate) struct Inline {
+    disk: Simulated,
+    ring_commits: usize,
+    parts: Parts,
+}
+
+impl Inline {
+    pub(crate) fn new(ring_commits: usize) -> Self {
+        Self::reopen(Simulated::new(1), ring_commits)
+    }
+
+    pub(crate) fn open(disk: Simulated, ring_commits: usize) -> Result<Self, open::Error> {
+        let world = World { clock: Arc::new(SystemClock), random: Random::from_seed(7) };
+        let options =
+            Options { segment_bytes: SEGMENT_BYTES, ring_commits, world, ..Options::default() };
+        let parts = Parts::open(Path::new(""), Arc::new(disk.clone()), &options)?;
+        Ok(Self { disk, ring_commits, parts })
+    }
+
+    /// What must be sound.
+    fn reopen(disk: Simulated, ring_commits: usize) -> Self {
+        Self::open(disk, ring_commits)
+            .unwrap_or_else(|it| panic!("cannot open: {}", stdx::error_chain(&it)))
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.parts.core.revision()
+    }
+
+    pub(crate) fn oldest(&self) -> Revision {
+        self.parts.core.hub.oldest()
+    }
+
+    /// The process is killed, and the next one opens what it finds.
+    pub(crate) fn restart(self) -> Self {
+        let Self { disk, ring_commits, parts } = self;
+        drop(parts);
+        Self::reopen(disk.kill(1), ring_commits)
+    }
+
+    fn ask<T>(&mut self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Error> {
+        let (reply, mut answer) = oneshot::channel();
+        self.parts.writer.execute(VecDeque::from([command(reply)]));
+        answer.try_recv().expect("the writer answers what it carried out")
+    }
+
+    pub(crate) fn txn(&mut self, txn: Txn) -> Result<TxnResponse, Error> {
+        self.ask(|reply| Command::Txn(txn, reply))
+    }
+
+    pub(crate) fn compact(&mut self, through: Revision) -> Result<(), Error> {
+        self.ask(|reply| Command::Compact(through, reply))?;
+        self.parts.cleaner.clean();
+        Ok(())
+    }
+
+    pub(crate) fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
+        match request.at {
+            Some(at) => self.parts.core.range_at(request, at),
+            None => Ok(self.parts.core.present().state.range(request)),
+        }
+    }
+
+    pub(crate) fn watch(&self, request: WatchRequest) -> Result<Box<dyn Watch>, Error> {
+        let past = Arc::new(Past(self.parts.core.clone()));
+        self.parts.core.hub.watch(request, Some(past))
+    }
+}
+
+/// History that is read in the thread that asks.
+struct Past(Arc<Core>);
+
+impl History for Past {
+    fn commits(self: Arc<Self>, wanted: Wanted) -> BoxFuture<'static, Result<hub::Past, Error>> {
+        Box::pin(ready(self.0.commits(&wanted)))
+    }
+}
