@@ -25,9 +25,6 @@ const SAMPLES: u64 = 20;
 /// Every history of up to so many steps is tried on engines without threads, and some of so many on those with.
 const HISTORY_STEPS: u32 = 6;
 
-/// Most of a small history is read from disk.
-const SMALL_RING: Engine = Engine::Embedded { ring_commits: 2 };
-
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -53,7 +50,7 @@ fn run(rounds: u64, seed: u64) {
         embedded::torture::run(seed, count).unwrap_or_else(|it| panic!("seed {seed}: {it}"));
         count as u64
     });
-    for (engine, name) in [(Engine::Memory, "memory"), (SMALL_RING, "embedded")] {
+    for (engine, name) in [(Engine::Memory, "memory"), (Engine::ON_DISK, "embedded")] {
         part(&format!("answers of all histories of up to {HISTORY_STEPS} steps, {name}"), || {
             let tally = torture::exhaustive(engine, HISTORY_STEPS);
             println!("{:>12}  histories, {} stores", tally.histories, tally.stores);

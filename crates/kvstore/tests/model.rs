@@ -48,7 +48,7 @@ fn all_small_histories_are_right_in_memory() {
 
 #[test]
 fn all_small_histories_are_right_on_disk() {
-    check_small_histories(Engine::Embedded { ring_commits: 2 }, 4, (2_801, 12_986));
+    check_small_histories(Engine::ON_DISK, 4, (2_801, 12_986));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn status_and_compaction_ask_the_server_that_runs() {
         cluster.ok(&["patch", "configmap", "a", "-p", &patch]);
     }
     let running = json(&store(&data, &["status", "-o", "json"]));
-    let revision = |status: &serde_json::Value| status["revision"].as_u64().unwrap();
+    let revision = |status: &Value| status["revision"].as_u64().unwrap();
     assert!(revision(&running) > running["oldestRevision"].as_u64().unwrap());
     assert!(running["keys"].as_u64().unwrap() > 50 && running["readOnly"].is_null(), "{running}");
     let keep = (revision(&running) - 1).to_string();

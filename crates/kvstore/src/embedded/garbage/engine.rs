@@ -12,18 +12,23 @@ use crate::embedded::log::{Kind, Log, Options};
 use crate::embedded::record::{
     Checkpoint, CommitRecord, EventRecord, HistoryHash, WallTime, render_kept, render_revision,
 };
-use crate::embedded::torture::Inline;
+use crate::embedded::torture::{Inline, Memory};
 use crate::{KeyRange, LeaseId, Op, RangeRequest, Revision, Txn, WatchRequest};
 
 /// Revisions that are looked at.
 const LOOKS_MAX: u64 = 40;
 
+/// Little, so that most of what is looked at is read.
+const MEMORY: Memory = Memory { ring_commits: 2, value_bytes: 0 };
+
 pub fn engine(bytes: &[u8]) {
     let disk = Simulated::new(1);
     put_log(&disk, Choices(bytes));
-    let Ok(mut store) = Inline::open(disk, 2) else { return };
+    let Ok(mut store) = Inline::open(disk, MEMORY) else { return };
     look(&store);
-    let written = store.txn(Txn::of(vec![Op::put("a", "on"), Op::delete(b"b")]));
+    // What was before may be in a record that makes no sense.
+    let txn = Txn::of(vec![Op::put("a", "on"), Op::delete(b"b")]).without_previous_values();
+    let written = store.txn(txn);
     let revision = written.expect("a store that opens can be written").revision;
     look(&store);
     store.compact(revision).expect("it is the last one");

@@ -19,28 +19,41 @@ use crate::{Error, RangeRequest, RangeResponse, Revision, Txn, TxnResponse, Watc
 /// A few transactions.
 const SEGMENT_BYTES: u32 = 400;
 
+/// What it keeps in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) ring_commits: usize,
+    pub(crate) value_bytes: usize,
+}
+
 pub(crate) struct Inline {
     disk: Simulated,
-    ring_commits: usize,
+    memory: Memory,
     parts: Parts,
 }
 
 impl Inline {
-    pub(crate) fn new(ring_commits: usize) -> Self {
-        Self::reopen(Simulated::new(1), ring_commits)
+    pub(crate) fn new(memory: Memory) -> Self {
+        Self::reopen(Simulated::new(1), memory)
     }
 
-    pub(crate) fn open(disk: Simulated, ring_commits: usize) -> Result<Self, open::Error> {
+    pub(crate) fn open(disk: Simulated, memory: Memory) -> Result<Self, open::Error> {
         let world = World { clock: Arc::new(SystemClock), random: Random::from_seed(7) };
-        let options =
-            Options { segment_bytes: SEGMENT_BYTES, ring_commits, world, ..Options::default() };
+        let Memory { ring_commits, value_bytes } = memory;
+        let options = Options {
+            segment_bytes: SEGMENT_BYTES,
+            ring_commits,
+            value_bytes,
+            world,
+            ..Options::default()
+        };
         let parts = Parts::open(Path::new(""), Arc::new(disk.clone()), &options)?;
-        Ok(Self { disk, ring_commits, parts })
+        Ok(Self { disk, memory, parts })
     }
 
     /// What must be sound.
-    fn reopen(disk: Simulated, ring_commits: usize) -> Self {
-        Self::open(disk, ring_commits)
+    fn reopen(disk: Simulated, memory: Memory) -> Self {
+        Self::open(disk, memory)
             .unwrap_or_else(|it| panic!("cannot open: {}", stdx::error_chain(&it)))
     }
 
@@ -54,9 +67,9 @@ impl Inline {
 
     /// The process is killed, and the next one opens what it finds.
     pub(crate) fn restart(self) -> Self {
-        let Self { disk, ring_commits, parts } = self;
+        let Self { disk, memory, parts } = self;
         drop(parts);
-        Self::reopen(disk.kill(1), ring_commits)
+        Self::reopen(disk.kill(1), memory)
     }
 
     fn ask<T>(&mut self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Error> {
@@ -76,10 +89,7 @@ impl Inline {
     }
 
     pub(crate) fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
-        match request.at {
-            Some(at) => self.parts.core.range_at(request, at),
-            None => Ok(self.parts.core.present().state.range(request)),
-        }
+        self.parts.core.range_at(request, request.at.unwrap_or_else(|| self.revision()))
     }
 
     pub(crate) fn watch(&self, request: WatchRequest) -> Result<Box<dyn Watch>, Error> {

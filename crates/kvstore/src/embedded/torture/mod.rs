@@ -12,7 +12,7 @@ use std::time::Duration;
 use stdx::{Random, SystemClock, World};
 use tokio::sync::oneshot;
 
-pub(crate) use self::inline::Inline;
+pub(crate) use self::inline::{Inline, Memory};
 use self::model::{Keys, Model, Write};
 use super::disk::Simulated;
 use super::disk::simulated::{Chance, EIO, ENOSPC, Fault, Stop};

@@ -28,7 +28,7 @@ use self::check::History;
 use self::tried::{AtOnce, Blocking, Tried};
 use super::bench::Engine;
 use crate::contract::{delete, put};
-use crate::embedded::torture::Inline;
+use crate::embedded::torture::{Inline, Memory};
 use crate::{KeyRange, Op, Txn};
 
 /// What one step of a history can be.
@@ -68,7 +68,9 @@ impl AddAssign for Tally {
 pub fn exhaustive(engine: Engine, length: u32) -> Tally {
     match engine {
         Engine::Memory => all(length, AtOnce::new),
-        Engine::Embedded { ring_commits } => all(length, || Inline::new(ring_commits)),
+        Engine::Embedded { ring_commits, value_bytes } => {
+            all(length, || Inline::new(Memory { ring_commits, value_bytes }))
+        }
     }
 }
 
