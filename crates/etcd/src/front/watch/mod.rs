@@ -4,6 +4,7 @@
 //! notification is never ahead of the events before it. A client that reads slowly only moves its places in the history slowly:
 //! beyond the response that is being sent, nothing is kept for it.
 
+mod delivery;
 mod response;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use kvstore::{Batch, Error, EventFilter, Revision, Told, WatchId, Watches};
 use lifecycle::Shutdown;
 
+use self::delivery::Delivery;
 use super::exchange::{Gone, Inbound, Outbound};
 use super::kv::key_range;
 use super::routes::Call;
@@ -255,17 +257,11 @@ impl Stream {
         watch.is_quiet = false;
         let max = self.front.limits.request_bytes;
         let wants_fragments = watch.wants_fragments;
-        let mut parts = response::Parts::new(batch, max, wants_fragments);
-        while let Some(part) = parts.next_part() {
-            let header = self.front.header(part.revision);
-            let response = pb::WatchResponse {
-                header,
-                watch_id: id,
-                fragment: part.is_fragment,
-                events: part.events,
-                ..Default::default()
-            };
-            self.outbound.send_streamed(&response).await?;
+        let mut parts = response::Parts::new(&batch, max, wants_fragments);
+        while let Some(response::Part { events, revision, is_fragment }) = parts.next_part() {
+            let header = self.front.response_header(revision);
+            let delivery = Delivery { header, watch_id: id, is_fragment, events };
+            self.outbound.send_streamed(&delivery).await?;
         }
         Ok(())
     }
