@@ -35,7 +35,7 @@ pub use error::Error;
 pub use model::{
     Batch, Compare, Durability, Event, EventFilter, KeyRange, KeyValue, LeaseId, LeaseStatus, Op,
     OpResult, Previous, Put, PutLease, PutValue, RangeRequest, RangeResponse, Relation, Revision,
-    Status, Target, Txn, TxnResponse, Want, WatchRequest,
+    Status, Target, Told, Txn, TxnResponse, Want, WatchId, WatchRequest,
 };
 
 /// What one transaction may have, as in etcd: operations of a branch and compares, each.
@@ -56,11 +56,29 @@ pub trait Watch: Send {
     fn request_progress(&mut self);
 }
 
+/// Many watches with one reader, which gives them their names. Each delivers what it would alone; one that has much to read
+/// holds up no other, and an idle one takes little more than its range.
+pub trait Watches: Send {
+    /// Begins a watch. The one that had the name before ends.
+    fn add(&mut self, id: WatchId, request: WatchRequest) -> BoxFuture<'_, Result<(), Error>>;
+    /// Nothing is told of the watch any more.
+    fn remove(&mut self, id: WatchId);
+    /// Waits for what any of them has to tell; forever while there are none. Fails with `Error::Closed` when the store
+    /// stopped. Cancel-safe.
+    fn next(&mut self) -> BoxFuture<'_, Result<Told, Error>>;
+    /// How far a watch is, as `Watch::progress`. `None`: there is no such watch.
+    fn progress(&self, id: WatchId) -> Option<Revision>;
+    /// Asks for one `Told::Progress`. `next` returns it when everything committed before this call has been delivered to all,
+    /// and the store has come to where the last of them begins. Asking again before it came takes it back and asks anew.
+    fn request_progress(&mut self);
+}
+
 /// One engine. Object-safe, so that the engine is chosen at start.
 pub trait Store: Send + Sync + 'static {
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, Error>>;
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>>;
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>>;
+    fn watches(&self) -> Box<dyn Watches>;
     /// Forgets history up to and including `through`; the state at `through` stays readable.
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>>;
     /// The latest committed revision: whoever asks after a write was acknowledged, here or by another server over the

@@ -17,7 +17,7 @@ use crate::state::{
 };
 use crate::{
     Batch, Error, KeyRange, LeaseId, LeaseStatus, RangeRequest, RangeResponse, Revision, Status,
-    Store, Txn, TxnResponse, Watch, WatchRequest,
+    Store, Told, Txn, TxnResponse, Watch, WatchId, WatchRequest, Watches,
 };
 
 const EVERY_VALUE: &str = "the store without a disk has every value in memory";
@@ -223,19 +223,15 @@ impl Present {
     }
 }
 
-/// A watch of the hub that also sees leases end while it waits.
-struct Watching {
-    shared: Arc<Shared>,
-    watch: Box<dyn Watch>,
-}
-
-impl Watching {
-    async fn next_batch(&mut self) -> Result<Batch, Error> {
+impl Shared {
+    /// Waits for what a watch tells, and sees leases end meanwhile.
+    async fn attend<T>(&self, told: BoxFuture<'_, T>) -> T {
+        let mut told = told;
         loop {
-            let nearer = self.shared.nearer.notified();
+            let nearer = self.nearer.notified();
             tokio::pin!(nearer);
             nearer.as_mut().enable();
-            let ends = self.shared.present().deadlines.next();
+            let ends = self.present().deadlines.next();
             let ended = async {
                 match ends {
                     Some(at) => sleep_until(at).await,
@@ -244,7 +240,7 @@ impl Watching {
             };
             tokio::select! {
                 biased;
-                batch = self.watch.next() => return batch,
+                told = &mut told => return told,
                 () = nearer => {}
                 () = ended => {}
             }
@@ -252,17 +248,47 @@ impl Watching {
     }
 }
 
-impl Watch for Watching {
+/// One watch of the hub or many, attended.
+struct Attended<W: ?Sized> {
+    shared: Arc<Shared>,
+    inner: Box<W>,
+}
+
+impl Watch for Attended<dyn Watch> {
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>> {
-        Box::pin(self.next_batch())
+        Box::pin(self.shared.attend(self.inner.next()))
     }
 
     fn progress(&self) -> Revision {
-        self.watch.progress()
+        self.inner.progress()
     }
 
     fn request_progress(&mut self) {
-        self.watch.request_progress();
+        self.inner.request_progress();
+    }
+}
+
+impl Watches for Attended<dyn Watches> {
+    fn add(&mut self, id: WatchId, request: WatchRequest) -> BoxFuture<'_, Result<(), Error>> {
+        // A lease whose time has come ends before the watch begins.
+        drop(self.shared.present());
+        self.inner.add(id, request)
+    }
+
+    fn remove(&mut self, id: WatchId) {
+        self.inner.remove(id);
+    }
+
+    fn next(&mut self) -> BoxFuture<'_, Result<Told, Error>> {
+        Box::pin(self.shared.attend(self.inner.next()))
+    }
+
+    fn progress(&self, id: WatchId) -> Option<Revision> {
+        self.inner.progress(id)
+    }
+
+    fn request_progress(&mut self) {
+        self.inner.request_progress();
     }
 }
 
@@ -278,10 +304,15 @@ impl Store for Memory {
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
         Box::pin(async move {
             let present = self.shared.present();
-            let watch = self.shared.hub.watch(request, None)?;
+            let inner = self.shared.hub.watch(request, None)?;
             drop(present);
-            Ok(Box::new(Watching { shared: self.shared.clone(), watch }) as Box<dyn Watch>)
+            Ok(Box::new(Attended { shared: self.shared.clone(), inner }) as Box<dyn Watch>)
         })
+    }
+
+    fn watches(&self) -> Box<dyn Watches> {
+        let inner = self.shared.hub.watches(None);
+        Box::new(Attended { shared: self.shared.clone(), inner })
     }
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::Error;
+
 /// The moment after one committed transaction. Revision 1 is the empty store; 0 stands for "never" in compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
@@ -221,6 +223,26 @@ pub struct Batch {
     pub events: Vec<Event>,
     /// Every event of the watched range up to and including this revision has been delivered.
     pub revision: Revision,
+}
+
+/// What the reader of many watches calls one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchId(pub i64);
+
+/// What one of many watches, or all of them, have to tell.
+#[derive(Clone, Debug)]
+pub enum Told {
+    Batch {
+        id: WatchId,
+        batch: Batch,
+    },
+    /// All of them have delivered everything up to and including this revision.
+    Progress(Revision),
+    /// The watch fell out of the history, or that cannot be read. It is told again until the watch is removed.
+    Failed {
+        id: WatchId,
+        error: Error,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

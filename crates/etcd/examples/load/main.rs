@@ -40,7 +40,7 @@ fn say(name: &str, value: f64) {
 }
 
 /// The value below which this share of the sorted values is.
-fn percentile(sorted: &[f64], share: f64) -> f64 {
+fn percentile<T: Copy + From<f32>>(sorted: &[T], share: f64) -> T {
     let at = (sorted.len() as f64 * share) as usize;
-    sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_else(|| f32::NAN.into())
 }

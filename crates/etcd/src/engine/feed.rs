@@ -53,8 +53,10 @@ struct Watcher {
 /// One watch's end: its id in the feed, where its place is kept.
 pub(super) struct Place {
     feed: Arc<Feed>,
-    id: u64,
+    pub(super) id: u64,
     request: WatchRequest,
+    /// Nothing up to here is wanted.
+    pub(super) after: Revision,
     pub(super) wake: Arc<Notify>,
 }
 
@@ -185,7 +187,14 @@ impl Feed {
             wake: wake.clone(),
         };
         inner.watchers.insert(id, watcher);
-        Ok(Place { feed: self.clone(), id, request, wake })
+        Ok(Place { feed: self.clone(), id, request, after, wake })
+    }
+
+    /// How far a watch is: everything up to here has been delivered.
+    pub(super) fn progress(&self, id: u64) -> Revision {
+        let inner = self.inner();
+        let pending = inner.watchers.get(&id).and_then(|it| it.pending);
+        pending.map_or(inner.position, |it| Revision(it.0 - 1))
     }
 }
 
@@ -306,9 +315,7 @@ impl Place {
 
     /// Everything up to here has been delivered.
     pub(super) fn progress(&self) -> Revision {
-        let inner = self.feed.inner();
-        let pending = inner.watchers.get(&self.id).and_then(|it| it.pending);
-        pending.map_or(inner.position, |it| Revision(it.0 - 1))
+        self.feed.progress(self.id)
     }
 }
 

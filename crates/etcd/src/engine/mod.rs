@@ -41,6 +41,7 @@ mod stream;
 mod tail;
 mod txn;
 mod watch;
+mod watches;
 mod written;
 
 use std::sync::Arc;
@@ -50,7 +51,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kvstore::{
     Error, LeaseId, LeaseStatus, RangeRequest, RangeResponse, Revision, Status, Store, Txn,
-    TxnResponse, Watch, WatchRequest,
+    TxnResponse, Watch, WatchRequest, Watches,
 };
 use lifecycle::Tasks;
 use stdx::{Random, World};
@@ -65,6 +66,7 @@ use members::{Members, Unanswered};
 use revisions::Freshness;
 use txn::Claims;
 use watch::EtcdWatch;
+use watches::EtcdWatches;
 
 use crate::wire::methods;
 
@@ -209,13 +211,13 @@ impl Shared {
         }
     }
 
-    async fn watch(self: &Arc<Self>, request: WatchRequest) -> Result<Box<dyn Watch>, Error> {
+    async fn watch(self: &Arc<Self>, request: WatchRequest) -> Result<EtcdWatch, Error> {
         let after = match request.after {
             Some(after) => after,
             None => self.current().await?,
         };
         let place = self.feed.watch(request, after)?;
-        Ok(Box::new(EtcdWatch::new(self.clone(), place)))
+        Ok(EtcdWatch::new(self.clone(), place))
     }
 }
 
@@ -241,7 +243,11 @@ impl Store for Etcd {
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
-        Box::pin(self.shared.watch(request))
+        Box::pin(async move { Ok(Box::new(self.shared.watch(request).await?) as Box<dyn Watch>) })
+    }
+
+    fn watches(&self) -> Box<dyn Watches> {
+        Box::new(EtcdWatches::new(self.shared.clone()))
     }
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {

@@ -46,6 +46,11 @@ impl EtcdWatch {
         Self { shared, place, history: None, progress: Asked::No }
     }
 
+    /// Its name in the feed.
+    pub(super) fn place(&self) -> u64 {
+        self.place.id
+    }
+
     async fn next_batch(&mut self) -> Result<Batch, Error> {
         loop {
             match self.place.next()? {
@@ -74,7 +79,10 @@ impl EtcdWatch {
                 tokio::select! {
                     biased;
                     () = self.place.wake.notified() => {}
-                    current = asking => self.progress = Asked::Waiting(current),
+                    // A watch of the future has nothing to tell before it has come.
+                    current = asking => {
+                        self.progress = Asked::Waiting(current.max(self.place.after));
+                    }
                 }
             }
             Asked::Waiting(current) => {

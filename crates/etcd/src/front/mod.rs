@@ -165,12 +165,16 @@ impl Front {
     }
 
     fn header(&self, revision: Revision) -> Option<ResponseHeader> {
-        Some(ResponseHeader {
+        Some(self.response_header(revision))
+    }
+
+    fn response_header(&self, revision: Revision) -> ResponseHeader {
+        ResponseHeader {
             cluster_id: self.cluster_id,
             member_id: self.member_id,
             revision: number(revision),
             raft_term: RAFT_TERM,
-        })
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod compaction;
 mod compares;
+mod groups;
 mod leases;
 mod ranges;
 mod txns;
@@ -51,12 +52,20 @@ impl Traits {
 
 /// Every rule that an engine with these traits has to keep.
 pub fn rules(traits: Traits) -> Vec<Rule> {
-    [ranges::RULES, compares::RULES, txns::RULES, leases::RULES, watches::RULES, compaction::RULES]
-        .into_iter()
-        .flatten()
-        .filter(|it| (it.needs)(&traits))
-        .copied()
-        .collect()
+    [
+        ranges::RULES,
+        compares::RULES,
+        txns::RULES,
+        leases::RULES,
+        watches::RULES,
+        groups::RULES,
+        compaction::RULES,
+    ]
+    .into_iter()
+    .flatten()
+    .filter(|it| (it.needs)(&traits))
+    .copied()
+    .collect()
 }
 
 impl Rule {

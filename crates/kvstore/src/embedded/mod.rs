@@ -52,7 +52,7 @@ use self::writer::{Command, Writer};
 use crate::hub::{Hub, Retention};
 use crate::{
     Error, LeaseId, LeaseStatus, RangeRequest, RangeResponse, Revision, Status, Store, Txn,
-    TxnResponse, Watch, WatchRequest,
+    TxnResponse, Watch, WatchRequest, Watches,
 };
 
 /// Writes that may wait for the writer before callers wait to queue theirs.
@@ -266,6 +266,10 @@ impl Store for Embedded {
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {
         let past = Arc::new(Past(self.core.clone()));
         Box::pin(ready(self.core.hub.watch(request, Some(past))))
+    }
+
+    fn watches(&self) -> Box<dyn Watches> {
+        self.core.hub.watches(Some(Arc::new(Past(self.core.clone()))))
     }
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {

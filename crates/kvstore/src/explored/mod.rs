@@ -6,6 +6,8 @@
 #[path = "../hub/mod.rs"]
 mod hub;
 
+mod groups;
+
 /// What the hub takes its locks from.
 mod sync {
     pub(super) use std::sync::PoisonError;

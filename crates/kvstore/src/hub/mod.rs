@@ -3,9 +3,14 @@
 //!
 //! A watcher whose range is not written has no place at all: it is not woken, does not fall behind, and
 //! its progress is the store's revision. A commit costs what it concerns, however many watch other keys.
+//!
+//! Watchers belong to groups with one reader each: a watcher has no task, no waker and no queue of its own. A watch alone is a
+//! group of one.
 
 mod intervals;
-mod place;
+mod lists;
+mod reader;
+mod single;
 mod slab;
 mod watchers;
 
@@ -15,11 +20,13 @@ use std::task::Waker;
 
 use futures_util::future::BoxFuture;
 
-use self::place::Place;
+use self::reader::Reader;
+use self::single::Single;
+use self::slab::Id;
 use self::watchers::Watchers;
 use super::sync::{Mutex, MutexGuard, PoisonError};
 use crate::state::Commit;
-use crate::{Error, EventFilter, KeyRange, Revision, Watch, WatchRequest};
+use crate::{Error, KeyRange, Revision, Watch, WatchRequest, Watches};
 
 /// Commits that are no longer in the ring.
 pub(crate) trait History: Send + Sync {
@@ -137,27 +144,11 @@ impl Hub {
         request: WatchRequest,
         history: Option<Arc<dyn History>>,
     ) -> Result<Box<dyn Watch>, Error> {
-        let mut inner = self.inner();
-        if inner.is_closed {
-            return Err(Error::Closed);
-        }
-        let after = request.after.unwrap_or(inner.revision);
-        inner.check_readable(after.min(inner.revision))?;
-        let WatchRequest { range, after: _, events, previous } = request;
-        let is_late = after < inner.revision;
-        let pending = (is_late && events != EventFilter::Nothing).then(|| after.next());
-        let (id, interval) = inner.watchers.add(&range, events, after, pending);
-        drop(inner);
-        Ok(Box::new(Place {
-            hub: self.clone(),
-            history,
-            id,
-            interval,
-            events,
-            previous,
-            owes_progress: is_late,
-            asked_at: None,
-        }))
+        Ok(Box::new(Single::new(self.clone(), history, &request)?))
+    }
+
+    pub(crate) fn watches(self: &Arc<Self>, history: Option<Arc<dyn History>>) -> Box<dyn Watches> {
+        Box::new(Reader::new(self.clone(), history))
     }
 }
 
@@ -167,6 +158,7 @@ impl Inner {
         self.revision = commit.revision;
         self.ring_bytes += commit.bytes();
         self.ring.push_back(commit.clone());
+        self.watchers.arrive(Revision(commit.revision.0 - 1), wake);
         for event in &commit.events {
             self.watchers.announce(event, wake);
         }
@@ -216,16 +208,8 @@ impl Inner {
     }
 
     /// The watcher has seen everything through `seen`.
-    fn advance(&mut self, id: u32, seen: Revision) {
+    fn advance(&mut self, id: Id, seen: Revision) {
         let next = (seen < self.revision).then(|| seen.next());
         self.watchers.advance(id, next);
-    }
-
-    /// How far a watcher is: what it wants up to here has been delivered.
-    fn progress(&self, id: u32) -> Revision {
-        match self.watchers.pending(id) {
-            Some(from) => Revision(from.0 - 1),
-            None => self.revision.max(self.watchers.floor(id)),
-        }
     }
 }

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use kvstore::memory::Memory;
 use kvstore::{
     Batch, Durability, Error, LeaseId, LeaseStatus, Op, Put, PutValue, RangeRequest, RangeResponse,
-    Revision, Status, Store, Txn, TxnResponse, Watch, WatchRequest,
+    Revision, Status, Store, Txn, TxnResponse, Watch, WatchRequest, Watches,
 };
 use tokio::sync::watch;
 
@@ -133,6 +133,10 @@ impl Store for Remote {
             breaks.mark_unchanged();
             Ok(Box::new(RemoteWatch { inner, breaks }) as Box<dyn Watch>)
         })
+    }
+
+    fn watches(&self) -> Box<dyn Watches> {
+        self.inner.watches()
     }
 
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>> {

@@ -1,24 +1,20 @@
-//! Watch streams: many watches in one stream, in one task.
+//! Watch streams: many watches in one stream, in one task, which reads them from the store as one group.
 //!
 //! Promises: each watch's events once and in order, whole transactions together unless the client asked for fragments; a progress
 //! notification is never ahead of the events before it. A client that reads slowly only moves its places in the history slowly:
 //! beyond the response that is being sent, nothing is kept for it.
 
-mod progress;
+mod delivery;
 mod response;
-mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
-use kvstore::{Batch, Error, EventFilter, Revision};
+use kvstore::{Batch, Error, EventFilter, Revision, Told, WatchId, Watches};
 use lifecycle::Shutdown;
 
-use self::progress::Round;
-use self::turn::{Control, Turn};
+use self::delivery::Delivery;
 use super::exchange::{Gone, Inbound, Outbound};
 use super::kv::key_range;
 use super::routes::Call;
@@ -35,11 +31,11 @@ pub(super) async fn run(call: Call, shutdown: Shutdown) -> Result<(), Gone> {
     let stream = Stream {
         front: peer.front.clone(),
         outbound,
-        turns: FuturesUnordered::new(),
+        reader: peer.front.store.watches(),
         watches: BTreeMap::new(),
         next_id: 0,
-        round: None,
-        is_round_wanted: false,
+        is_asked: false,
+        is_asked_again: false,
     };
     stream.run(inbound, shutdown).await
 }
@@ -59,25 +55,22 @@ impl From<Gone> for End {
 struct Stream {
     front: Arc<Front>,
     outbound: Outbound,
-    /// One for each watch: it waits for the next batch and holds the watch meanwhile.
-    turns: FuturesUnordered<turn::Waiting>,
+    reader: Box<dyn Watches>,
     watches: BTreeMap<i64, Watch>,
     next_id: i64,
-    /// The progress request that is being answered, and whether another came meanwhile.
-    round: Option<Round>,
-    is_round_wanted: bool,
+    /// A progress request is being answered, and another came meanwhile.
+    is_asked: bool,
+    is_asked_again: bool,
 }
 
+/// There may be very many: its size counts.
 struct Watch {
-    control: Arc<Control>,
     /// The first revision that can have events for it.
     start: Revision,
     wants_fragments: bool,
     wants_progress: bool,
     /// Nothing was sent since the last tick.
     is_quiet: bool,
-    /// A tick asked how far it is, when the store was here.
-    tick: Option<Revision>,
 }
 
 impl Stream {
@@ -110,13 +103,11 @@ impl Stream {
                     }
                     Err(status) => return End::Status(Err(status)),
                 },
-                Some(turn) = self.turns.next(), if !self.turns.is_empty() => {
-                    Box::pin(self.deliver(turn)).await
-                }
-                _ = ticks.tick() => {
-                    self.tick();
-                    Ok(())
-                }
+                told = self.reader.next(), if !self.watches.is_empty() => match told {
+                    Ok(told) => Box::pin(self.deliver(told)).await,
+                    Err(err) => return End::Status(Err(error::status(&err))),
+                },
+                _ = ticks.tick() => Box::pin(self.tick()).await,
                 () = self.outbound.reset(), if !is_open => return End::Gone,
             };
             if let Err(end) = stepped {
@@ -130,8 +121,8 @@ impl Stream {
             Some(pb::WatchRequestUnion::Create(request)) => self.create(request).await,
             Some(pb::WatchRequestUnion::Cancel(request)) => self.cancel(request.watch_id).await,
             Some(pb::WatchRequestUnion::Progress(_)) => {
-                self.is_round_wanted = true;
-                self.advance_round().await
+                self.ask_progress();
+                Ok(())
             }
             None => Ok(()),
         }
@@ -147,32 +138,27 @@ impl Stream {
             Err(status) => return self.refuse(&status.message).await,
         };
         let start = after.unwrap_or_else(|| self.front.store.revision());
-        let opened = self.front.store.watch(kvstore::WatchRequest {
+        let wanted = kvstore::WatchRequest {
             range: key_range(&watched_key(&request), &request.range_end),
             after,
             events: filter_of(&request),
             previous: request.prev_kv,
-        });
-        let opened = opened.await;
+        };
+        let opened = self.reader.add(WatchId(id), wanted).await;
         // Announced before anything it can deliver.
         let header = self.front.header(self.front.store.revision());
         let created =
             pb::WatchResponse { header, watch_id: id, created: true, ..Default::default() };
         match opened {
-            Ok(watch) => {
-                self.outbound.send_streamed(&created).await?;
-                let control = Arc::new(Control::default());
-                self.turns.push(turn::wait(id, watch, control.clone()));
+            Ok(()) => {
                 let watch = Watch {
-                    control,
                     start: Revision(start.0.saturating_add(1)),
                     wants_fragments: request.fragment,
                     wants_progress: request.progress_notify,
                     is_quiet: true,
-                    tick: None,
                 };
                 self.watches.insert(id, watch);
-                Ok(())
+                Ok(self.outbound.send_streamed(&created).await?)
             }
             Err(err @ Error::Compacted { .. }) => {
                 self.outbound.send_streamed(&created).await?;
@@ -217,26 +203,25 @@ impl Stream {
     }
 
     async fn cancel(&mut self, id: i64) -> Result<(), End> {
-        let Some(watch) = self.watches.remove(&id) else {
+        if self.watches.remove(&id).is_none() {
             return Ok(());
-        };
-        watch.control.cancel();
+        }
+        self.reader.remove(WatchId(id));
         let canceled = pb::WatchResponse {
             header: self.front.header(self.front.store.revision()),
             watch_id: id,
             canceled: true,
             ..Default::default()
         };
-        self.outbound.send_streamed(&canceled).await?;
-        self.advance_round().await
+        Ok(self.outbound.send_streamed(&canceled).await?)
     }
 
     /// The store ended a watch.
     async fn fail(&mut self, id: i64, err: &Error) -> Result<(), End> {
         self.watches.remove(&id);
+        self.reader.remove(WatchId(id));
         let compact_revision = match err {
             Error::Compacted { oldest, .. } => number(*oldest),
-            Error::Closed => return Err(End::Status(Err(error::stopped()))),
             _ => 0,
         };
         let canceled = pb::WatchResponse {
@@ -247,27 +232,22 @@ impl Stream {
             cancel_reason: error::status(err).message,
             ..Default::default()
         };
-        self.outbound.send_streamed(&canceled).await?;
-        self.advance_round().await
+        Ok(self.outbound.send_streamed(&canceled).await?)
     }
 
-    async fn deliver(&mut self, turn: Turn) -> Result<(), End> {
-        let Turn { id, watch, control, outcome } = turn;
-        // A canceled watch may have had something; it is dropped here.
-        let is_live = self.watches.get(&id).is_some_and(|it| Arc::ptr_eq(&it.control, &control));
-        let batch = match outcome {
-            _ if !is_live => return Ok(()),
-            Ok(Some(batch)) => batch,
-            Ok(None) => {
-                self.turns.push(turn::wait(id, watch, control));
-                return Ok(());
+    async fn deliver(&mut self, told: Told) -> Result<(), End> {
+        match told {
+            Told::Batch { id, batch } => self.send(id.0, batch).await,
+            Told::Progress(revision) => {
+                self.is_asked = false;
+                self.send_progress(NO_WATCH, revision).await?;
+                if std::mem::take(&mut self.is_asked_again) {
+                    self.ask_progress();
+                }
+                Ok(())
             }
-            Err(err) => return self.fail(id, &err).await,
-        };
-        let revision = batch.revision;
-        self.send(id, batch).await?;
-        self.turns.push(turn::wait(id, watch, control));
-        self.notice(id, revision).await
+            Told::Failed { id, error } => self.fail(id.0, &error).await,
+        }
     }
 
     async fn send(&mut self, id: i64, batch: Batch) -> Result<(), End> {
@@ -277,72 +257,47 @@ impl Stream {
         watch.is_quiet = false;
         let max = self.front.limits.request_bytes;
         let wants_fragments = watch.wants_fragments;
-        let mut parts = response::Parts::new(batch, max, wants_fragments);
-        while let Some(part) = parts.next_part() {
-            let header = self.front.header(part.revision);
-            let response = pb::WatchResponse {
-                header,
-                watch_id: id,
-                fragment: part.is_fragment,
-                events: part.events,
-                ..Default::default()
-            };
-            self.outbound.send_streamed(&response).await?;
+        let mut parts = response::Parts::new(&batch, max, wants_fragments);
+        while let Some(response::Part { events, revision, is_fragment }) = parts.next_part() {
+            let header = self.front.response_header(revision);
+            let delivery = Delivery { header, watch_id: id, is_fragment, events };
+            self.outbound.send_streamed(&delivery).await?;
         }
         Ok(())
     }
 
-    /// A watch has been brought up to `revision`: whoever asked how far it is can be told.
-    async fn notice(&mut self, id: i64, revision: Revision) -> Result<(), End> {
-        if let Some(watch) = self.watches.get_mut(&id)
-            && watch.tick.is_some_and(|asked| revision >= asked)
-        {
-            watch.tick = None;
-            // A progress revision below the start would send a resuming client back.
-            if watch.is_quiet && revision >= watch.start {
-                let header = self.front.header(revision);
-                let progress = pb::WatchResponse { header, watch_id: id, ..Default::default() };
-                self.outbound.send_streamed(&progress).await?;
-            }
-        }
-        if let Some(round) = &mut self.round {
-            round.answer(id, revision);
-        }
-        self.advance_round().await
+    async fn send_progress(&mut self, id: i64, revision: Revision) -> Result<(), End> {
+        let header = self.front.header(revision);
+        let progress = pb::WatchResponse { header, watch_id: id, ..Default::default() };
+        Ok(self.outbound.send_streamed(&progress).await?)
     }
 
-    /// Ends the round whose watches have all answered, and begins the next if one is wanted.
-    async fn advance_round(&mut self) -> Result<(), End> {
-        if let Some(round) = &mut self.round {
-            round.keep(|id| self.watches.contains_key(&id));
-            let Some(revision) = round.outcome() else {
-                return Ok(());
-            };
-            self.round = None;
-            let is_ahead = self.watches.values().all(|it| revision.0 + 1 >= it.start.0);
-            if is_ahead && !self.watches.is_empty() {
-                let header = self.front.header(revision);
-                let progress =
-                    pb::WatchResponse { header, watch_id: NO_WATCH, ..Default::default() };
-                self.outbound.send_streamed(&progress).await?;
-            }
+    /// One answer for each request, one after the other: asking anew would put the first answer off, again and again.
+    fn ask_progress(&mut self) {
+        if self.watches.is_empty() {
+            self.is_asked = false;
+        } else if std::mem::replace(&mut self.is_asked, true) {
+            self.is_asked_again = true;
+        } else {
+            self.reader.request_progress();
         }
-        if std::mem::take(&mut self.is_round_wanted) && !self.watches.is_empty() {
-            self.round =
-                Some(Round::new(self.watches.keys().copied(), self.front.store.revision()));
-            self.watches.values().for_each(|it| it.control.ask_progress());
-        }
-        Ok(())
     }
 
-    fn tick(&mut self) {
-        let revision = self.front.store.revision();
-        for watch in self.watches.values_mut().filter(|it| it.wants_progress) {
+    /// Tells quiet watches that want it how far they are.
+    async fn tick(&mut self) -> Result<(), End> {
+        let mut quiet = Vec::new();
+        for (id, watch) in self.watches.iter_mut().filter(|(_, it)| it.wants_progress) {
             if std::mem::replace(&mut watch.is_quiet, true) {
-                watch.tick = Some(revision);
-                watch.control.ask_progress();
+                quiet.push((*id, watch.start));
             }
         }
+        for (id, start) in quiet {
+            // A progress revision below the start would send a resuming client back.
+            if let Some(revision) = self.reader.progress(WatchId(id)).filter(|it| *it >= start) {
+                self.send_progress(id, revision).await?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -371,5 +326,15 @@ fn filter_of(request: &pb::WatchCreateRequest) -> EventFilter {
         (false, true) => EventFilter::PutsOnly,
         (true, false) => EventFilter::DeletesOnly,
         (true, true) => EventFilter::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Watch;
+
+    #[test]
+    fn a_watch_of_a_stream_takes_as_little_as_it_says() {
+        assert!(size_of::<Watch>() <= 16, "{}", size_of::<Watch>());
     }
 }

@@ -4,47 +4,41 @@
 //! that asked for fragments.
 
 use kvstore::{Batch, Event, Revision};
-use prost::Message as _;
 
-use crate::front::kv::entry;
-use crate::front::number;
-use crate::wire::messages as pb;
-
-pub(super) struct Part {
-    pub(super) events: Vec<pb::Event>,
+pub(super) struct Part<'a> {
+    pub(super) events: &'a [Event],
     /// Every event up to here has been sent with this part.
     pub(super) revision: Revision,
     pub(super) is_fragment: bool,
 }
 
-pub(super) struct Parts {
-    events: std::iter::Peekable<std::vec::IntoIter<Event>>,
+pub(super) struct Parts<'a> {
+    rest: &'a [Event],
     last: Revision,
     bytes_max: usize,
     can_cut: bool,
 }
 
-impl Parts {
-    pub(super) fn new(batch: Batch, bytes_max: usize, can_cut: bool) -> Self {
-        let events = batch.events.into_iter().peekable();
-        Self { events, last: batch.revision, bytes_max, can_cut }
+impl<'a> Parts<'a> {
+    pub(super) fn new(batch: &'a Batch, bytes_max: usize, can_cut: bool) -> Self {
+        Self { rest: &batch.events, last: batch.revision, bytes_max, can_cut }
     }
 
-    pub(super) fn next_part(&mut self) -> Option<Part> {
-        let mut revision = self.events.peek()?.revision;
-        let mut events = Vec::new();
+    pub(super) fn next_part(&mut self) -> Option<Part<'a>> {
+        let mut revision = self.rest.first()?.revision;
         let mut bytes = 0;
-        while let Some(next) = self.events.peek() {
+        for (n_events, next) in self.rest.iter().enumerate() {
             let is_new_txn = next.revision != revision;
-            let is_full = bytes + size(next) > self.bytes_max && !events.is_empty();
+            let is_full = bytes + size(next) > self.bytes_max && n_events > 0;
             if is_full && (is_new_txn || self.can_cut) {
-                let is_fragment = !is_new_txn;
-                return Some(Part { events, revision, is_fragment });
+                let (events, rest) = self.rest.split_at(n_events);
+                self.rest = rest;
+                return Some(Part { events, revision, is_fragment: !is_new_txn });
             }
             bytes += size(next);
             revision = next.revision;
-            events.extend(self.events.next().map(render));
         }
+        let events = std::mem::take(&mut self.rest);
         Some(Part { events, revision: self.last.max(revision), is_fragment: false })
     }
 }
@@ -56,20 +50,6 @@ fn size(event: &Event) -> usize {
         + 32
         + event.value.as_ref().map_or(0, entry)
         + event.previous.as_ref().map_or(0, entry)
-}
-
-fn render(event: Event) -> pb::Event {
-    let revision = number(event.revision);
-    let (kind, kv) = match event.value {
-        Some(value) => (pb::EventType::Put, entry(value)),
-        None => {
-            let kv = pb::KeyValue { key: event.key, mod_revision: revision, ..Default::default() };
-            (pb::EventType::Delete, kv)
-        }
-    };
-    let event = pb::Event { kind: kind as i32, kv: Some(kv), prev_kv: event.previous.map(entry) };
-    debug_assert!(event.encoded_len() > 0, "an event has a key");
-    event
 }
 
 #[cfg(test)]
@@ -89,7 +69,7 @@ mod tests {
         });
         let batch = Batch { events: events.collect(), revision: Revision(revision) };
         // Room for two.
-        let mut parts = Parts::new(batch, 70, can_cut);
+        let mut parts = Parts::new(&batch, 70, can_cut);
         let mut seen = Vec::new();
         while let Some(part) = parts.next_part() {
             let mark = if part.is_fragment { "~" } else { "" };

