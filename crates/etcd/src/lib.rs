@@ -5,4 +5,6 @@
 
 pub mod engine;
 pub mod front;
+#[doc(hidden)]
+pub mod garbage;
 pub mod wire;
