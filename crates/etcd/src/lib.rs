@@ -5,5 +5,7 @@
 
 pub mod engine;
 pub mod front;
+#[doc(hidden)]
+pub mod garbage;
 mod http2;
 pub mod wire;

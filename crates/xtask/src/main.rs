@@ -1,6 +1,7 @@
-//! Developer commands: `cargo xtask test|tidy|bench|torture|install-test-deps`.
+//! Developer commands: `cargo xtask test|tidy|bench|torture|fuzz|install-test-deps`.
 
 mod bench;
+mod fuzz;
 mod process;
 mod test;
 mod test_deps;
@@ -15,7 +16,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   test               everything that must pass: tools, format, tidy, lints, tests
   tidy               the shape of the repository alone
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
-  torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store
+  torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
+  fuzz               [SECONDS]: every decoder of stored bytes and etcd's protocol, for so long each (60)
   bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
   install-test-deps  installs the Debian and Python packages that the tests need";
 
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
         ["torture", "store", rest @ ..] => torture::store(rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", "store"] => bench::store::measure(&root(), bench::store::Ours::Xebec),
         ["bench", "store", "alone"] => {
             bench::store::measure(&root(), bench::store::Ours::FrontAlone)

@@ -110,6 +110,13 @@ pub(crate) fn install(root: &Path) -> Result<Tools> {
     Ok(tools)
 }
 
+/// A program of the unpacked packages, which are fetched if they are not there.
+pub(crate) fn unpacked_program(root: &Path, program: &str) -> Result<PathBuf> {
+    let folder = root.join("target/test-packages");
+    unpack_programs(&folder)?;
+    Ok(folder.join(program))
+}
+
 fn unpack_programs(folder: &Path) -> Result<()> {
     let missing: Vec<&str> = UNPACKED
         .iter()

@@ -3,6 +3,7 @@
 //! `cargo xtask bench store alone` measures the front and the engine without the rest of Xebec, which builds in a fraction
 //! of the time.
 
+mod perf;
 mod server;
 
 use std::collections::BTreeMap;
@@ -86,6 +87,21 @@ pub(crate) fn measure(root: &Path, ours: Ours) -> Result<()> {
             let theirs = theirs.get(name).copied().unwrap_or(f64::NAN);
             let goal = load.goals.iter().find(|it| it.0 == name).map(|it| it.1);
             say(&render(name, *ours, theirs, goal));
+        }
+    }
+    check_perf(&built, &etcd)
+}
+
+/// etcd's own check, line by line, of both.
+fn check_perf(built: &Built, etcd: &Path) -> Result<()> {
+    let etcdctl =
+        std::env::var_os("XEBEC_TEST_ETCDCTL").map_or_else(|| "etcdctl".into(), PathBuf::from);
+    for (load, meaning) in perf::LOADS {
+        say(&format!("\netcdctl check perf --load={load}: {meaning}"));
+        for (name, server) in [("etcd", Server::etcd(etcd)?), ("ours", built.serve()?)] {
+            for line in perf::verdict(&etcdctl, &server, load)? {
+                say(&format!("  {name}  {line}"));
+            }
         }
     }
     Ok(())
