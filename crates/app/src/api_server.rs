@@ -76,6 +76,7 @@ impl ApiServer {
             )?)),
             compaction_interval: settings.datastore.compaction_interval(),
             compaction: store.compaction(),
+            encoding: settings.datastore.encoding(&store),
             ..Config::default()
         };
         let server = Server::start(config, parts).await.context("starting the API server")?;
