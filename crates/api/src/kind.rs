@@ -138,6 +138,14 @@ pub trait Resource: Clone + Send + Sync + 'static {
     /// JSON, without `apiVersion` and `kind` checked: see `codec!`.
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
     fn encode(&self) -> Vec<u8>;
+    /// JSON of this version from that of another, `api_version`, that the kind may have been stored in; `None` if it never
+    /// was.
+    fn convert_stored(
+        _api_version: &str,
+        _json: &[u8],
+    ) -> Option<Result<Vec<u8>, serde_json::Error>> {
+        None
+    }
     fn metadata(&self) -> &ObjectMeta;
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
@@ -241,6 +249,14 @@ pub trait Kind: Send + Sync {
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error>;
+    /// JSON of this version from that of another built-in one; `None` if the kind was never stored in it.
+    fn convert_stored(
+        &self,
+        _api_version: &str,
+        _json: &[u8],
+    ) -> Option<Result<Vec<u8>, serde_json::Error>> {
+        None
+    }
     fn apply_defaults(&self, object: &mut dyn ApiObject);
     fn prepare_create(&self, object: &mut dyn ApiObject);
     fn prepare_update(&self, object: &mut dyn ApiObject, stored: &dyn ApiObject, part: Part);
@@ -397,6 +413,14 @@ impl<T: Resource> Kind for Typed<T> {
 
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error> {
         Ok(Box::new(T::decode(bytes)?))
+    }
+
+    fn convert_stored(
+        &self,
+        api_version: &str,
+        json: &[u8],
+    ) -> Option<Result<Vec<u8>, serde_json::Error>> {
+        T::convert_stored(api_version, json)
     }
 
     fn apply_defaults(&self, object: &mut dyn ApiObject) {

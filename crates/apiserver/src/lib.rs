@@ -5,15 +5,18 @@ mod bootstrap;
 pub mod cache;
 mod compaction;
 mod custom_resources;
+mod encoding;
 mod events;
 mod http;
 mod in_process;
 mod kubelets;
+mod kubernetes_service;
 pub mod pipeline;
 pub mod registry;
 mod server;
 pub mod services;
 
 pub use compaction::Compaction;
+pub use encoding::Encoding;
 pub use server::{Config, Core, Error, Parts, Server};
 pub use services::ServiceCidr;

@@ -21,11 +21,13 @@ use tokio::net::TcpListener;
 use crate::cache::{Cache, Change, Observer};
 use crate::compaction::{self, Compaction};
 use crate::custom_resources::Definitions;
+use crate::encoding::Encoding;
 use crate::events::Expiry;
 use crate::http::documents::Documents;
 use crate::http::flow::Flow;
 use crate::in_process::InProcess;
 use crate::kubelets::Kubelets;
+use crate::kubernetes_service::{self, MasterLease};
 use crate::pipeline::Request;
 use crate::registry::Registry;
 use crate::services::{ServiceCidr, Services};
@@ -46,6 +48,8 @@ pub struct Config {
     /// store remembers.
     pub compaction_interval: Duration,
     pub compaction: Compaction,
+    /// What objects are written to the store as.
+    pub encoding: Encoding,
     /// How this server shows itself to kubelets, and whom it trusts there. Without it there are no logs and no exec.
     pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
 }
@@ -68,6 +72,7 @@ impl Default for Config {
             event_ttl: Duration::from_secs(3_600),
             compaction_interval: Duration::from_secs(300),
             compaction: Compaction::ByStore,
+            encoding: Encoding::Json,
             kubelet_tls: None,
         }
     }
@@ -124,7 +129,7 @@ impl Server {
         let Parts { store, world, tasks, readiness, service_account_keys: keys } = parts;
         readiness.register(CHECK);
         let registry = Arc::new(Registry::new(api::kinds()));
-        let cache = Arc::new(Cache::new(store, registry.clone()));
+        let cache = Arc::new(Cache::new(store, registry.clone(), config.encoding));
         let rbac = Arc::new(Rbac::new());
         let services = Arc::new(Services::new(
             config.service_cidr,
@@ -176,19 +181,31 @@ impl Server {
             config,
         });
         crate::bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
+        let lease = kubernetes_service::join(&core).await.map_err(Error::Bootstrap)?;
         let server = Arc::new(Self { core, tasks });
-        server.spawn_tasks(definitions, expiry);
+        server.spawn_tasks(definitions, expiry, lease);
         readiness.mark_ready(CHECK);
         Ok(server)
     }
 
-    fn spawn_tasks(self: &Arc<Self>, definitions: Arc<Definitions>, expiry: Arc<Expiry>) {
+    fn spawn_tasks(
+        self: &Arc<Self>,
+        definitions: Arc<Definitions>,
+        expiry: Arc<Expiry>,
+        lease: Option<MasterLease>,
+    ) {
         let core = self.core.clone();
         self.tasks.spawn("custom-resources", |shutdown| definitions.run(core, shutdown));
         let core = self.core.clone();
         self.tasks.spawn("events-expiry", |shutdown| expiry.run(core, shutdown));
         let core = self.core.clone();
         self.tasks.spawn("compaction", |shutdown| compaction::run(core, shutdown));
+        if let Some(lease) = lease {
+            let core = self.core.clone();
+            self.tasks.spawn("kubernetes-service", |shutdown| {
+                kubernetes_service::run(core, lease, shutdown)
+            });
+        }
     }
 
     /// A way in for a component of this process. It has no more rights than its user.

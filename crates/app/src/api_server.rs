@@ -31,7 +31,7 @@ pub(crate) struct ApiServer {
     pub(crate) address: SocketAddr,
     pub(crate) cluster: Cluster,
     /// Dropping it writes what is queued and closes the files.
-    _store: Datastore,
+    store: Datastore,
     pub(crate) data: DataDir,
 }
 
@@ -76,6 +76,7 @@ impl ApiServer {
             )?)),
             compaction_interval: settings.datastore.compaction_interval(),
             compaction: store.compaction(),
+            encoding: settings.datastore.encoding(&store),
             ..Config::default()
         };
         let server = Server::start(config, parts).await.context("starting the API server")?;
@@ -91,7 +92,14 @@ impl ApiServer {
             ca_pem: pki.authority.certificate_pem().to_owned(),
         };
         kubeconfig_file::write(&data.kubeconfig(), &cluster, &pki.admin)?;
-        Ok(Self { server, pki, address, cluster, _store: store, data })
+        Ok(Self { server, pki, address, cluster, store, data })
+    }
+}
+
+impl ApiServer {
+    /// Whether other servers may be over the same store.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.store, Datastore::Etcd(_))
     }
 }
 

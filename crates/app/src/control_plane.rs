@@ -10,11 +10,16 @@ use client::Client;
 use informer::{EventHandler, Factory};
 use k8s_openapi::api::core::v1::Node;
 use lifecycle::Tasks;
+use reconcile::Election;
 use simulator::Fleet;
 use stdx::World;
 
 /// As `/version` shows it.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARGO_PKG_VERSION"));
+
+/// Upstream's names of the two, which are also those of their Leases.
+pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+pub(crate) const SCHEDULER: &str = "kube-scheduler";
 
 /// The network that pods get addresses from.
 #[derive(Clone, Copy, Debug)]
@@ -23,43 +28,92 @@ pub(crate) struct PodNetwork {
     pub(crate) prefix_length: u8,
 }
 
-/// Starts the controllers against `server`, each under the identity that upstream gives it.
-pub(crate) fn start_controllers(
-    server: &Arc<Server>,
-    tasks: &Tasks,
-    world: &World,
-    root_ca: &str,
-) -> Arc<Factory> {
-    let tasks = tasks.child("controller-manager");
-    let manager =
-        server.client(User::new("system:kube-controller-manager", &[]), "kube-controller-manager");
-    let factory = Factory::new(manager, world.clone(), &tasks);
-    let server = server.clone();
-    let client_for = move |name: &str| -> Client {
-        let user = User::new(
-            format!("system:serviceaccount:kube-system:{name}"),
-            &["system:serviceaccounts", "system:serviceaccounts:kube-system"],
-        );
-        server.client(user, "kube-controller-manager")
-    };
-    controllers::start_all(&controllers::Context {
-        tasks,
-        world: world.clone(),
-        factory: factory.clone(),
-        client_for: Arc::new(client_for),
-        root_ca: root_ca.to_owned(),
-        config: controllers::Config::default(),
-    });
-    factory.start();
-    factory
+/// What runs once in a cluster, however many servers it has.
+#[derive(Clone)]
+pub(crate) struct Singletons {
+    pub(crate) server: Arc<Server>,
+    pub(crate) world: World,
+    /// What pods get as kube-root-ca.crt.
+    pub(crate) root_ca: String,
 }
 
-pub(crate) fn start_scheduler(server: &Arc<Server>, tasks: &Tasks, world: &World) {
-    let tasks = tasks.child("scheduler");
-    let client = server.client(User::new("system:kube-scheduler", &[]), "kube-scheduler");
-    let factory = Factory::new(client.clone(), world.clone(), &tasks);
-    scheduler::start(scheduler::Config::default(), &tasks, world, &factory, &client);
-    factory.start();
+impl Singletons {
+    /// Runs them here, for ever. Returns the controllers' informers.
+    pub(crate) fn start(&self, tasks: &Tasks) -> Arc<Factory> {
+        self.start_scheduler(&tasks.child("scheduler"));
+        self.start_controllers(&tasks.child("controller-manager"))
+    }
+
+    /// Runs each of the two here whenever this server leads in it, as seen by its Lease, which has upstream's name. Upstream's
+    /// processes end when they lose it; this one has a node and an API to serve, so what it ran ends, and it stands again.
+    pub(crate) fn start_when_elected(&self, tasks: &Tasks) {
+        let controllers = self.clone();
+        self.stand(tasks, CONTROLLER_MANAGER, move |tasks| {
+            let _ = controllers.start_controllers(tasks);
+        });
+        let scheduler = self.clone();
+        self.stand(tasks, SCHEDULER, move |tasks| scheduler.start_scheduler(tasks));
+    }
+
+    fn stand(
+        &self,
+        tasks: &Tasks,
+        name: &'static str,
+        start: impl Fn(&Tasks) + Send + Sync + 'static,
+    ) {
+        let start = Arc::new(start);
+        let election = Election {
+            client: self.server.client(User::new(format!("system:{name}"), &[]), name),
+            world: self.world.clone(),
+            name,
+            identity: identity(&self.world),
+        };
+        reconcile::with_leaderships(tasks, election, move |tasks| {
+            let start = start.clone();
+            async move { start(&tasks) }
+        });
+    }
+
+    /// Each under the identity that upstream gives it.
+    fn start_controllers(&self, tasks: &Tasks) -> Arc<Factory> {
+        let factory = self.factory(tasks);
+        let server = self.server.clone();
+        let client_for = move |name: &str| -> Client {
+            let user = User::new(
+                format!("system:serviceaccount:kube-system:{name}"),
+                &["system:serviceaccounts", "system:serviceaccounts:kube-system"],
+            );
+            server.client(user, CONTROLLER_MANAGER)
+        };
+        controllers::start_all(&controllers::Context {
+            tasks: tasks.clone(),
+            world: self.world.clone(),
+            factory: factory.clone(),
+            client_for: Arc::new(client_for),
+            root_ca: self.root_ca.clone(),
+            config: controllers::Config::default(),
+        });
+        factory.start();
+        factory
+    }
+
+    /// Informers that see what the controllers see.
+    pub(crate) fn factory(&self, tasks: &Tasks) -> Arc<Factory> {
+        let user = User::new(format!("system:{CONTROLLER_MANAGER}"), &[]);
+        Factory::new(self.server.client(user, CONTROLLER_MANAGER), self.world.clone(), tasks)
+    }
+
+    fn start_scheduler(&self, tasks: &Tasks) {
+        let client = self.server.client(User::new(format!("system:{SCHEDULER}"), &[]), SCHEDULER);
+        let factory = Factory::new(client.clone(), self.world.clone(), tasks);
+        scheduler::start(scheduler::Config::default(), tasks, &self.world, &factory, &client);
+        factory.start();
+    }
+}
+
+/// As upstream's: the machine, and what tells this process from others on it.
+pub(crate) fn identity(world: &World) -> String {
+    format!("{}_{}", crate::node::node_name(), world.random.uuid())
 }
 
 /// Each simulated node writes as itself; the fleet reads pods through the given factory.

@@ -152,6 +152,16 @@ impl Tasks {
         self.shutdown.cancel();
     }
 
+    /// Waits until no task of this subtree is left.
+    pub async fn ended(&self) {
+        let mut count = self.running.count.subscribe();
+        let below = self.name_of("");
+        while self.running.names().live.values().any(|it| it.starts_with(&below)) {
+            // The sender is ours: it cannot be gone.
+            let _ = count.changed().await;
+        }
+    }
+
     /// Cancels and waits for all tasks of the whole tree; names those that outlive `deadline`.
     pub async fn shutdown(&self, deadline: Duration) -> Result<(), Late> {
         self.cancel();
@@ -194,6 +204,25 @@ mod tests {
         tasks.child("kubelet").spawn("deaf", |_| std::future::pending());
         let late = tasks.shutdown(Duration::from_secs(30)).await.unwrap_err();
         assert_eq!(late.to_string(), r#"tasks still running after 30s: ["kubelet/deaf"]"#);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_subtree_has_ended_when_its_last_task_has() {
+        let tasks = Tasks::new();
+        tasks.spawn("other", |shutdown| async move { shutdown.cancelled().await });
+        let child = tasks.child("child");
+        child.ended().await;
+        for seconds in [1, 3] {
+            child.child("deep").spawn("slow", |shutdown| async move {
+                shutdown.cancelled().await;
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+            });
+        }
+        let started = tokio::time::Instant::now();
+        child.cancel();
+        child.ended().await;
+        assert_eq!(started.elapsed(), Duration::from_secs(3));
+        assert_eq!(tasks.names(), ["other"]);
     }
 
     #[tokio::test(start_paused = true)]

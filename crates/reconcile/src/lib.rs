@@ -12,6 +12,6 @@ mod workers;
 
 pub use events::{EventRecorder, EventType};
 pub use expectations::Expectations;
-pub use leader::with_leadership;
+pub use leader::{Election, with_leadership, with_leaderships};
 pub use queue::WorkQueue;
 pub use workers::{Next, Reconciler, enqueue, run, run_synced};

@@ -1,6 +1,7 @@
 //! From JSON, as this server writes it, to a protobuf message, in one pass over the text. Names that the table does not
 //! have are left out, and so is null.
 
+use std::cell::Cell;
 use std::fmt;
 
 use base64::Engine as _;
@@ -12,10 +13,22 @@ use super::table::{Count, Field, Message, Shape, Slot, Table};
 use super::{times, wire};
 
 /// Writes the fields of an object.
-pub(super) struct Fields<'a> {
-    pub(super) table: &'static Table,
-    pub(super) message: Message,
-    pub(super) out: &'a mut Vec<u8>,
+struct Fields<'a> {
+    table: &'static Table,
+    message: Message,
+    out: &'a mut Vec<u8>,
+    loss: &'a Loss,
+}
+
+/// Whether something of the JSON cannot be told from the message: a zero, null or an empty list that a reader of the
+/// message takes for absent, or a part of a second.
+#[derive(Default)]
+struct Loss(Cell<bool>);
+
+impl Loss {
+    fn add(&self, is_lost: bool) {
+        self.0.set(self.0.get() | is_lost);
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Fields<'_> {
@@ -47,7 +60,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
                 None => &mut *self.out,
                 Some(number) => part_of(&mut inlined, number),
             };
-            map.next_value_seed(Value { table: self.table, field, out })?;
+            map.next_value_seed(Value { table: self.table, field, out, loss: self.loss })?;
         }
         for (number, bytes) in inlined {
             wire::put_bytes(self.out, number, &bytes);
@@ -95,12 +108,18 @@ struct Value<'a> {
     table: &'static Table,
     field: Field,
     out: &'a mut Vec<u8>,
+    loss: &'a Loss,
 }
 
 impl Value<'_> {
     /// The same place for a part of this value.
     fn of(&mut self, field: Field) -> Value<'_> {
-        Value { table: self.table, field, out: self.out }
+        Value { table: self.table, field, out: self.out, loss: self.loss }
+    }
+
+    /// A reader takes zero for absent, unless the field is kept.
+    fn is_zero(&self, is_zero: bool) {
+        self.loss.add(is_zero && !self.field.is_kept);
     }
 
     fn unexpected<E: serde::de::Error>(&self) -> E {
@@ -117,6 +136,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_> {
         }
         let text = <Box<RawValue> as serde::Deserialize>::deserialize(deserializer)?;
         // An element of a list can be null, a field that is null is not there.
+        self.is_zero(text.get() == "null");
         if text.get() != "null" || self.field.is_kept {
             wire::put_message(self.out, self.field.number, |out| {
                 wire::put_bytes(out, 1, text.get().as_bytes());
@@ -134,13 +154,17 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
+        self.loss.add(true);
         Ok(())
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
         let number = self.field.number;
         match self.field.shape {
-            Shape::Bool => wire::put_int(self.out, number, value.into()),
+            Shape::Bool => {
+                self.is_zero(!value);
+                wire::put_int(self.out, number, value.into());
+            }
             Shape::SchemaOrBool => {
                 wire::put_message(self.out, number, |out| wire::put_int(out, 1, value.into()));
             }
@@ -163,8 +187,11 @@ impl<'de> Visitor<'de> for Value<'_> {
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
         let number = self.field.number;
         match self.field.shape {
-            Shape::Int32 | Shape::Int64 => wire::put_int(self.out, number, value),
-            Shape::Double => wire::put_double(self.out, number, value as f64),
+            Shape::Int32 | Shape::Int64 => {
+                self.is_zero(value == 0);
+                wire::put_int(self.out, number, value);
+            }
+            Shape::Double => return self.visit_f64(value as f64),
             Shape::Quantity => return self.visit_str(&value.to_string()),
             Shape::IntOrString => wire::put_message(self.out, number, |out| {
                 wire::put_int(out, 1, 0);
@@ -178,7 +205,10 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
         match self.field.shape {
-            Shape::Double => wire::put_double(self.out, self.field.number, value),
+            Shape::Double => {
+                self.is_zero(value == 0.0);
+                wire::put_double(self.out, self.field.number, value);
+            }
             Shape::Quantity => return self.visit_str(&value.to_string()),
             _ => return Err(self.unexpected()),
         }
@@ -188,12 +218,17 @@ impl<'de> Visitor<'de> for Value<'_> {
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
         let number = self.field.number;
         match self.field.shape {
-            Shape::Text => wire::put_bytes(self.out, number, value.as_bytes()),
+            Shape::Text => {
+                self.is_zero(value.is_empty());
+                wire::put_bytes(self.out, number, value.as_bytes());
+            }
             Shape::Bytes => {
                 let bytes = STANDARD.decode(value).map_err(E::custom)?;
+                self.is_zero(bytes.is_empty());
                 wire::put_bytes(self.out, number, &bytes);
             }
             Shape::Quantity => {
+                self.loss.add(value.is_empty());
                 wire::put_message(self.out, number, |out| {
                     wire::put_bytes(out, 1, value.as_bytes())
                 });
@@ -207,10 +242,11 @@ impl<'de> Visitor<'de> for Value<'_> {
                 let Some((seconds, nanos)) = times::parse(value) else {
                     return Err(self.unexpected());
                 };
-                let nanos = if self.field.shape == Shape::Time { 0 } else { nanos / 1000 * 1000 };
+                let kept = if self.field.shape == Shape::Time { 0 } else { nanos / 1000 * 1000 };
+                self.loss.add(kept != nanos);
                 wire::put_message(self.out, number, |out| {
                     wire::put_int(out, 1, seconds);
-                    wire::put_int(out, 2, nanos);
+                    wire::put_int(out, 2, kept);
                 });
             }
             _ => return Err(self.unexpected()),
@@ -222,7 +258,9 @@ impl<'de> Visitor<'de> for Value<'_> {
         let number = self.field.number;
         if self.field.count == Count::List {
             let element = Field { count: Count::One, is_kept: true, ..self.field };
+            let start = self.out.len();
             while seq.next_element_seed(self.of(element))?.is_some() {}
+            self.loss.add(self.out.len() == start);
             return Ok(());
         }
         let element = match self.field.shape {
@@ -233,30 +271,32 @@ impl<'de> Visitor<'de> for Value<'_> {
             }
             _ => return Err(self.unexpected()),
         };
-        let table = self.table;
+        let (table, loss) = (self.table, self.loss);
         wire::put_message(self.out, number, |out| {
-            while seq.next_element_seed(Value { table, field: element, out })?.is_some() {}
+            while seq.next_element_seed(Value { table, field: element, out, loss })?.is_some() {}
             Ok(())
         })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let (table, number) = (self.table, self.field.number);
+        let (table, number, loss) = (self.table, self.field.number, self.loss);
         if self.field.count == Count::Map {
-            let value = Field { count: Count::One, number: 2, ..self.field };
+            let value = Field { count: Count::One, number: 2, is_kept: true, ..self.field };
+            let start = self.out.len();
             while let Some(key) = map.next_key::<String>()? {
                 wire::put_message(self.out, number, |out| {
                     wire::put_bytes(out, 1, key.as_bytes());
-                    map.next_value_seed(Value { table, field: value, out })
+                    map.next_value_seed(Value { table, field: value, out, loss })
                 })?;
             }
+            loss.add(self.out.len() == start);
             return Ok(());
         }
         let schema = table.schema();
         let at = match self.field.shape {
             Shape::Message(message) => {
                 return wire::put_message(self.out, number, |out| {
-                    Fields { table, message, out }.visit_map(map)
+                    Fields { table, message, out, loss }.visit_map(map)
                 });
             }
             Shape::SchemaOrArray | Shape::SchemaOrStrings => 1,
@@ -268,14 +308,18 @@ impl<'de> Visitor<'de> for Value<'_> {
                 // A schema allows what fits it.
                 wire::put_int(out, 1, 1);
             }
-            wire::put_message(out, at, |out| Fields { table, message: schema, out }.visit_map(map))
+            wire::put_message(out, at, |out| {
+                Fields { table, message: schema, out, loss }.visit_map(map)
+            })
         })
     }
 }
 
-/// The fields of the JSON object `json` as a message.
-pub(super) fn fields(message: Message, json: &[u8], out: &mut Vec<u8>) -> serde_json::Result<()> {
+/// The fields of the JSON object `json` as a message. Whether a reader of the message finds all of them.
+pub(super) fn fields(message: Message, json: &[u8], out: &mut Vec<u8>) -> serde_json::Result<bool> {
+    let loss = Loss::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    Fields { table: Table::get(), message, out }.deserialize(&mut deserializer)?;
-    deserializer.end()
+    Fields { table: Table::get(), message, out, loss: &loss }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(!loss.0.get())
 }

@@ -78,6 +78,11 @@ pub fn message_of(kind: &GroupVersionKind) -> Option<Message> {
     Table::get().find_kind(&kind.api_version(), &kind.kind)
 }
 
+/// The message of a built-in kind in any version that is served, or that it may have been stored in.
+pub fn message_named(api_version: &str, kind: &str) -> Option<Message> {
+    Table::get().find_kind(api_version, kind)
+}
+
 /// What is around an object on the wire. Both names are empty if the sender left them to the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope<'a> {
@@ -101,6 +106,11 @@ impl<'a> Envelope<'a> {
         Ok(Self { api_version: name(1)?, kind: name(2)?, object: part(2)? })
     }
 
+    /// Whether the data starts as one.
+    pub fn is_at(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
     /// The object as JSON, with its names in it.
     pub fn to_json(&self, message: Message) -> Result<Vec<u8>, Error> {
         let mut decoder = Decoder::new(Table::get(), self.object.len() * 2 + 64);
@@ -118,14 +128,26 @@ impl<'a> Envelope<'a> {
 }
 
 /// An object as it goes to clients: `json` in its envelope.
-pub fn encode(
+pub fn encode(message: Message, names: (&str, &str), json: &[u8]) -> serde_json::Result<Vec<u8>> {
+    Ok(encode_telling(message, names, json)?.bytes)
+}
+
+/// An object in its envelope, and whether all of `json` can be read back from it.
+#[derive(Debug)]
+pub struct Encoded {
+    pub bytes: Vec<u8>,
+    pub is_exact: bool,
+}
+
+pub fn encode_telling(
     message: Message,
     (api_version, kind): (&str, &str),
     json: &[u8],
-) -> serde_json::Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(json.len());
-    envelope(&mut out, api_version, kind, |out| encode::fields(message, json, out))?;
-    Ok(out)
+) -> serde_json::Result<Encoded> {
+    let mut bytes = Vec::with_capacity(json.len());
+    let is_exact =
+        envelope(&mut bytes, api_version, kind, |out| encode::fields(message, json, out))?;
+    Ok(Encoded { bytes, is_exact })
 }
 
 /// An object of a built-in kind that names itself.

@@ -1,10 +1,13 @@
 //! JSON to protobuf and back for every served kind; bytes made by hand; and bytes that nobody made on purpose.
 
+use std::collections::BTreeSet;
+
+use apimachinery::schema::SchemaRef;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::table::{Count, Field, Message, Shape, Table};
-use super::{Envelope, Error, encode, encode_event, encode_list, message, wire};
+use super::{Envelope, Error, encode, encode_event, encode_list, encode_telling, message, wire};
 use crate::kind::{Kind, Resource, Typed};
 
 /// An object with every field of the message, except where a message would be in itself.
@@ -88,6 +91,109 @@ fn every_field_of_every_served_kind_survives_and_is_one_that_the_typed_kind_has(
     check_every_field::<crate::authentication::TokenRequest>();
     check_every_field::<crate::autoscaling::Scale>();
     check_every_field::<crate::policy::Eviction>();
+}
+
+/// Every name that the schema has is one of the message's.
+fn check_known(schema: &SchemaRef, message: Message, path: &str, seen: &mut BTreeSet<String>) {
+    let schema = schema.resolve();
+    if !seen.insert(schema.definition.clone()) && !schema.definition.is_empty() {
+        return;
+    }
+    for (name, property) in &schema.properties {
+        let is_name =
+            path.split('.').count() == 1 && matches!(name.as_str(), "apiVersion" | "kind");
+        let Some(slot) = Table::get().slot(message, name) else {
+            assert!(is_name, "{path}.{name} would be lost");
+            continue;
+        };
+        let property = property.resolve();
+        let below = match slot.field.count {
+            Count::List => property.items.clone(),
+            Count::Map => property.additional.clone(),
+            Count::One | Count::Inline => Some(property),
+        };
+        if let (Shape::Message(inner), Some(below)) = (slot.field.shape, below) {
+            check_known(&below, inner, &format!("{path}.{name}"), seen);
+        }
+    }
+}
+
+#[test]
+fn no_field_of_a_served_kind_is_lost() {
+    for kind in crate::kinds() {
+        let message = message(&kind.definition()).expect("it is listed");
+        check_known(&kind.schema(), message, &kind.names().kind, &mut BTreeSet::new());
+    }
+}
+
+/// What a reader of the message finds, as the typed kind writes it.
+fn read_back(kind: &dyn Kind, message: Message, bytes: &[u8]) -> Vec<u8> {
+    let envelope = Envelope::parse(bytes).expect("an envelope");
+    kind.decode(&envelope.to_json(message).expect("it decodes")).expect("an object").encode()
+}
+
+/// `object` with some of its values taken out, or put to zero, as the seed says.
+fn thinned(value: &mut Value, seed: &mut u64) {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    let draw = (*seed >> 33) % 16;
+    match value {
+        Value::Object(fields) if draw == 0 => fields.clear(),
+        Value::Object(fields) => fields.values_mut().for_each(|it| thinned(it, seed)),
+        Value::Array(items) if draw == 0 => items.clear(),
+        Value::Array(items) => items.iter_mut().for_each(|it| thinned(it, seed)),
+        Value::Bool(value) if draw < 8 => *value = false,
+        Value::Number(value) if draw < 4 && value.is_i64() => *value = 0.into(),
+        _ => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_said_to_be_exact_is_read_back_to_the_byte(seed in any::<u64>(), at in 0..64usize) {
+        let kinds = crate::kinds();
+        let kind = kinds[at % kinds.len()].as_ref();
+        let message = message(&kind.definition()).expect("it is listed");
+        let names = (kind.names().api_version(), kind.names().kind.clone());
+        let names = (names.0.as_str(), names.1.as_str());
+        let mut object = full(message, &mut Vec::new());
+        let mut seed = seed;
+        thinned(&mut object, &mut seed);
+        object["apiVersion"] = json!(names.0);
+        object["kind"] = json!(names.1);
+        // What the typed kind does not take (a schema that is `{}` where it wants more) is not stored either.
+        let Ok(typed) = kind.decode(object.to_string().as_bytes()) else { return Ok(()) };
+        let json = typed.encode();
+        let encoded = encode_telling(message, names, &json).expect("it encodes");
+        let found = read_back(kind, message, &encoded.bytes);
+        if encoded.is_exact {
+            prop_assert_eq!(String::from_utf8_lossy(&found), String::from_utf8_lossy(&json));
+        }
+        // What was lost once is lost for good: the second time there is nothing to lose.
+        let again = encode_telling(message, names, &found).expect("it encodes");
+        prop_assert_eq!(read_back(kind, message, &again.bytes), found);
+    }
+}
+
+#[test]
+fn a_full_object_is_exact_and_zeros_are_not() {
+    for kind in crate::kinds() {
+        let message = message(&kind.definition()).expect("it is listed");
+        let object = full(message, &mut Vec::new()).to_string();
+        let encoded = encode_telling(message, ("v1", "X"), object.as_bytes()).expect("it encodes");
+        assert!(encoded.is_exact, "{}", kind.definition());
+    }
+    let check = |spec: Value, is_exact: bool| {
+        let pod = message("io.k8s.api.core.v1.PodSpec").expect("it is listed");
+        let encoded = encode_telling(pod, ("v1", "X"), spec.to_string().as_bytes());
+        assert_eq!(encoded.expect("it encodes").is_exact, is_exact, "{spec}");
+    };
+    check(json!({"hostNetwork": true, "terminationGracePeriodSeconds": 0}), true);
+    check(json!({"hostNetwork": false}), false);
+    check(json!({"containers": []}), false);
+    check(json!({"nodeSelector": {}}), false);
+    check(json!({"nodeSelector": {"a": ""}}), true);
+    check(json!({"volumes": [{"name": "a", "emptyDir": {}}]}), true);
+    check(json!({"nodeName": ""}), false);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Small changes to an object's JSON that need no decoding: the resourceVersion, which is the first field of metadata in
 //! what is stored and served, and the apiVersion of custom resources.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 const FIELD: &[u8] = b"\"resourceVersion\":\"";
@@ -85,14 +87,25 @@ fn splice(json: &[u8], start: usize, end: usize, version: u64, separator: &[u8])
 
 /// The JSON with another version of the same group as its apiVersion; `None` if there is nothing to change.
 pub(crate) fn with_api_version(json: &[u8], wanted: &str) -> Option<Bytes> {
-    let start = after_field(json, b"\"apiVersion\":\"")?;
-    let end = start + json[start..].iter().position(|it| *it == b'"')?;
-    let found = std::str::from_utf8(&json[start..end]).ok()?;
+    let place = api_version_place(json)?;
+    let found = std::str::from_utf8(&json[place.clone()]).ok()?;
     let group = |it: &str| it.split_once('/').map(|it| it.0.to_owned());
     if found == wanted || group(found) != group(wanted) {
         return None;
     }
-    Some(Bytes::from([&json[..start], wanted.as_bytes(), &json[end..]].concat()))
+    let (before, after) = (&json[..place.start], &json[place.end..]);
+    Some(Bytes::from([before, wanted.as_bytes(), after].concat()))
+}
+
+pub(crate) fn api_version_of(json: &[u8]) -> Option<&str> {
+    std::str::from_utf8(&json[api_version_place(json)?]).ok()
+}
+
+/// Where the apiVersion stands. Versions have nothing in them that JSON would escape.
+fn api_version_place(json: &[u8]) -> Option<Range<usize>> {
+    let start = after_field(json, b"\"apiVersion\":\"")?;
+    let length = json[start..].iter().position(|it| *it == b'"')?;
+    Some(start..start + length)
 }
 
 /// The position after the `{` of the top-level `metadata`.

@@ -15,7 +15,8 @@ use lifecycle::Shutdown;
 
 use super::change::Change;
 use super::resource::Resource;
-use super::{Cache, ROOT, decode, locate};
+use super::{Cache, ROOT, locate};
+use crate::kubernetes_service::MASTER_LEASES;
 
 /// How many revisions before the last write are read back at start.
 const RECALL_MAX: u64 = 2_048;
@@ -28,6 +29,13 @@ struct Read {
     revision: Revision,
     /// The last write that something is left of. After a crash of the store its revision is far ahead of it.
     newest: Revision,
+}
+
+/// What stands in a key where the resource of an object does, with the slash.
+fn resource_of(key: &[u8]) -> String {
+    let path = key.strip_prefix(ROOT.as_bytes()).unwrap_or(key);
+    let end = path.iter().position(|it| *it == b'/').map_or(path.len(), |it| it + 1);
+    String::from_utf8_lossy(&path[..end]).into_owned()
 }
 
 fn everything() -> KeyRange {
@@ -106,14 +114,15 @@ impl Cache {
     fn decode_all(&self, entries: &[KeyValue]) -> BTreeMap<String, BTreeMap<String, Arc<Stored>>> {
         let kinds = self.registry.kinds();
         let mut objects: BTreeMap<String, BTreeMap<String, Arc<Stored>>> = BTreeMap::new();
+        let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
         for entry in entries {
             let Some((prefix, kind, path)) = locate(&kinds, &entry.key) else {
-                tracing::warn!(key = %String::from_utf8_lossy(&entry.key), "no kind is stored under this key");
+                *unknown.entry(resource_of(&entry.key)).or_default() += 1;
                 continue;
             };
             let known = self.state().resources.get(prefix).and_then(|it| it.get(path)).cloned();
             let known = known.filter(|it| it.meta.resource_version == entry.mod_revision.0);
-            let Some(object) = known.or_else(|| decode(kind.as_ref(), path, entry)) else {
+            let Some(object) = known.or_else(|| self.decode(kind.as_ref(), path, entry)) else {
                 continue;
             };
             if !objects.contains_key(prefix) {
@@ -122,6 +131,10 @@ impl Cache {
             if let Some(objects) = objects.get_mut(prefix) {
                 objects.insert(path.to_owned(), object);
             }
+        }
+        unknown.remove(MASTER_LEASES);
+        for (resource, n_keys) in unknown {
+            tracing::warn!(resource, n_keys, "the store has keys of a kind that is not served");
         }
         objects
     }
@@ -164,7 +177,7 @@ impl Cache {
         let kinds = self.registry.kinds();
         let Some((prefix, kind, path)) = locate(&kinds, &event.key) else { return };
         let read = |entry: &Option<KeyValue>| {
-            entry.as_ref().and_then(|it| decode(kind.as_ref(), path, it))
+            entry.as_ref().and_then(|it| self.decode(kind.as_ref(), path, it))
         };
         let (object, previous) = (read(&event.value), read(&event.previous));
         if object.is_none() && previous.is_none() {

@@ -3,8 +3,8 @@
 //! Promises: a read that waited for revision N sees every write up to N; observers (RBAC rules, served kinds,
 //! allocators) have seen a change before any reader can wait for it; a slow watcher is cut off and never
 //! holds up the feed. The store puts the resourceVersion into its values, so that it and this cache share one copy of
-//! each object, which is what clients are sent: see ADR 6. (An engine that cannot do so gives them without: then the copy
-//! here is the only one.)
+//! each object, which is what clients are sent: see ADR 6. (An engine that cannot do so gives them without, and values of
+//! another encoding have none: then the copy here is the only one.)
 
 mod bytes;
 mod change;
@@ -29,10 +29,9 @@ pub use change::{Change, Event, frame, kind_name, protobuf_frame};
 pub use resource::{Subscription, TooOld};
 pub use selection::Selection;
 
-pub(crate) use bytes::{with_api_version, with_version};
+pub(crate) use bytes::{Unstamped, api_version_of, served, with_api_version, with_version};
 
-use bytes::{Unstamped, served};
-
+use crate::encoding::{self, Encoding, Incoming, Outgoing};
 use crate::registry::{Kinds, Registry};
 use reached::Reached;
 use resource::Resource;
@@ -51,6 +50,7 @@ pub(crate) trait Observer: Send + Sync {
 pub struct Cache {
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
+    encoding: Encoding,
     state: Mutex<State>,
     /// Everything up to this revision has been applied, observers included.
     reached: Reached,
@@ -79,7 +79,7 @@ struct State {
 /// One write on its way to the store and back through the feed.
 pub(crate) struct Prepared {
     key: Bytes,
-    unstamped: Unstamped,
+    object: Outgoing,
     meta: Meta,
     result: OnceLock<Arc<Stored>>,
 }
@@ -91,7 +91,7 @@ impl Prepared {
 
     /// The object as it would be stored at `revision`.
     pub(crate) fn at(&self, revision: u64) -> Arc<Stored> {
-        self.with_bytes(self.unstamped.stamped(revision), revision)
+        self.with_bytes(self.object.at(revision), revision)
     }
 
     fn with_bytes(&self, bytes: Bytes, revision: u64) -> Arc<Stored> {
@@ -100,16 +100,16 @@ impl Prepared {
     }
 
     pub(crate) fn write(&self) -> Op {
-        let Unstamped { value, at } = &self.unstamped;
-        Op::put_stamped(self.key.clone(), value.clone(), *at)
+        self.object.put(self.key.clone())
     }
 }
 
 impl Cache {
-    pub(crate) fn new(store: Arc<dyn Store>, registry: Arc<Registry>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, registry: Arc<Registry>, encoding: Encoding) -> Self {
         Self {
             store,
             registry,
+            encoding,
             state: Mutex::default(),
             reached: Reached::default(),
             prepared: Mutex::default(),
@@ -161,15 +161,15 @@ impl Cache {
 
     /// The stored form of a new value: made by the writer, or decoded.
     fn admit(&self, kind: &dyn Kind, path: &str, entry: &KeyValue) -> Option<Arc<Stored>> {
-        let revision = entry.mod_revision.0;
         let writers = self.prepared().get(&entry.key).cloned().unwrap_or_default();
-        match writers.into_iter().find(|it| it.unstamped.is(&entry.value, revision)) {
-            Some(prepared) => {
-                let object = prepared.with_bytes(served(&entry.value, revision), revision);
+        let written = writers.iter().find_map(|it| Some((it, it.object.served_at(entry)?)));
+        match written {
+            Some((prepared, bytes)) => {
+                let object = prepared.with_bytes(bytes, entry.mod_revision.0);
                 let _ = prepared.result.set(object.clone());
                 Some(object)
             }
-            None => decode(kind, path, entry),
+            None => self.decode(kind, path, entry),
         }
     }
 
@@ -187,7 +187,7 @@ impl Cache {
         let prepared = Arc::new(Prepared {
             key: key.clone(),
             meta: meta_of(kind, object),
-            unstamped: unstamped(&stored_form(kind, object)),
+            object: self.encoding.write(kind, object),
             result: OnceLock::new(),
         });
         self.prepared().entry(key).or_default().push(prepared.clone());
@@ -201,6 +201,16 @@ impl Cache {
         if writers.is_empty() {
             all.remove(&prepared.key);
         }
+    }
+
+    /// Writes an object, which must have no resourceVersion, without announcing it.
+    pub(crate) fn put(&self, kind: &dyn Kind, key: Bytes, object: &dyn ApiObject) -> Op {
+        self.encoding.write(kind, object).put(key)
+    }
+
+    /// The object as it will be read back from the store.
+    pub(crate) fn settle(&self, kind: &dyn Kind, object: Box<dyn ApiObject>) -> Box<dyn ApiObject> {
+        self.encoding.settle(kind, object)
     }
 
     /// The newest revision applied here.
@@ -336,7 +346,7 @@ impl Cache {
         let entries = self.store.range(request).await?.entries;
         let decode_entry = |entry: &KeyValue| {
             let (_, _, path) = locate(&kinds, &entry.key)?;
-            decode(kind, path, entry)
+            self.decode(kind, path, entry)
         };
         Ok(entries.iter().filter_map(decode_entry).collect())
     }
@@ -377,26 +387,6 @@ impl api::Lookup for Cache {
         let objects = state.resources.get(prefix).into_iter();
         objects.flat_map(|it| it.range(namespace, "")).map(|(_, it)| it.clone()).collect()
     }
-}
-
-/// The bytes to store: in the version that the kind is stored in.
-pub(crate) fn stored_form(kind: &dyn Kind, object: &dyn ApiObject) -> Bytes {
-    let bytes = Bytes::from(object.encode());
-    if !kind.is_custom() {
-        return bytes;
-    }
-    let version = format!("{}/{}", kind.names().group, kind.storage_version());
-    with_api_version(&bytes, &version).unwrap_or(bytes)
-}
-
-fn unstamped(json: &[u8]) -> Unstamped {
-    Unstamped::new(json).expect("objects on their way to the store have metadata without a version")
-}
-
-/// Writes an object's JSON, which must have no resourceVersion.
-pub(crate) fn put(key: Bytes, json: &[u8]) -> Op {
-    let Unstamped { value, at } = unstamped(json);
-    Op::put_stamped(key, value, at)
 }
 
 /// `namespace/name`, or `name` alone.
@@ -479,20 +469,41 @@ struct Envelope {
     metadata: LightMeta,
 }
 
-/// The same from bytes; the whole object is decoded only if the kind has selectable fields.
-fn decode(kind: &dyn Kind, path: &str, entry: &KeyValue) -> Option<Arc<Stored>> {
-    match decode_meta(kind, path, &entry.value) {
-        Ok(meta) => {
-            let meta = Meta { resource_version: entry.mod_revision.0, ..meta };
-            Some(Arc::new(Stored::new(meta, served(&entry.value, entry.mod_revision.0))))
+impl Cache {
+    /// The stored form of a value that another wrote, or that was there at the start.
+    fn decode(&self, kind: &dyn Kind, path: &str, entry: &KeyValue) -> Option<Arc<Stored>> {
+        match self.try_decode(kind, path, entry) {
+            Ok(object) => Some(Arc::new(object)),
+            Err(err) => {
+                let (key, error) = (String::from_utf8_lossy(&entry.key), stdx::error_chain(&err));
+                tracing::error!(%key, %error, "a stored object cannot be read");
+                None
+            }
         }
-        Err(err) => {
-            tracing::error!(key = %String::from_utf8_lossy(&entry.key), error = %err, "a stored object cannot be read");
-            None
-        }
+    }
+
+    fn try_decode(
+        &self,
+        kind: &dyn Kind,
+        path: &str,
+        entry: &KeyValue,
+    ) -> Result<Stored, encoding::Error> {
+        let revision = entry.mod_revision.0;
+        let (meta, bytes) = match self.encoding.read(kind, &entry.value)? {
+            Incoming::Json(json) => {
+                let meta = decode_meta(kind, path, &json).map_err(encoding::Error::Json)?;
+                (meta, served(&json, revision))
+            }
+            Incoming::Object(mut object) => {
+                object.meta_mut().resource_version = None;
+                (meta_of(kind, object.as_ref()), with_version(&object.encode(), revision))
+            }
+        };
+        Ok(Stored::new(Meta { resource_version: revision, ..meta }, bytes))
     }
 }
 
+/// What everybody filters by, from bytes; the whole object is decoded only if the kind has selectable fields.
 fn decode_meta(kind: &dyn Kind, path: &str, value: &[u8]) -> Result<Meta, serde_json::Error> {
     let metadata = serde_json::from_slice::<Envelope>(value)?.metadata;
     let (namespace, name) = path.split_once('/').unwrap_or(("", path));

@@ -8,7 +8,8 @@ use apimachinery::ApiError;
 use kvstore::{Compare, Op, Revision, Txn};
 
 use super::trace;
-use crate::cache::{refusal, store_key, stored_form, with_version};
+use crate::cache::{refusal, store_key, with_version};
+use crate::encoding::stored_form;
 use crate::server::Core;
 
 /// What must be there for the write to happen.

@@ -118,6 +118,8 @@ pub(super) async fn replace(
     let old = current.object.as_ref();
     metadata::carry_over(object.as_mut(), old);
     let mutated = admit::mutate(core, request, object.as_mut(), Some(old)).await?;
+    // Before it is compared with what was stored: a zero that is not stored is no change.
+    let mut object = core.cache.settle(kind.as_ref(), object);
     kind.prepare_update(object.as_mut(), old, request.part());
     if kind.has_generation() && kind.is_new_generation(object.as_ref(), old) {
         let generation = old.meta().generation.unwrap_or(0) + 1;

@@ -3,10 +3,12 @@
 mod custom_resources;
 mod datastore;
 mod dry_run;
+mod encoding;
 mod forms;
 mod harness;
 mod https;
 mod in_process;
+mod kubernetes_service;
 mod limits;
 mod reviews;
 mod subresources;

@@ -12,6 +12,7 @@ use stdx::World;
 
 use super::remote;
 use super::service_accounts::Issuer;
+use crate::control_plane::CONTROLLER_MANAGER as NAME;
 use crate::{logging, serve};
 
 #[derive(clap::Args)]
@@ -32,8 +33,6 @@ pub(crate) struct Flags {
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
 }
-
-const NAME: &str = "kube-controller-manager";
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
     logging::start(flags.verbosity);

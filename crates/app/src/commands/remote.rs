@@ -8,8 +8,10 @@ use anyhow::Result;
 use client::Client;
 use client::https::{Config, Https};
 use lifecycle::Tasks;
+use reconcile::Election;
 use stdx::World;
 
+use crate::control_plane::identity;
 use crate::kubeconfig_file;
 
 pub(crate) fn config(kubeconfig: &Path, name: &str) -> Result<Config> {
@@ -32,8 +34,8 @@ pub(crate) async fn lead<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     if is_elected {
-        let identity = format!("{}_{}", std::process::id(), world.random.uuid());
-        reconcile::with_leadership(tasks, client, world, name, identity, lead);
+        let identity = identity(&world);
+        reconcile::with_leadership(tasks, Election { client, world, name, identity }, lead);
     } else {
         lead(tasks.clone()).await;
     }

@@ -8,6 +8,7 @@ use lifecycle::Tasks;
 use stdx::World;
 
 use super::remote;
+use crate::control_plane::SCHEDULER as NAME;
 use crate::{logging, serve};
 
 #[derive(clap::Args)]
@@ -22,8 +23,6 @@ pub(crate) struct Flags {
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
 }
-
-const NAME: &str = "kube-scheduler";
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
     logging::start(flags.verbosity);

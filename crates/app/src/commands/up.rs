@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use informer::Factory;
 use lifecycle::Tasks;
 use network::Network;
 use stdx::World;
 
 use super::network::{Cidr, parse_cidr};
 use crate::api_server::{ApiServer, Settings};
-use crate::control_plane::{self, PodNetwork};
+use crate::control_plane::{self, PodNetwork, Singletons};
 use crate::data_dir::DataDir;
 use crate::progress::{Progress, say};
 use crate::{api_server, data_dir, datastore, detach, kubeconfig_file, logging, node, serve};
@@ -110,11 +111,7 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     progress.done(&format!("API server ready on https://{}", api.address));
     let merged = kubeconfig_file::merge_into_users(&api.cluster, &api.pki.admin)?;
 
-    progress.waiting("starting controllers and scheduler");
-    let factory = control_plane::start_controllers(&api.server, tasks, &world, &api.cluster.ca_pem);
-    control_plane::start_scheduler(&api.server, tasks, &world);
-    factory.wait_for_sync().await;
-    progress.done("controllers and scheduler running");
+    let factory = start_singletons(&api, tasks, &world, &progress).await;
     if let Some(Machine { settings, network }) = &machine {
         progress.waiting("starting the node");
         let neighbors = node::Neighbors { api: &api, network, tasks, world: &world };
@@ -140,6 +137,33 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     }
     forget_the_start(tasks);
     Ok(api)
+}
+
+/// Controllers and scheduler: here, or by election where other servers may be over the same store. Returns informers for
+/// the rest of the start.
+async fn start_singletons(
+    api: &ApiServer,
+    tasks: &Tasks,
+    world: &World,
+    progress: &Progress,
+) -> Arc<Factory> {
+    let singletons = Singletons {
+        server: api.server.clone(),
+        world: world.clone(),
+        root_ca: api.cluster.ca_pem.clone(),
+    };
+    if api.is_shared() {
+        singletons.start_when_elected(tasks);
+        progress.done("controllers and scheduler stand for election");
+        let factory = singletons.factory(&tasks.child("nodes"));
+        factory.start();
+        return factory;
+    }
+    progress.waiting("starting controllers and scheduler");
+    let factory = singletons.start(tasks);
+    factory.wait_for_sync().await;
+    progress.done("controllers and scheduler running");
+    factory
 }
 
 /// When the start is over.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use apiserver::Compaction;
+use apiserver::{Compaction, Encoding};
 use etcd::engine::{Config, Etcd};
 use etcd::wire::tls::Identity;
 use kvstore::Store;
@@ -48,6 +48,10 @@ pub(crate) struct Flags {
         requires = "etcd_certfile"
     )]
     etcd_keyfile: Option<PathBuf>,
+    /// What objects are written to etcd as: application/vnd.kubernetes.protobuf (as upstream; custom resources are JSON in any
+    /// case) or application/json. Both are read. The embedded store has the JSON that clients are sent, and nothing else
+    #[arg(long, value_name = "TYPE", value_parser = parse_media_type)]
+    storage_media_type: Option<Encoding>,
     /// How long clients can read and watch what was; 0 is as long as the store remembers
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration)]
     etcd_compaction_interval: Duration,
@@ -74,6 +78,14 @@ impl Flags {
         self.etcd_compaction_interval
     }
 
+    /// What objects are written as: in etcd what upstream's API server writes.
+    pub(crate) fn encoding(&self, datastore: &Datastore) -> Encoding {
+        match datastore {
+            Datastore::Embedded(_) => Encoding::Json,
+            Datastore::Etcd(_) => self.storage_media_type.unwrap_or(Encoding::Protobuf),
+        }
+    }
+
     /// `name` tells this server from others over the same etcd.
     pub(crate) async fn open(
         &self,
@@ -87,6 +99,12 @@ impl Flags {
         let Some(endpoint) = endpoint.filter(|it| !it.is_empty()) else {
             if self.etcd_cafile.is_some() || self.etcd_certfile.is_some() {
                 bail!("--etcd-cafile and --etcd-certfile need --datastore-endpoint");
+            }
+            if self.storage_media_type == Some(Encoding::Protobuf) {
+                bail!(
+                    "--storage-media-type={} needs --datastore-endpoint: the embedded store has the JSON that clients are sent",
+                    api::protobuf::MEDIA_TYPE
+                );
             }
             let store = Embedded::open(&data.store(), self.options())
                 .with_context(|| format!("opening the store in {}", data.store().display()))?;
@@ -117,6 +135,14 @@ impl Flags {
             name: name.to_owned(),
             ..Config::new(endpoints.urls)
         })
+    }
+}
+
+fn parse_media_type(text: &str) -> Result<Encoding, String> {
+    match text {
+        "application/json" => Ok(Encoding::Json),
+        api::protobuf::MEDIA_TYPE => Ok(Encoding::Protobuf),
+        _ => Err(format!("must be {} or application/json", api::protobuf::MEDIA_TYPE)),
     }
 }
 

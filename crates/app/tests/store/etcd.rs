@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::cluster::Cluster;
-use crate::{free_port, store_refuses};
+use crate::{free_port, store_refuses, xebec};
 
 fn program(variable: &str, name: &str) -> Option<PathBuf> {
     let path = std::env::var_os(variable).map_or_else(|| PathBuf::from(name), PathBuf::from);
@@ -53,6 +53,11 @@ impl Etcd {
 
     fn restart(&mut self) {
         self.child = spawn(&self.program, self.directory.path(), self.ports);
+    }
+
+    /// The bytes of a value that need not be text, as far as they are.
+    fn value(&self, key: &str) -> String {
+        self.ctl(&["get", key, "--print-value-only"])
     }
 
     fn ctl(&self, arguments: &[&str]) -> String {
@@ -126,7 +131,13 @@ fn objects_are_in_etcd_under_upstreams_keys_and_outlive_the_server() {
         "/registry/services/specs/default/kubernetes",
     ] {
         assert!(keys.lines().any(|it| it == wanted), "no {wanted} in\n{keys}");
+        let value = etcd.value(wanted);
+        assert!(value.starts_with("k8s\0"), "{wanted} is not upstream's protobuf: {value:?}");
+        assert!(!value.contains("resourceVersion"), "{wanted}: {value:?}");
     }
+    let port = cluster.server().rsplit(':').next().unwrap().to_owned();
+    let alive = format!("/registry/masterleases/127.0.0.1:{port}");
+    assert!(keys.lines().any(|it| it == alive), "no {alive} in\n{keys}");
     let object = cluster.ok(&["get", "configmap", "kept", "-o", "yaml"]);
     cluster.kill_and_restart(1);
     assert_eq!(cluster.ok(&["get", "configmap", "kept", "-o", "yaml"]), object);
@@ -154,28 +165,111 @@ fn a_server_survives_the_restart_of_its_etcd() {
     assert_eq!(cluster.pid(), pid, "it is the same process");
 }
 
-#[test]
-fn two_servers_over_one_etcd_see_each_others_writes_at_once() {
-    let Some(etcd) = Etcd::start() else { return };
-    let Some(one) = cluster(&etcd, 0) else { return };
-    // The second has the first one's certificates: to clients they are one cluster.
+/// Another server over the same etcd. It has the first one's certificates: to clients they are one cluster.
+fn beside(etcd: &Etcd, first: &Cluster, simulate: usize, flags: &[&str]) -> Option<Cluster> {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     std::fs::create_dir(&data).unwrap();
     let copied = Command::new("cp")
         .arg("-a")
-        .args([one.path("data/pki"), one.path("data/xebec-format")])
+        .args([first.path("data/pki"), first.path("data/xebec-format")])
         .arg(&data)
         .status();
     assert!(copied.unwrap().success());
-    let flags = ["--datastore-endpoint", &etcd.url()];
-    let Some(other) = Cluster::start_with(directory, 0, &flags) else { return };
+    let url = etcd.url();
+    Cluster::start_with(directory, simulate, &[&["--datastore-endpoint", &url], flags].concat())
+}
+
+#[test]
+fn servers_that_write_differently_see_each_others_writes_at_once() {
+    let Some(etcd) = Etcd::start() else { return };
+    let Some(one) = cluster(&etcd, 0) else { return };
+    let flags = ["--storage-media-type", "application/json"];
+    let Some(other) = beside(&etcd, &one, 0, &flags) else { return };
     for index in 0..10 {
         let name = format!("c{index}");
-        let (writer, reader) = if index % 2 == 0 { (&one, &other) } else { (&other, &one) };
+        let is_even = index % 2 == 0;
+        let (writer, reader) = if is_even { (&one, &other) } else { (&other, &one) };
         writer.ok(&["create", "configmap", &name]);
-        reader.ok(&["get", "configmap", &name]);
+        let value = etcd.value(&format!("/registry/configmaps/default/{name}"));
+        assert!(value.starts_with(if is_even { "k8s\0" } else { "{" }), "{value:?}");
+        let object = reader.ok(&["get", "configmap", &name, "-o", "yaml"]);
+        assert_eq!(writer.ok(&["get", "configmap", &name, "-o", "yaml"]), object);
+        reader.ok(&["label", "configmap", &name, "seen=yes"]);
+        writer.ok(&["get", "configmaps", "-l", "seen=yes", "-o", "name"]);
         reader.ok(&["delete", "configmap", &name]);
         writer.refused(&["get", "configmap", &name]);
     }
+}
+
+fn leads(cluster: &Cluster, lease: &str) -> bool {
+    cluster.log().lines().any(|it| it.contains("leading") && it.contains(lease))
+}
+
+fn pods(cluster: &Cluster) -> usize {
+    cluster.ok(&["get", "pods", "-l", "app=web", "-o", "name"]).lines().count()
+}
+
+#[test]
+fn one_of_several_servers_runs_the_controllers_and_another_takes_over() {
+    const LEASES: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
+    let Some(etcd) = Etcd::start() else { return };
+    let verbose = ["-v", "2"];
+    let url = etcd.url();
+    let flags = [&["--datastore-endpoint", &url][..], &verbose].concat();
+    let Some(mut first) = Cluster::start_with(tempfile::tempdir().unwrap(), 0, &flags) else {
+        return;
+    };
+    let holder = |cluster: &Cluster, lease: &str| {
+        cluster.until(
+            &["get", "lease", lease, "-n", "kube-system", "-o", "jsonpath={.spec.holderIdentity}"],
+            |it| it.contains('_'),
+        )
+    };
+    let led = LEASES.map(|it| holder(&first, it));
+    // Its nodes are simulated by the second, which outlives the first.
+    let Some(second) = beside(&etcd, &first, 3, &verbose) else { return };
+    second.ok(&["create", "deployment", "web", "--image=xebec.local/toolbox", "--replicas=5"]);
+    second.ok(&["rollout", "status", "deployment", "web", "--timeout=60s"]);
+    assert_eq!(pods(&second), 5);
+    let created = ["get", "events", "--field-selector", "reason=SuccessfulCreate", "-o", "name"];
+    assert_eq!(second.ok(&created).lines().count(), 5, "no pod was made twice");
+    for (lease, holder_before) in LEASES.iter().zip(&led) {
+        assert!(leads(&first, lease) && !leads(&second, lease), "{lease}");
+        assert_eq!(&holder(&second, lease), holder_before);
+    }
+
+    first.kill();
+    second.ok(&["scale", "deployment", "web", "--replicas=9"]);
+    second.ok(&["rollout", "status", "deployment", "web", "--timeout=90s"]);
+    assert_eq!(pods(&second), 9);
+    for (lease, holder_before) in LEASES.iter().zip(&led) {
+        assert!(leads(&second, lease), "{lease}");
+        assert_ne!(&holder(&second, lease), holder_before);
+    }
+    let endpoints = ["get", "endpointslice", "kubernetes", "-o", "jsonpath={.ports[*].port}"];
+    let port = second.server().rsplit(':').next().unwrap().to_owned();
+    second.until(&endpoints, |it| it == port);
+
+    // Back again, it serves without leading.
+    let led = LEASES.map(|it| holder(&second, it));
+    first.restart(0);
+    assert_eq!(pods(&first), 9);
+    first.ok(&["scale", "deployment", "web", "--replicas=4"]);
+    first.until(&["get", "pods", "-l", "app=web", "-o", "name"], |it| it.lines().count() == 4);
+    assert_eq!(LEASES.map(|it| holder(&first, it)), led);
+}
+
+#[test]
+fn the_embedded_store_has_one_encoding() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data").display().to_string();
+    let check = |media_type: &str, expected: &str| {
+        let flags = ["--storage-media-type", media_type, "--node", "none", "--https-port", "0"];
+        let said = xebec(&[&["up", "--data-dir", &data][..], &flags].concat());
+        assert!(!said.is_ok, "{media_type}");
+        assert!(said.stderr.contains(expected), "{}", said.stderr);
+    };
+    check("application/vnd.kubernetes.protobuf", "needs --datastore-endpoint");
+    check("application/yaml", "must be application/vnd.kubernetes.protobuf or application/json");
 }

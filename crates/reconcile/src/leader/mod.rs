@@ -20,47 +20,81 @@ const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Runs `lead` only while holding the Lease `kube-system/<name>` (15 s duration, 10 s renew deadline, 2 s retry). `lead`
-/// gets tasks that are cancelled when the lease is lost; it leads once: after a loss, or when shut down, it is over.
+/// Who stands for election, and for what: the Lease `kube-system/<name>` (15 s duration, 10 s renew deadline, 2 s retry).
+pub struct Election {
+    pub client: Client,
+    pub world: World,
+    pub name: &'static str,
+    /// Tells this candidate from all others, those of earlier processes included.
+    pub identity: String,
+}
+
+/// Runs `lead` only while holding the lease. `lead` gets tasks that are cancelled when the lease is lost; it leads once: after
+/// a loss, or when shut down, it is over.
 pub fn with_leadership<F>(
     tasks: &Tasks,
-    client: Client,
-    world: World,
-    name: &'static str,
-    identity: String,
+    election: Election,
     lead: impl FnOnce(Tasks) -> F + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let followers = tasks.child(name);
-    let candidate = Candidate { client, world, name, identity, seen: None };
-    tasks.spawn(&format!("leader/{name}"), |shutdown| async move {
-        candidate.run(followers, lead, shutdown).await;
+    let followers = tasks.child(election.name);
+    let mut candidate = Candidate::new(election);
+    tasks.spawn(&candidate.task(), |shutdown| async move {
+        candidate.serve_term(&followers, lead, &shutdown).await;
+    });
+}
+
+/// The same for a process that has more to do than to lead: after a loss, when everything that `lead` started has ended, it
+/// stands again.
+pub fn with_leaderships<F>(
+    tasks: &Tasks,
+    election: Election,
+    mut lead: impl FnMut(Tasks) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let parent = tasks.clone();
+    let mut candidate = Candidate::new(election);
+    tasks.spawn(&candidate.task(), |shutdown| async move {
+        while !shutdown.is_cancelled() {
+            let followers = parent.child(candidate.election.name);
+            candidate.serve_term(&followers, &mut lead, &shutdown).await;
+            followers.ended().await;
+        }
     });
 }
 
 struct Candidate {
-    client: Client,
-    world: World,
-    name: &'static str,
-    identity: String,
+    election: Election,
     /// The lease as last seen, and since when it looks like that.
     seen: Option<(LeaseSpec, Instant)>,
 }
 
 impl Candidate {
-    async fn run<F: Future<Output = ()>>(
-        mut self,
-        followers: Tasks,
+    fn new(election: Election) -> Self {
+        Self { election, seen: None }
+    }
+
+    /// What the task that stands is called.
+    fn task(&self) -> String {
+        format!("leader/{}", self.election.name)
+    }
+
+    /// Waits for the lease and leads until it is lost, or until shutdown.
+    async fn serve_term<F: Future<Output = ()>>(
+        &mut self,
+        followers: &Tasks,
         lead: impl FnOnce(Tasks) -> F,
-        shutdown: Shutdown,
+        shutdown: &Shutdown,
     ) {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
             () = self.acquire() => {}
         }
-        tracing::info!(lease = self.name, identity = self.identity, "leading");
+        let (lease, identity) = (self.election.name, self.election.identity.clone());
+        tracing::info!(lease, identity, "leading");
         let leading = async {
             lead(followers.clone()).await;
             // Those it started still need the lease.
@@ -74,7 +108,7 @@ impl Candidate {
         };
         followers.cancel();
         if is_lost {
-            tracing::error!(lease = self.name, identity = self.identity, "lost the lease");
+            tracing::error!(lease, identity, "lost the lease");
         } else {
             self.release().await;
         }
@@ -87,10 +121,10 @@ impl Candidate {
                 Ok(false) => {}
                 Err(err) if err.is_conflict() || err.is_already_exists() => {}
                 Err(err) => {
-                    tracing::warn!(lease = self.name, error = %err, "the lease cannot be read or written");
+                    tracing::warn!(lease = self.election.name, error = %err, "the lease cannot be read or written");
                 }
             }
-            tokio::time::sleep(self.world.random.jitter(RETRY, 0.2)).await;
+            tokio::time::sleep(self.election.world.random.jitter(RETRY, 0.2)).await;
         }
     }
 
@@ -105,7 +139,7 @@ impl Candidate {
                 // Somebody else has it: there is nothing to wait for.
                 Ok(Ok(false)) | Err(_) => return,
                 Ok(Err(err)) => {
-                    tracing::warn!(lease = self.name, error = %err, "the lease was not renewed");
+                    tracing::warn!(lease = self.election.name, error = %err, "the lease was not renewed");
                     if Instant::now() >= deadline {
                         return;
                     }
@@ -116,9 +150,9 @@ impl Candidate {
 
     /// Takes or renews the lease if it is free, ours or over. Whether it is ours now.
     async fn try_hold(&mut self) -> Result<bool, ApiError> {
-        let api = self.client.api::<Lease>();
-        let now = MicroTime(self.world.clock.now());
-        let stored = match api.get(NAMESPACE, self.name).await {
+        let api = self.election.client.api::<Lease>();
+        let now = MicroTime(self.election.world.clock.now());
+        let stored = match api.get(NAMESPACE, self.election.name).await {
             Ok(lease) => lease,
             Err(err) if err.is_not_found() => {
                 api.create(self.lease(self.spec(None, now))).await?;
@@ -146,13 +180,13 @@ impl Candidate {
         let holder = spec.holder_identity.as_deref().unwrap_or_default();
         let seconds = spec.lease_duration_seconds.and_then(|it| u64::try_from(it).ok());
         let duration = seconds.map_or(LEASE, Duration::from_secs);
-        !holder.is_empty() && holder != self.identity && since.elapsed() < duration
+        !holder.is_empty() && holder != self.election.identity && since.elapsed() < duration
     }
 
     fn lease(&self, spec: LeaseSpec) -> Lease {
         let metadata = ObjectMeta {
             namespace: Some(NAMESPACE.to_owned()),
-            name: Some(self.name.to_owned()),
+            name: Some(self.election.name.to_owned()),
             ..ObjectMeta::default()
         };
         Lease { metadata, spec: Some(spec) }
@@ -160,10 +194,10 @@ impl Candidate {
 
     fn spec(&self, before: Option<LeaseSpec>, now: MicroTime) -> LeaseSpec {
         let before = before.unwrap_or_default();
-        let is_ours = before.holder_identity.as_deref() == Some(&self.identity);
+        let is_ours = before.holder_identity.as_deref() == Some(&self.election.identity);
         let transitions = before.lease_transitions.unwrap_or(0);
         LeaseSpec {
-            holder_identity: Some(self.identity.clone()),
+            holder_identity: Some(self.election.identity.clone()),
             lease_duration_seconds: i32::try_from(LEASE.as_secs()).ok(),
             acquire_time: if is_ours { before.acquire_time } else { Some(now.clone()) },
             renew_time: Some(now),
@@ -178,11 +212,11 @@ impl Candidate {
 
     /// Lets another lead at once. If it fails, the lease runs out by itself.
     async fn release(&mut self) {
-        let api = self.client.api::<Lease>();
+        let api = self.election.client.api::<Lease>();
         let freed = async {
-            let mut lease = (*api.get(NAMESPACE, self.name).await?).clone();
+            let mut lease = (*api.get(NAMESPACE, self.election.name).await?).clone();
             let spec = lease.spec.get_or_insert_default();
-            if spec.holder_identity.as_deref() == Some(&self.identity) {
+            if spec.holder_identity.as_deref() == Some(&self.election.identity) {
                 spec.holder_identity = Some(String::new());
                 spec.lease_duration_seconds = Some(1);
                 api.update(lease).await?;
@@ -192,9 +226,11 @@ impl Candidate {
         match tokio::time::timeout(RETRY, freed).await {
             Ok(Ok(())) => {}
             Ok(Err(err)) => {
-                tracing::debug!(lease = self.name, error = %err, "the lease was not released");
+                tracing::debug!(lease = self.election.name, error = %err, "the lease was not released");
             }
-            Err(_) => tracing::debug!(lease = self.name, "releasing the lease took too long"),
+            Err(_) => {
+                tracing::debug!(lease = self.election.name, "releasing the lease took too long")
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use lifecycle::Tasks;
 use stdx::World;
 
-use super::with_leadership;
+use super::{Election, with_leadership, with_leaderships};
 
 /// One lease with an optimistic lock.
 #[derive(Default)]
@@ -90,25 +90,47 @@ struct Candidate {
 }
 
 fn candidate(server: &Arc<Server>, world: &World, identity: &str) -> Candidate {
+    stand(server, world, identity, |tasks, election, flag| {
+        with_leadership(tasks, election, |tasks| async move { work(&tasks, flag) });
+    })
+}
+
+/// One that stands again after a loss.
+fn tireless(server: &Arc<Server>, world: &World, identity: &str) -> Candidate {
+    stand(server, world, identity, |tasks, election, flag| {
+        with_leaderships(tasks, election, move |tasks| {
+            let flag = flag.clone();
+            async move { work(&tasks, flag) }
+        });
+    })
+}
+
+fn stand(
+    server: &Arc<Server>,
+    world: &World,
+    identity: &str,
+    start: impl FnOnce(&Tasks, Election, Arc<AtomicBool>),
+) -> Candidate {
     let line = Arc::new(Line { server: server.clone(), is_down: AtomicBool::new(false) });
     let (tasks, is_leading) = (Tasks::new(), Arc::new(AtomicBool::new(false)));
-    let client = Client::new(line.clone(), "test");
-    let flag = is_leading.clone();
-    with_leadership(
-        &tasks,
-        client,
-        world.clone(),
-        "test",
-        identity.to_owned(),
-        |tasks| async move {
-            tasks.spawn("work", |shutdown| async move {
-                flag.store(true, Ordering::Relaxed);
-                shutdown.cancelled().await;
-                flag.store(false, Ordering::Relaxed);
-            });
-        },
-    );
+    let election = Election {
+        client: Client::new(line.clone(), "test"),
+        world: world.clone(),
+        name: "test",
+        identity: identity.to_owned(),
+    };
+    start(&tasks, election, is_leading.clone());
     Candidate { line, tasks, is_leading }
+}
+
+/// Takes a second to end.
+fn work(tasks: &Tasks, flag: Arc<AtomicBool>) {
+    tasks.spawn("work", |shutdown| async move {
+        assert!(!flag.swap(true, Ordering::Relaxed), "the last term's work goes on");
+        shutdown.cancelled().await;
+        seconds(1).await;
+        flag.store(false, Ordering::Relaxed);
+    });
 }
 
 impl Candidate {
@@ -156,4 +178,34 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts() {
     assert!((1..=9).contains(&n_leaderless), "{n_leaderless} s without a leader");
     one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
     two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_stands_again_leads_again() {
+    let (server, world) = (Arc::default(), World::simulated(1));
+    let one = tireless(&server, &world, "one");
+    seconds(1).await;
+    let two = tireless(&server, &world, "two");
+    seconds(30).await;
+    for _ in 0..3 {
+        one.line.is_down.store(true, Ordering::Relaxed);
+        seconds(40).await;
+        assert_eq!((one.is_leading(), two.is_leading()), (false, true));
+        one.line.is_down.store(false, Ordering::Relaxed);
+        seconds(40).await;
+        assert_eq!((one.is_leading(), two.is_leading()), (false, true), "it does not take it back");
+        two.line.is_down.store(true, Ordering::Relaxed);
+        seconds(40).await;
+        assert_eq!((one.is_leading(), two.is_leading()), (true, false));
+        two.line.is_down.store(false, Ordering::Relaxed);
+    }
+    // Nobody else stands: whoever lost it for a while takes it back, when the work of before has ended.
+    two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+    one.line.is_down.store(true, Ordering::Relaxed);
+    seconds(40).await;
+    assert!(!one.is_leading());
+    one.line.is_down.store(false, Ordering::Relaxed);
+    seconds(4).await;
+    assert!(one.is_leading());
+    one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
 }

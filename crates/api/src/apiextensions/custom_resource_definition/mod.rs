@@ -3,6 +3,7 @@
 pub mod naming;
 #[cfg(test)]
 mod tests;
+mod v1beta1;
 mod validation;
 
 use apimachinery::{FieldErrors, Scope};
@@ -40,6 +41,13 @@ impl Resource for CustomResourceDefinition {
     };
 
     codec!();
+
+    fn convert_stored(
+        api_version: &str,
+        json: &[u8],
+    ) -> Option<Result<Vec<u8>, serde_json::Error>> {
+        (api_version == v1beta1::API_VERSION).then(|| v1beta1::to_v1(json))
+    }
 
     fn apply_defaults(&mut self) {
         let names = &mut self.spec.names;

@@ -279,3 +279,54 @@ fn names_of_others_are_refused_one_by_one() {
     let names = status.accepted_names.unwrap();
     assert_eq!((names.plural.as_str(), names.short_names), ("frogs", None));
 }
+
+#[test]
+fn what_upstream_stores_as_v1beta1_is_read_as_v1() {
+    let check = |stored: Value, expected: Value| {
+        let json = stored.to_string();
+        let converted = CustomResourceDefinition::convert_stored(
+            "apiextensions.k8s.io/v1beta1",
+            json.as_bytes(),
+        );
+        let converted = converted.expect("a version that it is stored in").expect("an object");
+        let spec = serde_json::from_slice::<Value>(&converted).unwrap();
+        assert_eq!(spec["apiVersion"], "apiextensions.k8s.io/v1");
+        assert_eq!(spec["spec"], expected);
+        CustomResourceDefinition::decode(&converted).expect("the typed kind takes it");
+    };
+    let version = |name: &str, is_stored: bool| {
+        json!({
+            "name": name, "served": true, "storage": is_stored,
+            "schema": {"openAPIV3Schema": {"type": "object"}},
+            "subresources": {"status": {}},
+            "additionalPrinterColumns": [{"name": "Color", "type": "string", "jsonPath": ".spec.color"}],
+        })
+    };
+    check(
+        json!({"apiVersion": "apiextensions.k8s.io/v1beta1", "spec": {
+            "group": "example.org", "version": "v1",
+            "validation": {"openAPIV3Schema": {"type": "object"}},
+            "subresources": {"status": {}},
+            "additionalPrinterColumns": [{"name": "Color", "type": "string", "JSONPath": ".spec.color"}],
+            "versions": [{"name": "v1", "served": true, "storage": true}, {"name": "v2", "served": true, "storage": false}],
+            "conversion": {"strategy": "Webhook", "webhookClientConfig": {"url": "https://x"}, "conversionReviewVersions": ["v1"]},
+            "preserveUnknownFields": false,
+        }}),
+        json!({
+            "group": "example.org",
+            "versions": [version("v1", true), version("v2", false)],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "clientConfig": {"url": "https://x"}, "conversionReviewVersions": ["v1"],
+            }},
+            "preserveUnknownFields": false,
+        }),
+    );
+    check(
+        json!({"spec": {"version": "v1"}}),
+        json!({
+            "versions": [{"name": "v1", "served": true, "storage": true}],
+            "preserveUnknownFields": true,
+        }),
+    );
+    assert!(CustomResourceDefinition::convert_stored("apiextensions.k8s.io/v2", b"{}").is_none());
+}

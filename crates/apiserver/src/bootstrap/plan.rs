@@ -1,0 +1,77 @@
+//! Objects that the server itself sees to: written directly, each on what it was planned on.
+
+use api::{Lookup, Resource};
+use apimachinery::ObjectKey;
+use authz::bootstrap::{Reconcile, reconcile};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kvstore::{Compare, Op, Revision, TXN_OPS_MAX, Txn};
+
+use crate::cache::{path_of, store_key};
+use crate::server::Core;
+
+/// Everything to write, with what must hold for it.
+#[derive(Default)]
+pub(crate) struct Plan {
+    writes: Vec<(Compare, Op)>,
+}
+
+impl Plan {
+    pub(super) fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Whether nobody else was faster.
+    pub(crate) async fn apply(mut self, core: &Core) -> Result<bool, kvstore::Error> {
+        let mut is_done = true;
+        while !self.writes.is_empty() {
+            let rest = self.writes.split_off(TXN_OPS_MAX.min(self.writes.len()));
+            let (compares, ops) = std::mem::replace(&mut self.writes, rest).into_iter().unzip();
+            let txn = Txn::when(compares, ops).without_previous_values();
+            let response = core.cache.store().txn(txn).await?;
+            is_done &= response.succeeded;
+            let _ = core.cache.wait_for(response.revision.0).await;
+        }
+        Ok(is_done)
+    }
+
+    /// Creates what is missing; `change` may give a better form of what is there.
+    pub(crate) fn ensure<T: Resource>(
+        &mut self,
+        core: &Core,
+        mut wanted: T,
+        change: impl FnOnce(&T, &T) -> Option<T>,
+    ) {
+        let kind = core.kind_of::<T>();
+        let key = api::object::key_of(wanted.metadata());
+        let lookup: &dyn Lookup = core.cache.as_ref();
+        let store_key = store_key(kind.as_ref(), &path_of(&key.namespace, &key.name));
+        match lookup.get::<T>(&ObjectKey::new(key.namespace, key.name)) {
+            None => {
+                let meta = wanted.metadata_mut();
+                meta.uid = Some(core.world.random.uuid());
+                meta.creation_timestamp = Some(now(core));
+                meta.generation = kind.has_generation().then_some(1);
+                kind.apply_defaults(&mut wanted);
+                let absent = Compare::absent(&store_key);
+                self.writes.push((absent, core.cache.put(kind.as_ref(), store_key, &wanted)));
+            }
+            Some(stored) => {
+                let Some(mut better) = change(&stored, &wanted) else { return };
+                let meta = better.metadata_mut();
+                let version = meta.resource_version.take();
+                let revision = version.and_then(|it| it.parse().ok()).unwrap_or(0);
+                let at = Compare::mod_revision(&store_key, Revision(revision));
+                self.writes.push((at, core.cache.put(kind.as_ref(), store_key, &better)));
+            }
+        }
+    }
+
+    pub(super) fn reconcile<T: Resource + Reconcile>(&mut self, core: &Core, wanted: T) {
+        self.ensure(core, wanted, |old, new| reconcile(old, new));
+    }
+}
+
+fn now(core: &Core) -> Time {
+    let now = core.world.clock.now();
+    Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
+}

@@ -1,0 +1,199 @@
+//! What an object is as a value in the store: the JSON that clients are sent, or what upstream's API server writes. Both are
+//! read, whichever is set, so that a store can have values of either.
+//!
+//! Upstream's form knows no difference between absent and zero, empty or null (where Kubernetes makes none). So that what a
+//! server serves of its own write is what every other finds, an object is *settled* on its way in: put to what can be read
+//! back.
+
+use api::protobuf::{self, Envelope};
+use api::{ApiObject, Kind};
+use bytes::Bytes;
+use kvstore::{KeyValue, Op};
+
+use crate::cache::{Unstamped, api_version_of, served, with_api_version};
+
+/// What new values are written as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// The bytes that clients are sent, in which the store puts the resourceVersion.
+    #[default]
+    Json,
+    /// As upstream: built-in kinds as protobuf in its envelope, custom resources as JSON, both without a resourceVersion,
+    /// which is the revision of the write.
+    Protobuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("decoding it as JSON")]
+    Json(#[source] serde_json::Error),
+    #[error("decoding it as protobuf")]
+    Protobuf(#[source] protobuf::Error),
+    #[error("it is encrypted: encryption at rest is not supported")]
+    Encrypted,
+    #[error("it is a {found:?}, and should be a {wanted:?}")]
+    Kind { found: String, wanted: String },
+    #[error("it has the version {0:?}, which the kind is not read from")]
+    Version(String),
+}
+
+/// An object on its way to the store.
+pub(crate) struct Outgoing {
+    /// As clients are sent it, but for the version.
+    json: Unstamped,
+    /// The value; `None`: the JSON itself, stamped by the store.
+    value: Option<Bytes>,
+}
+
+impl Outgoing {
+    pub(crate) fn put(&self, key: Bytes) -> Op {
+        match &self.value {
+            Some(value) => Op::put(key, value.clone()),
+            None => Op::put_stamped(key, self.json.value.clone(), self.json.at),
+        }
+    }
+
+    /// What clients are sent, if `entry` is this object.
+    pub(crate) fn served_at(&self, entry: &KeyValue) -> Option<Bytes> {
+        let revision = entry.mod_revision.0;
+        match &self.value {
+            Some(value) => (entry.value == value).then(|| self.json.stamped(revision)),
+            None => self.json.is(&entry.value, revision).then(|| served(&entry.value, revision)),
+        }
+    }
+
+    /// What clients are sent when it is stored at `revision`.
+    pub(crate) fn at(&self, revision: u64) -> Bytes {
+        self.json.stamped(revision)
+    }
+}
+
+/// A value from the store.
+pub(crate) enum Incoming {
+    /// What clients are sent, but for the version.
+    Json(Bytes),
+    /// An object that has to be encoded for them.
+    Object(Box<dyn ApiObject>),
+}
+
+impl Encoding {
+    /// The object, which must have no resourceVersion, as it goes to the store.
+    pub(crate) fn write(self, kind: &dyn Kind, object: &dyn ApiObject) -> Outgoing {
+        let json = stored_form(kind, object);
+        if self == Self::Json {
+            return Outgoing { json: unstamped(&json), value: None };
+        }
+        match encode(kind, &json) {
+            Some(protobuf) => {
+                let settled = (!protobuf.is_exact).then(|| settled(kind, &protobuf.bytes));
+                let json = settled.flatten().map_or(json, |it| it.encode().into());
+                Outgoing { json: unstamped(&json), value: Some(protobuf.bytes.into()) }
+            }
+            None => Outgoing { json: unstamped(&json), value: Some(json) },
+        }
+    }
+
+    /// The object as it can be read back from the store.
+    pub(crate) fn settle(self, kind: &dyn Kind, object: Box<dyn ApiObject>) -> Box<dyn ApiObject> {
+        if self == Self::Json {
+            return object;
+        }
+        let protobuf = encode(kind, &object.encode()).filter(|it| !it.is_exact);
+        protobuf.and_then(|it| settled(kind, &it.bytes)).unwrap_or(object)
+    }
+
+    pub(crate) fn read(self, kind: &dyn Kind, value: &Bytes) -> Result<Incoming, Error> {
+        if Envelope::is_at(value) {
+            return Ok(Incoming::Object(decode(kind, value)?));
+        }
+        if value.starts_with(ENCRYPTED) {
+            return Err(Error::Encrypted);
+        }
+        let json = value.slice(..value.trim_ascii_end().len());
+        if kind.is_custom() {
+            return Ok(Incoming::Json(json));
+        }
+        let found = api_version_of(&json).unwrap_or_default();
+        let converted = convert(kind, found, &json)?;
+        // What a server with the other encoding wrote is settled here as it would be there.
+        if converted.is_none() && self == Self::Json {
+            return Ok(Incoming::Json(json));
+        }
+        let json = converted.as_deref().unwrap_or(&json);
+        let object = kind.decode(json).map_err(Error::Json)?;
+        Ok(Incoming::Object(self.settle(kind, object)))
+    }
+
+    pub(crate) fn read_object(
+        self,
+        kind: &dyn Kind,
+        value: &Bytes,
+    ) -> Result<Box<dyn ApiObject>, Error> {
+        match self.read(kind, value)? {
+            Incoming::Object(object) => Ok(object),
+            Incoming::Json(json) => kind.decode(&json).map_err(Error::Json),
+        }
+    }
+}
+
+/// What upstream's encrypted values start with.
+const ENCRYPTED: &[u8] = b"k8s:enc:";
+
+/// The JSON of the object in the version that the kind is stored in.
+pub(crate) fn stored_form(kind: &dyn Kind, object: &dyn ApiObject) -> Bytes {
+    let bytes = Bytes::from(object.encode());
+    if !kind.is_custom() {
+        return bytes;
+    }
+    let version = format!("{}/{}", kind.names().group, kind.storage_version());
+    with_api_version(&bytes, &version).unwrap_or(bytes)
+}
+
+fn unstamped(json: &[u8]) -> Unstamped {
+    Unstamped::new(json).expect("objects on their way to the store have metadata without a version")
+}
+
+/// `None` for what has no protobuf, which stays JSON: custom resources.
+fn encode(kind: &dyn Kind, json: &[u8]) -> Option<protobuf::Encoded> {
+    let names = kind.names();
+    let message = protobuf::message(&kind.definition()).filter(|_| !kind.is_custom())?;
+    match protobuf::encode_telling(message, (&names.api_version(), &names.kind), json) {
+        Ok(encoded) => Some(encoded),
+        Err(err) => {
+            // Read all the same: nothing is lost but upstream's form.
+            tracing::error!(kind = names.kind, error = %err, "stored as JSON");
+            None
+        }
+    }
+}
+
+fn settled(kind: &dyn Kind, value: &[u8]) -> Option<Box<dyn ApiObject>> {
+    let object = decode(kind, value);
+    object.inspect_err(|err| tracing::error!(error = %stdx::error_chain(err), "not settled")).ok()
+}
+
+fn decode(kind: &dyn Kind, value: &[u8]) -> Result<Box<dyn ApiObject>, Error> {
+    let envelope = Envelope::parse(value).map_err(Error::Protobuf)?;
+    let names = kind.names();
+    if envelope.kind != names.kind {
+        let (found, wanted) = (envelope.kind.to_owned(), names.kind.clone());
+        return Err(Error::Kind { found, wanted });
+    }
+    let found = envelope.api_version.to_owned();
+    let message = protobuf::message_named(envelope.api_version, envelope.kind);
+    let message = message.ok_or_else(|| Error::Version(found.clone()))?;
+    let json = envelope.to_json(message).map_err(Error::Protobuf)?;
+    let converted = convert(kind, &found, &json)?;
+    kind.decode(converted.as_deref().unwrap_or(&json)).map_err(Error::Json)
+}
+
+/// JSON of the kind's own version; `None` if it is that already.
+fn convert(kind: &dyn Kind, found: &str, json: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    if found.is_empty() || found == kind.names().api_version() {
+        return Ok(None);
+    }
+    match kind.convert_stored(found, json) {
+        Some(converted) => converted.map(Some).map_err(Error::Json),
+        None => Err(Error::Version(found.to_owned())),
+    }
+}
