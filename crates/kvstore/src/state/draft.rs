@@ -200,7 +200,7 @@ impl<'a> Draft<'a> {
             value,
             create_revision: previous.as_ref().map_or(revision, |it| it.create_revision),
             mod_revision: revision,
-            version: previous.as_ref().map_or(1, |it| it.version + 1),
+            version: previous.as_ref().map_or(1, |it| it.version.saturating_add(1)),
             lease,
         };
         self.changed.insert(put.key.clone(), Some(entry.clone()));
