@@ -30,8 +30,10 @@ proptest! {
     }
 }
 
-/// What fuzzing found.
+/// What fuzzing found: revisions and versions without a next one.
 #[test]
-fn a_store_that_claims_revisions_without_a_next_one_is_refused() {
+fn a_store_whose_numbers_are_used_up_does_no_harm() {
     garbage::engine(&[250, 0, 0, 0, 0, 0]);
+    garbage::engine(&[35, 253]);
+    garbage::engine(&[1, 1, 1, 0, 0, 0, 4, 5, 0, 0, 1, 0, 1, 250, 0, 0]);
 }

@@ -355,7 +355,7 @@ impl Draft<'_> {
             value,
             create_revision: previous.as_ref().map_or(revision, |it| it.create_revision),
             mod_revision: revision,
-            version: previous.as_ref().map_or(1, |it| it.version + 1),
+            version: previous.as_ref().map_or(1, |it| it.version.saturating_add(1)),
             lease,
         };
         self.change(put.key.clone(), Some(entry.clone()), run);

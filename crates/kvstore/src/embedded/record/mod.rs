@@ -25,7 +25,7 @@ const COMMIT_BYTES: usize = 8 + 8 + 8 + 4 + 4;
 /// Revision, oldest, ceiling, time, hash, number of leases.
 const CHECKPOINT_BYTES: usize = 8 * 5 + 4;
 
-/// No store comes to a larger revision, version or time. What claims to is no record: it could not be counted on from there.
+/// No store comes to a larger revision or time. What claims to is no record: it could not be counted on from there.
 pub(super) const NUMBER_MAX: u64 = 1 << 62;
 
 /// Where the hash is in a transaction.
@@ -252,7 +252,7 @@ impl<'a> EventRecord<'a> {
         let key_bytes = usize::try_from(header.get_u32_le()).ok()?;
         let value_bytes = usize::try_from(header.get_u32_le()).ok()?;
         let create_revision = take_revision(&mut header)?;
-        let version = take_number(&mut header)?;
+        let version = header.get_u64_le();
         let lease = LeaseId::new(header.get_i64_le());
         let previous = Some(take_revision(&mut header)?).filter(|it| it.0 != 0);
         let key = take(rest, key_bytes)?;
