@@ -146,7 +146,8 @@ impl Server {
         ]);
         let feed = cache.load().await.map_err(Error::Load)?;
         let runner = cache.clone();
-        tasks.spawn("cache", |shutdown| runner.run(feed, shutdown));
+        // Components may have something to give back when they end, and need the present for that.
+        tasks.child_last("cache").spawn("feed", |shutdown| runner.run(feed, shutdown));
 
         let lookup: Arc<dyn Lookup> = cache.clone();
         let tokens = TokenIssuer::new(
@@ -200,6 +201,11 @@ impl Server {
         self.tasks.spawn("events-expiry", |shutdown| expiry.run(core, shutdown));
         let core = self.core.clone();
         self.tasks.spawn("compaction", |shutdown| compaction::run(core, shutdown));
+        let cache = self.core.cache.clone();
+        self.tasks.spawn("watches", |shutdown| async move {
+            shutdown.cancelled().await;
+            cache.end_watches();
+        });
         if let Some(lease) = lease {
             let core = self.core.clone();
             self.tasks.spawn("kubernetes-service", |shutdown| {

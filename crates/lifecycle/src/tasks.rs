@@ -20,6 +20,7 @@ pub type Shutdown = CancellationToken;
 pub struct Tasks {
     prefix: String,
     shutdown: CancellationToken,
+    is_last: bool,
     running: Arc<Running>,
 }
 
@@ -27,12 +28,19 @@ pub struct Tasks {
 struct Running {
     names: Mutex<Names>,
     count: watch::Sender<usize>,
+    /// Of the tasks that others rely on until their own end.
+    shutdown_last: CancellationToken,
 }
 
 #[derive(Default)]
 struct Names {
     next: u64,
-    live: BTreeMap<u64, String>,
+    live: BTreeMap<u64, Live>,
+}
+
+struct Live {
+    name: String,
+    is_last: bool,
 }
 
 /// The tasks that did not stop in time.
@@ -55,11 +63,11 @@ impl Running {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(self: &Arc<Self>, name: String) -> Entry {
+    fn enter(self: &Arc<Self>, name: String, is_last: bool) -> Entry {
         let mut names = self.names();
         let id = names.next;
         names.next += 1;
-        names.live.insert(id, name);
+        names.live.insert(id, Live { name, is_last });
         self.count.send_replace(names.live.len());
         Entry { running: self.clone(), id }
     }
@@ -90,7 +98,12 @@ impl Tasks {
         Self {
             prefix: String::new(),
             shutdown: CancellationToken::new(),
-            running: Arc::new(Running { names: Mutex::default(), count: watch::Sender::new(0) }),
+            is_last: false,
+            running: Arc::new(Running {
+                names: Mutex::default(),
+                count: watch::Sender::new(0),
+                shutdown_last: CancellationToken::new(),
+            }),
         }
     }
 
@@ -99,6 +112,18 @@ impl Tasks {
         Self {
             prefix: self.name_of(name),
             shutdown: self.shutdown.child_token(),
+            is_last: self.is_last,
+            running: self.running.clone(),
+        }
+    }
+
+    /// A subtree for what the others need until they have ended: `shutdown` lets it go on until then. Cancelling its parent
+    /// alone does not end it.
+    pub fn child_last(&self, name: &str) -> Self {
+        Self {
+            prefix: self.name_of(name),
+            shutdown: self.running.shutdown_last.child_token(),
+            is_last: true,
             running: self.running.clone(),
         }
     }
@@ -114,7 +139,7 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         let name = self.name_of(name);
-        let entry = self.running.enter(name.clone());
+        let entry = self.running.enter(name.clone(), self.is_last);
         let task = AssertUnwindSafe(start(self.shutdown.clone())).catch_unwind();
         tokio::spawn(async move {
             let _entry = entry;
@@ -154,28 +179,35 @@ impl Tasks {
 
     /// Waits until no task of this subtree is left.
     pub async fn ended(&self) {
-        let mut count = self.running.count.subscribe();
         let below = self.name_of("");
-        while self.running.names().live.values().any(|it| it.starts_with(&below)) {
+        self.wait_until(|it| !it.live.values().any(|it| it.name.starts_with(&below))).await;
+    }
+
+    /// Cancels and waits for all tasks of the whole tree, those of `child_last` after the others; names those that outlive
+    /// `deadline`.
+    pub async fn shutdown(&self, deadline: Duration) -> Result<(), Late> {
+        self.cancel();
+        let drained = async {
+            self.wait_until(|names| names.live.values().all(|it| it.is_last)).await;
+            self.running.shutdown_last.cancel();
+            self.wait_until(|names| names.live.is_empty()).await;
+        };
+        let outcome = tokio::time::timeout(deadline, drained).await;
+        self.running.shutdown_last.cancel();
+        outcome.map_err(|_| Late { after: deadline, names: self.names() })
+    }
+
+    async fn wait_until(&self, is_right: impl Fn(&Names) -> bool) {
+        let mut count = self.running.count.subscribe();
+        while !is_right(&self.running.names()) {
             // The sender is ours: it cannot be gone.
             let _ = count.changed().await;
         }
     }
 
-    /// Cancels and waits for all tasks of the whole tree; names those that outlive `deadline`.
-    pub async fn shutdown(&self, deadline: Duration) -> Result<(), Late> {
-        self.cancel();
-        let mut count = self.running.count.subscribe();
-        let drained = count.wait_for(|it| *it == 0);
-        match tokio::time::timeout(deadline, drained).await {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Late { after: deadline, names: self.names() }),
-        }
-    }
-
     /// The names of the tasks that run now.
     pub fn names(&self) -> Vec<String> {
-        self.running.names().live.values().cloned().collect()
+        self.running.names().live.values().map(|it| it.name.clone()).collect()
     }
 
     fn name_of(&self, name: &str) -> String {
@@ -223,6 +255,30 @@ mod tests {
         child.ended().await;
         assert_eq!(started.elapsed(), Duration::from_secs(3));
         assert_eq!(tasks.names(), ["other"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_need_ends_after_them() {
+        let tasks = Tasks::new();
+        let (tx, mut rx) = tokio::sync::mpsc::channel(8);
+        let say = |tasks: &Tasks, name: &'static str, seconds| {
+            let tx = tx.clone();
+            tasks.spawn(name, move |shutdown| async move {
+                shutdown.cancelled().await;
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                let _ = tx.send(name).await;
+            });
+        };
+        say(&tasks.child_last("store").child("deep"), "store", 0);
+        say(&tasks.child("component"), "component", 3);
+        tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+        assert_eq!((rx.recv().await, rx.recv().await), (Some("component"), Some("store")));
+        // Whoever is late is named, and holds up nobody else's end.
+        say(&tasks.child_last("store"), "store", 0);
+        tasks.child("kubelet").spawn("deaf", |_| std::future::pending());
+        let late = tasks.shutdown(Duration::from_secs(5)).await.unwrap_err();
+        assert!(late.names.contains(&"kubelet/deaf".to_owned()));
+        assert_eq!(rx.recv().await, Some("store"));
     }
 
     #[tokio::test(start_paused = true)]

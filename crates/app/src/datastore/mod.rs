@@ -113,7 +113,8 @@ impl Flags {
         };
         let endpoints = Endpoints::parse(&endpoint)?;
         let config = self.etcd(endpoints, name)?;
-        Ok(Datastore::Etcd(connect(config, world, tasks).await?))
+        // Leases are given back while everything else ends.
+        Ok(Datastore::Etcd(connect(config, world, &tasks.child_last("datastore")).await?))
     }
 
     fn options(&self) -> Options {

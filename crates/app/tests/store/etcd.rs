@@ -144,6 +144,12 @@ fn objects_are_in_etcd_under_upstreams_keys_and_outlive_the_server() {
     assert!(!cluster.path("data/store").exists(), "nothing is kept beside etcd");
     let refused = store_refuses(&cluster.path("data"), &["status"]);
     assert!(refused.contains("etcdctl"), "{refused}");
+    // A clean end gives back what others would wait for.
+    cluster.until(&["get", "lease", "kube-scheduler", "-n", "kube-system", "-o", "yaml"], |it| {
+        it.contains("holderIdentity")
+    });
+    cluster.stop();
+    assert_eq!(etcd.ctl(&["get", "/registry/masterleases/", "--prefix", "--keys-only"]).trim(), "");
 }
 
 #[test]
