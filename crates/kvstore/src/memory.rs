@@ -97,7 +97,7 @@ impl Shared {
 
     fn publish(&self, state: &mut State, commit: Commit) {
         let commit = Arc::new(commit);
-        state.apply(&commit);
+        state.apply(&commit, |_, _| {});
         self.hub.publish(&[commit]);
     }
 

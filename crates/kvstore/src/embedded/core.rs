@@ -190,14 +190,13 @@ impl Present {
     fn note(&mut self, written: &Written, time: WallTime) {
         let Written { commit, place, bytes, hash } = written;
         self.hash = *hash;
-        for event in &commit.events {
-            let before = self.state.get(&event.key);
-            self.index.note_event(commit.revision, &EventRecord::of(event), before);
-        }
+        let Self { state, index, .. } = self;
+        state.apply(commit, |event, before| {
+            index.note_event(commit.revision, &EventRecord::of(event), before);
+        });
         if !commit.events.is_empty() {
-            self.index.note_commit(commit.revision, *place, (*bytes, commit.events.len()), time);
+            index.note_commit(commit.revision, *place, (*bytes, commit.events.len()), time);
         }
-        self.state.apply(commit);
     }
 }
 

@@ -130,7 +130,12 @@ impl State {
         self.leases.iter().map(|(id, lease)| (*id, lease))
     }
 
-    pub(crate) fn apply(&mut self, commit: &Arc<Commit>) {
+    /// Tells for each event what was before.
+    pub(crate) fn apply(
+        &mut self,
+        commit: &Arc<Commit>,
+        mut replaced: impl FnMut(&Event, Option<&Entry>),
+    ) {
         for change in &commit.leases {
             if let LeaseChange::Granted { id, ttl } = *change {
                 self.leases.insert(id, Lease { ttl, keys: BTreeSet::new() });
@@ -142,6 +147,7 @@ impl State {
                 Some(new) => put(&mut self.keys, &event.key, new),
                 None => self.keys.remove(event.key.as_ref()),
             };
+            replaced(event, old.as_ref());
             let (old, new) = (old.and_then(|it| it.lease), new.and_then(|it| it.lease));
             if old != new {
                 self.rebind(&event.key, old, new);

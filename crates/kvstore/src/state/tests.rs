@@ -20,7 +20,7 @@ fn apply(state: &mut State, txn: &Txn) -> Result<crate::TxnResponse, Error> {
         Refused::Unread(unread) => panic!("all is in memory, but not {unread:?}"),
     })?;
     if let Some(commit) = commit {
-        state.apply(&Arc::new(commit));
+        state.apply(&Arc::new(commit), |_, _| {});
     }
     Ok(response)
 }
@@ -89,7 +89,7 @@ fn keys_go_with_their_lease() {
     let grant =
         |state: &State| Drafted::new(state).on(state).grant(lease(7), Duration::from_secs(9));
     let granted = grant(&state).unwrap();
-    state.apply(&Arc::new(granted));
+    state.apply(&Arc::new(granted), |_, _| {});
     assert!(matches!(grant(&state), Err(Error::LeaseExists { .. })));
     let bound = |key: &'static str, lease| {
         let value = PutValue::Bytes("1".into());
@@ -103,7 +103,7 @@ fn keys_go_with_their_lease() {
     let missing = Txn::of(vec![bound("d", PutLease::Bound(lease(8)))]);
     assert!(matches!(apply(&mut state, &missing), Err(Error::LeaseNotFound { .. })));
     let revoke = Drafted::new(&state).on(&state).revoke(lease(7)).unwrap();
-    state.apply(&Arc::new(revoke));
+    state.apply(&Arc::new(revoke), |_, _| {});
     let left: Vec<&[u8]> = state.entries(&KeyRange::prefix(b"")).map(|it| it.0).collect();
     assert_eq!(left, [b"a"]);
     assert_eq!((state.revision(), state.leases().count()), (Revision(4), 0));

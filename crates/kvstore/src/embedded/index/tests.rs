@@ -27,14 +27,13 @@ impl Store {
                 .on(&store.state)
                 .txn(&txn, &mut |_, _| panic!("no past"));
             let commit = std::sync::Arc::new(decided.unwrap().1.expect("every transaction writes"));
-            for event in &commit.events {
-                let before = store.state.get(&event.key);
-                store.index.note_event(commit.revision, &EventRecord::of(event), before);
-            }
+            let Self { state, index } = &mut store;
+            state.apply(&commit, |event, before| {
+                index.note_event(commit.revision, &EventRecord::of(event), before);
+            });
             let segment = u32::try_from(commit.revision.0).unwrap();
             let (place, size) = (Place { segment, offset: 0 }, (100, commit.events.len()));
-            store.index.note_commit(commit.revision, place, size, WallTime(0));
-            store.state.apply(&commit);
+            index.note_commit(commit.revision, place, size, WallTime(0));
         }
         store
     }
