@@ -89,7 +89,7 @@ impl Default for Options {
             segment_bytes: 16 << 20,
             ring_commits: 4_096,
             ring_bytes: 16 << 20,
-            value_bytes: 32 << 20,
+            value_bytes: 8 << 20,
             retry_first: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
             scrub_every: Duration::from_secs(24 * 3600),

@@ -70,14 +70,17 @@ impl Revision {
 }
 
 impl Commit {
-    /// About what it takes in memory. Previous values are counted too: it may be all that keeps them alive.
+    /// About what it takes in memory, with what allocators add. Previous values are counted too: it may be all that keeps
+    /// them alive.
     pub(crate) fn bytes(&self) -> usize {
-        let entry = |it: &KeyValue| it.key.len() + it.value.len();
+        const COMMIT: usize = size_of::<Commit>() + 64;
+        const EVENT: usize = size_of::<Event>() + 64;
+        let entry = |it: &KeyValue| (it.key.len() + it.value.len()) * 9 / 8;
         let event = |it: &Event| {
             let previous = it.previous.as_ref().map_or(0, entry);
-            size_of::<Event>() + it.value.as_ref().map_or(0, entry) + previous
+            EVENT + it.value.as_ref().map_or(0, entry) + previous
         };
-        self.events.iter().map(event).sum()
+        COMMIT + self.events.iter().map(event).sum::<usize>()
     }
 }
 
