@@ -40,7 +40,8 @@ pub fn engine(bytes: &[u8]) {
     look(&store);
     let mut again = store.restart();
     assert_eq!(again.revision(), revision);
-    again.txn(Txn::of(vec![Op::put("c", "on")])).expect("it opens again, and can be written");
+    let txn = Txn::of(vec![Op::put("c", "on")]).without_previous_values();
+    again.txn(txn).expect("it opens again, and can be written");
 }
 
 fn put_log(disk: &Simulated, mut choices: Choices<'_>) {
