@@ -1,6 +1,7 @@
 //! What etcd refuses: writes beyond its quota, requests that are too large, revisions that others compacted.
 
 use std::process::Command;
+use std::time::Duration;
 
 use bytes::Bytes;
 use kvstore::{Error, KeyRange, Op, RangeRequest, Revision, Store as _, Txn, WatchRequest};
@@ -18,12 +19,14 @@ async fn a_full_quota_makes_the_store_read_only_with_etcds_reason() {
     engine.txn(Txn::of(vec![Op::put("kept", "1")])).await.unwrap();
     let large = Bytes::from(vec![7; 512 << 10]);
     let mut refused = None;
-    for n in 0..16 {
-        let put = Op::put(format!("large/{n}"), large.clone());
+    // etcd finds out how large it has become when it next writes its pages: up to a tenth of a second late.
+    for n in 0..100 {
+        let put = Op::put(format!("large/{}", n % 8), large.clone());
         if let Err(err) = engine.txn(Txn::of(vec![put])).await {
             refused = Some(err);
             break;
         }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let text = "the store is read-only: etcdserver: mvcc: database space exceeded";
     assert_eq!(refused.map(|it| it.to_string()).as_deref(), Some(text));
