@@ -35,12 +35,11 @@ use super::disk::{Disk, File};
 /// No segment grows past this, whatever one batch holds: places have 32 bits, and opening reads a segment at once.
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
-/// A small batch that makes the file grow is followed by zeros up to the next multiple of this. The batches after it then change
-/// no metadata, so that their sync writes their page alone: on ext4 0.14 ms instead of 0.21 for 1 KB, and 4 KiB instead of about
-/// 16. (`fallocate` does not do it: its blocks are marked as unwritten, and marking each as written is metadata again.)
-const FILL_STEP: u32 = 64 << 10;
-/// For a larger batch the zeros would be more than the metadata that they save.
-const FILL_BATCH_MAX: usize = 16 << 10;
+/// A batch that makes the file grow is followed by zeros up to the next multiple of a step. The batches after it then change no
+/// metadata, so that their sync writes their pages alone: on ext4 0.14 ms instead of 0.21 for 1 KB, and 4 KiB instead of about 16;
+/// 0.13 ms instead of 0.24 for 32 KB. (`fallocate` does not do it: its blocks are marked as unwritten, and marking each as written
+/// is metadata again.) The step grows with the batch: who writes much soon needs it, and who writes little is spared the zeros.
+const FILL_STEPS: [(usize, u32); 2] = [(16 << 10, 64 << 10), (256 << 10, 1 << 20)];
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -272,11 +271,15 @@ impl Log {
         self.sync()
     }
 
-    /// Adds zeros to a batch that goes to `offset` of a file that ends at `filled`, if that is worth it.
+    /// Adds zeros to a batch that goes to `offset` of a file that ends at `filled`, if that is worth it: not for a batch that is
+    /// larger than all steps are for.
     fn fill(&mut self, offset: u32, filled: u32) {
         let end = offset + self.buffer.len() as u32;
-        if end > filled && self.buffer.len() < FILL_BATCH_MAX {
-            let filled = end.next_multiple_of(FILL_STEP).min(self.segment_bytes).max(end);
+        let step = FILL_STEPS.iter().find(|(batch_bytes, _)| self.buffer.len() < *batch_bytes);
+        if end > filled
+            && let Some((_, step)) = step
+        {
+            let filled = end.next_multiple_of(*step).min(self.segment_bytes).max(end);
             self.buffer.resize((filled - offset) as usize, 0);
         }
     }
