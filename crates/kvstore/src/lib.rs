@@ -29,7 +29,7 @@ pub mod validators;
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 
 pub use error::Error;
 pub use model::{
@@ -77,6 +77,10 @@ pub trait Watches: Send {
 pub trait Store: Send + Sync + 'static {
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, Error>>;
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>>;
+    /// Transactions that are asked for together, each on its own. Spares whoever has several at hand the work of asking for each.
+    fn txns(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Result<TxnResponse, Error>>> {
+        Box::pin(join_all(txns.into_iter().map(|it| self.txn(it))))
+    }
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>>;
     fn watches(&self) -> Box<dyn Watches>;
     /// Forgets history up to and including `through`; the state at `through` stays readable.

@@ -16,11 +16,12 @@ use lifecycle::{Shutdown, Tasks};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::exchange::{Inbound, Messages, Reply, no_message};
+use super::kv::write::{self, WriteCall};
 use super::link::Link;
 use super::patience::Patience;
 use super::peer::{Peer, UnderWay};
 use super::routes::{self, Answered, Call, Route};
-use super::{Front, kv, probe};
+use super::{Front, error, kv, probe};
 use crate::http2::{Event, Head, Method, Reason, Session, Settings, Violation};
 use crate::wire::{Status, frame};
 
@@ -55,6 +56,7 @@ where
         n_written: 0,
         requests: HashMap::new(),
         calls: FuturesUnordered::new(),
+        writes: Vec::new(),
         was_heard: false,
         is_leaving: false,
         is_broken: false,
@@ -89,6 +91,8 @@ struct Connection<S> {
     /// Calls whose request has not arrived whole.
     requests: HashMap<u32, Request>,
     calls: FuturesUnordered<Running>,
+    /// Writes that have arrived and were not asked for yet.
+    writes: Vec<WriteCall>,
     /// Something was read since it was last asked.
     was_heard: bool,
     /// No new calls are taken.
@@ -97,19 +101,22 @@ struct Connection<S> {
     is_broken: bool,
 }
 
-/// A short call whose request is there.
-struct Running {
-    stream: u32,
-    answer: BoxFuture<'static, Answered>,
-    _under_way: UnderWay,
+/// Short calls whose requests are there.
+enum Running {
+    One { stream: u32, answer: BoxFuture<'static, Answered>, _under_way: UnderWay },
+    Writes(BoxFuture<'static, Vec<(u32, Answered)>>),
 }
 
 impl Future for Running {
-    type Output = (u32, Answered);
+    type Output = Vec<(u32, Answered)>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let stream = self.stream;
-        self.answer.as_mut().poll(cx).map(|answered| (stream, answered))
+        match &mut *self {
+            Self::One { stream, answer, .. } => {
+                answer.as_mut().poll(cx).map(|answered| vec![(*stream, answered)])
+            }
+            Self::Writes(answers) => answers.as_mut().poll(cx),
+        }
     }
 }
 
@@ -140,12 +147,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Hands the answers that are there to the session.
     fn collect(&mut self, cx: &mut Context<'_>) {
-        while let Poll::Ready(Some((stream, answered))) = self.calls.poll_next_unpin(cx) {
+        while let Poll::Ready(Some(answers)) = self.calls.poll_next_unpin(cx) {
             let mut session = self.peer.link.session();
-            match answered {
-                Answered::Message(message) => session.answer(stream, message),
-                Answered::Refused(status) => session.refuse(stream, &status),
-                Answered::Plain(code, body) => session.plain(stream, code, &body),
+            for (stream, answered) in answers {
+                match answered {
+                    Answered::Message(message) => session.answer(stream, message),
+                    Answered::Refused(status) => session.refuse(stream, &status),
+                    Answered::Plain(code, body) => session.plain(stream, code, &body),
+                }
             }
         }
     }
@@ -231,7 +240,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         self.events = events;
+        self.ask();
         received
+    }
+
+    /// Asks for the writes that have arrived.
+    fn ask(&mut self) {
+        if !self.writes.is_empty() {
+            let writes = std::mem::take(&mut self.writes);
+            let answers = write::run(self.peer.clone(), writes);
+            self.calls.push(Running::Writes(Box::pin(answers)));
+        }
     }
 
     fn open(&mut self, stream: u32, head: &Head, is_complete: bool) {
@@ -276,7 +295,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             };
             Answered::Plain(code.as_u16(), body)
         };
-        self.calls.push(Running { stream, answer: Box::pin(answer), _under_way: under_way });
+        let answer = Box::pin(answer);
+        self.calls.push(Running::One { stream, answer, _under_way: under_way });
     }
 
     fn data(&mut self, stream: u32, bytes: Bytes, is_complete: bool) {
@@ -309,6 +329,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn start(&mut self, stream: u32, route: Route, message: Bytes, under_way: UnderWay) {
         let peer = self.peer.clone();
         let answer = match route {
+            Route::Write(_) if message.len() > peer.front.limits.request_bytes => {
+                return self.refuse(stream, &error::request_too_large());
+            }
+            Route::Write(read) => match read(message) {
+                Ok(write) => return self.writes.push(WriteCall { stream, write, under_way }),
+                Err(status) => return self.refuse(stream, &status),
+            },
             Route::Unary(method) => method(peer, message),
             Route::Range => match frame::decode(message) {
                 Ok(request) if kv::is_wide(&request) => {
@@ -319,6 +346,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             },
             Route::Stream(..) => return peer.link.session().abandon(stream),
         };
-        self.calls.push(Running { stream, answer, _under_way: under_way });
+        self.calls.push(Running::One { stream, answer, _under_way: under_way });
     }
 }

@@ -8,8 +8,9 @@ use lifecycle::Shutdown;
 use prost::Message;
 
 use super::exchange::{Gone, Inbound, Reply};
+use super::kv::write::{self, Write};
 use super::peer::{Peer, UnderWay};
-use super::{cluster, error, kv, lease, maintenance, watch};
+use super::{cluster, kv, lease, maintenance, watch};
 use crate::wire::messages::RangeRequest;
 use crate::wire::{Code, Status, frame, methods};
 
@@ -34,6 +35,8 @@ impl<A: Message> From<Result<A, Status>> for Answered {
 /// How a method is called.
 #[derive(Clone, Copy)]
 pub(super) enum Route {
+    /// A transaction. Those that arrive together are asked for together.
+    Write(fn(Bytes) -> Result<Write, Status>),
     /// One request, one answer. The connection's own task waits for it.
     Unary(fn(Arc<Peer>, Bytes) -> BoxFuture<'static, Answered>),
     /// The same, in a task of its own if the answer may be large.
@@ -55,23 +58,6 @@ macro_rules! unary {
     };
 }
 
-/// For requests that end up in the store, whose size etcd limits.
-macro_rules! write {
-    ($method:path) => {
-        Route::Unary(|peer, bytes| {
-            Box::pin(async move {
-                if bytes.len() > peer.front.limits.request_bytes {
-                    return Answered::Refused(error::request_too_large());
-                }
-                match frame::decode(bytes) {
-                    Ok(request) => $method(&peer.front, request).await.into(),
-                    Err(status) => Answered::Refused(status),
-                }
-            })
-        })
-    };
-}
-
 macro_rules! stream {
     ($name:literal, $method:path) => {
         Route::Stream($name, |call, shutdown| Box::pin($method(call, shutdown)))
@@ -81,10 +67,14 @@ macro_rules! stream {
 impl Route {
     pub(super) fn find(path: &str) -> Result<Self, Status> {
         Ok(match path {
-            it if it == methods::PUT.path => write!(kv::put),
-            it if it == methods::TXN.path => write!(kv::txn),
+            it if it == methods::PUT.path => {
+                Self::Write(|bytes| write::put(&frame::decode(bytes)?))
+            }
+            it if it == methods::TXN.path => Self::Write(|bytes| write::txn(frame::decode(bytes)?)),
             it if it == methods::RANGE.path => Self::Range,
-            it if it == methods::DELETE_RANGE.path => write!(kv::delete_range),
+            it if it == methods::DELETE_RANGE.path => {
+                Self::Write(|bytes| write::delete_range(&frame::decode(bytes)?))
+            }
             it if it == methods::COMPACT.path => unary!(kv::compact),
             it if it == methods::WATCH.path => stream!("watch", watch::run),
             it if it == methods::LEASE_GRANT.path => unary!(lease::grant),

@@ -20,6 +20,7 @@ pub(super) const RULES: &[Rule] = list![
     puts_keep_values,
     a_refused_transaction_changes_nothing,
     too_many_operations_are_refused,
+    transactions_that_are_asked_together_are_each_answered,
 ];
 
 async fn deleting_nothing_commits_nothing(store: Shared) {
@@ -181,4 +182,25 @@ async fn too_many_operations_are_refused(store: Shared) {
     apply(&store, Txn::when(compares(TXN_OPS_MAX), puts(TXN_OPS_MAX))).await;
     let response = read(&store, "", None).await.expect("readable");
     assert_eq!(response.count, TXN_OPS_MAX as u64);
+}
+
+/// In whatever order they are decided.
+async fn transactions_that_are_asked_together_are_each_answered(store: Shared) {
+    assert!(store.txns(Vec::new()).await.is_empty());
+    let lease = PutLease::Bound(LeaseId::new(7).expect("not zero"));
+    let refused = Op::Put(Put { key: bytes("x"), value: PutValue::Bytes(bytes("1")), lease });
+    let mut txns: Vec<Txn> = ["a", "b", "c"]
+        .map(|key| Txn::when(vec![Compare::absent(key.as_bytes())], vec![put(key, key)]))
+        .into();
+    txns.insert(1, Txn::of(vec![refused]));
+    let answers = store.txns(txns).await;
+    assert_eq!(answers.len(), 4);
+    assert!(matches!(answers[1], Err(Error::LeaseNotFound { .. })), "{:?}", answers[1]);
+    let mut written = Vec::new();
+    for (key, n) in [("a", 0), ("b", 2), ("c", 3)] {
+        let response = answers[n].as_ref().expect("it is answered");
+        assert!(response.succeeded);
+        written.push(format!("{key}={key}@{}#1", response.revision.0));
+    }
+    assert_eq!(present(&store).await, written.join(" "));
 }

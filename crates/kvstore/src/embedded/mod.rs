@@ -33,6 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
 use stdx::World;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -260,7 +261,17 @@ impl Store for Embedded {
 
     fn txn(&self, mut txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>> {
         own::own(&mut txn);
-        Box::pin(self.ask(|reply| Command::Txn(txn, reply)))
+        Box::pin(self.ask(|reply| Command::Txn(txn, reply.into())))
+    }
+
+    fn txns(&self, mut txns: Vec<Txn>) -> BoxFuture<'_, Vec<Result<TxnResponse, Error>>> {
+        let n_txns = txns.len();
+        if n_txns == 0 {
+            return Box::pin(ready(Vec::new()));
+        }
+        txns.iter_mut().for_each(own::own);
+        let asked = self.ask(|reply| Command::Txns(txns, reply));
+        Box::pin(asked.map(move |it| it.unwrap_or_else(|error| vec![Err(error); n_txns])))
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {

@@ -97,6 +97,11 @@ impl Hub {
         self.inner().oldest
     }
 
+    /// Whether some watch wants to know what was before. For others nobody need look it up.
+    pub(crate) fn wants_previous(&self) -> bool {
+        self.inner().watchers.n_previous > 0
+    }
+
     /// Commits without events (of leases) are nothing to watches.
     pub(crate) fn publish(&self, commits: &[Arc<Commit>]) {
         let mut wake = Vec::new();

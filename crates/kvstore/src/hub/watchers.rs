@@ -17,6 +17,8 @@ pub(super) struct Watchers {
     expectant: BTreeSet<(Revision, Id)>,
     /// Kept for its capacity.
     found: Vec<Id>,
+    /// Those that want to know what was before.
+    pub(super) n_previous: usize,
 }
 
 /// There may be very many: its size counts.
@@ -103,6 +105,7 @@ impl Watchers {
             groups: Slab::new(),
             expectant: BTreeSet::new(),
             found: Vec::new(),
+            n_previous: 0,
         }
     }
 
@@ -128,6 +131,7 @@ impl Watchers {
         let (standing, links) = (Standing::Idle, Links::default());
         let watcher = Watcher { name, standing, links, range, group, events, previous };
         let id = self.watchers.insert(watcher);
+        self.n_previous += usize::from(previous);
         self.enlist(id);
         if after < revision {
             self.stand(id, Standing::Ready(after.next()));
@@ -145,6 +149,7 @@ impl Watchers {
         self.stand(id, Standing::Idle);
         self.unlist(id);
         let Some(watcher) = self.watchers.remove(id) else { return };
+        self.n_previous -= usize::from(watcher.previous);
         let audience = self.ranges.item_mut(watcher.range);
         audience.n_watchers -= 1;
         if audience.n_watchers == 0 {

@@ -10,7 +10,11 @@ use crate::{Error, KeyRange, Op, PUT_BYTES_MAX, PutValue, TXN_OPS_MAX, Txn};
 const DEPTH_MAX: usize = 8;
 
 pub(crate) fn check_txn(txn: &Txn) -> Result<(), Error> {
-    check_depth(txn, DEPTH_MAX).map(drop)
+    match (&txn.then[..], &txn.otherwise[..]) {
+        // Most are like this, and nothing in them can be in the way of anything else.
+        ([Op::Put(put)], []) if txn.compares.len() <= 1 => check_size(&put.key, &put.value),
+        _ => check_depth(txn, DEPTH_MAX).map(drop),
+    }
 }
 
 /// The keys that a branch writes.

@@ -31,6 +31,8 @@ pub(crate) struct Drafted {
     changed: Undo,
     /// Leases that came (with their time) or went.
     leases: BTreeMap<LeaseId, Option<Duration>>,
+    /// Whether events tell what was before if it is in memory, though no transaction asks for it.
+    keeps_previous: bool,
     /// Values that were not in memory, by the revision that wrote them. What a revision wrote never changes.
     read: BTreeMap<Revision, BTreeMap<Bytes, Result<Bytes, Error>>>,
 }
@@ -110,7 +112,12 @@ impl Seen<'_> {
 impl Drafted {
     pub(crate) fn new(state: &State) -> Self {
         let (changed, leases, read) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { revision: state.revision(), changed, leases, read }
+        Self { revision: state.revision(), changed, leases, keeps_previous: true, read }
+    }
+
+    /// Whether somebody wants to know what was before.
+    pub(crate) fn keep_previous(&mut self, is_wanted: bool) {
+        self.keeps_previous = is_wanted;
     }
 
     /// Goes on. The state must be what it was at the beginning.
@@ -379,7 +386,8 @@ impl Draft<'_> {
         if is_needed || run.previous == Previous::Entries {
             return self.read(key, seen, &mut run.needs);
         }
-        self.resident(key, seen).unwrap_or_else(|| {
+        let resident = self.drafted.keeps_previous.then(|| self.resident(key, seen)).flatten();
+        resident.unwrap_or_else(|| {
             run.lacks_previous = true;
             seen.entry().with_value(key.clone(), Bytes::new())
         })
@@ -414,7 +422,7 @@ impl Run {
     fn previous_since(&self, n_before: usize) -> impl Iterator<Item = KeyValue> {
         let wanted = |it: &KeyValue| match self.previous {
             Previous::Entries => it.clone(),
-            Previous::Keys => KeyValue { value: Bytes::new(), ..it.clone() },
+            Previous::Keys => Entry::of(it).with_value(it.key.clone(), Bytes::new()),
         };
         self.events[n_before..].iter().filter_map(move |it| it.previous.as_ref().map(wanted))
     }

@@ -3,18 +3,25 @@
 
 use kvstore::{Op, OpResult, Revision, TXN_OPS_MAX, Txn, TxnResponse};
 
-use super::{convert, deleted, previous, range, unexpected, wanted};
+use super::write::{deleted, previous, wanted};
+use super::{convert, range, unexpected};
 use crate::front::{Front, error, number};
 use crate::wire::Status;
 use crate::wire::messages as pb;
 
-pub(crate) async fn txn(front: &Front, request: pb::TxnRequest) -> Result<pb::TxnResponse, Status> {
-    let txn = convert_txn(&request, TXN_OPS_MAX)?;
-    let response = front.store.txn(txn).await.map_err(|err| error::status(&err))?;
+pub(super) fn convert(request: &pb::TxnRequest) -> Result<Txn, Status> {
+    convert_txn(request, TXN_OPS_MAX)
+}
+
+pub(super) fn response(
+    front: &Front,
+    request: &pb::TxnRequest,
+    response: TxnResponse,
+) -> Result<pb::TxnResponse, Status> {
     let after = response.revision;
     let before = if has_written(&response) { Revision(after.0 - 1) } else { after };
     let mut revisions = Revisions { now: before, after };
-    let rendered = render(&request, response, &mut revisions)?;
+    let rendered = render(request, response, &mut revisions)?;
     Ok(pb::TxnResponse { header: front.header(after), ..rendered })
 }
 

@@ -79,7 +79,7 @@ impl Inline {
     }
 
     pub(crate) fn txn(&mut self, txn: Txn) -> Result<TxnResponse, Error> {
-        self.ask(|reply| Command::Txn(txn, reply))
+        self.ask(|reply| Command::Txn(txn, reply.into()))
     }
 
     pub(crate) fn compact(&mut self, through: Revision) -> Result<(), Error> {

@@ -239,7 +239,8 @@ impl Work {
             let (reply, answer) = oneshot::channel();
             let txn = Txn::of(writes.into_iter().map(op).collect());
             let txn = if self.chance.one_in(2) { txn } else { txn.without_previous_values() };
-            commands.push_back(Command::Txn(if is_relaxed { txn.relaxed() } else { txn }, reply));
+            let txn = if is_relaxed { txn.relaxed() } else { txn };
+            commands.push_back(Command::Txn(txn, reply.into()));
             answers.push((answer, revision, written.is_some() && !is_relaxed));
         }
         self.parts.writer.execute(commands);

@@ -5,14 +5,13 @@ use std::sync::{Arc, RwLockReadGuard};
 
 use stdx::Random;
 
+use super::reply::{Outcome, TxnReply};
 use super::{Command, Reply};
 use crate::embedded::core::{Core, Present};
 use crate::embedded::log::BODY_BYTES_MAX;
 use crate::embedded::record::commit_bytes;
 use crate::state::{Commit, Drafted, Refused};
-use crate::{
-    Durability, Error, LeaseId, Op, RangeRequest, RangeResponse, Revision, Txn, TxnResponse,
-};
+use crate::{Durability, Error, LeaseId, Op, RangeRequest, RangeResponse, Revision, Txn};
 
 /// A batch that has as many bytes takes no more commands: it must fit into memory and into a segment.
 const BATCH_BYTES: usize = 16 << 20;
@@ -32,7 +31,7 @@ pub(super) struct Batch {
 }
 
 pub(super) enum Answer {
-    Txn(Reply<TxnResponse>, Result<TxnResponse, Error>),
+    Txn(TxnReply, Outcome),
     Grant(Reply<LeaseId>, Result<LeaseId, Error>),
     Revoke(Option<Reply<Revision>>, Result<Revision, Error>),
 }
@@ -40,7 +39,7 @@ pub(super) enum Answer {
 impl Answer {
     pub(super) fn send(self) {
         match self {
-            Self::Txn(reply, outcome) => drop(reply.send(outcome)),
+            Self::Txn(reply, outcome) => reply.send(outcome),
             Self::Grant(reply, outcome) => drop(reply.send(outcome)),
             Self::Revoke(reply, outcome) => drop(reply.map(|it| it.send(outcome))),
         }
@@ -66,6 +65,7 @@ impl Batch {
         let mut batch = Self::default();
         let mut present = core.present();
         let mut drafted = Drafted::new(&present.state);
+        drafted.keep_previous(core.hub.wants_previous());
         while !batch.is_full()
             && let Some(command) = commands.pop_front()
         {
@@ -90,7 +90,7 @@ impl Batch {
                     let outcome = commit.and_then(|it| batch.add(it, Durability::Durable));
                     batch.answers.push(Answer::Revoke(reply, outcome));
                 }
-                command @ (Command::Compact(..) | Command::Close(_)) => {
+                command @ (Command::Txns(..) | Command::Compact(..) | Command::Close(_)) => {
                     commands.push_front(command);
                     break;
                 }
@@ -130,7 +130,7 @@ impl Batch {
         mut present: RwLockReadGuard<'a, Present>,
         drafted: &mut Drafted,
         (txn, past): (&Txn, &[ReadPast]),
-        reply: Reply<TxnResponse>,
+        reply: TxnReply,
     ) -> RwLockReadGuard<'a, Present> {
         let mut read = |request: &RangeRequest, _| {
             let read = past.iter().find(|it| it.0 == *request).map(|it| it.1.clone());

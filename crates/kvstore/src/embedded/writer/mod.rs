@@ -6,6 +6,7 @@
 
 mod batch;
 mod recovery;
+mod reply;
 mod thread;
 
 use std::collections::VecDeque;
@@ -18,10 +19,11 @@ use tokio::time::Instant;
 
 use self::batch::{Answer, Batch};
 use self::recovery::Failure;
+use self::reply::{Outcome, TxnReply};
 use super::core::{Core, Written};
 use super::log::{Kind, Log, Place};
 use super::record::{Checkpoint, HistoryHash, WallTime, render_commit, render_revision};
-use crate::{Error, LeaseId, Revision, Txn, TxnResponse};
+use crate::{Error, LeaseId, Revision, Txn};
 
 pub(super) use thread::run;
 
@@ -38,7 +40,9 @@ const BUFFER_BYTES: usize = 16 << 20;
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 pub(super) enum Command {
-    Txn(Txn, Reply<TxnResponse>),
+    Txn(Txn, TxnReply),
+    /// Several at once; at least one.
+    Txns(Vec<Txn>, Reply<Vec<Outcome>>),
     Grant(Option<LeaseId>, Duration, Reply<LeaseId>),
     /// Without a reply it is a lease whose time has come.
     Revoke(LeaseId, Option<Reply<Revision>>),
@@ -112,10 +116,14 @@ impl Writer {
     }
 
     /// Carries out commands in order; what lies between two compactions shares a sync.
-    pub(super) fn execute(
-        &mut self,
-        mut commands: VecDeque<Command>,
-    ) -> Option<oneshot::Sender<()>> {
+    pub(super) fn execute(&mut self, asked: VecDeque<Command>) -> Option<oneshot::Sender<()>> {
+        let mut commands = VecDeque::with_capacity(asked.len());
+        for command in asked {
+            match command {
+                Command::Txns(txns, reply) => commands.extend(reply::split(txns, reply)),
+                command => commands.push_back(command),
+            }
+        }
         let mut closing = None;
         while let Some(command) = commands.pop_front() {
             match command {
