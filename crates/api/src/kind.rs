@@ -257,6 +257,11 @@ pub trait Kind: Send + Sync {
     ) -> Option<Result<Vec<u8>, serde_json::Error>> {
         None
     }
+    /// What is stored with the defaults that it lacks; `None` if it lacks none. The schema of a custom resource may have got
+    /// them after the object was stored, or in a version that it was not written in.
+    fn complete_stored(&self, _json: &[u8]) -> Option<Box<dyn ApiObject>> {
+        None
+    }
     fn apply_defaults(&self, object: &mut dyn ApiObject);
     fn prepare_create(&self, object: &mut dyn ApiObject);
     fn prepare_update(&self, object: &mut dyn ApiObject, stored: &dyn ApiObject, part: Part);

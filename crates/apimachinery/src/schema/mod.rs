@@ -113,9 +113,15 @@ impl Schema {
         removed
     }
 
-    /// Fills in defaults.
-    pub fn apply_defaults(self: &Arc<Self>, value: &mut Value) {
-        shape::apply_defaults(self, value);
+    /// Fills in defaults; whether any was missing.
+    pub fn apply_defaults(self: &Arc<Self>, value: &mut Value) -> bool {
+        shape::apply_defaults(self, value)
+    }
+
+    /// Whether there is anything that `apply_defaults` could fill in.
+    pub fn has_defaults(&self) -> bool {
+        let mut within = self.properties.values().chain(&self.items).chain(&self.additional);
+        self.default.is_some() || within.any(|it| it.has_defaults())
     }
 
     /// Checks types and values, with upstream's texts (`spec.x in body must be of type integer: "string"`).

@@ -43,38 +43,43 @@ pub(super) fn prune(
     }
 }
 
-/// Fills in what is missing, and what is null but may not be.
-pub(super) fn apply_defaults(schema: &SchemaRef, value: &mut Value) {
+/// Fills in what is missing, and what is null but may not be; whether there was any.
+pub(super) fn apply_defaults(schema: &SchemaRef, value: &mut Value) -> bool {
     let schema = schema.resolve();
+    let mut is_changed = false;
     match value {
         Value::Object(fields) => {
             for (name, field) in &schema.properties {
-                fill_in(fields, name, field);
+                is_changed |= fill_in(fields, name, field);
             }
             for (name, value) in fields.iter_mut() {
                 if let Some(field) = schema.field(name) {
-                    apply_defaults(field, value);
+                    is_changed |= apply_defaults(field, value);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(item) = &schema.items {
-                items.iter_mut().for_each(|it| apply_defaults(item, it));
+                for value in items {
+                    is_changed |= apply_defaults(item, value);
+                }
             }
         }
         _ => {}
     }
+    is_changed
 }
 
-fn fill_in(fields: &mut Map<String, Value>, name: &str, field: &SchemaRef) {
+fn fill_in(fields: &mut Map<String, Value>, name: &str, field: &SchemaRef) -> bool {
     let Some(default) = &field.default else {
-        return;
+        return false;
     };
-    match fields.get_mut(name) {
-        None => {
-            fields.insert(name.to_owned(), default.clone());
-        }
-        Some(value) if value.is_null() && !field.nullable => *value = default.clone(),
-        Some(_) => {}
+    let is_missing = match fields.get(name) {
+        None => true,
+        Some(value) => value.is_null() && !field.nullable,
+    };
+    if is_missing {
+        fields.insert(name.to_owned(), default.clone());
     }
+    is_missing
 }

@@ -10,7 +10,7 @@ use api::apiextensions::custom_resource_definition::naming::{
     TakenNames, mark_terminating, status_with_names,
 };
 use api::apiextensions::{CustomKind, CustomResourceDefinition};
-use api::{ApiObject, Lookup, Resource};
+use api::{ApiObject, Lookup, Resource, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
 use authn::{Component, Credential};
 use client::{DeleteOptions, ListOptions, Verb, WriteOptions};
@@ -62,6 +62,13 @@ impl Definitions {
         self.terminating.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn end_watches(&self, definition: Option<CustomResourceDefinition>) {
+        let Some(cache) = self.cache.upgrade() else { return };
+        for kind in definition.iter().flat_map(CustomKind::of) {
+            cache.end_watches_of(kind.as_ref());
+        }
+    }
+
     /// An object went: if its definition is going too, it may have been the last.
     fn observe_object(&self, resource: &GroupResource, change: &Change) {
         if change.object.is_none()
@@ -105,23 +112,19 @@ impl Observer for Definitions {
             return self.observe_object(resource, change);
         }
         let name = change.latest().meta.key.name.clone();
-        let definition =
-            change.object.as_ref().and_then(|it| CustomResourceDefinition::decode(&it.bytes).ok());
-        match definition {
+        let decode = |it: &Arc<Stored>| CustomResourceDefinition::decode(&it.bytes).ok();
+        let before = change.previous.as_ref().and_then(decode);
+        match change.object.as_ref().and_then(decode) {
             Some(definition) => {
                 if definition.metadata.deletion_timestamp.is_some() {
                     self.terminating().insert(resource_of(&definition), name.clone());
                 }
                 self.registry.set_custom(&name, CustomKind::of(&definition));
+                // They serve what the schemas said when they began. Clients begin anew.
+                self.end_watches(before.filter(|it| it.spec.versions != definition.spec.versions));
             }
             None => {
-                let gone = change.previous.as_ref();
-                let gone = gone.and_then(|it| CustomResourceDefinition::decode(&it.bytes).ok());
-                if let (Some(cache), Some(gone)) = (self.cache.upgrade(), gone) {
-                    for kind in CustomKind::of(&gone) {
-                        cache.end_watches_of(kind.as_ref());
-                    }
-                }
+                self.end_watches(before);
                 self.terminating().retain(|_, it| *it != name);
                 self.registry.set_custom(&name, Vec::new());
             }

@@ -9,7 +9,7 @@ use kvstore::Compare;
 
 use super::create::{create_object, invalid_if_any};
 use super::store::{Expect, Place, Written};
-use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
+use super::{Outcome, Request, admit, decode, fields, loose, metadata, store, versions};
 use crate::cache::with_version;
 use crate::server::Core;
 
@@ -27,7 +27,8 @@ pub(super) async fn current(core: &Core, request: &Request) -> Result<Option<Cur
     let Some(stored) = core.cache.get(request.kind.as_ref(), &request.path()) else {
         return Ok(None);
     };
-    let object = request.kind.decode(&stored.bytes).map_err(ApiError::internal)?;
+    let served = versions::served(request.kind.as_ref(), stored.clone());
+    let object = request.kind.decode(&served.bytes).map_err(ApiError::internal)?;
     Ok(Some(Current { stored, object }))
 }
 

@@ -1,19 +1,25 @@
 //! Custom resources are stored in one version and served in several. The versions differ in `apiVersion` alone, so that
-//! an object of another version is its bytes with that one field exchanged; all others are shared as they are.
+//! an object of another version is its bytes with that one field exchanged, and what was stored before its schema got a
+//! default has it filled in; all others are shared as they are.
 
 use std::sync::Arc;
 
 use api::{Kind, Stored};
 
 use super::Outcome;
-use crate::cache::with_api_version;
+use crate::cache::{with_api_version, with_version};
 
-/// The object in the version of `kind`.
+/// The object in the version of `kind`, complete.
 pub(super) fn served(kind: &dyn Kind, stored: Arc<Stored>) -> Arc<Stored> {
     if !kind.is_custom() {
         return stored;
     }
-    match with_api_version(&stored.bytes, &kind.names().api_version()) {
+    let completed = kind.complete_stored(&stored.bytes).map(|mut it| {
+        it.meta_mut().resource_version = None;
+        with_version(&it.encode(), stored.meta.resource_version)
+    });
+    let bytes = completed.as_ref().unwrap_or(&stored.bytes);
+    match with_api_version(bytes, &kind.names().api_version()).or(completed) {
         None => stored,
         Some(bytes) => Arc::new(Stored::new(stored.meta.clone(), bytes)),
     }

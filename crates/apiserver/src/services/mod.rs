@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::core::Service;
+use api::core::service::{complete_families, needs_health_check_port, needs_node_port};
 use api::{ApiObject, Resource as _};
 use apimachinery::{ApiError, FieldErrors, GroupKind, GroupResource, Path};
 use kvstore::{Compare, KeyRange, Relation, Revision, Target};
@@ -206,8 +207,7 @@ impl Services {
                 spec.cluster_ips.get_or_insert_with(|| vec![text.to_owned()]);
             }
         }
-        spec.ip_families.get_or_insert_with(|| vec!["IPv4".to_owned()]);
-        spec.ip_family_policy.get_or_insert_with(|| "SingleStack".to_owned());
+        complete_families(service, "IPv4");
     }
 
     fn reserve_ports(
@@ -217,44 +217,71 @@ impl Services {
         reservation: &mut Reservation,
         errors: &mut FieldErrors,
     ) {
-        let kept = old.map(ports).unwrap_or_default();
+        let needs_node_ports = needs_node_port(service);
+        let needs_health_check = needs_health_check_port(service);
         let Some(spec) = service.spec.as_mut() else { return };
-        let has_ports = match spec.type_.as_deref() {
-            Some("NodePort") => true,
-            Some("LoadBalancer") => spec.allocate_load_balancer_node_ports != Some(false),
-            _ => false,
-        };
         let mut pools = lock(&self.pools);
+        let mut draw = Draw { pool: &mut pools.ports, random: &self.random, reservation, errors };
+        let kept = old.map(node_ports).unwrap_or_default();
         for (index, port) in spec.ports.iter_mut().flatten().enumerate() {
-            let wanted = u32::try_from(port.node_port.unwrap_or(0)).unwrap_or(0);
             let path = Path::new("spec").child("ports").index(index).child("nodePort");
-            if wanted != 0 {
+            match number(port.node_port) {
                 // The same number may serve TCP and UDP of one Service.
-                if kept.contains(&wanted) || reservation.ports.contains(&wanted) {
-                    continue;
-                }
-                if !pools.ports.contains(wanted) {
-                    let (first, last) = pools.ports.bounds();
-                    let why = format!(
-                        "provided port is not in the valid range. The range of valid ports is {first}-{last}"
-                    );
-                    errors.invalid(&path, wanted, &why);
-                } else if pools.ports.take(wanted) {
-                    reservation.ports.push(wanted);
-                } else {
-                    errors.invalid(&path, wanted, "provided port is already allocated");
-                }
-            } else if has_ports {
-                match pools.ports.take_any(&self.random) {
-                    Some(number) => {
-                        reservation.ports.push(number);
-                        port.node_port = i32::try_from(number).ok();
-                    }
-                    None => errors.internal(&path, "failed to allocate a nodePort: range is full"),
+                Some(it) if kept.contains(&it) || draw.reservation.ports.contains(&it) => {}
+                Some(it) => draw.take(it, &path),
+                None if needs_node_ports => port.node_port = draw.take_any("nodePort", &path),
+                None => {}
+            }
+        }
+        if needs_health_check {
+            let path = Path::new("spec").child("healthCheckNodePort");
+            match number(spec.health_check_node_port) {
+                wanted @ Some(_) if wanted == old.and_then(health_check_port) => {}
+                Some(it) => draw.take(it, &path),
+                None => {
+                    spec.health_check_node_port = draw.take_any("healthCheckNodePort", &path);
                 }
             }
         }
     }
+}
+
+/// Taking ports for one Service.
+struct Draw<'a> {
+    pool: &'a mut Pool,
+    random: &'a Random,
+    reservation: &'a mut Reservation,
+    errors: &'a mut FieldErrors,
+}
+
+impl Draw<'_> {
+    fn take(&mut self, wanted: u32, path: &Path) {
+        if !self.pool.contains(wanted) {
+            let (first, last) = self.pool.bounds();
+            let why = format!(
+                "provided port is not in the valid range. The range of valid ports is {first}-{last}"
+            );
+            self.errors.invalid(path, wanted, &why);
+        } else if self.pool.take(wanted) {
+            self.reservation.ports.push(wanted);
+        } else {
+            self.errors.invalid(path, wanted, "provided port is already allocated");
+        }
+    }
+
+    fn take_any(&mut self, what: &str, path: &Path) -> Option<i32> {
+        let Some(port) = self.pool.take_any(self.random) else {
+            self.errors.internal(path, &format!("failed to allocate a {what}: range is full"));
+            return None;
+        };
+        self.reservation.ports.push(port);
+        i32::try_from(port).ok()
+    }
+}
+
+/// A port that is set: zero is none.
+fn number(port: Option<i32>) -> Option<u32> {
+    port.and_then(|it| u32::try_from(it).ok()).filter(|it| *it != 0)
 }
 
 fn addresses(service: &Service) -> Vec<u32> {
@@ -272,14 +299,18 @@ fn addresses(service: &Service) -> Vec<u32> {
     addresses
 }
 
-fn ports(service: &Service) -> Vec<u32> {
+fn node_ports(service: &Service) -> Vec<u32> {
     let ports = service.spec.as_ref().and_then(|it| it.ports.as_ref());
-    let numbers = ports.into_iter().flatten().filter_map(|it| it.node_port);
-    let mut numbers: Vec<u32> =
-        numbers.filter_map(|it| u32::try_from(it).ok()).filter(|it| *it != 0).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
+    ports.into_iter().flatten().filter_map(|it| number(it.node_port)).collect()
+}
+
+fn health_check_port(service: &Service) -> Option<u32> {
+    number(service.spec.as_ref()?.health_check_node_port)
+}
+
+/// All that a Service holds.
+fn ports(service: &Service) -> Vec<u32> {
+    node_ports(service).into_iter().chain(health_check_port(service)).collect()
 }
 
 impl Observer for Services {

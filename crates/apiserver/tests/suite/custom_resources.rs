@@ -66,8 +66,7 @@ fn widgets(harness: &Harness, version: &str) -> DynamicApi {
 }
 
 fn api_version(stored: &Stored) -> String {
-    let value: Value = serde_json::from_slice(&stored.bytes).expect("JSON");
-    value["apiVersion"].as_str().unwrap_or_default().to_owned()
+    parse(stored)["apiVersion"].as_str().unwrap_or_default().to_owned()
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,6 +135,60 @@ async fn a_change_of_the_storage_version_leaves_old_objects_readable() {
     assert_eq!(api_version(&new.get("default", "w").await.expect("found")), "example.com/v1");
     let old = widgets(&harness, "v1beta1").get("default", "w").await.expect("found");
     assert_eq!(api_version(&old), "example.com/v1beta1");
+}
+
+/// As upstream: the schema of the stored version fills in what an object lacks whenever it is read.
+#[tokio::test(start_paused = true)]
+async fn defaults_that_came_later_are_seen_at_once() {
+    let harness = start(&[("v1", true), ("v1beta1", false)]).await;
+    let (new, old) = (widgets(&harness, "v1"), widgets(&harness, "v1beta1"));
+    new.create(widget("v1", "w", &[])).await.expect("created");
+    let mut watch = old.watch("default", ListOptions::default()).await.expect("a watch");
+
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color";
+    let color = json!({"type": "string", "default": "red"});
+    let patch = json!([{"op": "add", "path": path, "value": color}]).to_string();
+    let definitions =
+        GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let definitions = harness.client.dynamic(definitions);
+    let options = WriteOptions::default;
+    let changed = definitions.patch("", NAME, PatchKind::Json, patch.into(), options()).await;
+    changed.expect("patched");
+    settle().await;
+    assert!(watch.next().await.is_some_and(|it| it.is_ok()), "the object that was there");
+    assert!(watch.next().await.is_none(), "watches of the old schema end");
+    let mut watch = old.watch("default", ListOptions::default()).await.expect("a watch");
+
+    let spec = |it: &Stored| parse(it)["spec"].clone();
+    for (api, expected) in [(&new, "example.com/v1"), (&old, "example.com/v1beta1")] {
+        let found = api.get("default", "w").await.expect("found");
+        assert_eq!(spec(&found), json!({"size": 3, "color": "red"}));
+        assert_eq!(api_version(&found), expected);
+        assert_eq!(
+            parse(&found)["metadata"]["resourceVersion"],
+            found.meta.resource_version.to_string()
+        );
+        let list = api.list("default", ListOptions::default()).await.expect("a list");
+        assert_eq!(spec(&list.items[0]), json!({"size": 3, "color": "red"}));
+    }
+    // A version that does not default gets it all the same: from the version that is stored.
+    let created = old.create(widget("v1beta1", "x", &[])).await.expect("created");
+    assert_eq!(spec(&created), json!({"size": 3, "color": "red"}));
+    for _ in ["w", "x"] {
+        let event = watch.next().await.expect("an event").expect("no error");
+        assert_eq!(spec(&event.object), json!({"size": 3, "color": "red"}));
+    }
+
+    // Filling it in is no change by whoever writes next.
+    let before = new.get("default", "w").await.expect("found");
+    let label = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
+    let after = new.patch("default", "w", PatchKind::Merge, label.into(), options()).await;
+    let generation = |it: &Stored| parse(it)["metadata"]["generation"].clone();
+    assert_eq!(generation(&after.expect("patched")), generation(&before));
+}
+
+fn parse(stored: &Stored) -> Value {
+    serde_json::from_slice(&stored.bytes).expect("JSON")
 }
 
 fn condition(definition: &CustomResourceDefinition) -> Option<&str> {

@@ -35,6 +35,8 @@ pub struct CustomKind {
     names: Names,
     scope: Scope,
     storage_version: String,
+    /// Of every version that has defaults, by apiVersion: objects may be stored in any.
+    stored_defaults: BTreeMap<String, SchemaRef>,
     /// As the author wrote it, for OpenAPI.
     written: Value,
     /// What the author wrote: prunes, defaults and validates everything but metadata.
@@ -69,11 +71,8 @@ impl CustomKind {
     /// The kind of one version of a valid definition, under its accepted names.
     pub fn new(crd: &CustomResourceDefinition, version: &CustomResourceDefinitionVersion) -> Self {
         let storage = crd.spec.versions.iter().find(|it| it.storage).unwrap_or(version);
-        let written = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
-        let written = written.map(|it| serde_json::to_value(it).unwrap_or_default());
-        let written = written.unwrap_or_default();
-        // The definition was validated when it was written.
-        let own = Schema::from_open_api(&written, &Path::root(), &mut FieldErrors::new());
+        let written = written(version);
+        let own = read_schema(&written);
         let names = names(crd, version);
         let subresources = version.subresources.as_ref();
         Self {
@@ -82,6 +81,7 @@ impl CustomKind {
             written,
             scope: if crd.spec.scope == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
             storage_version: storage.name.clone(),
+            stored_defaults: stored_defaults(crd),
             columns: columns::of(version),
             has_status: subresources.is_some_and(|it| it.status.is_some()),
             scale: subresources.and_then(|it| it.scale.as_ref()).and_then(|it| {
@@ -109,6 +109,22 @@ impl CustomKind {
     fn is_own_api_version(&self, api_version: &str) -> bool {
         api_version == self.names.api_version()
     }
+}
+
+fn written(version: &CustomResourceDefinitionVersion) -> Value {
+    let written = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
+    written.map(|it| serde_json::to_value(it).unwrap_or_default()).unwrap_or_default()
+}
+
+/// The definition was validated when it was written.
+fn read_schema(written: &Value) -> SchemaRef {
+    Schema::from_open_api(written, &Path::root(), &mut FieldErrors::new())
+}
+
+fn stored_defaults(crd: &CustomResourceDefinition) -> BTreeMap<String, SchemaRef> {
+    let name = |it: &CustomResourceDefinitionVersion| format!("{}/{}", crd.spec.group, it.name);
+    let versions = crd.spec.versions.iter().map(|it| (name(it), read_schema(&written(it))));
+    versions.filter(|(_, schema)| schema.has_defaults()).collect()
 }
 
 fn parse(path: &str) -> Option<JsonPath> {
@@ -269,6 +285,16 @@ impl Kind for CustomKind {
             object.kind.clone_from(&self.names.kind);
         }
         Ok(Box::new(object))
+    }
+
+    fn complete_stored(&self, json: &[u8]) -> Option<Box<dyn ApiObject>> {
+        if self.stored_defaults.is_empty() {
+            return None;
+        }
+        let mut object = Dynamic::decode(json).ok()?;
+        let schema = self.stored_defaults.get(&object.api_version)?;
+        let is_changed = with_tree(&mut object.rest, |it| schema.apply_defaults(it));
+        is_changed.then(|| Box::new(object) as Box<dyn ApiObject>)
     }
 
     fn apply_defaults(&self, object: &mut dyn ApiObject) {

@@ -101,6 +101,29 @@ fn decoding_prunes_and_defaults_fill_in() {
 }
 
 #[test]
+fn what_is_stored_is_completed_by_the_version_that_it_is_stored_in() {
+    let mut crd = fruit_definition();
+    let kind = |crd: &CustomResourceDefinition| CustomKind::new(crd, &crd.spec.versions[0]);
+    let check = |kind: &CustomKind, stored: Value, expected: Option<Value>| {
+        let completed = kind.complete_stored(stored.to_string().as_bytes());
+        assert_eq!(completed.map(|it| it.to_value()["spec"].clone()), expected);
+    };
+    check(&kind(&crd), apple(json!({ "sweet": false, "color": "red" })), None);
+    let completed = json!({ "color": "red", "sweet": true });
+    check(&kind(&crd), apple(json!({ "color": "red" })), Some(completed));
+    let mut older = apple(json!({}));
+    older["apiVersion"] = json!("example.org/v1beta1");
+    check(&kind(&crd), older.clone(), Some(json!({ "sweet": true })));
+
+    let mut without = fruit_version("v1beta1", false);
+    let root = &mut without["schema"]["openAPIV3Schema"];
+    root["properties"]["spec"]["properties"]["sweet"] = json!({ "type": "boolean" });
+    crd.spec.versions[1] = serde_json::from_slice(without.to_string().as_bytes()).unwrap();
+    check(&kind(&crd), older, None);
+    check(&kind(&crd), apple(json!({})), Some(json!({ "sweet": true })));
+}
+
+#[test]
 fn a_wrong_type_is_refused_with_its_path() {
     let kind = fruits();
     let check = |object: Value, expected: &str| {

@@ -99,10 +99,19 @@ impl Resource for CustomResourceDefinition {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::check(self, errors);
+        validation::check_name(self, errors);
     }
 
+    fn validate_create(&self, errors: &mut FieldErrors) {
+        validation::check_spec(self, errors);
+    }
+
+    /// Another server over the same store may know more than this one: what it has accepted is judged again only when it
+    /// changes, so that its definitions can be settled and deleted here.
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
+        if self.spec != stored.spec {
+            validation::check_spec(self, errors);
+        }
         validation::check_update(self, stored, errors);
     }
 }

@@ -39,7 +39,9 @@ fn definition(change: impl FnOnce(&mut Value)) -> CustomResourceDefinition {
 
 fn check(change: impl FnOnce(&mut Value), expected: &[&str]) {
     let mut errors = FieldErrors::new();
-    definition(change).validate(&mut errors);
+    let crd = definition(change);
+    crd.validate(&mut errors);
+    crd.validate_create(&mut errors);
     let problems: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(problems.len(), expected.len(), "{problems:#?}");
     for (problem, start) in problems.iter().zip(expected) {
@@ -209,6 +211,42 @@ fn defaults_and_list_keys_fit_the_schema() {
             &format!("{path}.x-kubernetes-list-map-keys[1]: Invalid value: \"c\""),
         ],
     );
+    // An object within has metadata whose lists are not the author's; the rest is.
+    let embedded = |spec: Value| {
+        json!({
+            "type": "object",
+            "x-kubernetes-embedded-resource": true,
+            "properties": { "metadata": { "type": "object" }, "spec": spec },
+        })
+    };
+    check(property(embedded(list(json!(["a"])))), &[]);
+    check(
+        property(embedded(list(json!(["b"])))),
+        &[&format!("{path}.properties[spec].items.properties[b].default: Required value")],
+    );
+}
+
+#[test]
+fn what_another_server_accepted_is_judged_again_when_it_changes() {
+    let ruled = |rule: &str| {
+        definition(|it| {
+            let root = &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            root["properties"]["spec"]["x-kubernetes-validations"] = json!([{ "rule": rule }]);
+        })
+    };
+    let check = |crd: &CustomResourceDefinition, expected: &[&str]| {
+        let mut errors = FieldErrors::new();
+        crd.validate(&mut errors);
+        crd.validate_update(&ruled("self.color != 'red'"), Part::Main, &mut errors);
+        let paths: Vec<&str> = errors.iter().map(|it| it.path.as_str()).collect();
+        assert_eq!(paths, expected);
+    };
+    let mut same = ruled("self.color != 'red'");
+    same.metadata.finalizers = Some(vec!["example.org/wait".to_owned()]);
+    check(&same, &[]);
+    let path = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations";
+    check(&ruled("self.color != 'blue'"), &[path]);
+    check(&definition(|_| {}), &[]);
 }
 
 #[test]

@@ -18,9 +18,8 @@ const APPROVAL: &str = "api-approved.kubernetes.io";
 const SELECTABLE_FIELDS_MAX: usize = 8;
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 
-pub(super) fn check(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+pub(super) fn check_spec(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
     let spec = Path::new("spec");
-    check_name(crd, errors);
     check_group(crd, &spec.child("group"), errors);
     match crd.spec.scope.as_str() {
         "" => errors.required(&spec.child("scope"), ""),
@@ -84,7 +83,7 @@ fn check_stored_versions(crd: &CustomResourceDefinition, errors: &mut FieldError
     }
 }
 
-fn check_name(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+pub(super) fn check_name(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
     let name = crd.metadata.name.as_deref().unwrap_or_default();
     if name != format!("{}.{}", crd.spec.names.plural, crd.spec.group) {
         let path = Path::new("metadata").child("name");
@@ -199,7 +198,7 @@ fn check_version(version: &CustomResourceDefinitionVersion, path: &Path, errors:
     };
     let tree = serde_json::to_value(written).unwrap_or_default();
     let schema = Schema::from_open_api(&tree, &schema_path, errors);
-    for (name, property) in own_properties(&schema) {
+    for (name, property) in schema.properties.iter().filter(|(name, _)| !is_given(name)) {
         check_node(property, &schema_path.child("properties").key(name), errors);
     }
 
@@ -213,10 +212,9 @@ fn check_version(version: &CustomResourceDefinitionVersion, path: &Path, errors:
     check_selectable_fields(version, &schema, &path.child("selectableFields"), errors);
 }
 
-/// Every object has the others, and they come from elsewhere.
-fn own_properties(schema: &SchemaRef) -> impl Iterator<Item = (&String, &SchemaRef)> {
-    let is_given = |name: &str| ["apiVersion", "kind", "metadata"].contains(&name);
-    schema.properties.iter().filter(move |(name, _)| !is_given(name))
+/// Every object has these, and they come from elsewhere.
+fn is_given(name: &str) -> bool {
+    ["apiVersion", "kind", "metadata"].contains(&name)
 }
 
 /// Defaults must pass what they are a default for; keys of lists must be there to compare by. The reader of the
@@ -234,7 +232,9 @@ fn check_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
     if let (ListType::Map { keys }, Some(items)) = (&schema.list_type, &schema.items) {
         check_list_keys(keys, items, path, errors);
     }
+    // What every object has is not the author's to mend.
     let children = schema.properties.iter();
+    let children = children.filter(|(name, _)| !schema.is_embedded_resource || !is_given(name));
     let children = children.map(|(name, it)| (path.child("properties").key(name), it));
     let items = schema.items.iter().map(|it| (path.child("items"), it));
     let values = schema.additional.iter().map(|it| (path.child("additionalProperties"), it));

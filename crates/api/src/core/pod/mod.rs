@@ -106,6 +106,7 @@ impl Resource for Pod {
                 status: "False".to_owned(),
                 reason: Some("SchedulingGated".to_owned()),
                 message: Some("Scheduling is blocked due to non-empty scheduling gates".to_owned()),
+                last_transition_time: self.metadata.creation_timestamp.clone(),
                 ..PodCondition::default()
             }]);
         }

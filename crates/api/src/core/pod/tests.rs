@@ -60,7 +60,10 @@ fn a_client_can_not_set_the_status_of_a_new_pod() {
 fn a_gated_pod_says_so() {
     let manifest = with(web(), "/spec/schedulingGates", json!([{"name": "example.com/wait"}]));
     check_created::<Pod>(manifest.clone(), "/status/conditions/0/reason", json!("SchedulingGated"));
-    check_created::<Pod>(manifest, "/status/conditions/0/status", json!("False"));
+    check_created::<Pod>(manifest.clone(), "/status/conditions/0/status", json!("False"));
+    let born = "2026-01-01T00:00:00Z";
+    let manifest = with(manifest, "/metadata/creationTimestamp", json!(born));
+    check_created::<Pod>(manifest, "/status/conditions/0/lastTransitionTime", json!(born));
 }
 
 #[test]

@@ -204,6 +204,33 @@ fn apply_to_volume(volume: &mut Volume) {
         let policy = pull_policy(image.reference.as_deref().unwrap_or_default());
         fill(&mut image.pull_policy, policy);
     }
+    apply_to_remote_volume(volume);
+}
+
+/// Volumes that others provide: nothing here mounts them, but whoever reads the pod counts on the fields.
+fn apply_to_remote_volume(volume: &mut Volume) {
+    if let Some(iscsi) = &mut volume.iscsi {
+        fill(&mut iscsi.iscsi_interface, "default");
+    }
+    if let Some(rbd) = &mut volume.rbd {
+        fill(&mut rbd.pool, "rbd");
+        fill(&mut rbd.user, "admin");
+        fill(&mut rbd.keyring, "/etc/ceph/keyring");
+    }
+    if let Some(disk) = &mut volume.azure_disk {
+        fill(&mut disk.caching_mode, "ReadWrite");
+        fill(&mut disk.kind, "Shared");
+        fill(&mut disk.fs_type, "ext4");
+        disk.read_only.get_or_insert(false);
+    }
+    if let Some(scale_io) = &mut volume.scale_io {
+        fill(&mut scale_io.storage_mode, "ThinProvisioned");
+        fill(&mut scale_io.fs_type, "xfs");
+    }
+    let claim = volume.ephemeral.as_mut().and_then(|it| it.volume_claim_template.as_mut());
+    if let Some(claim) = claim {
+        fill(&mut claim.spec.volume_mode, "Filesystem");
+    }
 }
 
 fn apply_to_projection(source: &mut VolumeProjection) {

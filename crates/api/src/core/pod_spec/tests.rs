@@ -127,6 +127,47 @@ fn volumes_and_probes_get_their_defaults() {
 }
 
 #[test]
+fn volumes_of_others_have_upstreams_defaults() {
+    let check = |source: Value, expected: Value| {
+        let mut volume = source;
+        volume["name"] = json!("v");
+        let spec = spec(json!({"containers": [{"name": "a"}], "volumes": [volume]}));
+        let mut found = serde_json::to_value(&spec.volumes.unwrap()[0]).unwrap();
+        found.as_object_mut().unwrap().remove("name");
+        assert_eq!(found, expected);
+    };
+    check(
+        json!({"iscsi": {"targetPortal": "p", "iqn": "i", "lun": 0}}),
+        json!({"iscsi": {"targetPortal": "p", "iqn": "i", "lun": 0, "iscsiInterface": "default"}}),
+    );
+    check(
+        json!({"rbd": {"monitors": ["m"], "image": "i", "user": "me"}}),
+        json!({"rbd": {
+            "monitors": ["m"], "image": "i", "user": "me",
+            "pool": "rbd", "keyring": "/etc/ceph/keyring",
+        }}),
+    );
+    check(
+        json!({"azureDisk": {"diskName": "d", "diskURI": "u"}}),
+        json!({"azureDisk": {
+            "diskName": "d", "diskURI": "u",
+            "cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": false,
+        }}),
+    );
+    let scale_io = json!({"gateway": "g", "system": "s", "secretRef": {"name": "x"}});
+    let mut full = scale_io.clone();
+    full["storageMode"] = json!("ThinProvisioned");
+    full["fsType"] = json!("xfs");
+    check(json!({"scaleIO": scale_io}), json!({"scaleIO": full}));
+    check(
+        json!({"ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}}),
+        json!({"ephemeral": {"volumeClaimTemplate": {
+            "spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"},
+        }}}),
+    );
+}
+
+#[test]
 fn a_pod_with_limits_requests_what_its_containers_do() {
     let spec = spec(json!({
         "resources": {"limits": {"cpu": "2", "memory": "4Gi"}},

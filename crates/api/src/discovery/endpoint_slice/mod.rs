@@ -42,6 +42,17 @@ impl Resource for EndpointSlice {
         }
     }
 
+    fn prepare_create(&mut self) {
+        drop_topology(self);
+    }
+
+    fn prepare_update(&mut self, stored: &Self, _part: Part) {
+        // What v1beta1 wrote stays until somebody changes the endpoints.
+        if !semantic::equal(&self.endpoints, &stored.endpoints) {
+            drop_topology(self);
+        }
+    }
+
     /// There is no spec: everything but metadata is, and of that the labels.
     fn is_new_generation(&self, stored: &Self) -> bool {
         self.address_type != stored.address_type
@@ -93,4 +104,9 @@ impl Resource for EndpointSlice {
             cell::age(&self.metadata, now),
         ]
     }
+}
+
+/// `deprecatedTopology` is what v1 shows of objects of v1beta1; it cannot be written (`dropTopologyOnV1` of upstream).
+fn drop_topology(slice: &mut EndpointSlice) {
+    slice.endpoints.iter_mut().flatten().for_each(|it| it.deprecated_topology = None);
 }

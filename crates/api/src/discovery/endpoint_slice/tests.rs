@@ -1,9 +1,9 @@
 //! Manifest in; problems and cells out.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::EndpointSlice;
-use crate::kind::Part;
+use crate::kind::{Part, Resource as _};
 use crate::testing::{check, check_row, check_update, created};
 
 #[test]
@@ -27,6 +27,29 @@ fn the_type_never_changes() {
         Part::Main,
         &["addressType: Invalid value: \"IPv6\": field is immutable"],
     );
+}
+
+#[test]
+fn topology_of_v1beta1_goes_with_the_next_change_of_endpoints() {
+    let slice = |zone: &str| {
+        json!({
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.0.0.1"], "zone": zone, "deprecatedTopology": {"a": "b"}}],
+        })
+    };
+    let topology = |it: &EndpointSlice| {
+        it.endpoints.as_ref().and_then(|it| it[0].deprecated_topology.clone()).is_some()
+    };
+    let decoded = |it: Value| EndpointSlice::decode(it.to_string().as_bytes()).unwrap();
+    assert!(!topology(&created::<EndpointSlice>(slice("x"))));
+
+    let stored = decoded(slice("x"));
+    let mut same = decoded(slice("x"));
+    same.prepare_update(&stored, Part::Main);
+    assert!(topology(&same));
+    let mut moved = decoded(slice("y"));
+    moved.prepare_update(&stored, Part::Main);
+    assert!(!topology(&moved));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What is in the store, byte for byte, when objects are written as upstream writes them; and that whatever is there is read:
 //! upstream's, and the JSON of servers before or beside this one.
 
+mod upstream;
 mod wire;
 
 use std::collections::BTreeMap;
