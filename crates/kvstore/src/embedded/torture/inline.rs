@@ -1,7 +1,6 @@
 //! The engine without its threads, on a simulated disk: each call is carried out before it returns. Small segments, and the
 //! cleaner runs after each compaction, so that history is rewritten on the way.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -74,7 +73,7 @@ impl Inline {
 
     fn ask<T>(&mut self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Error> {
         let (reply, mut answer) = oneshot::channel();
-        self.parts.writer.execute(VecDeque::from([command(reply)]));
+        self.parts.writer.execute([command(reply)]);
         answer.try_recv().expect("the writer answers what it carried out")
     }
 

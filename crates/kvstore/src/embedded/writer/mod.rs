@@ -116,8 +116,11 @@ impl Writer {
     }
 
     /// Carries out commands in order; what lies between two compactions shares a sync.
-    pub(super) fn execute(&mut self, asked: VecDeque<Command>) -> Option<oneshot::Sender<()>> {
-        let mut commands = VecDeque::with_capacity(asked.len());
+    pub(super) fn execute(
+        &mut self,
+        asked: impl IntoIterator<Item = Command>,
+    ) -> Option<oneshot::Sender<()>> {
+        let mut commands = VecDeque::new();
         for command in asked {
             match command {
                 Command::Txns(txns, reply) => commands.extend(reply::split(txns, reply)),
@@ -287,7 +290,7 @@ impl Writer {
         if expired.is_empty() {
             return;
         }
-        self.execute(expired.iter().map(|id| Command::Revoke(*id, None)).collect());
+        self.execute(expired.iter().map(|id| Command::Revoke(*id, None)));
         if self.failure.is_some() {
             let present = self.core.present();
             let mut deadlines = self.core.deadlines();

@@ -1,6 +1,5 @@
 //! The writer's thread: waits for commands and for what becomes due, and never wakes for anything else.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
@@ -22,14 +21,14 @@ pub(in crate::embedded) fn run(
     let mut taken = Vec::with_capacity(BATCH_COMMANDS);
     while closing.is_none() && receive(&mut commands, &mut taken, writer.wake_at(), timer) {
         if !taken.is_empty() {
-            closing = writer.execute(taken.drain(..).collect::<VecDeque<_>>());
+            closing = writer.execute(taken.drain(..));
         }
         writer.tick();
     }
     // What was queued before the close came is still carried out.
     commands.close();
     while commands.blocking_recv_many(&mut taken, BATCH_COMMANDS) > 0 {
-        writer.execute(taken.drain(..).collect());
+        writer.execute(taken.drain(..));
     }
     writer.close();
     if let Some(reply) = closing {
