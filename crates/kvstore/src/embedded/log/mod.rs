@@ -142,6 +142,7 @@ impl Log {
             return Err(invalid("a body is too long"));
         }
         self.buffer.clear();
+        self.buffer.reserve(bodies.iter().map(|(_, body)| HEADER_BYTES + body.len()).sum());
         let mut chain = self.chain;
         let mut places = Vec::with_capacity(bodies.len());
         for &(kind, body) in bodies {

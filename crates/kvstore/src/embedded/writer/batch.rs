@@ -25,7 +25,8 @@ pub(super) struct Batch {
     pub(super) answers: Vec<Answer>,
     /// Whether somebody waits for the disk.
     pub(super) is_durable: bool,
-    bytes: usize,
+    /// What the commits take in the log.
+    pub(super) bytes: usize,
     /// A commit was drafted that is not in the batch, so nothing more can be drafted on top of it.
     is_cut: bool,
 }

@@ -146,11 +146,13 @@ impl Writer {
     }
 
     fn commit(&mut self, batch: Batch) {
-        let Batch { commits, answers, is_durable, .. } = batch;
+        let Batch { commits, answers, is_durable, bytes, .. } = batch;
         if commits.is_empty() {
             return answers.into_iter().for_each(Answer::send);
         }
         let time = self.now();
+        self.buffer.clear();
+        self.buffer.reserve(bytes);
         match self.write(commits, is_durable, time) {
             Ok(written) => {
                 let unsynced = self.unsynced.commits.first().map(|it| it.commit.revision);
@@ -169,7 +171,6 @@ impl Writer {
         is_durable: bool,
         time: WallTime,
     ) -> Result<Vec<Written>, Error> {
-        self.buffer.clear();
         let mut ends = Vec::with_capacity(commits.len());
         let mut hashes = Vec::with_capacity(commits.len());
         let before = self.core.present().hash;
