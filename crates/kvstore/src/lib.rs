@@ -81,6 +81,11 @@ pub trait Store: Send + Sync + 'static {
     fn txns(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Result<TxnResponse, Error>>> {
         Box::pin(join_all(txns.into_iter().map(|it| self.txn(it))))
     }
+    /// Carries it out before it returns, if the store finds that quicker than another thread; else it is given back, to be asked
+    /// for with `txn`. For callers that have nothing else to do until then: the thread waits for the disk.
+    fn txn_here(&self, txn: Txn) -> Result<Result<TxnResponse, Error>, Txn> {
+        Err(txn)
+    }
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>>;
     fn watches(&self) -> Box<dyn Watches>;
     /// Forgets history up to and including `through`; the state at `through` stays readable.
@@ -107,4 +112,12 @@ pub trait Store: Send + Sync + 'static {
     fn lease(&self, id: LeaseId) -> BoxFuture<'_, Result<LeaseStatus, Error>>;
     /// Sorted.
     fn leases(&self) -> BoxFuture<'_, Result<Vec<LeaseId>, Error>>;
+}
+
+/// For whoever has nothing else to do: in this thread if the store likes that, else in its own.
+pub(crate) async fn txn_anywhere(store: &dyn Store, txn: Txn) -> Result<TxnResponse, Error> {
+    match store.txn_here(txn) {
+        Ok(done) => done,
+        Err(txn) => store.txn(txn).await,
+    }
 }

@@ -11,7 +11,7 @@ const ROUND: &str = "KVSTORE_CRASH_ROUND";
 const ROUNDS: u64 = 48;
 
 /// Not a test: the body of the child, which is this program run again with `DIR` set.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let (Ok(dir), Ok(round)) = (std::env::var(DIR), std::env::var(ROUND)) else { return };
     torture::kill_child(Path::new(&dir), round.parse().unwrap(), std::io::stdout()).await;

@@ -33,6 +33,8 @@ const HEADERS_MAX: u32 = 16 << 10;
 const READ: usize = 64 << 10;
 /// Buffers that have grown beyond this are given back when they are empty.
 const BUFFER_KEPT: usize = 16 << 10;
+/// A call that is alone in what was read: its beginning and its message.
+const ALONE_EVENTS: usize = 2;
 
 pub(super) async fn run<S>(io: S, front: Arc<Front>, tasks: Tasks, shutdown: Shutdown)
 where
@@ -150,11 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         while let Poll::Ready(Some(answers)) = self.calls.poll_next_unpin(cx) {
             let mut session = self.peer.link.session();
             for (stream, answered) in answers {
-                match answered {
-                    Answered::Message(message) => session.answer(stream, message),
-                    Answered::Refused(status) => session.refuse(stream, &status),
-                    Answered::Plain(code, body) => session.plain(stream, code, &body),
-                }
+                say(&mut session, stream, answered);
             }
         }
     }
@@ -232,6 +230,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
         };
+        // A write that came with anything else would hold it up.
+        let is_alone = events.len() <= ALONE_EVENTS && self.calls.is_empty();
         for event in events.drain(..) {
             match event {
                 Event::Open { stream, head, is_complete } => self.open(stream, &head, is_complete),
@@ -240,12 +240,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         self.events = events;
-        self.ask();
+        self.ask(is_alone);
         received
     }
 
     /// Asks for the writes that have arrived.
-    fn ask(&mut self) {
+    fn ask(&mut self, is_alone: bool) {
+        if is_alone && let Some(call) = self.writes.pop() {
+            match write::run_here(&self.peer, call) {
+                Ok((stream, answered)) => say(&mut self.peer.link.session(), stream, answered),
+                Err(call) => self.writes.push(call),
+            }
+        }
         if !self.writes.is_empty() {
             let writes = std::mem::take(&mut self.writes);
             let answers = write::run(self.peer.clone(), writes);
@@ -347,5 +353,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Route::Stream(..) => return peer.link.session().abandon(stream),
         };
         self.calls.push(Running::One { stream, answer, _under_way: under_way });
+    }
+}
+
+fn say(session: &mut Session, stream: u32, answered: Answered) {
+    match answered {
+        Answered::Message(message) => session.answer(stream, message),
+        Answered::Refused(status) => session.refuse(stream, &status),
+        Answered::Plain(code, body) => session.plain(stream, code, &body),
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use etcd::wire::messages::*;
 use etcd::wire::{Code, methods};
 
-use crate::harness::{Server, bytes, refusal};
+use crate::harness::{Server, bytes, refusal, watch_of};
 
 #[tokio::test]
 async fn writes_are_read_back_from_both_stores() {
@@ -83,5 +83,38 @@ async fn many_calls_share_a_connection() {
     revisions.sort_unstable();
     revisions.dedup();
     assert_eq!(revisions.len(), 500);
+    server.stop().await;
+}
+
+/// After a few writes the store carries them out in the connection's own thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_is_alone_is_answered_as_any() {
+    let server = Server::embedded().await;
+    let mut watch = server.watch(watch_of("a", 0)).await;
+    watch.line().await;
+    let first = server.put("a", "0").await;
+    for n in 1..300 {
+        let put = PutRequest {
+            key: bytes("a"),
+            value: bytes(&n.to_string()),
+            prev_kv: true,
+            ..Default::default()
+        };
+        let response = server.channel.unary(methods::PUT, &put).await.unwrap();
+        let before = response.prev_kv.unwrap();
+        assert_eq!((before.value, before.version), (bytes(&(n - 1).to_string()), n));
+        assert_eq!(response.header.unwrap().revision, first + n);
+        let unknown = PutRequest { lease: 4711, ..put };
+        let refused = server.channel.unary(methods::PUT, &unknown).await;
+        let expected = (Code::NotFound, "etcdserver: requested lease not found".to_owned());
+        assert_eq!(refusal(refused), expected);
+    }
+    let mut revision = first;
+    while revision < first + 300 {
+        for event in watch.next().await.events {
+            assert_eq!(event.kv.unwrap().mod_revision, revision, "each once, in order");
+            revision += 1;
+        }
+    }
     server.stop().await;
 }

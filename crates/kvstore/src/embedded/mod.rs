@@ -49,7 +49,7 @@ use self::open::Site;
 use self::past::Past;
 use self::replay::Replayed;
 pub use self::snapshot::{Restore, Restored, check_snapshot, restore};
-use self::writer::{Command, Writer};
+use self::writer::{Command, Seat, Writer};
 use crate::hub::{Hub, Retention};
 use crate::{
     Error, LeaseId, LeaseStatus, RangeRequest, RangeResponse, Revision, Status, Store, Txn,
@@ -102,6 +102,7 @@ impl Default for Options {
 
 pub struct Embedded {
     core: Arc<Core>,
+    seat: Arc<Seat>,
     commands: mpsc::Sender<Command>,
     running: Mutex<Running>,
 }
@@ -238,11 +239,14 @@ impl Parts {
         let timer = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let timer = timer.map_err(failed)?;
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let writing = thread("store-writer").spawn(move || writer::run(writer, receiver, &timer));
+        let seat = Arc::new(Seat::new(writer));
+        let (core_there, seat_there) = (core.clone(), seat.clone());
+        let writing = thread("store-writer")
+            .spawn(move || writer::run(core_there, seat_there, receiver, &timer));
         running.threads.push(writing.map_err(failed)?);
         let cleaning = thread("store-cleaner").spawn(move || cleaner.run(&wakes));
         running.threads.push(cleaning.map_err(failed)?);
-        Ok(Arc::new(Embedded { core, commands, running: Mutex::new(running) }))
+        Ok(Arc::new(Embedded { core, seat, commands, running: Mutex::new(running) }))
     }
 }
 
@@ -272,6 +276,10 @@ impl Store for Embedded {
         txns.iter_mut().for_each(own::own);
         let asked = self.ask(|reply| Command::Txns(txns, reply));
         Box::pin(asked.map(move |it| it.unwrap_or_else(|error| vec![Err(error); n_txns])))
+    }
+
+    fn txn_here(&self, txn: Txn) -> Result<Result<TxnResponse, Error>, Txn> {
+        self.seat.txn_here(txn)
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn Watch>, Error>> {

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Error, OpResult, RangeRequest, RangeResponse, Revision, Store, Txn, TxnResponse};
+use crate::{
+    Error, OpResult, RangeRequest, RangeResponse, Revision, Store, Txn, TxnResponse, txn_anywhere,
+};
 
 /// Operations in any order. The store was empty and at revision 1 before the first.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +115,7 @@ impl Client {
 
     pub async fn txn(&self, txn: Txn) -> Result<TxnResponse, Error> {
         let operation = self.recorder.called(self.id, Call::Txn(txn.clone()));
-        let result = self.store.txn(txn).await;
+        let result = txn_anywhere(&*self.store, txn).await;
         self.note(operation, &result, |it| Answer::Txn(it.clone()));
         result
     }

@@ -13,7 +13,7 @@ use crate::contract::events_through;
 use crate::reference::Reference;
 use crate::{
     Error, Event, EventFilter, KeyRange, RangeRequest, Revision, Store, Txn, TxnResponse, Watch,
-    WatchRequest,
+    WatchRequest, txn_anywhere,
 };
 
 /// Longer than any run: nothing here ends by itself.
@@ -55,7 +55,8 @@ impl Run {
         let store = self.bench.store().clone();
         match step {
             Step::Txn(txn) => {
-                check_answer(&txn, store.txn(txn.clone()).await, self.model.txn(&txn))
+                let answer = txn_anywhere(&*store, txn.clone()).await;
+                check_answer(&txn, answer, self.model.txn(&txn));
             }
             Step::Burst(txns) => {
                 let answers = join_all(txns.iter().map(|it| store.txn(it.clone()))).await;

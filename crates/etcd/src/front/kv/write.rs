@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kvstore::{KeyValue, Op, OpResult, Previous, Revision, Txn, TxnResponse};
+use kvstore::{Error, KeyValue, Op, OpResult, Previous, Revision, Txn, TxnResponse};
 
 use super::{convert, entry, txn, unexpected};
 use crate::front::peer::{Peer, UnderWay};
@@ -43,6 +43,18 @@ pub(in crate::front) fn txn(request: pb::TxnRequest) -> Result<Write, Status> {
     Ok(Write { txn: txn::convert(&request)?, asked: Asked::Txn(Box::new(request)) })
 }
 
+/// Carries it out before it returns, if the store can; else it is given back.
+pub(in crate::front) fn run_here(
+    peer: &Peer,
+    call: WriteCall,
+) -> Result<(u32, Answered), WriteCall> {
+    let WriteCall { stream, write: Write { txn, asked }, under_way } = call;
+    match peer.front.store.txn_here(txn) {
+        Ok(done) => Ok((stream, asked.answered(&peer.front, done))),
+        Err(txn) => Err(WriteCall { stream, write: Write { txn, asked }, under_way }),
+    }
+}
+
 /// Asks for all of them; each is answered on its own.
 pub(in crate::front) async fn run(peer: Arc<Peer>, calls: Vec<WriteCall>) -> Vec<(u32, Answered)> {
     let (mut txns, mut rest) = (Vec::with_capacity(calls.len()), Vec::with_capacity(calls.len()));
@@ -52,18 +64,19 @@ pub(in crate::front) async fn run(peer: Arc<Peer>, calls: Vec<WriteCall>) -> Vec
     }
     let front = &peer.front;
     let done = front.store.txns(txns).await;
-    let answers = rest.into_iter().zip(done).map(|((stream, asked, _under_way), done)| {
-        let answered = match done {
-            Ok(response) => asked.answer(front, response),
-            Err(err) => Answered::Refused(error::status(&err)),
-        };
-        (stream, answered)
-    });
+    let answers = rest
+        .into_iter()
+        .zip(done)
+        .map(|((stream, asked, _under_way), done)| (stream, asked.answered(front, done)));
     answers.collect()
 }
 
 impl Asked {
-    fn answer(self, front: &Front, response: TxnResponse) -> Answered {
+    fn answered(self, front: &Front, done: Result<TxnResponse, Error>) -> Answered {
+        let response = match done {
+            Ok(response) => response,
+            Err(err) => return Answered::Refused(error::status(&err)),
+        };
         match self {
             Self::Put { prev_kv } => put_response(front, prev_kv, response).into(),
             Self::Delete { prev_kv } => delete_response(front, prev_kv, response).into(),

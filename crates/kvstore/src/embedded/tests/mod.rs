@@ -1,5 +1,6 @@
 //! What only this engine has: crashes of the whole of it, a failing disk, errors of opening, closing and opening again.
 
+mod alone;
 mod crash;
 mod faults;
 mod life;

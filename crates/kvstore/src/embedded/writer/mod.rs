@@ -7,6 +7,7 @@
 mod batch;
 mod recovery;
 mod reply;
+mod seat;
 mod thread;
 
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use super::log::{Kind, Log, Place};
 use super::record::{Checkpoint, HistoryHash, WallTime, render_commit, render_revision};
 use crate::{Error, LeaseId, Revision, Txn};
 
+pub(super) use seat::Seat;
 pub(super) use thread::run;
 
 /// Commands that one sync may serve.

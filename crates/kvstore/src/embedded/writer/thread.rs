@@ -7,30 +7,35 @@ use tokio::time::Instant;
 
 use crate::embedded::core::Core;
 
-use super::{BATCH_COMMANDS, Command, Writer};
+use super::{BATCH_COMMANDS, Command, Seat};
 
 /// `timer` is a runtime of this thread's own, for its time alone.
 pub(in crate::embedded) fn run(
-    mut writer: Writer,
+    core: Arc<Core>,
+    seat: Arc<Seat>,
     mut commands: mpsc::Receiver<Command>,
     timer: &tokio::runtime::Runtime,
 ) {
-    // However the writer ends, by a panic too: watches are told.
-    let _ending = Ending(writer.core.clone());
+    let ending = Ending { core, seat };
+    let seat = &ending.seat;
     let mut closing: Option<oneshot::Sender<()>> = None;
     let mut taken = Vec::with_capacity(BATCH_COMMANDS);
-    while closing.is_none() && receive(&mut commands, &mut taken, writer.wake_at(), timer) {
-        if !taken.is_empty() {
-            closing = writer.execute(taken.drain(..));
-        }
-        writer.tick();
+    while closing.is_none() && receive(&mut commands, &mut taken, seat.look(), timer) {
+        let written = seat.write(taken.len(), |writer| {
+            let closing = if taken.is_empty() { None } else { writer.execute(taken.drain(..)) };
+            writer.tick();
+            closing
+        });
+        closing = written.flatten();
     }
     // What was queued before the close came is still carried out.
     commands.close();
     while commands.blocking_recv_many(&mut taken, BATCH_COMMANDS) > 0 {
-        writer.execute(taken.drain(..));
+        seat.write(taken.len(), |writer| writer.execute(taken.drain(..)));
     }
-    writer.close();
+    if let Some(writer) = seat.clear() {
+        writer.close();
+    }
     if let Some(reply) = closing {
         let _ = reply.send(());
     }
@@ -65,10 +70,15 @@ fn receive(
     })
 }
 
-struct Ending(Arc<Core>);
+/// However the writer ends, by a panic too: watches are told, and what only it has is let go.
+struct Ending {
+    core: Arc<Core>,
+    seat: Arc<Seat>,
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.hub.close();
+        drop(self.seat.clear());
+        self.core.hub.close();
     }
 }

@@ -11,6 +11,7 @@ mod point;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use self::chance::Chance;
 use self::inode::Inode;
@@ -62,6 +63,8 @@ struct State {
     is_full: bool,
     /// Every read.
     is_unreadable: bool,
+    /// Every sync of a file.
+    is_hanging: bool,
     has_crashed: bool,
     chance: Chance,
 }
@@ -90,6 +93,7 @@ impl Simulated {
             faults: BTreeMap::new(),
             is_full: false,
             is_unreadable: false,
+            is_hanging: false,
             has_crashed: false,
             chance: Chance::new(seed),
         })))
@@ -113,6 +117,11 @@ impl Simulated {
     /// While it is full, everything that needs space fails with `ENOSPC`.
     pub fn set_full(&self, is_full: bool) {
         self.lock().is_full = is_full;
+    }
+
+    /// While it hangs, no sync of a file returns.
+    pub fn set_hanging(&self, is_hanging: bool) {
+        self.lock().is_hanging = is_hanging;
     }
 
     /// While it is unreadable, every read fails with `EIO`.
@@ -379,6 +388,9 @@ impl File for Handle {
     }
 
     fn sync(&self) -> io::Result<()> {
+        while self.disk.lock().is_hanging {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let begun = self.begin(Operation::Sync);
         self.with(|inode, chance| match begun {
             Ok(()) => inode.sync(),
