@@ -16,7 +16,7 @@ use apimachinery::schema::SchemaRef;
 use apimachinery::table::Column;
 use apimachinery::{FieldErrors, GroupVersionKind, NameRule, Names, Scope};
 
-use crate::object::ApiObject;
+use crate::object::{ApiObject, Stored};
 
 /// What DELETE does with dependents when the request does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,7 +259,7 @@ pub trait Kind: Send + Sync {
     }
     /// What is stored with the defaults that it lacks; `None` if it lacks none. The schema of a custom resource may have got
     /// them after the object was stored, or in a version that it was not written in.
-    fn complete_stored(&self, _json: &[u8]) -> Option<Box<dyn ApiObject>> {
+    fn complete_stored(&self, _stored: &Stored) -> Option<Box<dyn ApiObject>> {
         None
     }
     fn apply_defaults(&self, object: &mut dyn ApiObject);

@@ -7,6 +7,8 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
@@ -162,11 +164,22 @@ pub struct Stored {
     pub bytes: Bytes,
     /// The typed form while somebody holds it: components in one process share one `Arc`.
     typed: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+    /// Which defaults it was found to lack none of; 0: it was never looked at.
+    complete_for: AtomicU64,
 }
 
 impl Stored {
     pub fn new(meta: Meta, bytes: Bytes) -> Self {
-        Self { meta, bytes, typed: Mutex::new(None) }
+        Self { meta, bytes, typed: Mutex::new(None), complete_for: AtomicU64::new(0) }
+    }
+
+    /// Whether it was found to lack none of the defaults that `id` stands for.
+    pub fn is_known_complete(&self, id: u64) -> bool {
+        self.complete_for.load(Relaxed) == id
+    }
+
+    pub fn know_complete(&self, id: u64) {
+        self.complete_for.store(id, Relaxed);
     }
 
     /// The typed form that components share: without managedFields, which nobody but the server reads and

@@ -14,7 +14,7 @@ pub(super) fn served(kind: &dyn Kind, stored: Arc<Stored>) -> Arc<Stored> {
     if !kind.is_custom() {
         return stored;
     }
-    let completed = kind.complete_stored(&stored.bytes).map(|mut it| {
+    let completed = kind.complete_stored(&stored).map(|mut it| {
         it.meta_mut().resource_version = None;
         with_version(&it.encode(), stored.meta.resource_version)
     });

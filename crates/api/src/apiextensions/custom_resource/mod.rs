@@ -4,6 +4,7 @@
 //! stored in another version of the group is read by rewriting it.
 
 mod columns;
+mod stored_defaults;
 #[cfg(test)]
 mod tests;
 
@@ -25,8 +26,9 @@ use super::custom_resource_definition::{
 };
 use super::json_path::JsonPath;
 use crate::kind::{DeletePolicy, Kind, Part, Scale, Subresource, VERBS_ALL};
-use crate::object::{ApiObject, Dynamic};
+use crate::object::{ApiObject, Dynamic, Stored};
 use columns::PrinterColumn;
+use stored_defaults::StoredDefaults;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
@@ -35,8 +37,7 @@ pub struct CustomKind {
     names: Names,
     scope: Scope,
     storage_version: String,
-    /// Of every version that has defaults, by apiVersion: objects may be stored in any.
-    stored_defaults: BTreeMap<String, SchemaRef>,
+    stored_defaults: StoredDefaults,
     /// As the author wrote it, for OpenAPI.
     written: Value,
     /// What the author wrote: prunes, defaults and validates everything but metadata.
@@ -81,7 +82,7 @@ impl CustomKind {
             written,
             scope: if crd.spec.scope == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
             storage_version: storage.name.clone(),
-            stored_defaults: stored_defaults(crd),
+            stored_defaults: StoredDefaults::of(crd),
             columns: columns::of(version),
             has_status: subresources.is_some_and(|it| it.status.is_some()),
             scale: subresources.and_then(|it| it.scale.as_ref()).and_then(|it| {
@@ -119,12 +120,6 @@ fn written(version: &CustomResourceDefinitionVersion) -> Value {
 /// The definition was validated when it was written.
 fn read_schema(written: &Value) -> SchemaRef {
     Schema::from_open_api(written, &Path::root(), &mut FieldErrors::new())
-}
-
-fn stored_defaults(crd: &CustomResourceDefinition) -> BTreeMap<String, SchemaRef> {
-    let name = |it: &CustomResourceDefinitionVersion| format!("{}/{}", crd.spec.group, it.name);
-    let versions = crd.spec.versions.iter().map(|it| (name(it), read_schema(&written(it))));
-    versions.filter(|(_, schema)| schema.has_defaults()).collect()
 }
 
 fn parse(path: &str) -> Option<JsonPath> {
@@ -287,14 +282,8 @@ impl Kind for CustomKind {
         Ok(Box::new(object))
     }
 
-    fn complete_stored(&self, json: &[u8]) -> Option<Box<dyn ApiObject>> {
-        if self.stored_defaults.is_empty() {
-            return None;
-        }
-        let mut object = Dynamic::decode(json).ok()?;
-        let schema = self.stored_defaults.get(&object.api_version)?;
-        let is_changed = with_tree(&mut object.rest, |it| schema.apply_defaults(it));
-        is_changed.then(|| Box::new(object) as Box<dyn ApiObject>)
+    fn complete_stored(&self, stored: &Stored) -> Option<Box<dyn ApiObject>> {
+        self.stored_defaults.complete(stored).map(|it| Box::new(it) as Box<dyn ApiObject>)
     }
 
     fn apply_defaults(&self, object: &mut dyn ApiObject) {

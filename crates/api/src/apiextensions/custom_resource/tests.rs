@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::kind::Resource;
+use crate::object::Meta;
 
 pub(crate) fn fruit_definition() -> CustomResourceDefinition {
     let mut crd = CustomResourceDefinition::decode(
@@ -101,12 +102,31 @@ fn decoding_prunes_and_defaults_fill_in() {
 }
 
 #[test]
+fn what_was_complete_is_completed_again_when_the_schema_gets_a_default() {
+    let mut crd = fruit_definition();
+    let kind = |crd: &CustomResourceDefinition| CustomKind::new(crd, &crd.spec.versions[0]);
+    let bytes = apple(json!({ "sweet": false })).to_string().into_bytes();
+    let stored = Stored::new(Meta::default(), bytes.into());
+    assert!(kind(&crd).complete_stored(&stored).is_none());
+    let mut version = fruit_version("v1", true);
+    let root = &mut version["schema"]["openAPIV3Schema"];
+    root["properties"]["spec"]["properties"]["weight"]["default"] = json!(7);
+    crd.spec.versions[0] = serde_json::from_slice(version.to_string().as_bytes()).unwrap();
+    let completed = kind(&crd).complete_stored(&stored).unwrap();
+    assert_eq!(completed.to_value()["spec"], json!({ "sweet": false, "weight": 7 }));
+}
+
+#[test]
 fn what_is_stored_is_completed_by_the_version_that_it_is_stored_in() {
     let mut crd = fruit_definition();
     let kind = |crd: &CustomResourceDefinition| CustomKind::new(crd, &crd.spec.versions[0]);
     let check = |kind: &CustomKind, stored: Value, expected: Option<Value>| {
-        let completed = kind.complete_stored(stored.to_string().as_bytes());
-        assert_eq!(completed.map(|it| it.to_value()["spec"].clone()), expected);
+        let stored = Stored::new(Meta::default(), stored.to_string().into_bytes().into());
+        // The second time it is known whether it lacks anything.
+        for _ in 0..2 {
+            let completed = kind.complete_stored(&stored);
+            assert_eq!(completed.map(|it| it.to_value()["spec"].clone()), expected);
+        }
     };
     check(&kind(&crd), apple(json!({ "sweet": false, "color": "red" })), None);
     let completed = json!({ "color": "red", "sweet": true });
