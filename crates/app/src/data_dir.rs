@@ -60,7 +60,7 @@ impl DataDir {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
         check_marker(path)?;
         let mut lock = lock_file(path).map_err(failed)?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !stdx::lock_file(&lock) {
             return Err(Error::Running { path: path.to_owned(), pid: read_pid(&mut lock) });
         }
         write_private(&path.join(MARKER), FORMAT.as_bytes()).map_err(failed)?;

@@ -31,49 +31,58 @@ fn main() {
     match words.as_slice() {
         ["child", dir, round] => kill_child(Path::new(dir), round.parse().expect("a round")),
         ["replay", work, operation, crash] => replay([work, operation, crash]),
-        [rounds, seed] => run(rounds.parse().expect("rounds"), seed.parse().expect("a seed")),
-        _ => println!("usage: torture ROUNDS SEED, or torture replay WORK OPERATION CRASH"),
+        [rounds, seed, only @ ..] => {
+            run(rounds.parse().expect("rounds"), seed.parse().expect("a seed"), &only.join(" "));
+        }
+        _ => println!(
+            "usage: torture ROUNDS SEED [a part's name], or torture replay WORK OPERATION CRASH"
+        ),
     }
 }
 
-fn run(rounds: u64, seed: u64) {
+fn run(rounds: u64, seed: u64, only: &str) {
     let n = |count: u64| count * rounds;
     let n_crashes = |count: usize| count * usize::try_from(rounds).expect("fits");
     println!("seed {seed}, rounds {rounds}");
-    part("crash points of the log", || {
+    let part = |name: &str, work: &dyn Fn() -> u64| {
+        if name.contains(only) {
+            part(name, work);
+        }
+    };
+    part("crash points of the log", &|| {
         let count = n_crashes(CRASHES_LOG);
         embedded::log::torture::run(seed, count).unwrap_or_else(|it| panic!("seed {seed}: {it}"));
         count as u64
     });
-    part("crash points of the engine", || {
+    part("crash points of the engine", &|| {
         let count = n_crashes(CRASHES_ENGINE);
         embedded::torture::run(seed, count).unwrap_or_else(|it| panic!("seed {seed}: {it}"));
         count as u64
     });
     for (engine, name) in [(Engine::Memory, "memory"), (Engine::ON_DISK, "embedded")] {
-        part(&format!("answers of all histories of up to {HISTORY_STEPS} steps, {name}"), || {
+        part(&format!("answers of all histories of up to {HISTORY_STEPS} steps, {name}"), &|| {
             let tally = torture::exhaustive(engine, HISTORY_STEPS);
             println!("{:>12}  histories, {} stores", tally.histories, tally.stores);
             tally.checks
         });
     }
-    part("answers of some histories on a real disk", || {
+    part("answers of some histories on a real disk", &|| {
         let sampled = Engine::ALL.map(|it| torture::sampled(it, seed, n(SAMPLES), HISTORY_STEPS));
         sampled.iter().map(|it| it.checks).sum()
     });
-    part("random histories against the model", || {
+    part("random histories against the model", &|| {
         torture::models(seed, n(MODELS));
         n(MODELS)
     });
-    part("watches with slow readers and compaction", || {
+    part("watches with slow readers and compaction", &|| {
         torture::watches(seed, n(WATCHES));
         n(WATCHES)
     });
-    part("concurrent clients, linearizability", || {
+    part("concurrent clients, linearizability", &|| {
         torture::linearizable(seed, n(CLIENTS));
         n(CLIENTS)
     });
-    part("processes killed", || {
+    part("processes killed", &|| {
         torture::kill(seed, n(KILLS), &child);
         n(KILLS)
     });
@@ -90,7 +99,7 @@ fn replay(numbers: [&str; 3]) {
     }
 }
 
-fn part(name: &str, work: impl FnOnce() -> u64) {
+fn part(name: &str, work: &dyn Fn() -> u64) {
     let started = Instant::now();
     let count = work();
     println!("{count:>12}  {name} ({:.1} s)", started.elapsed().as_secs_f64());

@@ -1,15 +1,17 @@
-//! What std lacks: an injected clock and randomness, backoff, and the one printer of error chains.
+//! What std lacks: an injected clock and randomness, backoff, locks of files, and the one printer of error chains.
 //!
 //! Knows nothing of Kubernetes. Everything here is deterministic when given a seed and paused time.
 
 mod backoff;
 mod clock;
 mod error_chain;
+mod file_lock;
 mod random;
 
 pub use backoff::Backoff;
 pub use clock::{Clock, PausedClock, SharedClock, SystemClock};
 pub use error_chain::error_chain;
+pub use file_lock::lock_file;
 pub use random::Random;
 
 /// What the control plane takes from outside itself: time and chance. Disk and network come in

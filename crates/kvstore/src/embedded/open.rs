@@ -155,8 +155,7 @@ impl Site {
 }
 
 fn locked(dir: &Path, lock: File) -> Result<File, Error> {
-    lock.try_lock().map_err(|_| Error::Locked { dir: dir.to_owned() })?;
-    Ok(lock)
+    if stdx::lock_file(&lock) { Ok(lock) } else { Err(Error::Locked { dir: dir.to_owned() }) }
 }
 
 /// The number in the line that names a format.
