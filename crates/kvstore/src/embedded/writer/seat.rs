@@ -19,8 +19,10 @@ use crate::{Durability, Op, Txn};
 
 /// How often the writer's thread looks while others sit here. Connections may be held up for as long by a disk that hangs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// So many commands must have come one by one, none later than a look after the one before.
+/// So many commands must have come one by one, none later than a look after the one before, and have been carried out quickly.
 const STREAK: u32 = 8;
+/// With a slower disk a caller's worker would wait too long, and the way to another thread and back is nothing beside it.
+const QUICK: Duration = Duration::from_millis(1);
 /// What can take long is left to the writer's thread.
 const OPS_MAX: usize = 8;
 
@@ -70,9 +72,13 @@ impl Seat {
         let Some(writer) = &mut place.writer else { return Err(txn) };
         *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime);
         own(&mut txn);
+        let started = Instant::now();
         let (reply, mut answer) = oneshot::channel();
         writer.execute([Command::Txn(txn, reply.into())]);
         place.was_used = true;
+        if started.elapsed() > QUICK {
+            (place.is_watched, place.streak) = (false, Streak::default());
+        }
         Ok(answer.try_recv().expect("the writer answers what it carried out"))
     }
 
@@ -106,8 +112,12 @@ impl Seat {
                 place
             }
         };
-        place.streak.note(n_commands);
-        place.writer.as_mut().map(work)
+        let started = Instant::now();
+        let done = place.writer.as_mut().map(work);
+        if n_commands > 0 {
+            place.streak.note(n_commands, started);
+        }
+        done
     }
 
     /// Nobody sits here any more.
@@ -132,15 +142,12 @@ impl Seat {
 }
 
 impl Streak {
-    fn note(&mut self, n_commands: usize) {
-        if n_commands == 0 {
-            return;
-        }
-        let now = Instant::now();
-        let goes_on =
-            n_commands == 1 && self.last.is_some_and(|it| now.duration_since(it) < LOOK_EVERY);
+    fn note(&mut self, n_commands: usize, started: Instant) {
+        let goes_on = n_commands == 1
+            && started.elapsed() < QUICK
+            && self.last.is_some_and(|it| started.duration_since(it) < LOOK_EVERY);
         self.n_commands = if goes_on { self.n_commands.saturating_add(1) } else { 0 };
-        self.last = Some(now);
+        self.last = Some(started);
     }
 }
 
