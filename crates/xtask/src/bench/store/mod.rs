@@ -26,6 +26,9 @@ pub(crate) enum Ours {
 /// One kind of load, and what the figures of it should be beside etcd's: ours divided by theirs.
 struct Load {
     name: &'static str,
+    /// How often, each time on fresh servers in turn; the figures are the medians. A host that takes cores or the disk away for
+    /// seconds moves single figures by a factor of two.
+    rounds: usize,
     arguments: &'static [&'static str],
     goals: &'static [(&'static str, Goal)],
 }
@@ -38,37 +41,49 @@ enum Goal {
 
 const CPU: (&str, Goal) = ("cpu_us_per_put", Goal::AtMost(0.2));
 
+const PUT_ROUNDS: usize = 5;
+
 const LOADS: &[Load] = &[
     Load {
         name: "puts of 1 KB, 1 client",
-        arguments: &["puts", "1", "10"],
+        rounds: PUT_ROUNDS,
+        arguments: &["puts", "1", "4"],
         goals: &[("latency_p50_ms", Goal::AtMost(1.0)), CPU],
     },
     Load {
         name: "puts of 1 KB, 64 clients",
-        arguments: &["puts", "64", "10"],
+        rounds: PUT_ROUNDS,
+        arguments: &["puts", "64", "4"],
         goals: &[("puts_per_second", Goal::AtLeast(5.0)), CPU],
     },
     Load {
         name: "puts of 1 KB, 500 clients",
-        arguments: &["puts", "500", "10"],
+        rounds: PUT_ROUNDS,
+        arguments: &["puts", "500", "4"],
         goals: &[("puts_per_second", Goal::AtLeast(5.0)), CPU],
     },
-    Load { name: "range of 10,000 keys", arguments: &["range", "10000"], goals: &[] },
+    Load { name: "range of 10,000 keys", rounds: 1, arguments: &["range", "10000"], goals: &[] },
     Load {
         name: "1,000 watchers, 1,000 events/s",
+        rounds: 1,
         arguments: &["events", "1000", "1000", "5"],
         goals: &[],
     },
     Load {
         name: "idle watches",
+        rounds: 1,
         arguments: &["watches", "5000"],
         goals: &[
             ("bytes_per_watch_of_a_stream", Goal::AtMost(0.25)),
             ("bytes_per_watch_with_a_stream", Goal::AtMost(0.25)),
         ],
     },
-    Load { name: "memory of 100,000 keys of 1 KB", arguments: &["memory", "100000"], goals: &[] },
+    Load {
+        name: "memory of 100,000 keys of 1 KB",
+        rounds: 1,
+        arguments: &["memory", "100000"],
+        goals: &[],
+    },
 ];
 
 pub(crate) fn measure(root: &Path, ours: Ours) -> Result<()> {
@@ -76,17 +91,21 @@ pub(crate) fn measure(root: &Path, ours: Ours) -> Result<()> {
     let etcd = std::env::var_os("XEBEC_TEST_ETCD").map_or_else(|| "etcd".into(), PathBuf::from);
     for load in LOADS {
         say(&format!("\n{}", load.name));
-        // Some loads are more than etcd takes; ours is measured all the same.
-        let theirs = figures(&built.load, &Server::etcd(&etcd)?, load).unwrap_or_else(|error| {
-            let why = format!("{error:#}");
-            say(&format!("  etcd failed: {}", why.lines().next().unwrap_or_default()));
-            BTreeMap::new()
-        });
-        let ours = figures(&built.load, &built.serve()?, load)?;
-        for (name, ours) in &ours {
-            let theirs = theirs.get(name).copied().unwrap_or(f64::NAN);
+        let (mut theirs, mut ours) = (Figures::default(), Figures::default());
+        for _ in 0..load.rounds {
+            // Some loads are more than etcd takes; ours is measured all the same.
+            match figures(&built.load, &Server::etcd(&etcd)?, load) {
+                Ok(figures) => theirs.add(figures),
+                Err(error) => {
+                    let why = format!("{error:#}");
+                    say(&format!("  etcd failed: {}", why.lines().next().unwrap_or_default()));
+                }
+            }
+            ours.add(figures(&built.load, &built.serve()?, load)?);
+        }
+        for name in ours.0.keys() {
             let goal = load.goals.iter().find(|it| it.0 == name).map(|it| it.1);
-            say(&render(name, *ours, theirs, goal));
+            say(&render(name, ours.median(name), theirs.median(name), goal));
         }
     }
     check_perf(&built, &etcd)
@@ -150,6 +169,24 @@ fn figures(program: &Path, server: &Server, load: &Load) -> Result<BTreeMap<Stri
         Ok((name.to_owned(), value.parse()?))
     };
     printed.lines().map(parse).collect()
+}
+
+/// What was measured under each name.
+#[derive(Default)]
+struct Figures(BTreeMap<String, Vec<f64>>);
+
+impl Figures {
+    fn add(&mut self, figures: BTreeMap<String, f64>) {
+        for (name, figure) in figures {
+            self.0.entry(name).or_default().push(figure);
+        }
+    }
+
+    fn median(&self, name: &str) -> f64 {
+        let mut sorted = self.0.get(name).cloned().unwrap_or_default();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    }
 }
 
 fn render(name: &str, ours: f64, theirs: f64, goal: Option<Goal>) -> String {
