@@ -7,7 +7,6 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::Pid;
 
 /// The layout of the directory. A newer one is refused, an older one would be migrated.
@@ -59,7 +58,7 @@ impl DataDir {
         let failed = |source| Error::Open { path: path.to_owned(), source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
         check_marker(path)?;
-        let mut lock = lock_file(path).map_err(failed)?;
+        let mut lock = open_lock(path).map_err(failed)?;
         if !stdx::lock_file(&lock) {
             return Err(Error::Running { path: path.to_owned(), pid: read_pid(&mut lock) });
         }
@@ -100,14 +99,14 @@ pub(crate) fn running(path: &Path) -> Result<Option<Pid>, Error> {
     if !path.join(MARKER).exists() {
         return Err(Error::Absent(path.to_owned()));
     }
-    let mut lock = lock_file(path).map_err(failed)?;
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+    let mut lock = open_lock(path).map_err(failed)?;
+    if lock.try_lock().is_ok() {
         return Ok(None);
     }
     Ok(read_pid(&mut lock).parse().ok().and_then(Pid::from_raw))
 }
 
-fn lock_file(path: &Path) -> io::Result<File> {
+fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)

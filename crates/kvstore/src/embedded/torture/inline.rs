@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, ready};
 use stdx::{Random, SystemClock, World};
-use tokio::sync::oneshot;
 
 use crate::embedded::core::Core;
 use crate::embedded::disk::Simulated;
-use crate::embedded::writer::{Command, Reply};
+use crate::embedded::writer::Command;
 use crate::embedded::{Options, Parts, open};
 use crate::hub::{self, History, Wanted};
 use crate::{Error, RangeRequest, RangeResponse, Revision, Txn, TxnResponse, Watch, WatchRequest};
@@ -71,18 +70,12 @@ impl Inline {
         Self::reopen(disk.kill(1), memory)
     }
 
-    fn ask<T>(&mut self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Error> {
-        let (reply, mut answer) = oneshot::channel();
-        self.parts.writer.execute([command(reply)]);
-        answer.try_recv().expect("the writer answers what it carried out")
-    }
-
     pub(crate) fn txn(&mut self, txn: Txn) -> Result<TxnResponse, Error> {
-        self.ask(|reply| Command::Txn(txn, reply.into()))
+        self.parts.writer.carry_out(|reply| Command::Txn(txn, reply.into()))
     }
 
     pub(crate) fn compact(&mut self, through: Revision) -> Result<(), Error> {
-        self.ask(|reply| Command::Compact(through, reply))?;
+        self.parts.writer.carry_out(|reply| Command::Compact(through, reply))?;
         self.parts.cleaner.clean();
         Ok(())
     }

@@ -117,6 +117,16 @@ impl Writer {
         WallTime(self.world.clock.now().as_millisecond())
     }
 
+    /// Carries out one command, and returns its answer.
+    pub(super) fn carry_out<T>(
+        &mut self,
+        command: impl FnOnce(Reply<T>) -> Command,
+    ) -> Result<T, Error> {
+        let (reply, mut answer) = oneshot::channel();
+        self.execute([command(reply)]);
+        answer.try_recv().expect("the writer answers what it carried out")
+    }
+
     /// Carries out commands in order; what lies between two compactions shares a sync.
     pub(super) fn execute(
         &mut self,

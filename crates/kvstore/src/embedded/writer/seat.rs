@@ -9,7 +9,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::reply::Outcome;
@@ -73,13 +72,12 @@ impl Seat {
         *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime);
         own(&mut txn);
         let started = Instant::now();
-        let (reply, mut answer) = oneshot::channel();
-        writer.execute([Command::Txn(txn, reply.into())]);
+        let outcome = writer.carry_out(|reply| Command::Txn(txn, reply.into()));
         place.was_used = true;
         if started.elapsed() > QUICK {
             (place.is_watched, place.streak) = (false, Streak::default());
         }
-        Ok(answer.try_recv().expect("the writer answers what it carried out"))
+        Ok(outcome)
     }
 
     /// When the writer's thread is to come by again, if no command comes before.

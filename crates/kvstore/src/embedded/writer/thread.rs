@@ -22,7 +22,7 @@ pub(in crate::embedded) fn run(
     let mut taken = Vec::with_capacity(BATCH_COMMANDS);
     while closing.is_none() && receive(&mut commands, &mut taken, seat.look(), timer) {
         let written = seat.write(taken.len(), |writer| {
-            let closing = if taken.is_empty() { None } else { writer.execute(taken.drain(..)) };
+            let closing = writer.execute(taken.drain(..));
             writer.tick();
             closing
         });
