@@ -7,6 +7,7 @@
     reason = "a command line tool speaks on standard output, and says how long things took"
 )]
 
+use std::cell::Cell;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -44,8 +45,10 @@ fn run(rounds: u64, seed: u64, only: &str) {
     let n = |count: u64| count * rounds;
     let n_crashes = |count: usize| count * usize::try_from(rounds).expect("fits");
     println!("seed {seed}, rounds {rounds}");
+    let n_parts = Cell::new(0);
     let part = |name: &str, work: &dyn Fn() -> u64| {
         if name.contains(only) {
+            n_parts.set(n_parts.get() + 1);
             part(name, work);
         }
     };
@@ -86,6 +89,7 @@ fn run(rounds: u64, seed: u64, only: &str) {
         torture::kill(seed, n(KILLS), &child);
         n(KILLS)
     });
+    assert!(n_parts.get() > 0, "no part is called {only:?}");
     println!("nothing broke");
 }
 

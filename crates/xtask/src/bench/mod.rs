@@ -4,3 +4,10 @@ mod node;
 pub(crate) mod store;
 pub(crate) mod up;
 mod usage;
+
+/// Not a number if there are none.
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::median;
 use super::usage::{self, now, report};
 use crate::process::output;
 use crate::say;
@@ -24,13 +25,9 @@ pub(super) fn measure(binary: &Path) -> Result<()> {
         let first = node.pod_ready("first")?.duration_since(node.started);
         starts.push((ready, first.as_secs_f64() * 1000.0));
     }
-    let median = |pick: fn(&(f64, f64)) -> f64| {
-        let mut values: Vec<f64> = starts.iter().map(pick).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    report("exec to node Ready, median of 5", median(|it| it.0), "ms", 500.0);
-    report("exec to the first toolbox pod Ready, median of 5", median(|it| it.1), "ms", 1200.0);
+    let (ready, first) = (starts.iter().map(|it| it.0), starts.iter().map(|it| it.1));
+    report("exec to node Ready, median of 5", median(ready), "ms", 500.0);
+    report("exec to the first toolbox pod Ready, median of 5", median(first), "ms", 1200.0);
 
     let node = Node::start(binary)?;
     let mut times = Vec::new();
@@ -40,9 +37,8 @@ pub(super) fn measure(binary: &Path) -> Result<()> {
         times.push(ready.duration_since(created).as_secs_f64() * 1000.0);
     }
     // The first brings its image.
-    let mut further = times.split_off(1);
-    further.sort_by(f64::total_cmp);
-    report("create to Ready of a further pod, median", further[further.len() / 2], "ms", 150.0);
+    let further = times.split_off(1);
+    report("create to Ready of a further pod, median", median(further), "ms", 150.0);
     idle(&node)
 }
 

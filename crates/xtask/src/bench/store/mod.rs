@@ -183,9 +183,7 @@ impl Figures {
     }
 
     fn median(&self, name: &str) -> f64 {
-        let mut sorted = self.0.get(name).cloned().unwrap_or_default();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+        super::median(self.0.get(name).into_iter().flatten().copied())
     }
 }
 
