@@ -15,6 +15,7 @@ pub mod spec;
 use std::path::PathBuf;
 
 pub use embedded::{Embedded, Root, Roots};
+pub use protocol::garbage;
 
 pub struct Config {
     /// Sandboxes and containers are below it.

@@ -7,6 +7,7 @@ mod archive;
 mod catalog;
 mod digest;
 mod directory;
+pub mod garbage;
 mod index;
 mod layers;
 mod manifest;

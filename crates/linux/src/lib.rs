@@ -12,7 +12,7 @@ pub mod mounts;
 pub mod namespaces;
 pub mod netlink;
 pub mod network_namespace;
-pub mod orphanage;
+pub mod pause;
 pub mod process;
 pub mod rooted;
 pub mod seccomp;

@@ -11,6 +11,8 @@ use rustix::mount::{
     UnmountFlags,
 };
 
+use crate::namespaces::{self, Namespaces};
+
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}{}", if said.is_empty() { String::new() } else { format!(" ({said})") })]
 pub struct Error {
@@ -109,6 +111,22 @@ impl Detached {
             flags |= OpenTreeFlags::AT_RECURSIVE;
         }
         Ok(Self(rustix::mount::open_tree(source, "", flags)?))
+    }
+
+    /// A copy of what is mounted at `path` in another mount namespace, which `namespace` stands for (or a process in it).
+    /// Only in a process with a single thread, which is back where it was afterwards.
+    pub fn copy_from(namespace: BorrowedFd<'_>, path: &Path) -> io::Result<Self> {
+        let open =
+            |path: &str, flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
+        let own = open("/proc/self/ns/mnt", OFlags::RDONLY)?;
+        let root = open("/", OFlags::PATH)?;
+        namespaces::join(namespace, Namespaces::MOUNT)?;
+        let copied = open_source(path).and_then(|it| Self::copy_of(it.as_fd(), Depth::One));
+        // Whoever joins gets the namespace's root, which need not be what it was for us.
+        namespaces::join(own.as_fd(), Namespaces::MOUNT)?;
+        rustix::process::fchdir(&root)?;
+        rustix::process::chroot(".")?;
+        copied
     }
 
     pub fn set_attributes(&self, attributes: Attributes, depth: Depth) -> io::Result<()> {
@@ -292,6 +310,12 @@ pub fn pivot(root: BorrowedFd<'_>) -> io::Result<()> {
 /// Opens something on the host to be mounted elsewhere.
 pub fn open_source(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Whether this is a file of procfs, and not one that only has its name.
+pub fn is_proc(file: impl AsFd) -> io::Result<bool> {
+    const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+    Ok(rustix::fs::fstatfs(file)?.f_type as i64 == PROC_SUPER_MAGIC)
 }
 
 /// Mounts a `tmpfs` at a path.

@@ -53,6 +53,26 @@ impl Root {
         self.open_with(path, OFlags::WRONLY, resolve)
     }
 
+    /// Opens a regular file for reading, beneath the root even by `..`, where no component may be a symbolic link. What
+    /// is no regular file is refused without being touched: opening a pipe or a device may block or do something.
+    pub fn open_regular(&self, path: &str) -> io::Result<std::fs::File> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let named = self.open_with(path, OFlags::PATH, resolve)?;
+        let is_regular = |file: &OwnedFd| -> io::Result<bool> {
+            let mode = rustix::fs::statat(file, "", AtFlags::EMPTY_PATH)?.st_mode;
+            Ok(rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::RegularFile)
+        };
+        if !is_regular(&named)? {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let file = self.open_with(path, flags, resolve)?;
+        if !is_regular(&file)? {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        Ok(file.into())
+    }
+
     fn open_with(&self, path: &str, flags: OFlags, resolve: ResolveFlags) -> io::Result<OwnedFd> {
         let path = if path.is_empty() { "." } else { path };
         let open =

@@ -78,6 +78,9 @@ pub struct Security {
     pub run_as_user: Option<u32>,
     pub run_as_group: Option<u32>,
     pub supplemental_groups: Vec<u32>,
+    /// Those that the image's `/etc/group` gives the user are left out.
+    #[serde(default)]
+    pub ignores_groups_of_image: bool,
     pub privileged: bool,
     /// Without the prefix `CAP_`; `ALL` is allowed. On top of the default set.
     pub capabilities_add: Vec<String>,
@@ -94,8 +97,39 @@ pub enum Seccomp {
     #[default]
     Unconfined,
     RuntimeDefault,
-    /// An OCI seccomp profile in JSON on this node.
-    Localhost(PathBuf),
+    /// An OCI seccomp profile in JSON.
+    Localhost(SeccompFile),
+}
+
+/// A regular file of this name below the directory, reached without any link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenSeccompFile")]
+pub struct SeccompFile {
+    pub directory: PathBuf,
+    pub name: String,
+}
+
+/// Containers that run were described by whichever version started them: the first knew a path alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenSeccompFile {
+    Parts { directory: PathBuf, name: String },
+    Path(PathBuf),
+}
+
+impl From<WrittenSeccompFile> for SeccompFile {
+    fn from(written: WrittenSeccompFile) -> Self {
+        match written {
+            WrittenSeccompFile::Parts { directory, name } => Self { directory, name },
+            WrittenSeccompFile::Path(path) => Self {
+                directory: path.parent().map(PathBuf::from).unwrap_or_default(),
+                name: path
+                    .file_name()
+                    .map(|it| it.to_string_lossy().into_owned())
+                    .unwrap_or_default(),
+            },
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -72,6 +72,22 @@ impl Tree {
         self.with(name, "join", Cgroup::join)
     }
 
+    /// Makes it, without limits of its own and without any device, and moves the calling process into it.
+    pub fn join_new(&self, name: &str) -> Result<(), Error> {
+        let no_device = linux::cgroups::DeviceRule {
+            allow: false,
+            kind: DeviceKind::Any,
+            major: None,
+            minor: None,
+            access: Access::parse("rwm"),
+        };
+        self.with(name, "make", |it| {
+            it.create()?;
+            it.set_devices(std::slice::from_ref(&no_device))?;
+            it.join()
+        })
+    }
+
     /// As [`Cgroups::remove`], for callers that may block.
     pub fn remove_now(&self, name: &str) -> Result<(), Error> {
         self.with(name, "remove", Cgroup::remove)

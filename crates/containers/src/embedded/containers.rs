@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linux::process::Signal;
-use node_api::containers::{ContainerConfig, ContainerState, Exit, Resources, Seccomp, Usage};
+use node_api::containers::{ContainerConfig, ContainerState, Exit, Resources, Usage};
 use node_api::sandboxes::{Sandbox, SandboxState};
 use node_api::{Cgroups as _, ContainerId, Error, SandboxId};
 
@@ -15,7 +15,7 @@ use super::book::Known;
 use super::link;
 use super::roots::Root;
 use super::sandboxes::remove_directory;
-use super::{Inner, pod_files};
+use super::{Inner, pod_files, seccomp_profile};
 use crate::files;
 use crate::protocol::{ContainerRecord, Refusal, Reply, Request};
 use crate::spec::{self, Spec};
@@ -24,6 +24,12 @@ use crate::spec::{self, Spec};
 const TIMEOUT_KILL: Duration = Duration::from_secs(120);
 /// As runc reports a program that could not be executed.
 const CODE_COULD_NOT_START: i32 = 128;
+
+/// Where a container is on the host.
+struct Place<'a> {
+    directory: &'a Path,
+    cgroup: &'a str,
+}
 
 impl Inner {
     pub(super) async fn create_container(
@@ -69,7 +75,9 @@ impl Inner {
         let root = self.roots.hold(&config.image, id).await?;
         let directory = self.container_directory(&sandbox.id, id);
         let cgroup = cgroup_name(sandbox, id);
-        let spec = self.render(sandbox, &config, &root, &directory, &cgroup)?;
+        let profile = seccomp_profile::read(&config.security.seccomp).await?;
+        let place = Place { directory: &directory, cgroup: &cgroup };
+        let spec = self.render(sandbox, &config, &root, &place, profile.as_deref())?;
         let record = ContainerRecord {
             stop_signal: stop_signal(&config, &root)?,
             config,
@@ -96,24 +104,18 @@ impl Inner {
         sandbox: &Sandbox,
         config: &ContainerConfig,
         root: &Root,
-        directory: &Path,
-        cgroup: &str,
+        place: &Place<'_>,
+        seccomp_profile: Option<&str>,
     ) -> Result<Spec, Error> {
-        let profile = match &config.security.seccomp {
-            Seccomp::Localhost(path) => Some(fs::read_to_string(path).map_err(|err| {
-                Error::Refused(format!("reading seccomp profile {}: {err}", path.display()))
-            })?),
-            Seccomp::Unconfined | Seccomp::RuntimeDefault => None,
-        };
         spec::render(spec::Inputs {
             machine: &self.machine,
             container: config,
             image: &root.config,
             sandbox: &sandbox.config,
-            root: &directory.join("root").to_string_lossy(),
-            cgroup: &self.cgroups.path(cgroup),
+            root: &place.directory.join("root").to_string_lossy(),
+            cgroup: &self.cgroups.path(place.cgroup),
             pod_mounts: &pod_files::mounts(&self.sandbox_directory(&sandbox.id), &sandbox.config),
-            seccomp_profile: profile.as_deref(),
+            seccomp_profile,
         })
     }
 

@@ -11,6 +11,7 @@ mod pipes;
 mod pod_files;
 mod roots;
 mod sandboxes;
+mod seccomp_profile;
 mod spawn;
 mod streams;
 mod terminal;
@@ -36,6 +37,7 @@ use tokio::sync::oneshot;
 
 use self::book::Book;
 pub use self::roots::{Root, Roots};
+use self::spawn::Program;
 use crate::Config;
 use crate::cgroups::Tree;
 use crate::spec::Machine;
@@ -48,6 +50,7 @@ pub struct Embedded {
 
 struct Inner {
     config: Config,
+    program: Arc<Program>,
     roots: Box<dyn Roots>,
     network: Arc<dyn PodNetwork>,
     cgroups: Tree,
@@ -67,8 +70,12 @@ impl Embedded {
         tasks: &Tasks,
     ) -> Result<Self, Error> {
         let cgroups = Tree::open(&config.cgroup_root)?;
+        let program = Program::open(&config.program).map_err(|err| {
+            Error::node(format!("opening {} for holders", config.program.display()), err)
+        })?;
         let inner = Inner {
             config,
+            program: Arc::new(program),
             roots: Box::new(images),
             network,
             cgroups,

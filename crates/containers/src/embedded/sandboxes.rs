@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use node_api::network::Attachment;
-use node_api::sandboxes::{NetworkNamespace, Sandbox, SandboxConfig, SandboxState};
+use node_api::sandboxes::{NetworkNamespace, PidNamespace, Sandbox, SandboxConfig, SandboxState};
 use node_api::{Cgroups as _, Error, SandboxId};
 
 use super::Inner;
 use super::link::{self, Link};
-use super::{pod_files, spawn};
+use super::pod_files;
+use super::spawn::{self, Program};
 use crate::files;
+use crate::holder::pod_init;
 use crate::protocol::{Limits, Refusal, Request, SandboxRecord};
 
 /// A holder takes milliseconds to come and to go; this is for machines in distress.
@@ -63,7 +65,7 @@ impl Inner {
         record: &SandboxRecord,
     ) -> Result<Arc<Link>, Error> {
         let directory = self.sandbox_directory(id);
-        let (program, record) = (self.config.program.clone(), record.clone());
+        let (program, record) = (self.program.clone(), record.clone());
         let path = directory.clone();
         tokio::task::spawn_blocking(move || prepare(&program, &path, &record))
             .await
@@ -141,6 +143,11 @@ impl Inner {
             }
             self.roots.release(&container.id).await?;
         }
+        if let Some((sandbox, _)) = self.book.sandbox(id)
+            && sandbox.config.pid == PidNamespace::Pod
+        {
+            self.cgroups.remove(&pod_init::cgroup(&sandbox.config.cgroup)).await?;
+        }
         self.remove_sandbox_files(id).await?;
         self.book.forget_sandbox(id);
         Ok(())
@@ -178,7 +185,7 @@ async fn end_holder(link: &Link) -> Result<(), Error> {
     ended.map_err(|err| Error::node("waiting for the holder's end", err))
 }
 
-fn prepare(program: &Path, directory: &Path, record: &SandboxRecord) -> Result<(), Error> {
+fn prepare(program: &Program, directory: &Path, record: &SandboxRecord) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         fs::create_dir(directory.join("containers"))?;

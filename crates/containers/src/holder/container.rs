@@ -12,12 +12,12 @@ use super::life::{self, Step};
 use super::output::{Attached, Output, Pumped, Sinks};
 use super::poll::{Poll, Token};
 use crate::logs::{LogFile, Stream};
-use crate::protocol::{ContainerRecord, Life, Refusal};
+use crate::protocol::{HeldRecord, Life, Refusal};
 
 pub(super) struct Container {
     pub(super) life: Life,
     pub(super) directory: PathBuf,
-    pub(super) record: ContainerRecord,
+    pub(super) record: HeldRecord,
     /// From the fork until it was reaped.
     pub(super) process: Option<Process>,
     pub(super) log: LogFile,
@@ -30,10 +30,12 @@ pub(super) struct Container {
     pub(super) starter: Option<(Token, u64)>,
 }
 
+/// Until the program was executed it may be another process, which sets it up.
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) pidfd: OwnedFd,
-    pub(super) exit: Token,
+    /// `None` as long as it is that other process, whose end tells nothing that the report does not.
+    pub(super) exit: Option<Token>,
     /// While it is being set up: where it says why it could not be.
     pub(super) setup: Option<(Setup, Token)>,
 }
@@ -56,6 +58,16 @@ impl Container {
         }
         self.stdin = None;
         self.terminal = None;
+    }
+
+    /// The process that set it up has done that, and another one runs the program.
+    pub(super) fn replace_process(&mut self, (pid, pidfd): (i32, OwnedFd), exit: Token) {
+        let Some(process) = &mut self.process else { return };
+        let setter = std::mem::replace(&mut process.pidfd, pidfd);
+        process.pid = pid;
+        process.exit = Some(exit);
+        // It exits right after it has forked.
+        let _ = linux::process::wait(setter.as_fd());
     }
 
     pub(super) fn signal(&self, signal: i32) -> Result<(), Refusal> {
@@ -95,7 +107,9 @@ impl Container {
     /// Reaps its process, which has ended or is about to.
     pub(super) fn reap(&mut self, poll: &mut Poll) -> Option<Status> {
         let process = self.process.take()?;
-        poll.remove(process.exit, &process.pidfd);
+        if let Some(exit) = process.exit {
+            poll.remove(exit, &process.pidfd);
+        }
         if let Some((setup, token)) = &process.setup {
             poll.remove(*token, &setup.report);
         }

@@ -3,22 +3,20 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use linux::process::Fork;
+use linux::process::{Fork, Pid, SharedPid, Signal};
 use linux::seqpacket;
 use node_api::sandboxes::PidNamespace;
 use rustix::pipe::PipeFlags;
 
 use super::container::Container;
 use super::serve::Holder;
-use crate::files;
 use crate::logs::Stream;
-use crate::protocol::{ContainerRecord, Streams};
-use crate::setup::{self, Join, Launch, Stdio};
-use crate::spec::Spec;
+use crate::protocol::{HeldRecord, Streams};
+use crate::setup::{self, BesideOthers, Join, Launch, Stdio};
 
-/// A child that is being set up.
+/// A child that is being set up. With `setup.told` it is not yet the process of the program.
 pub(super) struct Launched {
     pub(super) pid: i32,
     pub(super) pidfd: OwnedFd,
@@ -32,29 +30,60 @@ pub(super) struct Launched {
 pub(super) struct Setup {
     pub(super) report: OwnedFd,
     terminal: Option<seqpacket::Connection>,
+    /// Where the child forks another process, which executes: its pid.
+    told: Option<SharedPid>,
+}
+
+/// A program that was executed.
+pub(super) struct Executed {
+    pub(super) terminal: Option<OwnedFd>,
+    /// Its process, where that is another one than the child that set it up.
+    pub(super) process: Option<(i32, OwnedFd)>,
 }
 
 impl Setup {
-    /// Once `report` is readable: why the program was not executed, or the terminal that it was given.
-    pub(super) fn finish(self) -> Result<Option<OwnedFd>, String> {
-        match setup::read_report(self.report) {
-            Ok(None) => {}
-            Ok(Some(reason)) => return Err(reason),
-            Err(err) => return Err(format!("reading how the set-up went: {err}")),
-        }
-        let Some(socket) = self.terminal else { return Ok(None) };
+    /// Whether the child that sets up is also the process of the program.
+    pub(super) fn is_program(&self) -> bool {
+        self.told.is_none()
+    }
+
+    /// Once `report` is readable: why the program was not executed, or what came of it.
+    pub(super) fn finish(self) -> Result<Executed, String> {
+        let reported = match setup::read_report(self.report) {
+            Ok(None) => Ok(()),
+            Ok(Some(reason)) => Err(reason),
+            Err(err) => Err(format!("reading how the set-up went: {err}")),
+        };
+        let process = match (reported, &self.told) {
+            (Ok(()), Some(told)) => Some(
+                setup::forked(told)
+                    .map_err(|err| format!("setting the program's process up: {err}"))?,
+            ),
+            (Ok(()), None) => None,
+            (Err(reason), told) => {
+                told.as_ref().into_iter().for_each(end_forked);
+                return Err(reason);
+            }
+        };
+        let process = process.map(|(pid, pidfd)| (pid.as_raw_nonzero().get(), pidfd));
+        let Some(socket) = self.terminal else { return Ok(Executed { terminal: None, process }) };
         // It was sent before the program was executed. A child that was killed has sent nothing.
         let message = socket.receive().map_err(|err| format!("receiving the terminal: {err}"))?;
-        Ok(message.and_then(|it| it.descriptors.into_iter().next()))
+        let terminal = message.and_then(|it| it.descriptors.into_iter().next());
+        Ok(Executed { terminal, process })
+    }
+}
+
+/// It has said why it could not execute, and has nothing left to do but to end.
+fn end_forked(told: &SharedPid) {
+    if let Ok((_, pidfd)) = setup::forked(told) {
+        let _ = linux::process::kill(pidfd.as_fd(), Signal::KILL);
+        let _ = linux::process::wait(pidfd.as_fd());
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("reading the container's configuration")]
-    ReadConfiguration(#[source] io::Error),
-    #[error("the container has no configuration")]
-    NoConfiguration,
     #[error("making the streams")]
     MakeStreams(#[source] io::Error),
     #[error("forking")]
@@ -72,32 +101,50 @@ struct Ends {
 pub(super) fn container(
     holder: &Holder,
     directory: &Path,
-    record: &ContainerRecord,
+    record: &HeldRecord,
 ) -> Result<Launched, Error> {
-    let spec = read_spec(directory)?;
-    let pids = match (holder.sandbox.config.pid, &holder.pod_init) {
-        (PidNamespace::Pod, Some(init)) => setup::PidNamespace::Of(init.pidfd()),
-        (PidNamespace::Host, _) => setup::PidNamespace::Inherited,
-        (PidNamespace::Pod | PidNamespace::Container, _) => setup::PidNamespace::New,
+    let beside = beside(holder).map_err(Error::MakeStreams)?;
+    let pids = match holder.sandbox.config.pid {
+        PidNamespace::Pod | PidNamespace::Host => setup::PidNamespace::Inherited,
+        PidNamespace::Container => setup::PidNamespace::New,
     };
     let (stdio, ends) = if record.config.tty { terminal() } else { pipes(record.config.stdin) }
         .map_err(Error::MakeStreams)?;
     let (reader, report) = setup::report_channel().map_err(Error::MakeStreams)?;
     let launch = Launch {
-        spec,
+        spec: config(directory),
         layers: record.layers.clone(),
         upper: directory.join("upper"),
         work: directory.join("work"),
         stdio,
         report,
+        beside,
     };
     match setup::fork(pids).map_err(Error::Fork)? {
         Fork::Child => {
             allow_huge_pages();
             setup::start(launch)
         }
-        Fork::Parent { pid, pidfd } => Ok(launched(pid, pidfd, reader, ends)),
+        Fork::Parent { pid, pidfd } => {
+            let told = launch.beside.map(|it| it.told);
+            Ok(launched((pid, pidfd), reader, ends, told))
+        }
     }
+}
+
+/// Where the pod's processes are, if its containers share them.
+fn beside(holder: &Holder) -> io::Result<Option<BesideOthers>> {
+    if holder.sandbox.config.pid != PidNamespace::Pod {
+        return Ok(None);
+    }
+    let Some(init) = &holder.pod_init else {
+        return Err(io::Error::other("the first process of the pod has ended"));
+    };
+    Ok(Some(BesideOthers {
+        process: init.pidfd().try_clone_to_owned()?,
+        procs: init.procs().try_clone_to_owned()?,
+        told: SharedPid::new()?,
+    }))
 }
 
 /// `descriptors` are those of the streams that are true, in the order of their numbers.
@@ -108,18 +155,18 @@ pub(super) fn command(
     streams: Streams,
     descriptors: Vec<OwnedFd>,
 ) -> Result<Launched, Error> {
-    let spec = read_spec(&container.directory)?;
+    let spec = config(&container.directory);
     let (stdio, ends) = if streams.tty { terminal() } else { given(streams, descriptors) }
         .map_err(Error::MakeStreams)?;
     let (reader, report) = setup::report_channel().map_err(Error::MakeStreams)?;
-    let pids_of = process.try_clone().map_err(Error::MakeStreams)?;
-    let join = Join { spec, container: process, command, stdio, report };
-    match setup::fork(setup::PidNamespace::Of(pids_of.as_fd())).map_err(Error::Fork)? {
+    let told = SharedPid::new().map_err(Error::MakeStreams)?;
+    let join = Join { spec, container: process, command, stdio, report, told };
+    match setup::fork(setup::PidNamespace::Inherited).map_err(Error::Fork)? {
         Fork::Child => {
             allow_huge_pages();
             setup::exec(join)
         }
-        Fork::Parent { pid, pidfd } => Ok(launched(pid, pidfd, reader, ends)),
+        Fork::Parent { pid, pidfd } => Ok(launched((pid, pidfd), reader, ends, Some(join.told))),
     }
 }
 
@@ -129,20 +176,24 @@ fn allow_huge_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(false);
 }
 
-fn launched(pid: linux::process::Pid, pidfd: OwnedFd, report: OwnedFd, ends: Ends) -> Launched {
+fn launched(
+    (pid, pidfd): (Pid, OwnedFd),
+    report: OwnedFd,
+    ends: Ends,
+    told: Option<SharedPid>,
+) -> Launched {
     Launched {
         pid: pid.as_raw_nonzero().get(),
         pidfd,
-        setup: Setup { report, terminal: ends.terminal },
+        setup: Setup { report, terminal: ends.terminal, told },
         outputs: ends.outputs,
         stdin: ends.stdin,
     }
 }
 
-fn read_spec(directory: &Path) -> Result<Spec, Error> {
-    files::read_json(&directory.join("config.json"))
-        .map_err(Error::ReadConfiguration)?
-        .ok_or(Error::NoConfiguration)
+/// Read by the child alone: see [`HeldRecord`].
+fn config(directory: &Path) -> PathBuf {
+    directory.join("config.json")
 }
 
 fn terminal() -> io::Result<(Stdio, Ends)> {

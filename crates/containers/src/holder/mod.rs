@@ -7,7 +7,7 @@ mod exec;
 mod launch;
 mod life;
 mod output;
-mod pod_init;
+pub(crate) mod pod_init;
 mod poll;
 mod requests;
 mod serve;

@@ -18,7 +18,7 @@ use super::serve::Holder;
 use crate::files;
 use crate::logs::LogFile;
 use crate::protocol::{
-    ContainerRecord, ContainerStatus, Life, Refusal, Reply, Request, Streams, VERSION,
+    ContainerStatus, HeldRecord, Life, Refusal, Reply, Request, Streams, VERSION,
 };
 
 /// Started and not forgotten, in one pod. Their states fit into one message.
@@ -102,7 +102,7 @@ impl Holder {
             return Err(Refusal::NoContainer);
         }
         let directory = self.directory.join("containers").join(&id);
-        let record: ContainerRecord = files::read_json(&directory.join("container.json"))
+        let record: HeldRecord = files::read_json_and_forget(&directory.join("container.json"))
             .map_err(|err| Refusal::Kernel(format!("reading container.json: {err}")))?
             .ok_or(Refusal::NoContainer)?;
         let log = LogFile::open(record.config.log_path.clone(), self.sandbox.log_limits).map_err(
@@ -146,7 +146,10 @@ impl Holder {
         let setup =
             self.poll.add(&launched.setup.report, Source::Setup { container: source(id) })?;
         let exit = Source::ContainerExit { container: source(id) };
-        let exit = self.poll.add(&launched.pidfd, exit)?;
+        let exit = match launched.setup.is_program() {
+            true => Some(self.poll.add(&launched.pidfd, exit)?),
+            false => None,
+        };
         container.stdin = launched.stdin;
         container.process = Some(Process {
             pid: launched.pid,

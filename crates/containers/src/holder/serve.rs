@@ -17,6 +17,7 @@ use stdx::{Clock as _, SystemClock};
 use super::connection::{Connection, Sent};
 use super::container::Container;
 use super::exec::Exec;
+use super::launch::Executed;
 use super::life::Step;
 use super::output::Output;
 use super::pod_init::PodInit;
@@ -202,8 +203,12 @@ impl Holder {
         let Some(process) = &mut container.process else { return };
         let Some((setup, token)) = process.setup.take() else { return };
         self.poll.remove(token, &setup.report);
-        let (pid, starter) = (process.pid, container.starter.take());
-        let reply = match setup.finish() {
+        let starter = container.starter.take();
+        let finished = setup.finish().and_then(|it| self.take_over(id, it));
+        let Some(container) = self.containers.get_mut(id) else { return };
+        let Some(process) = &mut container.process else { return };
+        let pid = process.pid;
+        let reply = match finished {
             Ok(terminal) => {
                 container.step(Step::Executed, now);
                 if let Some(terminal) = terminal {
@@ -225,6 +230,23 @@ impl Holder {
         if let Some((connection, request)) = starter {
             self.reply(connection, request, reply);
         }
+    }
+
+    /// The program may be executed by another process than the one that set it up. Returns the terminal.
+    fn take_over(&mut self, id: &str, executed: Executed) -> Result<Option<OwnedFd>, String> {
+        let Executed { terminal, process } = executed;
+        if let (Some(process), Some(container)) = (process, self.containers.get_mut(id)) {
+            let exit = Source::ContainerExit { container: id.to_owned() };
+            match self.poll.add(&process.1, exit) {
+                Ok(exit) => container.replace_process(process, exit),
+                Err(err) => {
+                    let _ = linux::process::kill(process.1.as_fd(), Signal::KILL);
+                    let _ = linux::process::wait(process.1.as_fd());
+                    return Err(format!("watching the container: {err}"));
+                }
+            }
+        }
+        Ok(terminal)
     }
 
     /// A terminal is output, input and what is resized, all in one.

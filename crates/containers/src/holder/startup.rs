@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use linux::namespaces::{self, Namespaces};
 use linux::process::{CloneFlags, Fork};
 use linux::seqpacket::Listener;
-use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace};
+use linux::sysctl::Name;
+use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig};
 
 use super::pod_init::PodInit;
 use crate::cgroups;
 use crate::files;
 use crate::protocol::{self, Message, Refusal, Reply, SandboxRecord};
+use crate::spec;
 
 /// A holder that the kernel kills for memory takes its pod with it: better a container than the holder.
 const OOM_SCORE_ADJ: &str = "-998";
@@ -40,6 +42,8 @@ pub(super) enum Error {
         #[source]
         source: io::Error,
     },
+    #[error("{}", spec::not_isolated(.0))]
+    SysctlOfHost(String),
     #[error("setting the sysctl {name:?} to {value:?}")]
     Sysctl {
         name: String,
@@ -97,6 +101,7 @@ pub(super) fn set_up(directory: PathBuf) -> Result<SetUp, Error> {
     cgroups.join("holders").map_err(Error::Cgroup)?;
 
     let config = &sandbox.config;
+    let sysctls = check_sysctls(config)?;
     let mut kinds = Namespaces::NONE;
     if config.network == NetworkNamespace::Pod {
         // With the host's network a pod has the host's name too, as upstream has it.
@@ -112,47 +117,32 @@ pub(super) fn set_up(directory: PathBuf) -> Result<SetUp, Error> {
             Error::HostName { name: config.hostname.clone(), source: source.into() }
         })?;
     }
-    apply_sysctls(Path::new("/proc/sys"), &config.sysctls)?;
+    apply_sysctls(&sysctls)?;
     let pod_init = match config.pid {
-        PidNamespace::Pod => Some(PodInit::start().map_err(Error::PodInit)?),
+        PidNamespace::Pod => {
+            let init = PodInit::start(&directory, &cgroups, &config.cgroup);
+            Some(init.map_err(Error::PodInit)?)
+        }
         PidNamespace::Container | PidNamespace::Host => None,
     };
     Ok(SetUp { directory, sandbox, cgroups, pod_init })
 }
 
-/// Those of the network, IPC and UTS namespaces are read by whoever is in them: this process is.
-fn apply_sysctls(root: &Path, sysctls: &BTreeMap<String, String>) -> Result<(), Error> {
+/// Checked before anything is made: a setting that the pod's own namespaces do not isolate would be the host's.
+fn check_sysctls(config: &SandboxConfig) -> Result<BTreeMap<Name, String>, Error> {
+    spec::isolated_sysctls(config).map_err(Error::SysctlOfHost)
+}
+
+/// Those of the network and IPC namespaces are read by whoever is in them: this process is.
+fn apply_sysctls(sysctls: &BTreeMap<Name, String>) -> Result<(), Error> {
     for (name, value) in sysctls {
-        let path = sysctl_path(name);
-        // Whatever a name says, it names something below the root.
-        let written = if path.split('/').any(|it| it.is_empty() || it == "..") {
-            Err(io::ErrorKind::InvalidInput.into())
-        } else {
-            fs::write(root.join(path), value)
-        };
-        written.map_err(|source| Error::Sysctl {
-            name: name.clone(),
+        linux::sysctl::set(name, value).map_err(|source| Error::Sysctl {
+            name: name.as_str().to_owned(),
             value: value.clone(),
             source,
         })?;
     }
     Ok(())
-}
-
-/// Names are written with dots or slashes; where the first separator is a slash, dots belong to names, as in
-/// `net/ipv4/conf/eth0.1/forwarding` (sysctl.d(5)).
-fn sysctl_path(name: &str) -> String {
-    match name.find(['.', '/']) {
-        Some(first) if name.as_bytes()[first] == b'.' => name
-            .chars()
-            .map(|it| match it {
-                '.' => '/',
-                '/' => '.',
-                other => other,
-            })
-            .collect(),
-        _ => name.to_owned(),
-    }
 }
 
 /// Tells the first client why there is no sandbox.
@@ -174,35 +164,33 @@ pub(super) fn refuse(listener: &Listener, error: &Error) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::fs;
+    use node_api::sandboxes::{IpcNamespace, NetworkNamespace, SandboxConfig};
+    use node_api::{PodRef, PodUid};
 
-    use super::{apply_sysctls, sysctl_path};
-
-    #[test]
-    fn sysctls_stay_below_their_root() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path().join("sys");
-        fs::create_dir_all(root.join("net")).unwrap();
-        let apply =
-            |name: &str| apply_sysctls(&root, &BTreeMap::from([(name.to_owned(), "1".to_owned())]));
-        apply("net.x").unwrap();
-        assert_eq!(fs::read_to_string(root.join("net/x")).unwrap(), "1");
-        for name in ["../x", "net/../../x", "/x", "", "net..x"] {
-            assert!(apply(name).is_err(), "{name:?}");
-        }
-        assert!(!directory.path().join("x").exists());
-    }
+    use super::check_sysctls;
 
     #[test]
-    fn sysctl_names_become_paths() {
-        for (name, path) in [
-            ("net.ipv4.ip_forward", "net/ipv4/ip_forward"),
-            ("kernel/shm_rmid_forced", "kernel/shm_rmid_forced"),
-            ("net/ipv4/conf/eth0.1/forwarding", "net/ipv4/conf/eth0.1/forwarding"),
-            ("net.ipv4.conf.eth0/1.forwarding", "net/ipv4/conf/eth0.1/forwarding"),
-        ] {
-            assert_eq!(sysctl_path(name), path);
+    fn only_settings_of_the_pods_own_namespaces_are_taken() {
+        let plain = || {
+            let [namespace, name] = ["default", "a"].map(str::to_owned);
+            node_api::fake::plain_sandbox(PodRef { namespace, name, uid: PodUid::new("0") })
+        };
+        let check = |config: SandboxConfig, name: &str, expected: bool| {
+            let sysctls = [(name.to_owned(), "1".to_owned())].into();
+            let taken = check_sysctls(&SandboxConfig { sysctls, ..config });
+            assert_eq!(taken.is_ok(), expected, "{name:?}: {taken:?}");
+        };
+        let host_network = || SandboxConfig { network: NetworkNamespace::Host, ..plain() };
+        let host_ipc = || SandboxConfig { ipc: IpcNamespace::Host, ..plain() };
+        check(plain(), "net.core.somaxconn", true);
+        check(plain(), "net/core/somaxconn", true);
+        check(host_network(), "net.core.somaxconn", false);
+        check(host_network(), "kernel.sem", true);
+        check(plain(), "kernel.shmmax", true);
+        check(host_ipc(), "kernel.shmmax", false);
+        check(host_ipc(), "fs/mqueue/msg_max", false);
+        for name in ["vm.swappiness", "kernel.core_pattern", "net/../vm/swappiness", "net", ""] {
+            check(plain(), name, false);
         }
     }
 }

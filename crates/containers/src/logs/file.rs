@@ -10,6 +10,8 @@ use jiff::Timestamp;
 
 use crate::protocol::Limits;
 
+const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+
 /// Invariant: the file ends with a whole entry, also after the disk was full.
 pub(crate) struct LogFile {
     path: PathBuf,
@@ -35,7 +37,13 @@ impl LogFile {
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        let file = OpenOptions::new().append(true).create(true).mode(0o640).open(&self.path)?;
+        // Pods may have been given the folder: a link in its place would have us write to the host's files.
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o640)
+            .custom_flags(NO_LINK)
+            .open(&self.path)?;
         self.size = file.metadata()?.len();
         self.file = Some(file);
         Ok(())

@@ -3,6 +3,7 @@
 //! A holder outlives the `xebec` that started it, so both sides live with another version: fields that are not known are
 //! skipped, fields may be added with a default, and a request that is not known is answered by name.
 
+pub mod garbage;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ use node_api::containers::Exit;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub(crate) use records::{ContainerRecord, Limits, SandboxRecord};
+pub(crate) use records::{ContainerRecord, HeldRecord, Limits, SandboxRecord};
 
 /// Raised when a request is added.
 pub(crate) const VERSION: u32 = 1;

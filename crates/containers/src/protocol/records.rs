@@ -41,3 +41,20 @@ pub(crate) struct ContainerRecord {
     /// The image's, uppermost first.
     pub(crate) layers: Vec<PathBuf>,
 }
+
+/// What the holder keeps of it. No more: children that the holder forks have a copy of its memory, which others in the
+/// container may be able to read, and an environment has secrets that are not for the pod's other containers.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct HeldRecord {
+    pub(crate) config: HeldConfig,
+    pub(crate) cgroup: String,
+    pub(crate) layers: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct HeldConfig {
+    pub(crate) log_path: PathBuf,
+    pub(crate) stdin: bool,
+    pub(crate) stdin_once: bool,
+    pub(crate) tty: bool,
+}

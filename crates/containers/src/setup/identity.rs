@@ -61,7 +61,7 @@ fn resolve(user: &User, passwd: &str, group: &str) -> Result<Identity> {
     let gid = user.group.or(of_image).unwrap_or(user.gid);
     let mut groups: BTreeSet<u32> = user.additional_gids.iter().copied().collect();
     groups.insert(gid);
-    if let Some(line) = &line {
+    if let Some(line) = line.as_ref().filter(|_| !user.ignores_groups_of_image) {
         groups.extend(groups_with_member(group, line.name));
     }
     let home = line.map_or("/", |it| if it.home.is_empty() { "/" } else { it.home });
@@ -205,6 +205,8 @@ broken:x:one:two::
         check(user("bare:"), Ok((1002, 1003, &[29, 44, 1003], "/")));
         let given = User { group: Some(7), additional_gids: vec![9, 9], ..user("app") };
         check(given, Ok((1000, 7, &[7, 9, 44], "/home/app")));
+        let strict = User { ignores_groups_of_image: true, ..user("app:audio") };
+        check(strict, Ok((1000, 29, &[29], "/home/app")));
         let nobody = "unable to find user nobody: no matching entries in passwd file";
         check(user("nobody"), Err(nobody));
         let none = "unable to find group none: no matching entries in group file";

@@ -5,6 +5,21 @@
 //! Everything in the image and in the volumes is hostile: paths in the container are resolved inside its root by the
 //! kernel (`RESOLVE_IN_ROOT`), mounts are placed by descriptors, and no descriptor of the host's is open when the program
 //! or its directory is looked up.
+//!
+//! **Who can see the child meanwhile.** A process in a container that has CAP_SYS_PTRACE can do as any process in its PID
+//! namespace: read its memory, go through its `/proc/<pid>/root` and its descriptors, and run code as it. Being "not
+//! dumpable" does not help against that capability, nor would being traced by somebody else. What helps is not to be there:
+//!
+//! - A container with a PID namespace of its own is set up by the first process of that namespace, which is alone in it until
+//!   it executes the container's program.
+//! - Where others are there already (a pod that shares its processes, a command in a container that runs), the child stays
+//!   in the holder's PID namespace, out of sight, until it is what the program may be: in the container's mounts, as its
+//!   user, with its capabilities and no others, with nothing of the host's open. Then it forks ([`Beside`]): the
+//!   process that appears in the PID namespace is born with the container's rights and its view, and only has to
+//!   execute. It is the holder's child like any other (`CLONE_PARENT`).
+//!
+//! Where no new privileges are forbidden, the filter of system calls must be in place before the fork, since it takes
+//! CAP_SYS_ADMIN; such a filter has to allow clone(2), or the container's commands cannot be started.
 
 mod devices;
 mod identity;
@@ -21,9 +36,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use linux::cgroups::Hierarchies;
-use linux::mounts::{Attributes, Depth};
+use linux::mounts::{Attributes, Depth, Detached};
 use linux::namespaces::Namespaces;
-use linux::process::{self, CloneFlags, Fork};
+use linux::process::{self, CloneFlags, Fork, Pid, SharedPid};
 use linux::rooted::{Missing, Root};
 
 use self::refusal::{OrRefuse as _, Refusal, Result};
@@ -38,7 +53,8 @@ pub const CODE_REFUSED: i32 = 128;
 
 /// A container to start.
 pub struct Launch {
-    pub spec: Spec,
+    /// The container's `config.json`.
+    pub spec: PathBuf,
     /// The image's layers, uppermost first.
     pub layers: Vec<PathBuf>,
     /// What the container writes; `work` is overlayfs' own. Both on one file system, below the container's directory.
@@ -47,17 +63,31 @@ pub struct Launch {
     pub stdio: Stdio,
     /// Where the sentence goes if it does not start; made by [`report_channel`].
     pub report: OwnedFd,
+    /// `None`: the child itself becomes the container.
+    pub beside: Option<BesideOthers>,
+}
+
+/// A place in a PID namespace where others are already.
+pub struct BesideOthers {
+    /// A process of that namespace.
+    pub process: OwnedFd,
+    /// A mount namespace whose `/proc` is that namespace's, or a process in one.
+    pub procs: OwnedFd,
+    /// Where the pid of the container's process will be.
+    pub told: SharedPid,
 }
 
 /// A command to run in a container that runs.
 pub struct Join {
-    /// The container's.
-    pub spec: Spec,
+    /// The container's `config.json`.
+    pub spec: PathBuf,
     /// The container's first process.
     pub container: OwnedFd,
     pub command: Vec<String>,
     pub stdio: Stdio,
     pub report: OwnedFd,
+    /// Where the pid of the command's process will be.
+    pub told: SharedPid,
 }
 
 pub enum Stdio {
@@ -72,25 +102,33 @@ pub enum Stdio {
     },
 }
 
-/// The child's PID namespace.
-#[derive(Clone, Copy)]
-pub enum PidNamespace<'a> {
+/// The PID namespace of the child that sets up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PidNamespace {
     /// As the holder's.
     Inherited,
     /// A new one, with the child as its first process.
     New,
-    /// That of this process.
-    Of(BorrowedFd<'a>),
 }
 
 /// Forks the holder, which has a single thread. The child calls [`start`] or [`exec`].
-pub fn fork(pids: PidNamespace<'_>) -> io::Result<Fork> {
-    match pids {
-        PidNamespace::Inherited => process::fork(CloneFlags::default()),
-        PidNamespace::New => {
-            process::fork(CloneFlags { namespaces: Namespaces::PID, ..CloneFlags::default() })
-        }
-        PidNamespace::Of(process) => process::fork_beside(process, CloneFlags::default()),
+pub fn fork(pids: PidNamespace) -> io::Result<Fork> {
+    let namespaces = match pids {
+        PidNamespace::Inherited => Namespaces::NONE,
+        PidNamespace::New => Namespaces::PID,
+    };
+    process::fork(CloneFlags { namespaces, ..CloneFlags::default() })
+}
+
+/// Once the report has ended without a sentence: the process that the child has forked. An error if there is none, or if
+/// it is not ours.
+pub fn forked(told: &SharedPid) -> io::Result<(Pid, OwnedFd)> {
+    let pid = told.get().ok_or_else(|| io::Error::other("it ended without a word"))?;
+    // Not reaped yet, if it is our child: the number is not another's.
+    let pidfd = process::open(pid)?;
+    match process::is_child(pidfd.as_fd()) {
+        true => Ok((pid, pidfd)),
+        false => Err(io::Error::other(format!("process {} is no child", pid.as_raw_nonzero()))),
     }
 }
 
@@ -113,17 +151,25 @@ pub fn read_report(reader: OwnedFd) -> io::Result<Option<String>> {
 
 /// In the child made by [`fork`]: becomes the container.
 pub fn start(launch: Launch) -> ! {
-    let Launch { spec, layers, upper, work, stdio, report } = launch;
+    let Launch { spec, layers, upper, work, stdio, report, beside } = launch;
     let image = Image { layers: &layers, upper: &upper, work: &work };
-    let result = become_container(&spec, &image, stdio, report.as_fd());
+    let result = read_spec(&spec)
+        .and_then(|spec| become_container(&spec, &image, stdio, report.as_fd(), beside));
     give_up(result, &report)
 }
 
-/// In the child made by [`fork`] with [`PidNamespace::Of`] the container: becomes the command.
+/// In the child made by [`fork`], in the holder's PID namespace: becomes the command.
 pub fn exec(join: Join) -> ! {
-    let Join { spec, container, command, stdio, report } = join;
-    let result = become_command(&spec, &container, &command, stdio, report.as_fd());
+    let Join { spec, container, command, stdio, report, told } = join;
+    let result = read_spec(&spec)
+        .and_then(|spec| become_command(&spec, &container, &command, stdio, report.as_fd(), told));
     give_up(result, &report)
+}
+
+fn read_spec(path: &Path) -> Result<Spec> {
+    crate::files::read_json(path)
+        .or_refuse(|| "read the container's configuration".to_owned())?
+        .ok_or_else(|| Refusal("the container has no configuration".to_owned()))
 }
 
 /// What the root is made of.
@@ -146,8 +192,13 @@ fn become_container(
     image: &Image<'_>,
     stdio: Stdio,
     report: BorrowedFd<'_>,
+    beside: Option<BesideOthers>,
 ) -> Result<Infallible> {
     let hierarchies = prepare_process(spec)?;
+    let (procs, beside) = match beside {
+        Some(others) => others.join()?,
+        None => (None, None),
+    };
     linux::namespaces::unshare(own_namespaces(spec))
         .or_refuse(|| "unshare namespaces".to_owned())?;
     let null = paths::open_null()?;
@@ -158,7 +209,11 @@ fn become_container(
     let root = linux::mounts::overlay(image.layers, image.upper, image.work, target)
         .or_refuse(|| "error mounting the image's layers".to_owned())?;
     let root = Root::from_descriptor(root);
-    let place = mounts::Place { root: &root, spec, hierarchies: &hierarchies };
+    let procs = match (&beside, procs) {
+        (None, _) => mounts::Procs::Own,
+        (Some(_), procs) => mounts::Procs::Others(procs.into()),
+    };
+    let place = mounts::Place { root: &root, spec, hierarchies: &hierarchies, procs };
     for mount in prepared {
         mounts::place(mount, &place)?;
     }
@@ -166,9 +221,29 @@ fn become_container(
     linux::mounts::pivot(root.as_fd()).or_refuse(|| "pivot_root".to_owned())?;
     drop((root, null));
     let identity = identity::look_up(&spec.process.user)?;
-    stdio::place(stdio, identity.uid, Console::Bound)?;
+    let terminal = stdio::place(stdio, identity.uid, Console::Bound)?;
     process::close_descriptors(3, &[report]).or_refuse(|| "close descriptors".to_owned())?;
-    program::become_program(spec, &spec.process.args, &identity, report)
+    let last = program::Last { report, terminal, beside };
+    program::become_program(spec, &spec.process.args, &identity, last)
+}
+
+impl BesideOthers {
+    /// Takes what only the host's mounts lead to; the child that is forked later will be in the namespace.
+    fn join(self) -> Result<(Option<Detached>, Option<Beside>)> {
+        let procs = Detached::copy_from(self.procs.as_fd(), Path::new("/proc"))
+            .or_refuse(|| "find the procfs of the pod".to_owned())?;
+        if !linux::mounts::is_proc(&procs).or_refuse(|| "look at the procfs".to_owned())? {
+            return Err(Refusal("what is mounted as /proc is no procfs".to_owned()));
+        }
+        linux::namespaces::join_process(self.process.as_fd(), Namespaces::PID)
+            .or_refuse(|| "join the PID namespace".to_owned())?;
+        Ok((Some(procs), Some(Beside { told: self.told })))
+    }
+}
+
+/// The program's process is a new one, in the PID namespace that was joined.
+struct Beside {
+    told: SharedPid,
 }
 
 /// Those that each container has for itself; that of PIDs was made, or joined, by forking.
@@ -189,6 +264,7 @@ fn prepare_process(spec: &Spec) -> Result<Arc<Hierarchies>> {
     if let Some(score) = spec.process.oom_score_adj {
         set_oom_score(score)?;
     }
+    process::die_with_parent().or_refuse(|| "die with the holder".to_owned())?;
     process::new_session().or_refuse(|| "setsid".to_owned())?;
     // Kernels may be built without keyrings.
     process::new_session_keyring().ok();
@@ -231,12 +307,14 @@ fn become_command(
     command: &[String],
     stdio: Stdio,
     report: BorrowedFd<'_>,
+    told: SharedPid,
 ) -> Result<Infallible> {
     prepare_process(spec)?;
-    linux::namespaces::join_process(container.as_fd(), own_namespaces(spec))
+    linux::namespaces::join_process(container.as_fd(), own_namespaces(spec) | Namespaces::PID)
         .or_refuse(|| "join the container's namespaces".to_owned())?;
     let identity = identity::look_up(&spec.process.user)?;
-    stdio::place(stdio, identity.uid, Console::Unbound)?;
+    let terminal = stdio::place(stdio, identity.uid, Console::Unbound)?;
     process::close_descriptors(3, &[report]).or_refuse(|| "close descriptors".to_owned())?;
-    program::become_program(spec, command, &identity, report)
+    let last = program::Last { report, terminal, beside: Some(Beside { told }) };
+    program::become_program(spec, command, &identity, last)
 }

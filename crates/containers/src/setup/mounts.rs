@@ -108,6 +108,15 @@ pub(super) struct Place<'a> {
     pub(super) root: &'a Root,
     pub(super) spec: &'a Spec,
     pub(super) hierarchies: &'a Arc<Hierarchies>,
+    pub(super) procs: Procs,
+}
+
+/// Whose processes `/proc` shows.
+pub(super) enum Procs {
+    /// Those of the PID namespace that this process is in.
+    Own,
+    /// Those of another one. This process is in the holder's, so it must not make one itself.
+    Others(std::cell::Cell<Option<Detached>>),
 }
 
 pub(super) fn place(prepared: Prepared<'_>, place: &Place<'_>) -> Result<()> {
@@ -117,6 +126,10 @@ pub(super) fn place(prepared: Prepared<'_>, place: &Place<'_>) -> Result<()> {
         let missing = if kind == FileType::Directory { Missing::Directory } else { Missing::File };
         let target = place.root.ensure(destination, missing).or_refuse(|| failed(mount))?;
         refuse_proc(&target, mount)?;
+        // Nor may something else be there in its place.
+        if destination == "/proc" && !linux::mounts::is_proc(&bound).or_refuse(|| failed(mount))? {
+            return Err(inside_proc(mount));
+        }
         bound.attach(target.as_fd()).or_refuse(|| failed(mount))?;
         return Ok(());
     }
@@ -136,7 +149,22 @@ pub(super) fn place(prepared: Prepared<'_>, place: &Place<'_>) -> Result<()> {
             devices::populate(made.as_fd(), place.spec)?;
             attach(made, target.as_fd(), mount)
         }
-        "proc" | "sysfs" | "tmpfs" | "devpts" | "mqueue" => {
+        "proc" => {
+            let made = match &place.procs {
+                Procs::Own => make(mount, &options)?,
+                Procs::Others(procs) => {
+                    let procs = procs.take();
+                    let procs =
+                        procs.ok_or_else(|| Refusal(format!("{}: twice", failed(mount))))?;
+                    procs
+                        .set_attributes(options.attributes, Depth::One)
+                        .or_refuse(|| failed(mount))?;
+                    procs
+                }
+            };
+            attach(made, target.as_fd(), mount)
+        }
+        "sysfs" | "tmpfs" | "devpts" | "mqueue" => {
             attach(make(mount, &options)?, target.as_fd(), mount)
         }
         other => Err(Refusal(format!("{}: file system {other:?} is not supported", failed(mount)))),
@@ -173,19 +201,14 @@ fn plain_directory(root: &Root, mount: &Mount) -> Result<OwnedFd> {
 
 /// Over `/proc` nothing may be mounted but what hides it: a fake `/proc` would fool whoever writes there later.
 fn refuse_proc(target: &OwnedFd, mount: &Mount) -> Result<()> {
-    if is_proc(target.as_fd()).or_refuse(|| failed(mount))? {
-        return Err(Refusal(format!(
-            "{:?} cannot be mounted because it is inside /proc",
-            mount.destination
-        )));
+    if linux::mounts::is_proc(target).or_refuse(|| failed(mount))? {
+        return Err(inside_proc(mount));
     }
     Ok(())
 }
 
-pub(super) fn is_proc(file: BorrowedFd<'_>) -> std::io::Result<bool> {
-    const PROC_SUPER_MAGIC: i64 = 0x9fa0;
-    let system = rustix::fs::fstatfs(file)?;
-    Ok(system.f_type as i64 == PROC_SUPER_MAGIC)
+fn inside_proc(mount: &Mount) -> Refusal {
+    Refusal(format!("{:?} cannot be mounted because it is inside /proc", mount.destination))
 }
 
 /// The container's own part of every hierarchy; its cgroup namespace makes that the root. Version 1 has a folder for

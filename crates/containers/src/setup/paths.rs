@@ -1,13 +1,12 @@
 //! Paths that are hidden or read-only, and kernel parameters.
 
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use linux::mounts::{Attributes, Depth, Detached};
 use linux::rooted::{self, Root};
+use linux::sysctl::Name;
 use rustix::fs::{AtFlags, FileType};
 
-use super::mounts::is_proc;
 use super::refusal::{OrRefuse as _, Refusal, Result};
 
 /// Hides files behind `/dev/null` and directories behind an empty one. Those that are not there need no hiding.
@@ -72,15 +71,8 @@ fn find(root: &Root, path: &str) -> Result<Option<OwnedFd>> {
     }
 }
 
+/// Not a file that somebody has put there: see [`linux::sysctl::set_below`].
 pub(super) fn set_sysctl(root: &Root, name: &str, value: &str) -> Result<()> {
-    let doing = || format!("open sysctl {name}");
-    let path = if name.contains('/') { name.to_owned() } else { name.replace('.', "/") };
-    let file = root.open_plain_to_write(&format!("/proc/sys/{path}")).or_refuse(doing)?;
-    // Not a file that somebody has put there (CVE-2025-52881).
-    if !is_proc(file.as_fd()).or_refuse(doing)? {
-        return Err(Refusal(format!("sysctl {name} is not in /proc")));
-    }
-    std::fs::File::from(file)
-        .write_all(value.as_bytes())
-        .or_refuse(|| format!("write sysctl {name}"))
+    let parsed = Name::parse(name).ok_or_else(|| Refusal(format!("no sysctl: {name:?}")))?;
+    linux::sysctl::set_below(root, &parsed, value).or_refuse(|| format!("write sysctl {name}"))
 }

@@ -3,21 +3,32 @@
 use std::ffi::CString;
 use std::os::fd::BorrowedFd;
 
-use linux::process;
+use linux::process::{self, Sibling};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Access, AtFlags, FileType, Mode};
 use rustix::process::{Resource, Rlimit};
 
-use super::identity::{self, CapabilitySets, Identity};
+use super::Beside;
+use super::identity::{self, Identity};
 use super::refusal::{OrRefuse as _, Refusal, Result, describe};
 use crate::spec::{self, Spec};
 
+/// What is left to do when everything else is.
+pub(super) struct Last<'a> {
+    pub(super) report: BorrowedFd<'a>,
+    /// Standard input is to be the session's terminal.
+    pub(super) terminal: bool,
+    /// Another process executes; see the header of [`super`].
+    pub(super) beside: Option<Beside>,
+}
+
 /// The last part of becoming a program, the same for a container and for a command in it. The root is the container's,
-/// the standard streams are in place, and nothing else of the host's is open but `report`.
+/// the standard streams are in place, and nothing else of the host's is open but the report.
 pub(super) fn become_program(
     spec: &Spec,
     args: &[String],
     identity: &Identity,
-    report: BorrowedFd<'_>,
+    last: Last<'_>,
 ) -> Result<std::convert::Infallible> {
     let sets = identity::parse_capabilities(&spec.process.capabilities)?;
     let filter = spec.linux.seccomp.as_ref().map(compile).transpose()?;
@@ -38,7 +49,7 @@ pub(super) fn become_program(
         // Without "no new privileges" it takes CAP_SYS_ADMIN, which is about to go.
         install(&filter)?;
     }
-    take_leave(identity, &sets, report)?;
+    identity::assume(identity, &sets)?;
     if !has_entered {
         enter(&spec.process.cwd)?;
     }
@@ -49,6 +60,7 @@ pub(super) fn become_program(
     let variables = c_strings(&environment)?;
     let path =
         CString::new(program.clone()).map_err(|_| Refusal("null byte in path".to_owned()))?;
+    last.appear()?;
     process::reset_signals().or_refuse(|| "reset signals".to_owned())?;
     if is_confined {
         install(&filter)?;
@@ -61,19 +73,33 @@ fn compile(profile: &spec::Seccomp) -> Result<linux::seccomp::Program> {
     profile.compile().map_err(|err| Refusal(stdx::error_chain(&err)))
 }
 
-/// Becomes the user, and from then on dies with the holder.
-fn take_leave(identity: &Identity, sets: &CapabilitySets, report: BorrowedFd<'_>) -> Result<()> {
-    identity::assume(identity, sets)?;
-    process::die_with_parent().or_refuse(|| "die with the holder".to_owned())?;
-    // It may have died before: then nobody reads what we report.
-    let mut polled =
-        [rustix::event::PollFd::from_borrowed_fd(report, rustix::event::PollFlags::empty())];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut polled, Some(&now)).or_refuse(|| "look for the holder".to_owned())?;
-    if polled[0].revents().contains(rustix::event::PollFlags::ERR) {
-        return Err(Refusal("the holder has ended".to_owned()));
+impl Last<'_> {
+    /// From here on this process may be seen by others in the container, and dies with the holder.
+    fn appear(self) -> Result<()> {
+        if let Some(beside) = &self.beside {
+            // Changing the user has left it to fs.suid_dumpable (prctl(2)).
+            process::hide().or_refuse(|| "hide from the container".to_owned())?;
+            match process::fork_sibling(&beside.told).or_refuse(|| "fork".to_owned())? {
+                Sibling::Elder => process::exit_now(0),
+                Sibling::Younger => {}
+            }
+            process::new_session().or_refuse(|| "setsid".to_owned())?;
+        }
+        if self.terminal {
+            linux::terminal::make_controlling(rustix::stdio::stdin())
+                .or_refuse(|| "open a terminal".to_owned())?;
+        }
+        process::die_with_parent().or_refuse(|| "die with the holder".to_owned())?;
+        // It may have died before: then nobody reads what we report.
+        let mut polled = [PollFd::from_borrowed_fd(self.report, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut polled, Some(&now))
+            .or_refuse(|| "look for the holder".to_owned())?;
+        if polled[0].revents().contains(PollFlags::ERR) {
+            return Err(Refusal("the holder has ended".to_owned()));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The directory must be inside the root: one that was reached through a leaked descriptor has no path here

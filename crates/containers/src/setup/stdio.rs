@@ -12,8 +12,10 @@ use super::refusal::{OrRefuse as _, Result};
 /// Where a terminal is opened: in the container's root.
 const PTMX: &str = "/dev/pts/ptmx";
 
-/// Puts the streams at 0 to 2. A terminal becomes that of this session; with `console` it is also at `/dev/console`.
-pub(super) fn place(stdio: Stdio, owner: u32, console: Console) -> Result<()> {
+/// Puts the streams at 0 to 2. With `console` a terminal is also at `/dev/console`; whether it is one is returned, so that
+/// the process which executes the program makes it that of its session.
+pub(super) fn place(stdio: Stdio, owner: u32, console: Console) -> Result<bool> {
+    let is_terminal = matches!(stdio, Stdio::Terminal { .. });
     let streams = match stdio {
         Stdio::Streams { stdin, stdout, stderr } => [stdin, stdout, stderr],
         Stdio::Terminal { socket } => {
@@ -22,7 +24,6 @@ pub(super) fn place(stdio: Stdio, owner: u32, console: Console) -> Result<()> {
             if console == Console::Bound {
                 bind_console(terminal.peer.as_fd())?;
             }
-            linux::terminal::make_controlling(terminal.peer.as_fd()).or_refuse(doing)?;
             socket
                 .send(b"t", &[terminal.master.as_fd()])
                 .or_refuse(|| "send the terminal".to_owned())?;
@@ -47,7 +48,7 @@ pub(super) fn place(stdio: Stdio, owner: u32, console: Console) -> Result<()> {
             let _ = stream.into_raw_fd();
         }
     }
-    Ok(())
+    Ok(is_terminal)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 pub use machine::Machine;
 pub use render::{Inputs, render};
+pub(crate) use render::{isolated_sysctls, not_isolated};
 pub use seccomp::{Error as SeccompError, Seccomp, SeccompArgument, SeccompSyscall};
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,9 @@ pub struct User {
     /// Wins over the group that the image's user has.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "xebec.dev/group")]
     pub group: Option<u32>,
+    /// No groups but those above (`supplementalGroupsPolicy: Strict`).
+    #[serde(default, rename = "xebec.dev/ignores-groups-of-image")]
+    pub ignores_groups_of_image: bool,
 }
 
 /// Names with the prefix `CAP_`.

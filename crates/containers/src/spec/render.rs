@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use linux::capabilities::Capabilities as Set;
+use linux::sysctl::{Isolation, Name};
 use node_api::Error;
-use node_api::containers::{ContainerConfig, Mount, Propagation, Seccomp as WantedSeccomp};
+use node_api::containers::{
+    ContainerConfig, Mount, Propagation, Seccomp as WantedSeccomp, SeccompFile,
+};
 use node_api::images::ImageConfig;
 use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig};
 
@@ -118,9 +121,8 @@ fn seccomp(inputs: Inputs<'_>, capabilities: &[String]) -> Result<Option<Seccomp
         WantedSeccomp::RuntimeDefault => {
             Ok(Some(runtime_default::profile(capabilities, inputs.machine.kernel)))
         }
-        WantedSeccomp::Localhost(path) => {
-            let refuse =
-                |why: String| Error::Refused(format!("seccomp profile {}: {why}", path.display()));
+        WantedSeccomp::Localhost(SeccompFile { name, .. }) => {
+            let refuse = |why: String| Error::Refused(format!("seccomp profile {name:?}: {why}"));
             let text = inputs.seccomp_profile.ok_or_else(|| refuse("cannot be read".to_owned()))?;
             let place = docker::Place { capabilities, kernel: inputs.machine.kernel };
             let profile =
@@ -138,6 +140,7 @@ fn user(inputs: Inputs<'_>) -> User {
         uid: security.run_as_user.unwrap_or(0),
         gid: security.run_as_group.unwrap_or(0),
         additional_gids: security.supplemental_groups.clone(),
+        ignores_groups_of_image: security.ignores_groups_of_image,
         umask: None,
         username: security
             .run_as_user
@@ -280,23 +283,26 @@ fn resources(container: &ContainerConfig) -> Resources {
 
 /// Those that belong to a namespace the pod has for itself; others would change the node.
 fn sysctls(sandbox: &SandboxConfig) -> Result<BTreeMap<String, String>, Error> {
-    const OF_IPC: &[&str] = &["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
-    let mut sysctls = BTreeMap::new();
-    for (name, value) in &sandbox.sysctls {
-        let dotted = name.replace('/', ".");
-        let is_of_ipc = OF_IPC.iter().any(|it| dotted.starts_with(it));
-        let is_separate = match () {
-            () if dotted.split('.').any(|it| it.is_empty()) => false,
-            () if dotted.starts_with("net.") => sandbox.network == NetworkNamespace::Pod,
-            () if is_of_ipc => sandbox.ipc == IpcNamespace::Pod,
-            () => false,
-        };
-        if !is_separate {
-            return Err(Error::Refused(format!(
-                "sysctl {name:?} is not in a separate kernel namespace"
-            )));
-        }
-        sysctls.insert(name.clone(), value.clone());
-    }
-    Ok(sysctls)
+    isolated_sysctls(sandbox)
+        .map(|it| it.into_iter().map(|(name, value)| (name.as_str().to_owned(), value)).collect())
+        .map_err(|name| Error::Refused(not_isolated(&name)))
+}
+
+/// The pod's settings by name, or the first that its own namespaces do not isolate.
+pub(crate) fn isolated_sysctls(sandbox: &SandboxConfig) -> Result<BTreeMap<Name, String>, String> {
+    let is_isolated = |name: &Name| match name.isolation() {
+        Some(Isolation::Network) => sandbox.network == NetworkNamespace::Pod,
+        Some(Isolation::Ipc) => sandbox.ipc == IpcNamespace::Pod,
+        None => false,
+    };
+    let parse = |(text, value): (&String, &String)| {
+        let name = Name::parse(text).filter(is_isolated).ok_or_else(|| text.clone())?;
+        Ok((name, value.clone()))
+    };
+    sandbox.sysctls.iter().map(parse).collect()
+}
+
+/// As runc says it.
+pub(crate) fn not_isolated(name: &str) -> String {
+    format!("sysctl {name:?} is not in a separate kernel namespace")
 }

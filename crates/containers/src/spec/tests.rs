@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use node_api::containers::{
-    ContainerConfig, CpuQuota, Mount, Propagation, Resources, Seccomp as WantedSeccomp,
+    ContainerConfig, CpuQuota, Mount, Propagation, Resources, Seccomp as WantedSeccomp, SeccompFile,
 };
 use node_api::images::ImageConfig;
 use node_api::sandboxes::{NetworkNamespace, SandboxConfig};
@@ -228,7 +228,10 @@ fn the_default_profile_is_a_short_program() {
 fn profiles_of_the_node_are_docker_s_or_oci_s() {
     let render_profile = |text: &'static str| {
         render_with(|it| {
-            it.container.security.seccomp = WantedSeccomp::Localhost("/p.json".into());
+            it.container.security.seccomp = WantedSeccomp::Localhost(SeccompFile {
+                directory: "/".into(),
+                name: "p.json".into(),
+            });
             it.profile = Some(text);
         })
         .map(|it| it.linux.seccomp.unwrap())
@@ -260,7 +263,7 @@ fn profiles_of_the_node_are_docker_s_or_oci_s() {
 
     let check_refused = |text: &'static str, expected: &str| {
         let refused = render_profile(text).unwrap_err().to_string();
-        assert!(refused.starts_with("seccomp profile /p.json: "), "{refused}");
+        assert!(refused.starts_with("seccomp profile \"p.json\": "), "{refused}");
         assert!(refused.contains(expected), "{refused}");
     };
     check_refused("{", "cannot be parsed");

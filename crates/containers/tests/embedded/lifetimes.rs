@@ -185,6 +185,36 @@ async fn eventually_output(
     }
 }
 
+/// Its children have copies of its memory, for a moment within sight of a container that may trace them.
+pub(crate) async fn a_holder_does_not_remember_what_containers_were_given() {
+    let bed = Bed::new();
+    let node = bed.open().await;
+    let sandbox = node.sandboxes().create(bed.sandbox("discreet")).await.unwrap().id;
+    let mut config = bed.container("main", "sleep 1000");
+    let secret = format!("sesame-{}", crate::bed::unique());
+    config.env.push(("WORD".to_owned(), secret.clone()));
+    let id = node.started(&sandbox, &config).await;
+    assert!(node.output(&id, "echo $WORD").await.contains(&secret));
+    let holder = crate::leftovers::holder(&bed, &sandbox);
+    let maps = fs::read_to_string(format!("/proc/{holder}/maps")).unwrap();
+    let memory = fs::File::open(format!("/proc/{holder}/mem")).unwrap();
+    let mut n_bytes = 0;
+    for line in maps.lines().filter(|it| it.contains(" rw")) {
+        let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let [start, end] = [start, end].map(|it| u64::from_str_radix(it, 16).unwrap());
+        // Page by page: an allocator reserves much more than there is.
+        for at in (start..end).step_by(4096) {
+            let mut page = [0; 4096 + 64];
+            let n = std::os::unix::fs::FileExt::read_at(&memory, &mut page, at).unwrap_or(0);
+            n_bytes += n;
+            let found = page[..n].windows(secret.len()).any(|it| it == secret.as_bytes());
+            assert!(!found, "in {line}");
+        }
+    }
+    assert!(n_bytes > 0);
+    node.purge().await;
+}
+
 pub(crate) async fn the_hosts_pids_can_be_shared() {
     let bed = Bed::new();
     let node = bed.open().await;

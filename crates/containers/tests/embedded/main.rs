@@ -40,6 +40,7 @@ const TESTS: &[Test] = tests![
     lifetimes::a_program_that_does_not_exist_is_named,
     lifetimes::containers_share_the_sandbox,
     lifetimes::a_pod_can_share_its_pids,
+    lifetimes::a_holder_does_not_remember_what_containers_were_given,
     lifetimes::the_hosts_pids_can_be_shared,
     lifetimes::a_sandbox_that_cannot_be_made_leaves_nothing,
     lifetimes::a_killed_holder_takes_its_containers_along,

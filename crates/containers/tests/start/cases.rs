@@ -4,8 +4,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::time::Duration;
 
-use containers::setup::PidNamespace;
-use linux::process::Status;
+use linux::process::{self, Fork, Status};
 use node_api::containers::{ContainerConfig, CpuQuota, Mount, Propagation, Seccomp};
 use node_api::sandboxes::SandboxConfig;
 
@@ -26,12 +25,15 @@ pub(crate) const ALL: &[Case] = &[
     ("volumes_are_bound", volumes),
     ("links_in_the_image_do_not_lead_out", link_escapes),
     ("proc_must_be_an_ordinary_directory", fake_proc),
+    ("races_in_a_volume_do_not_lead_out", racing_links),
+    ("masks_are_the_kernels_own", fake_null),
     ("nothing_of_the_host_is_open", no_leaks),
     ("too_much_memory_is_killed", memory_limit),
     ("cpu_is_throttled", cpu_limit),
     ("block_devices_cannot_be_opened", block_devices),
     ("commands_join_a_container", exec),
     ("commands_get_a_terminal", exec_terminal),
+    ("commands_need_a_profile_that_lets_them_fork", exec_without_fork),
     ("containers_get_a_terminal", terminal),
     ("containers_of_a_pod_share_processes", shared_processes),
     ("sysctls_of_the_pod_are_set", sysctls),
@@ -260,10 +262,13 @@ fn volumes(machine: &Machine) {
         &outcome,
         &format!(r#"error mounting "{source}" to rootfs at "/data": no such file or directory"#),
     );
-    let outcome = machine.run("true", |it, _| {
-        it.mounts = vec![mount(machine, "volume", "/proc/tty", false)];
-    });
-    check_refused(&outcome, r#""/proc/tty" cannot be mounted because it is inside /proc"#);
+    for target in ["/proc/tty", "/proc"] {
+        let outcome = machine.run("true", |it, _| {
+            it.mounts = vec![mount(machine, "volume", target, false)];
+        });
+        let expected = format!("{target:?} cannot be mounted because it is inside /proc");
+        check_refused(&outcome, &expected);
+    }
 }
 
 fn link_escapes(machine: &Machine) {
@@ -305,6 +310,57 @@ fn fake_proc(machine: &Machine) {
     let refused = outcome.refused.unwrap_or_default();
     let expected = r#"filesystem "proc" must be mounted on ordinary directory /proc"#;
     assert!(refused.starts_with(expected), "{refused}");
+}
+
+/// Somebody in a container that shares the volume exchanges a directory for a link while another container is set up
+/// (CVE-2021-30465).
+fn racing_links(machine: &Machine) {
+    let volume = machine.layer("raced");
+    let outside = machine.layer("raced-outside");
+    std::fs::create_dir_all(volume.join("directory")).unwrap();
+    symlink(&outside, volume.join("link")).unwrap();
+    let racer = match process::fork(process::CloneFlags::default()).unwrap() {
+        Fork::Parent { pidfd, .. } => pidfd,
+        Fork::Child => loop {
+            let (one, other) = (volume.join("directory"), volume.join("link"));
+            let exchange = rustix::fs::RenameFlags::EXCHANGE;
+            let _ =
+                rustix::fs::renameat_with(rustix::fs::CWD, &one, rustix::fs::CWD, &other, exchange);
+        },
+    };
+    for round in 0..60 {
+        let spec = machine.spec(|it, _| {
+            it.command = ["/bin/sh", "-c", "true"].map(str::to_owned).into();
+            it.working_dir = Some("/data/directory/work".to_owned());
+            it.mounts = vec![
+                mount(machine, "raced", "/data", false),
+                mount(machine, "raced", "/data/directory/made", false),
+                mount(machine, "raced", &format!("/data/directory/{round}"), true),
+            ];
+        });
+        // It may be refused, or work: both are fine.
+        machine.run_spec(spec, &[]);
+    }
+    process::kill(racer.as_fd(), process::Signal::KILL).unwrap();
+    process::wait(racer.as_fd()).unwrap();
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "nothing was made outside");
+}
+
+/// What hides a path, and what is bound over the console, is not what a volume puts in its place (CVE-2025-31133, 52565).
+fn fake_null(machine: &Machine) {
+    let volume = machine.layer("fake-dev");
+    for name in ["null", "console", "ptmx"] {
+        symlink("/proc/sys/kernel/core_pattern", volume.join(name)).unwrap();
+    }
+    for tty in [false, true] {
+        let script = "stat -c %t:%T /proc/timer_list; grep -c core_pattern /proc/self/mountinfo; \
+            (echo x > /proc/sys/kernel/core_pattern) 2>&1 | grep -c Read-only";
+        let outcome = machine.run(script, |it, _| {
+            it.tty = tty;
+            it.mounts = vec![mount(machine, "fake-dev", "/dev", false)];
+        });
+        check(&outcome, "1:3\n0\n1");
+    }
 }
 
 fn no_leaks(machine: &Machine) {
@@ -413,6 +469,36 @@ fn exec_terminal(machine: &Machine) {
     machine.kill(running);
 }
 
+/// What the header of the set-up says: better not to run than to run with more rights than the container.
+fn exec_without_fork(machine: &Machine) {
+    let mut spec = machine.spec(|it, _| {
+        it.command = ["/bin/sleep", "1000"].map(str::to_owned).into();
+        it.security.seccomp = Seccomp::RuntimeDefault;
+    });
+    let profile = spec.linux.seccomp.as_mut().unwrap();
+    for syscall in &mut profile.syscalls {
+        syscall.names.retain(|it| !["clone", "clone3", "fork", "vfork"].contains(&it.as_str()));
+    }
+    let running = machine.start(spec, &[]);
+    assert_eq!(running.refused, None);
+    let outcome = machine.exec(&running, &["/bin/id"], false);
+    check_refused(&outcome, "fork: operation not permitted");
+    machine.kill(running);
+    // Where no new privileges are to be had, the filter comes last and is in nobody's way.
+    let mut spec = machine.spec(|it, _| {
+        it.command = ["/bin/sleep", "1000"].map(str::to_owned).into();
+        it.security.seccomp = Seccomp::RuntimeDefault;
+        it.security.no_new_privileges = true;
+    });
+    let profile = spec.linux.seccomp.as_mut().unwrap();
+    for syscall in &mut profile.syscalls {
+        syscall.names.retain(|it| !["clone", "clone3", "fork", "vfork"].contains(&it.as_str()));
+    }
+    let running = machine.start(spec, &[]);
+    check(&machine.exec(&running, &["/bin/cat", "/etc/which"], false), "top");
+    machine.kill(running);
+}
+
 fn terminal(machine: &Machine) {
     let script =
         "tty; test -c /dev/console && echo console > /dev/console; echo $TERM; stat -c %u $(tty)";
@@ -431,8 +517,7 @@ fn shared_processes(machine: &Machine) {
             .into();
         sandbox.pid = node_api::sandboxes::PidNamespace::Pod;
     });
-    let pids = PidNamespace::Of(first.pidfd.as_fd());
-    let second = machine.start_in(spec, &[], pids);
+    let second = machine.start_in(spec, &[], Some(&first));
     check(&machine.finish(second), "sleep\nsecond");
     // Whoever forked is where it was.
     check(&machine.run("echo $$", as_is), "1");

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use containers::cgroups::Tree;
-use containers::setup::{self, Join, Launch, PidNamespace, Stdio};
+use containers::setup::{self, BesideOthers, Join, Launch, PidNamespace, Stdio};
 use containers::spec::{self, Inputs, Spec};
 use linux::namespaces::Namespaces;
-use linux::process::{self, Fork, Status};
+use linux::process::{self, Fork, SharedPid, Status};
 use node_api::containers::ContainerConfig;
 use node_api::images::ImageConfig;
 use node_api::sandboxes::SandboxConfig;
@@ -152,15 +152,15 @@ impl Machine {
     }
 
     pub(crate) fn start(&self, spec: Spec, layers: &[PathBuf]) -> Running {
-        self.start_in(spec, layers, PidNamespace::New)
+        self.start_in(spec, layers, None)
     }
 
-    /// With a terminal if the configuration wants one.
+    /// With a terminal if the configuration wants one; beside the processes of another container, or alone.
     pub(crate) fn start_in(
         &self,
         spec: Spec,
         layers: &[PathBuf],
-        pids: PidNamespace<'_>,
+        other: Option<&Running>,
     ) -> Running {
         self.tree.create_container(&spec).unwrap();
         let root = PathBuf::from(&spec.root.path);
@@ -171,17 +171,30 @@ impl Machine {
         let layers = layers.iter().cloned().chain([self.path("top"), self.path("base")]);
         let (reader, report) = setup::report_channel().unwrap();
         let (ends, stdio) = Ends::new(spec.process.terminal);
+        let config = directory.join("config.json");
+        std::fs::write(&config, serde_json::to_vec(&spec).unwrap()).unwrap();
         let launch = Launch {
-            spec: spec.clone(),
+            spec: config,
             layers: layers.collect(),
             upper: directory.join("upper"),
             work: directory.join("work"),
             stdio,
             report,
+            beside: other.map(|it| BesideOthers {
+                process: it.pidfd.try_clone().unwrap(),
+                procs: it.pidfd.try_clone().unwrap(),
+                told: SharedPid::new().unwrap(),
+            }),
         };
+        let pids = if other.is_some() { PidNamespace::Inherited } else { PidNamespace::New };
         let Fork::Parent { pidfd, .. } = setup::fork(pids).unwrap() else { setup::start(launch) };
-        drop(launch);
+        let Launch { beside, report, stdio, .. } = launch;
+        drop((report, stdio));
         let refused = setup::read_report(reader).unwrap();
+        let pidfd = match beside {
+            Some(beside) => last_process(pidfd, &beside.told),
+            None => pidfd,
+        };
         let name = directory.file_name().unwrap().to_str().unwrap().to_owned();
         let output = ends.output(refused.is_none());
         Running { spec, pidfd, refused, output, name }
@@ -203,17 +216,21 @@ impl Machine {
     pub(crate) fn exec(&self, running: &Running, command: &[&str], terminal: bool) -> Outcome {
         let (reader, report) = setup::report_channel().unwrap();
         let (ends, stdio) = Ends::new(terminal);
+        let root = Path::new(&running.spec.root.path);
         let join = Join {
-            spec: running.spec.clone(),
+            spec: root.with_file_name("config.json"),
             container: running.pidfd.try_clone().unwrap(),
             command: command.iter().map(|it| (*it).to_owned()).collect(),
             stdio,
             report,
+            told: SharedPid::new().unwrap(),
         };
-        let pids = PidNamespace::Of(running.pidfd.as_fd());
+        let pids = PidNamespace::Inherited;
         let Fork::Parent { pidfd, .. } = setup::fork(pids).unwrap() else { setup::exec(join) };
-        drop(join);
+        let Join { report, stdio, told, .. } = join;
+        drop((report, stdio));
         let refused = setup::read_report(reader).unwrap();
+        let pidfd = last_process(pidfd, &told);
         let output = read_all(&mut ends.output(refused.is_none()));
         let status = process::wait(pidfd.as_fd()).unwrap();
         Outcome { refused, status, output }
@@ -231,6 +248,15 @@ impl Machine {
         left.extend(mountinfo.lines().filter(|it| it.contains(ours)).map(str::to_owned));
         left
     }
+}
+
+/// The one that executes, if it came to that.
+fn last_process(setter: OwnedFd, told: &SharedPid) -> OwnedFd {
+    if told.get().is_none() {
+        return setter;
+    }
+    assert_eq!(process::wait(setter.as_fd()).unwrap(), Status::Exited(0));
+    setup::forked(told).unwrap().1
 }
 
 /// Our ends of a program's streams.

@@ -5,6 +5,7 @@
 
 pub mod attributes;
 pub mod conntrack;
+pub mod garbage;
 pub mod message;
 pub mod nftables;
 pub mod route;

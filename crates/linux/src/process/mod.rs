@@ -2,18 +2,22 @@
 //!
 //! A pidfd names one process for ever, a pid does not: hence everything here that reaches another process takes a pidfd.
 
+mod descriptors;
 mod memory;
+mod sibling;
 mod signals;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+pub use descriptors::{descriptor_limit, raise_descriptor_limit};
 pub use memory::drop_touched_pages;
 pub use rustix::process::Pid;
 use rustix::process::{WaitId, WaitIdOptions};
+pub use sibling::{SharedPid, Sibling, fork_sibling};
 pub use signals::{Signal, reset_signals};
 
 use crate::namespaces::Namespaces;
@@ -69,22 +73,6 @@ pub fn fork(flags: CloneFlags) -> io::Result<Fork> {
             pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) },
         }),
     }
-}
-
-/// Forks a child that lives in the PID namespace of `process`. The caller's own stays as it is.
-pub fn fork_beside(process: BorrowedFd<'_>, flags: CloneFlags) -> io::Result<Fork> {
-    let own = rustix::fs::open(
-        "/proc/self/ns/pid",
-        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
-    )?;
-    crate::namespaces::join_process(process, Namespaces::PID)?;
-    let fork = fork(flags);
-    if matches!(fork, Ok(Fork::Child)) {
-        return fork;
-    }
-    crate::namespaces::join(own.as_fd(), Namespaces::PID)?;
-    fork
 }
 
 /// `struct clone_args` of clone(2).
@@ -221,6 +209,34 @@ pub fn exec(program: &CString, arguments: &[CString], environment: &[CString]) -
     // SAFETY: all are null-terminated arrays of null-terminated strings that live until the call returns.
     unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()
+}
+
+/// The same by a descriptor, which may be one that only names the file.
+pub fn exec_file(
+    program: BorrowedFd<'_>,
+    arguments: &[CString],
+    environment: &[CString],
+) -> io::Error {
+    let arguments = null_terminated(arguments);
+    let environment = null_terminated(environment);
+    // SAFETY: as for `exec`; the path is empty, and the descriptor is open.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program.as_raw_fd(),
+            c"".as_ptr(),
+            arguments.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    io::Error::last_os_error()
+}
+
+/// Whether it is a child of this process, ended or not, that was not reaped yet.
+pub fn is_child(pidfd: BorrowedFd<'_>) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    rustix::process::waitid(WaitId::PidFd(pidfd), options).is_ok()
 }
 
 fn null_terminated(texts: &[CString]) -> Vec<*const libc::c_char> {

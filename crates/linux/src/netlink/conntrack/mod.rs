@@ -144,6 +144,11 @@ fn write_tuple(entry: &Entry, to: &mut Attributes) {
     });
 }
 
+/// Whatever kind of message it is.
+pub(super) fn read_any(reply: &Reply) {
+    let _ = read_entry(reply);
+}
+
 fn read_entry(reply: &Reply) -> Option<Entry> {
     let attributes = reply.attributes(FIXED);
     let tuple = |kind| attributes.find_kind(kind).and_then(|it| read_tuple(&it.nested()));

@@ -8,7 +8,7 @@ use super::diff::{Observed, ObservedChain, ObservedSet};
 use super::encode::{header, read_verdict};
 use super::numbers::{chain, data, element, elements, hook, message, rule, set, table, verdict};
 use super::set::{Data, Key, Signature, Value};
-use super::table::{ChainKind, Hook, HookPoint, Policy, TableId};
+use super::table::{ChainKind, Hook, HookPoint, Policy, TableFamily, TableId};
 use crate::netlink::attributes::Reader;
 use crate::netlink::{Attribute, Attributes, Error, Reply, Socket};
 
@@ -99,6 +99,13 @@ fn string(attributes: &Reader<'_>, kind: u16) -> Option<String> {
 
 fn number(attributes: &Reader<'_>, kind: u16) -> Option<u32> {
     attributes.find_kind(kind).and_then(Attribute::u32_be)
+}
+
+/// Whatever kind of message it is.
+pub(super) fn read_any(reply: &Reply) {
+    let id = TableId { family: TableFamily::Ip, name: "table" };
+    let _ = (read_chain(&id, reply), read_rule(&id, reply), read_set(&id, reply));
+    read_elements(reply).for_each(drop);
 }
 
 fn read_chain(id: &TableId, reply: &Reply) -> Option<(String, ObservedChain)> {

@@ -169,6 +169,10 @@ pub enum Expression {
         address: FibAddress,
         into: Register,
     },
+    /// One byte: 1 if the source is routed back over the interface by which the packet came, as `rp_filter=1` wants it.
+    FibReturns {
+        into: Register,
+    },
     Immediate {
         into: Register,
         value: Value,
@@ -251,7 +255,7 @@ impl Expression {
             Self::Payload { .. } => "payload",
             Self::Meta { .. } | Self::SetMeta { .. } => "meta",
             Self::Conntrack { .. } | Self::SetConntrack { .. } => "ct",
-            Self::FibType { .. } => "fib",
+            Self::FibType { .. } | Self::FibReturns { .. } => "fib",
             Self::Immediate { .. } | Self::Verdict(_) => "immediate",
             Self::Compare { .. } => "cmp",
             Self::Bitwise { .. } => "bitwise",
@@ -276,6 +280,7 @@ impl Expression {
                 | Self::Conntrack { .. }
                 | Self::SetConntrack { .. }
                 | Self::FibType { .. }
+                | Self::FibReturns { .. }
                 | Self::Number { .. }
                 | Self::Hash { .. }
                 | Self::Immediate { .. } => self.encode_load(it),
@@ -318,6 +323,14 @@ impl Expression {
             Self::FibType { address, into } => {
                 const ADDRESS_TYPE: u32 = 3;
                 to.u32_be(1, into.number()).u32_be(2, ADDRESS_TYPE).u32_be(3, *address as u32);
+            }
+            Self::FibReturns { into } => {
+                const OUTPUT_INTERFACE: u32 = 1;
+                const SOURCE: u32 = 1;
+                const INPUT_INTERFACE: u32 = 1 << 3;
+                const IS_PRESENT: u32 = 1 << 5;
+                let flags = SOURCE | INPUT_INTERFACE | IS_PRESENT;
+                to.u32_be(1, into.number()).u32_be(2, OUTPUT_INTERFACE).u32_be(3, flags);
             }
             Self::Number { generator, modulus, offset, into } => {
                 to.u32_be(1, into.number()).u32_be(2, *modulus);

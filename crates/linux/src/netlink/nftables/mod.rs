@@ -65,3 +65,7 @@ impl Nftables {
         }
     }
 }
+
+pub(super) fn read_any(reply: &crate::netlink::Reply) {
+    dump::read_any(reply);
+}

@@ -68,7 +68,7 @@ fn message(doing: String, kind: u16, flags: u16, subject: (u32, IpAddr, u8)) -> 
 }
 
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, index.
-fn read(reply: &Reply) -> Option<Address> {
+pub(super) fn read(reply: &Reply) -> Option<Address> {
     let attributes = reply.attributes(FIXED);
     // On links to one peer the address is the peer's and the local one ours.
     let attribute =

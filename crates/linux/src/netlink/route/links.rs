@@ -102,8 +102,14 @@ pub struct Peer<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv4Setting {
     Forwarding = 1,
+    ProxyArp = 3,
+    AcceptRedirects = 4,
+    SendRedirects = 6,
     /// 1: packets whose source is not routed back over the link are dropped.
     ReversePathFilter = 8,
+    AcceptSourceRoute = 9,
+    /// 1: neighbors that announce themselves are remembered.
+    ArpAccept = 21,
     /// 1: 127.0.0.0/8 may go over the link.
     RouteLocalnet = 26,
 }
@@ -234,7 +240,7 @@ fn fixed(index: u32, flags: u32, mask: u32) -> [u8; FIXED] {
     fixed
 }
 
-fn read(reply: &Reply) -> Option<Link> {
+pub(super) fn read(reply: &Reply) -> Option<Link> {
     let flags = reply.u32_at(8)?;
     let attributes = reply.attributes(FIXED);
     let number = |kind| attributes.find_kind(kind).and_then(|it| it.u32());

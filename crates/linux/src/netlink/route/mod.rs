@@ -71,3 +71,8 @@ fn unless(result: Result<(), Error>, errnos: &[Errno]) -> Result<(), Error> {
         other => other,
     }
 }
+
+/// Whatever kind of message it is.
+pub(super) fn read_any(reply: &crate::netlink::Reply) {
+    let _ = (links::read(reply), addresses::read(reply), routes::read(reply));
+}

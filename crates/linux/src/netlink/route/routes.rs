@@ -181,7 +181,7 @@ fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Messa
     })
 }
 
-fn read(reply: &Reply) -> Option<Route> {
+pub(super) fn read(reply: &Reply) -> Option<Route> {
     let fixed: [u8; FIXED] = reply.payload.first_chunk().copied()?;
     let [family, prefix_length, _, _, table, protocol, scope, route_type, ..] = fixed;
     let attributes = reply.attributes(FIXED);
