@@ -3,6 +3,8 @@
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use linux::rooted::Root;
+
 /// Runs on a thread where waiting is allowed.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -52,16 +54,26 @@ pub(crate) async fn read_text(path: &'static str) -> String {
     blocking(move || std::fs::read_to_string(path)).await.unwrap_or_default()
 }
 
+/// Logs and last words are `<pod>/<container>/<file>` and alike below a folder of ours.
+const LEVELS: usize = 3;
+
+/// Pods may have been given the folder: no link below it is followed, and nothing but a regular file is read.
+pub(crate) fn open_own(path: &Path) -> io::Result<std::fs::File> {
+    let folder = path.ancestors().nth(LEVELS).unwrap_or_else(|| Path::new("/"));
+    let below = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
+    Root::open(folder)?.open_regular(&below)
+}
+
 /// At most the first `limit` bytes.
 pub(crate) fn read_start(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    open_own(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// At most the last `limit` bytes.
 pub(crate) fn read_end(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut file = std::fs::File::open(path)?;
+    let mut file = open_own(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
     let mut bytes = Vec::new();

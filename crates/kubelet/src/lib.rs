@@ -60,6 +60,8 @@ pub struct Config {
     /// As the Node shows it.
     pub version: String,
     pub max_pods: u32,
+    /// Beside those that are safe.
+    pub allowed_unsafe_sysctls: Vec<linux::sysctl::Pattern>,
 }
 
 /// What the node is made of.
@@ -91,6 +93,8 @@ pub struct Machine {
     pub kernel_version: String,
     pub os_image: String,
     pub architecture: String,
+    pub has_app_armor: bool,
+    pub has_se_linux: bool,
 }
 
 /// Registers the node and starts everything; returns at once. What already runs is adopted as soon as the API has said

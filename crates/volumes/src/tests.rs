@@ -334,6 +334,49 @@ async fn links_of_containers_lead_nowhere() {
     assert_eq!(names(&outside), ["precious"]);
 }
 
+/// CVE-2017-1002101, CVE-2021-25741: a container exchanges a directory of its volume for a link while it is mounted.
+#[tokio::test]
+async fn a_race_with_a_link_is_never_lost() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let Some(bench) = bench() else { return };
+    let outside = bench.root.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("precious"), "").unwrap();
+    let disk = Volume::EmptyDir { medium: Medium::Disk, size_limit: None };
+    let root = bench.set_up("data", disk).await;
+    std::fs::create_dir_all(root.join("a")).unwrap();
+    std::fs::write(root.join("a/own"), "").unwrap();
+    symlink(&outside, root.join("b")).unwrap();
+    let is_over = std::sync::Arc::new(AtomicBool::new(false));
+    let racer = std::thread::spawn({
+        let (one, other, is_over) = (root.join("a"), root.join("b"), is_over.clone());
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
+                rustix::fs::renameat_with(here, &one, here, &other, flags).unwrap();
+            }
+        }
+    });
+    let mut n_mounted = 0;
+    for round in 0..400 {
+        let path = if round % 2 == 0 { "a".to_owned() } else { format!("a/{}", round / 100) };
+        match bench.sub_path(&root, &path).await {
+            Ok(part) => {
+                n_mounted += 1;
+                assert!(!part.join("precious").exists(), "the host's is mounted");
+            }
+            // Caught in the act.
+            Err(Error::Refused(_) | Error::Node { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    racer.join().unwrap();
+    assert_eq!(names(&outside), ["precious"]);
+    println!("{n_mounted} of 400 were mounted");
+    bench.tear_down().await;
+}
+
 #[tokio::test]
 async fn what_is_mounted_elsewhere_survives() {
     let Some(bench) = bench() else { return };

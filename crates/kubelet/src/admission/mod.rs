@@ -2,10 +2,15 @@
 //! (pkg/kubelet/lifecycle/predicate.go).
 
 mod affinity;
+mod confinement;
+pub(crate) mod fields;
+mod sysctls;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, PodSpec};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
+
+use crate::context::Context;
 
 /// Why not: `status.reason`, and what follows `Pod was rejected: `.
 pub(crate) type Rejection = (String, String);
@@ -24,6 +29,19 @@ impl Used {
             *self.resources.entry(name).or_default() += amount;
         }
     }
+}
+
+/// What no node like this one runs, whatever else is here. Static pods are asked the same.
+pub(crate) fn admit_kind(pod: &Pod, context: &Context) -> Result<(), Rejection> {
+    let Some(spec) = &pod.spec else { return Ok(()) };
+    let machine = &context.parts.machine;
+    if spec.os.as_ref().is_some_and(|it| it.name != "linux") {
+        let message = "Failed to admit pod as the OS field doesn't match node OS";
+        return Err(("PodOSNotSupported".to_owned(), message.to_owned()));
+    }
+    sysctls::admit(spec, &machine.kernel_version, &context.config.allowed_unsafe_sysctls)?;
+    confinement::admit(pod, spec, machine)?;
+    fields::admit(pod)
 }
 
 /// `node` is the Node as the API has it, if it is known: its labels may be others than ours.

@@ -34,12 +34,20 @@ pub enum Error {
     Field(#[from] fields::Error),
     #[error("{0} is not supported")]
     Unsupported(&'static str),
+    #[error("{0} is not supported by this node")]
+    Fields(String),
     #[error("cannot find volume {volume:?} to mount into container {container:?}")]
     VolumeNotFound { volume: String, container: String },
     #[error("failed to expand subPathExpr {expression:?}: missing value for {variable:?}")]
     SubPathExpression { expression: String, variable: String },
     #[error("failed to prepare subPath for volumeMount {volume:?} of container {container:?}")]
     SubPathUnprepared { volume: String, container: String },
+    #[error("localhostProfile must be set if seccompProfile type is Localhost.")]
+    SeccompUnnamed,
+    #[error("localhostProfile {name:?} must be a relative path without '..'")]
+    SeccompPath { name: String },
+    #[error("unknown seccomp profile type {name:?}")]
+    SeccompType { name: String },
     #[error("container's runAsUser breaks non-root policy (pod: {pod:?}, container: {container})")]
     RunsAsRoot { pod: String, container: String },
     #[error(
@@ -59,6 +67,10 @@ pub fn render(
     facts: &PodFacts,
     run: &RunFacts,
 ) -> Result<ContainerConfig, Error> {
+    let refused = crate::admission::fields::of_container(pod, &container.name);
+    if !refused.is_empty() {
+        return Err(Error::Fields(refused.join(", ")));
+    }
     runs_as_root(pod, container, &run.image.config.user)?;
     let env = env::render(pod, container, facts)?;
     let expand = |texts: &Option<Vec<String>>| -> Vec<String> {
@@ -79,7 +91,7 @@ pub fn render(
         tty: container.tty.unwrap_or_default(),
         log_path: run.log_path.clone(),
         resources: of_container(pod, container, facts.allocatable.memory),
-        security: security::render(pod, container, &facts.directory),
+        security: security::render(pod, container, &facts.directory)?,
         stop_signal: container.lifecycle.as_ref().and_then(|it| it.stop_signal.clone()),
         annotations: BTreeMap::new(),
     })

@@ -5,7 +5,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{
     Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext,
 };
-use node_api::containers::{Seccomp, Security};
+use node_api::containers::{Seccomp, SeccompFile, Security};
 
 use super::Error;
 
@@ -43,19 +43,24 @@ impl<'a> Contexts<'a> {
 }
 
 /// `directory` is the pod's below the kubelet's, where `seccomp/` is too.
-pub(super) fn render(pod: &Pod, container: &Container, directory: &Path) -> Security {
+pub(super) fn render(
+    pod: &Pod,
+    container: &Container,
+    directory: &Path,
+) -> Result<Security, Error> {
     let contexts = Contexts::of(pod, container);
     let own = contexts.own;
     let privileged = own.and_then(|it| it.privileged).unwrap_or_default();
     let capabilities = own.and_then(|it| it.capabilities.as_ref());
     let groups = contexts.pod.and_then(|it| it.supplemental_groups.clone()).unwrap_or_default();
     let fs_group = contexts.pod.and_then(|it| it.fs_group);
-    let is_unmasked = own.and_then(|it| it.proc_mount.as_deref()) == Some("Unmasked");
+    let groups_policy = contexts.pod.and_then(|it| it.supplemental_groups_policy.as_deref());
     let may_escalate = own.and_then(|it| it.allow_privilege_escalation).unwrap_or(true);
-    Security {
+    Ok(Security {
         run_as_user: contexts.run_as_user().and_then(id),
         run_as_group: contexts.run_as_group().and_then(id),
         supplemental_groups: groups.into_iter().chain(fs_group).filter_map(id).collect(),
+        ignores_groups_of_image: groups_policy == Some("Strict"),
         privileged,
         capabilities_add: names(capabilities.and_then(|it| it.add.as_ref())),
         capabilities_drop: names(capabilities.and_then(|it| it.drop.as_ref())),
@@ -63,10 +68,11 @@ pub(super) fn render(pod: &Pod, container: &Container, directory: &Path) -> Secu
         no_new_privileges: !may_escalate,
         seccomp: match privileged {
             true => Seccomp::Unconfined,
-            false => seccomp(contexts.seccomp_profile(), directory),
+            false => seccomp(contexts.seccomp_profile(), directory)?,
         },
-        unmasked_proc: is_unmasked || privileged,
-    }
+        // `procMount: Unmasked` takes a user namespace, which admission refuses.
+        unmasked_proc: privileged,
+    })
 }
 
 /// Validation has seen to it that ids fit.
@@ -79,16 +85,26 @@ fn names(capabilities: Option<&Vec<String>>) -> Vec<String> {
     capabilities.into_iter().flatten().map(without_prefix).collect()
 }
 
-fn seccomp(profile: Option<&SeccompProfile>, directory: &Path) -> Seccomp {
-    let Some(profile) = profile else { return Seccomp::Unconfined };
+/// Never less confined than was asked for: what is empty or unknown is refused (CVE-2023-2431).
+fn seccomp(profile: Option<&SeccompProfile>, directory: &Path) -> Result<Seccomp, Error> {
+    let Some(profile) = profile else { return Ok(Seccomp::Unconfined) };
     match profile.type_.as_str() {
-        "RuntimeDefault" => Seccomp::RuntimeDefault,
+        "Unconfined" => Ok(Seccomp::Unconfined),
+        "RuntimeDefault" => Ok(Seccomp::RuntimeDefault),
         "Localhost" => {
             let root = directory.ancestors().nth(2).unwrap_or(directory);
             let name = profile.localhost_profile.as_deref().unwrap_or_default();
-            Seccomp::Localhost(root.join("seccomp").join(name))
+            if name.is_empty() {
+                return Err(Error::SeccompUnnamed);
+            }
+            // As the API server checks it; what is opened is below the folder either way.
+            if name.starts_with('/') || name.split('/').any(|it| it == "..") {
+                return Err(Error::SeccompPath { name: name.to_owned() });
+            }
+            let directory = root.join("seccomp");
+            Ok(Seccomp::Localhost(SeccompFile { directory, name: name.to_owned() }))
         }
-        _ => Seccomp::Unconfined,
+        other => Err(Error::SeccompType { name: other.to_owned() }),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use node_api::ImageId;
-use node_api::containers::{Seccomp, Security};
+use node_api::containers::{Seccomp, SeccompFile, Security};
 use node_api::images::{Image, ImageConfig};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -440,14 +440,13 @@ fn contexts_are_merged() {
         json!({"seccompProfile": {"type": "RuntimeDefault"}}),
         json!({
             "capabilities": {"add": ["NET_ADMIN", "CAP_SYS_TIME"], "drop": ["ALL"]},
-            "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false, "procMount": "Unmasked",
+            "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
         }),
         Security {
             capabilities_add: vec!["NET_ADMIN".to_owned(), "SYS_TIME".to_owned()],
             capabilities_drop: vec!["ALL".to_owned()],
             read_only_root: true,
             no_new_privileges: true,
-            unmasked_proc: true,
             seccomp: Seccomp::RuntimeDefault,
             ..plain()
         },
@@ -456,7 +455,10 @@ fn contexts_are_merged() {
         json!({"seccompProfile": {"type": "RuntimeDefault"}}),
         json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "a/b.json"}}),
         Security {
-            seccomp: Seccomp::Localhost("/var/lib/kubelet/seccomp/a/b.json".into()),
+            seccomp: Seccomp::Localhost(SeccompFile {
+                directory: "/var/lib/kubelet/seccomp".into(),
+                name: "a/b.json".into(),
+            }),
             ..plain()
         },
     );
@@ -465,6 +467,25 @@ fn contexts_are_merged() {
         json!({"privileged": true}),
         Security { privileged: true, unmasked_proc: true, ..plain() },
     );
+}
+
+#[test]
+fn a_profile_that_cannot_be_had_is_refused() {
+    let check = |profile: Value, expected: &str| {
+        let own = json!({"securityContext": {"seccompProfile": profile}});
+        let pod = pod(own, json!({}));
+        let refused = render(&pod, first(&pod), &facts(), &run()).unwrap_err();
+        assert_eq!(refused.to_string(), expected);
+    };
+    let unnamed = "localhostProfile must be set if seccompProfile type is Localhost.";
+    check(json!({"type": "Localhost"}), unnamed);
+    check(json!({"type": "Localhost", "localhostProfile": ""}), unnamed);
+    check(json!({"type": ""}), "unknown seccomp profile type \"\"");
+    check(json!({"type": "localhost"}), "unknown seccomp profile type \"localhost\"");
+    for name in ["../../dev/zero", "/dev/zero", "a/../../b", ".."] {
+        let expected = format!("localhostProfile {name:?} must be a relative path without '..'");
+        check(json!({"type": "Localhost", "localhostProfile": name}), &expected);
+    }
 }
 
 #[test]

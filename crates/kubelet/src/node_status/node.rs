@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{
     ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints,
-    NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus, NodeSystemInfo,
+    NodeFeatures, NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus,
+    NodeSystemInfo,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
@@ -102,6 +103,7 @@ pub(super) fn status(facts: &Facts<'_>, old: Option<&NodeStatus>) -> NodeStatus 
         }),
         images: Some(images(&facts.images)),
         node_info: Some(node_info(config, machine)),
+        features: Some(NodeFeatures { supplemental_groups_policy: Some(true) }),
         runtime_handlers: Some(vec![NodeRuntimeHandler {
             name: Some(String::new()),
             features: Some(NodeRuntimeHandlerFeatures {

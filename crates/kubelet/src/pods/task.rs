@@ -239,7 +239,9 @@ impl Dispatcher {
         }
         let node = self.nodes.get(&ObjectKey::cluster(&self.context.config.node_name));
         let allocatable = crate::node_status::allocatable(&self.context);
-        let rejection = admission::admit(spec, &used, &allocatable, node.as_deref()).err()?;
+        let admitted = admission::admit_kind(pod, &self.context)
+            .and_then(|()| admission::admit(spec, &used, &allocatable, node.as_deref()));
+        let rejection = admitted.err()?;
         let (reason, message) = &rejection;
         self.context.event(pod, EventType::Warning, reason, message.clone());
         Some(rejection)
@@ -278,8 +280,9 @@ impl Dispatcher {
             if self.workers.contains_key(&uid) || self.has_worker_named(&key) {
                 continue;
             }
+            let rejection = self.admit(&uid, &pod);
             let desired =
-                Desired { pod, mirror: None, is_static: true, is_removed: false, rejection: None };
+                Desired { pod, mirror: None, is_static: true, is_removed: false, rejection };
             self.start(uid, desired);
             self.look(&key);
         }

@@ -11,8 +11,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use node_api::PodUid;
-use percent_encoding::percent_decode_str;
 
+use super::asked::{Ambiguous, Asked, Place};
 use super::directory::{ContainerOnNode, ContainerRun, PodOnNode};
 use super::query::Query;
 use super::{Core, access, logs, streaming};
@@ -44,16 +44,17 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
 ) -> Response<Body> {
     let now = core.world.clock.now();
-    let path = request.uri().path().to_owned();
-    let checked = async {
-        let user = core.access.authenticate(certificate, request.headers(), now).await?;
-        core.access.authorize(&user, request.method(), &path).await
+    let answered = async {
+        let user = core.access.authenticate(certificate, request.headers(), now).await;
+        let user = user.map_err(|err| refusal_of(&err))?;
+        let asked = Asked::parse(request.uri().path()).map_err(|Ambiguous| {
+            (StatusCode::BAD_REQUEST, "the path is not in its simplest form".to_owned())
+        })?;
+        let authorized = core.access.authorize(&user, request.method(), &asked).await;
+        authorized.map_err(|err| refusal_of(&err))?;
+        routed(core, asked, request).await
     };
-    let answered = match checked.await {
-        Ok(()) => routed(core, &path, request).await,
-        Err(err) => Err(refusal_of(&err)),
-    };
-    answered.unwrap_or_else(|(status, message)| text(status, message))
+    answered.await.unwrap_or_else(|(status, message)| text(status, message))
 }
 
 fn refusal_of(err: &access::Error) -> Refusal {
@@ -69,27 +70,29 @@ fn refusal_of(err: &access::Error) -> Refusal {
 
 async fn routed(
     core: &Arc<Core>,
-    path: &str,
+    asked: Asked,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
-    let decode = |it: &str| percent_decode_str(it).decode_utf8_lossy().into_owned();
-    let segments: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    match segments.as_slice() {
-        ["exec" | "attach" | "portForward", ..] => {
-            streaming::answer(core, &segments, request).await
+    let asked = match asked {
+        Asked::Exec(_) | Asked::Attach(_) | Asked::PortForward(_) => {
+            return streaming::answer(core, &asked, request).await;
         }
         _ if !matches!(*request.method(), Method::GET | Method::HEAD) => {
-            Err((StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed".to_owned()))
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed".to_owned()));
         }
-        ["containerLogs", namespace, name, container] => {
+        asked => asked,
+    };
+    match asked {
+        Asked::ContainerLogs(place) => {
             let query = Query::parse(request.uri().query());
-            container_logs(core, (namespace, name, container), &query).await
+            container_logs(core, &place, &query).await
         }
-        ["healthz"] | ["healthz", "ping"] => Ok(text(StatusCode::OK, "ok")),
-        ["pods"] | ["runningpods"] => Ok(json(pod_list(core))),
-        ["metrics"] => Ok(text(StatusCode::OK, metrics(core))),
-        _ => Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned())),
+        Asked::Healthz => Ok(text(StatusCode::OK, "ok")),
+        Asked::Pods => Ok(json(pod_list(core))),
+        Asked::Metrics => Ok(text(StatusCode::OK, metrics(core))),
+        Asked::Missing(_) | Asked::Exec(_) | Asked::Attach(_) | Asked::PortForward(_) => {
+            Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned()))
+        }
     }
 }
 
@@ -108,9 +111,10 @@ pub(crate) fn find_pod(
 
 async fn container_logs(
     core: &Core,
-    (namespace, name, container): (&str, &str, &str),
+    place: &Place,
     query: &Query,
 ) -> Result<Response<Body>, Refusal> {
+    let Place { namespace, pod: name, container, .. } = place;
     let bad = |message| (StatusCode::BAD_REQUEST, message);
     let options = logs::Options::parse(query, core.world.clock.now()).map_err(bad)?;
     let pod = find_pod(core, namespace, name, "")?;
@@ -134,6 +138,8 @@ async fn container_logs(
     let mut response = Response::new(body);
     let plain = HeaderValue::from_static("text/plain");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    // Whoever reads it may do so in a pager.
+    response.extensions_mut().insert(serving::Patient);
     Ok(response)
 }
 

@@ -7,8 +7,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use node_api::ContainerId;
-use node_api::containers::ContainerState;
+use node_api::containers::{ContainerState, ExecRequest};
 
+use super::asked::{Asked, Place};
 use super::command::{self, Command};
 use super::port_forward::{self, Target};
 use super::query::Query;
@@ -46,17 +47,17 @@ enum Agreed {
 
 pub(crate) async fn answer(
     core: &Arc<Core>,
-    segments: &[&str],
+    asked: &Asked,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let (mut head, _) = request.into_parts();
     let query = Query::parse(head.uri.query());
-    let work = find(core, segments, &query)?;
+    let (name, work) = find(core, asked, &query)?;
     let (agreed, response) = agree(&head, &query, matches!(work, Work::Forward(_)))?;
     let upgrade = head.extensions.remove::<hyper::upgrade::OnUpgrade>().ok_or_else(required)?;
-    let (core, name) = (core.clone(), segments[0].to_owned());
+    let core = core.clone();
     let tasks = core.tasks.clone();
-    tasks.spawn(&name, |shutdown| async move {
+    tasks.spawn(name, |shutdown| async move {
         let ended = tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
@@ -102,22 +103,28 @@ async fn run(
     Ok(())
 }
 
-/// `/exec/<namespace>/<pod>[/<uid>]/<container>`, the same for attach, `/portForward/<namespace>/<pod>[/<uid>]`.
-fn find(core: &Core, segments: &[&str], query: &Query) -> Result<Work, Refusal> {
-    match segments {
-        ["portForward", namespace, name] => forward(core, (namespace, name), ""),
-        ["portForward", namespace, name, uid] => forward(core, (namespace, name), uid),
-        [verb, namespace, name, container] => {
-            command(core, verb, (namespace, name, ""), container, query)
+/// What to run, and what it is called.
+fn find(core: &Core, asked: &Asked, query: &Query) -> Result<(&'static str, Work), Refusal> {
+    match asked {
+        Asked::PortForward(place) => Ok(("portForward", forward(core, place)?)),
+        Asked::Attach(place) => {
+            let (id, request) = container(core, place, query)?;
+            let request = ExecRequest { command: Vec::new(), ..request };
+            Ok(("attach", Work::Command(Command::Attach(id, request))))
         }
-        [verb, namespace, name, uid, container] => {
-            command(core, verb, (namespace, name, uid), container, query)
+        Asked::Exec(place) => {
+            let (id, request) = container(core, place, query)?;
+            if request.command.is_empty() {
+                return Err((StatusCode::BAD_REQUEST, "you must specify a command".to_owned()));
+            }
+            Ok(("exec", Work::Command(Command::Exec(id, request))))
         }
         _ => Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned())),
     }
 }
 
-fn forward(core: &Core, (namespace, name): (&str, &str), uid: &str) -> Result<Work, Refusal> {
+fn forward(core: &Core, place: &Place) -> Result<Work, Refusal> {
+    let Place { namespace, pod: name, uid, .. } = place;
     let pod = find_pod(core, namespace, name, uid)?;
     let sandbox = pod.sandbox.ok_or_else(|| {
         let message = format!("pod \"{namespace}/{name}\" is not running");
@@ -131,13 +138,12 @@ fn forward(core: &Core, (namespace, name): (&str, &str), uid: &str) -> Result<Wo
     }))
 }
 
-fn command(
+fn container(
     core: &Core,
-    verb: &str,
-    (namespace, name, uid): (&str, &str, &str),
-    container: &str,
+    place: &Place,
     query: &Query,
-) -> Result<Work, Refusal> {
+) -> Result<(ContainerId, ExecRequest), Refusal> {
+    let Place { namespace, pod: name, uid, container } = place;
     let options = command::Options::parse(query);
     let request = options.map_err(|it| (StatusCode::BAD_REQUEST, it.to_owned()))?.0;
     let pod = find_pod(core, namespace, name, uid)?;
@@ -148,17 +154,7 @@ fn command(
     let run = run
         .filter(|it| is_running(&it.id))
         .ok_or_else(|| (StatusCode::NOT_FOUND, format!("container not found ({container:?})")))?;
-    let id = run.id.clone();
-    match verb {
-        "attach" => Ok(Work::Command(Command::Attach(
-            id,
-            node_api::containers::ExecRequest { command: Vec::new(), ..request },
-        ))),
-        _ if request.command.is_empty() => {
-            Err((StatusCode::BAD_REQUEST, "you must specify a command".to_owned()))
-        }
-        _ => Ok(Work::Command(Command::Exec(id, request))),
-    }
+    Ok((run.id.clone(), request))
 }
 
 fn required() -> Refusal {

@@ -183,6 +183,7 @@ fn config(folder: &Path) -> Config {
         static_pod_directory: Some(folder.join("manifests")),
         version: "v1.36.0+xebec".to_owned(),
         max_pods: 110,
+        allowed_unsafe_sysctls: Vec::new(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Who may ask what of this kubelet: certificates of the cluster's authority or tokens that the API server knows, and the API
 //! server's word on what they may do. Its answers are remembered for a while, as upstream's are.
 
-mod attributes;
 mod recent;
 
 #[cfg(test)]
@@ -19,7 +18,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::TokenReviewSpec;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReviewSpec};
 
-use attributes::{Verb, subresources};
+use super::asked::Asked;
 use recent::Recent;
 
 /// Upstream's `--authentication-token-webhook-cache-ttl` and `--authorization-webhook-cache-*`.
@@ -34,7 +33,7 @@ pub(crate) enum Error {
     #[error(
         "Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)={subresources:?})"
     )]
-    Forbidden { user: String, verb: &'static str, subresources: Vec<&'static str> },
+    Forbidden { user: String, verb: &'static str, subresources: &'static [&'static str] },
     #[error("asking the API server who this is")]
     Authenticate(#[source] ApiError),
     #[error("asking the API server for permission")]
@@ -115,16 +114,15 @@ impl Access {
         }))
     }
 
-    /// Any of the path's subresources is enough.
+    /// Any of the subresources is enough.
     pub(crate) async fn authorize(
         &self,
         user: &User,
         method: &Method,
-        path: &str,
+        asked: &Asked,
     ) -> Result<(), Error> {
-        let verb = Verb::of(method, path).name();
-        let subresources = subresources(path);
-        for subresource in &subresources {
+        let (verb, subresources) = (asked.verb(method), asked.area().subresources());
+        for subresource in subresources {
             let key = Question::new(user, verb, subresource);
             let is_allowed = match self.decisions.get(&key) {
                 Some(it) => it,

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::disk;
+
 /// Which file it is, whatever it is called by now. Numbers are not reused while the file is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId(u64, u64);
@@ -43,7 +45,7 @@ pub(super) fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// `None` if it is gone: rotated to another name, or removed.
 pub(super) fn open(path: &Path) -> io::Result<Option<(File, Metadata)>> {
-    match File::open(path) {
+    match disk::open_own(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
         file => {
             let file = file?;
