@@ -11,6 +11,7 @@ use simple_dns::{
 use stdx::Random;
 
 use crate::forward::{Forwarder, Way};
+use crate::wire;
 use crate::zone::{Found, Record, Source, Zone};
 
 /// As CoreDNS answers for Kubernetes; negative answers live as long as the authority's minimum.
@@ -55,10 +56,7 @@ impl Answerer {
         }
         let name = question.qname.to_string().trim_end_matches('.').to_ascii_lowercase();
         match self.zone.find(&name, self.source.as_ref()) {
-            Found::Foreign if self.forwarder.has_upstreams() => {
-                let question = format!("{name}\0{:?}\0{}", question.qtype, packet.opt().is_some());
-                Some(Answer::Forward(question.into()))
-            }
+            Found::Foreign if self.forwarder.has_upstreams() => Some(Answer::Forward),
             Found::Foreign => self.reply(&packet, Reply::code(RCODE::Refused), way),
             Found::Missing => {
                 let mut reply = Reply::code(RCODE::NameError);
@@ -72,16 +70,16 @@ impl Answerer {
         }
     }
 
-    /// For a question that [`Self::answer`] said to forward. A failure is an answer too.
-    pub(crate) async fn forward(&self, query: &[u8], question: Bytes, way: Way) -> Option<Bytes> {
-        if let Some(answer) = self.forwarder.ask(query, question, way).await {
-            return Some(answer);
-        }
+    /// For a query that [`Self::answer`] said to forward. A failure is an answer too.
+    pub(crate) async fn forward(&self, query: &[u8], client: IpAddr, way: Way) -> Option<Bytes> {
         let packet = Packet::parse(query).ok()?;
-        match self.reply(&packet, Reply::code(RCODE::ServerFailure), way)? {
-            Answer::Ready(bytes) => Some(bytes),
-            Answer::Forward(_) => None,
-        }
+        let Some(answer) = self.forwarder.ask(query, client).await else {
+            return match self.reply(&packet, Reply::code(RCODE::ServerFailure), way)? {
+                Answer::Ready(bytes) => Some(bytes),
+                Answer::Forward => None,
+            };
+        };
+        if answer.len() > size_max(&packet, way) { wire::cut(&answer) } else { Some(answer) }
     }
 
     /// Of all that a name has, what was asked for.
@@ -129,11 +127,7 @@ impl Answerer {
         packet.set_flags(PacketFlag::RECURSION_AVAILABLE);
         *packet.rcode_mut() = reply.code;
         packet.questions.clone_from(&query.questions);
-        let mut size_max = if way == Way::Tcp { usize::from(u16::MAX) } else { UDP_DEFAULT };
-        if let Some(opt) = query.opt() {
-            if way == Way::Udp {
-                size_max = usize::from(opt.udp_packet_size).clamp(UDP_DEFAULT, UDP_MAX);
-            }
+        if query.opt().is_some() {
             *packet.opt_mut() = Some(simple_dns::rdata::OPT {
                 opt_codes: Vec::new(),
                 udp_packet_size: UDP_MAX as u16,
@@ -147,7 +141,7 @@ impl Answerer {
             packet.name_servers.extend(self.render(self.zone.domain(), &Record::Authority));
         }
         let mut bytes = packet.build_bytes_vec_compressed().ok()?;
-        if bytes.len() > size_max {
+        if bytes.len() > size_max(query, way) {
             // Over TCP the client gets all of it.
             packet.set_flags(PacketFlag::TRUNCATION);
             packet.answers.clear();
@@ -192,8 +186,8 @@ impl Answerer {
 
 pub(crate) enum Answer {
     Ready(Bytes),
-    /// What to look for in the cache of forwarded answers.
-    Forward(Bytes),
+    /// Others know.
+    Forward,
 }
 
 struct Reply {
@@ -234,13 +228,22 @@ impl Reply {
     }
 }
 
+/// What the client can take.
+fn size_max(query: &Packet<'_>, way: Way) -> usize {
+    match (way, query.opt()) {
+        (Way::Tcp, _) => usize::from(u16::MAX),
+        (Way::Udp, None) => UDP_DEFAULT,
+        (Way::Udp, Some(opt)) => usize::from(opt.udp_packet_size).clamp(UDP_DEFAULT, UDP_MAX),
+    }
+}
+
 fn is_internet(class: QCLASS) -> bool {
     matches!(class, QCLASS::CLASS(CLASS::IN) | QCLASS::ANY)
 }
 
 /// All that can be said of a packet of which only the id is known.
 fn format_error(query: &[u8]) -> Option<Bytes> {
-    let mut packet = Packet::new_reply(crate::wire::id(query)?);
+    let mut packet = Packet::new_reply(wire::id(query)?);
     *packet.rcode_mut() = RCODE::FormatError;
     Some(packet.build_bytes_vec().ok()?.into())
 }

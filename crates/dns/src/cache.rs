@@ -11,8 +11,10 @@ use crate::wire;
 /// As CoreDNS is usually configured.
 const TTL_MAX: Duration = Duration::from_secs(30);
 const ENTRIES_MAX: usize = 10_000;
+/// Of questions and answers together.
+const BYTES_MAX: usize = 8 << 20;
 
-/// What was asked, in lower case, as it stands in the packet.
+/// What was asked: [`wire::subject`]. An answer is kept under its question alone: what else is in it says nothing about other names.
 pub(crate) type Question = Bytes;
 
 #[derive(Default)]
@@ -20,6 +22,7 @@ pub(crate) struct Cache {
     entries: BTreeMap<Question, Entry>,
     /// The same entries, by the time they end.
     ends: BTreeMap<(Instant, Question), ()>,
+    n_bytes: usize,
 }
 
 struct Entry {
@@ -52,10 +55,12 @@ impl Cache {
             return;
         }
         self.remove(&question);
-        while self.entries.len() >= ENTRIES_MAX {
-            let Some(((_, oldest), ())) = self.ends.pop_first() else { break };
-            self.entries.remove(&oldest);
+        let n_bytes = question.len() + packet.len();
+        while self.entries.len() >= ENTRIES_MAX || self.n_bytes + n_bytes > BYTES_MAX {
+            let Some((_, oldest)) = self.ends.keys().next().cloned() else { break };
+            self.remove(&oldest);
         }
+        self.n_bytes += n_bytes;
         let ends = now + ttl;
         self.ends.insert((ends, question.clone()), ());
         self.entries.insert(question, Entry { packet, stored: now, ends, ttls });
@@ -64,6 +69,33 @@ impl Cache {
     fn remove(&mut self, question: &Question) {
         if let Some(entry) = self.entries.remove(question) {
             self.ends.remove(&(entry.ends, question.clone()));
+            self.n_bytes -= question.len() + entry.packet.len();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tokio::time::Instant;
+
+    use super::{BYTES_MAX, Cache};
+
+    #[test]
+    fn large_answers_push_out_others() {
+        let mut cache = Cache::default();
+        // No question, one answer: the root, an address, 60 s, and much else.
+        let mut packet = vec![0, 0, 0x81, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+        packet.extend([0, 0, 16, 0, 1, 0, 0, 0, 60, 0xea, 0x60]);
+        packet.extend(vec![0; 60_000]);
+        let (packet, now) = (Bytes::from(packet), Instant::now());
+        for number in 0..1_000_u32 {
+            cache.insert(Bytes::copy_from_slice(&number.to_be_bytes()), packet.clone(), now);
+        }
+        assert!(cache.n_bytes <= BYTES_MAX, "{}", cache.n_bytes);
+        assert_eq!(cache.entries.len(), cache.ends.len());
+        assert!(cache.entries.len() > 100, "{}", cache.entries.len());
+        let last = Bytes::copy_from_slice(&999_u32.to_be_bytes());
+        assert!(cache.get(&last, 1, now).is_some());
     }
 }

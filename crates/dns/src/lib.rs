@@ -7,6 +7,7 @@ mod answer;
 mod cache;
 mod caches;
 mod forward;
+pub mod garbage;
 mod server;
 #[cfg(test)]
 mod tests;

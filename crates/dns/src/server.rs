@@ -6,17 +6,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lifecycle::{Shutdown, Tasks};
+use serving::{Guest, Limits, Room, Share, Timeouts};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, UdpSocket};
 
 use crate::answer::{Answer, Answerer};
 use crate::forward::Way;
 
 const QUERY_MAX: usize = 4_096;
-const CONNECTIONS_MAX: usize = 256;
-/// A connection that asks nothing is closed.
-const IDLE: Duration = Duration::from_secs(10);
+/// After an error, so that it is not met again at once.
+const DELAY: Duration = Duration::from_millis(20);
+/// Of the process's descriptors, for questions over TCP.
+const SHARE: Share = Share(16);
+/// A connection that asks nothing is closed, as is one that takes no answer.
+const TIMEOUTS: Timeouts = Timeouts {
+    header: Duration::from_secs(10),
+    idle: Duration::from_secs(10),
+    stall: Duration::from_secs(10),
+    ..Timeouts::HTTPS
+};
 
 /// Both sockets or none. Port 0 picks one that is free for both.
 pub(crate) async fn start(
@@ -52,16 +60,23 @@ async fn serve_udp(
             () = shutdown.cancelled() => return,
             received = socket.recv_from(&mut buffer) => received,
         };
-        // ICMP errors of earlier answers come back here; they are no reason to stop.
-        let Ok((length, from)) = received else { continue };
+        let (length, from) = match received {
+            Ok(received) => received,
+            Err(err) => {
+                // Of earlier answers, or for want of memory: no reason to stop, nor to spin.
+                tracing::debug!(error = %err, "no query received");
+                tokio::time::sleep(DELAY).await;
+                continue;
+            }
+        };
         let query = &buffer[..length];
         match answerer.answer(query, Way::Udp) {
             Some(Answer::Ready(reply)) => send(&socket, &reply, from).await,
-            Some(Answer::Forward(question)) => {
+            Some(Answer::Forward) => {
                 let (socket, answerer) = (socket.clone(), answerer.clone());
                 let query = Bytes::copy_from_slice(query);
                 tasks.spawn("forward", |shutdown| async move {
-                    let asked = answerer.forward(&query, question, Way::Udp);
+                    let asked = answerer.forward(&query, from.ip(), Way::Udp);
                     tokio::select! {
                         biased;
                         () = shutdown.cancelled() => {}
@@ -89,44 +104,36 @@ async fn serve_tcp(
     tasks: Tasks,
     shutdown: Shutdown,
 ) {
-    let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = shutdown.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((stream, _)) = accepted else { continue };
-        // At the limit the newest is closed; clients try again.
-        let Ok(seat) = seats.clone().try_acquire_owned() else { continue };
+    let room = Room::new(Limits::of(SHARE, TIMEOUTS));
+    serving::accept(&listener, &room, &tasks, &shutdown, |guest, shutdown| {
         let answerer = answerer.clone();
-        tasks.spawn("connection", |shutdown| async move {
-            let _seat = seat;
+        async move {
+            let meter = guest.meter.clone();
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {}
+                _ = meter.overdue(&TIMEOUTS) => {}
                 // A broken connection is the client's to notice.
-                _ = converse(stream, &answerer) => {}
+                _ = converse(guest, &answerer) => {}
             }
-        });
-    }
+        }
+    })
+    .await;
 }
 
-async fn converse(mut stream: TcpStream, answerer: &Answerer) -> std::io::Result<()> {
+async fn converse(guest: Guest, answerer: &Answerer) -> std::io::Result<()> {
+    let Guest { mut stream, address, meter } = guest;
     loop {
-        let Ok(length) = tokio::time::timeout(IDLE, stream.read_u16()).await else { return Ok(()) };
-        let length = usize::from(length?);
+        let length = usize::from(stream.read_u16().await?);
         if length > QUERY_MAX {
             return Ok(());
         }
         let mut query = vec![0; length];
-        let Ok(read) = tokio::time::timeout(IDLE, stream.read_exact(&mut query)).await else {
-            return Ok(());
-        };
-        read?;
+        stream.read_exact(&mut query).await?;
+        let _exchange = meter.begin();
         let reply = match answerer.answer(&query, Way::Tcp) {
             Some(Answer::Ready(reply)) => Some(reply),
-            Some(Answer::Forward(question)) => answerer.forward(&query, question, Way::Tcp).await,
+            Some(Answer::Forward) => answerer.forward(&query, address.ip(), Way::Tcp).await,
             None => None,
         };
         let Some(reply) = reply else { return Ok(()) };

@@ -114,13 +114,7 @@ async fn upstream() -> (SocketAddr, tokio::sync::watch::Receiver<u32>) {
         let mut buffer = [0; 512];
         while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
             count.send_modify(|it| *it += 1);
-            let query = Packet::parse(&buffer[..length]).unwrap();
-            let name = query.questions[0].qname.clone();
-            let mut reply = Packet::new_reply(query.id());
-            reply.questions.clone_from(&query.questions);
-            let address = RData::A(A { address: 0xc000_0201 });
-            reply.answers.push(ResourceRecord::new(name, CLASS::IN, 300, address));
-            let bytes = reply.build_bytes_vec().unwrap();
+            let bytes = reply(&buffer[..length], TRUTH).build_bytes_vec().unwrap();
             socket.send_to(&bytes, from).await.unwrap();
         }
     });
@@ -238,4 +232,154 @@ async fn nonsense_is_refused_and_the_server_goes_on() {
     }
     let web = query("web.default.svc.cluster.local", TYPE::A);
     assert_eq!(ask(server, &web).await, "NoError 10.96.0.7");
+}
+
+/// The right answer to a query, with this address.
+fn reply(query: &[u8], address: u32) -> Packet<'_> {
+    let query = Packet::parse(query).unwrap();
+    let name = query.questions[0].qname.clone();
+    let mut reply = Packet::new_reply(query.id());
+    reply.questions.clone_from(&query.questions);
+    reply.answers.push(ResourceRecord::new(name, CLASS::IN, 300, RData::A(A { address })));
+    reply
+}
+
+const LIE: u32 = 0x0606_0606;
+const TRUTH: u32 = 0xc000_0201;
+
+/// A name server beside which somebody forges answers: with other ids, for other questions, from other ports. Only then does it
+/// answer itself. It counts the questions, and remembers their ids and ports.
+async fn forged_upstream() -> (SocketAddr, tokio::sync::watch::Receiver<Vec<(u16, u16)>>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let forger = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let (seen, seen_rx) = tokio::sync::watch::channel(Vec::new());
+    Tasks::new().spawn("upstream", |_| async move {
+        let mut buffer = [0; 512];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
+            let query = &buffer[..length];
+            let id = Packet::parse(query).unwrap().id();
+            seen.send_modify(|it| it.push((id, from.port())));
+            let lie = reply(query, LIE).build_bytes_vec().unwrap();
+            forger.send_to(&lie, from).await.unwrap();
+            let mut of_other_id = lie.clone();
+            of_other_id[1] ^= 1;
+            let mut of_other_name = lie.clone();
+            of_other_name[13] ^= 1;
+            let mut of_other_type = lie.clone();
+            let end = query.len() - 3;
+            of_other_type[end] ^= 1;
+            for forged in [&of_other_id, &of_other_name, &of_other_type, query] {
+                socket.send_to(forged, from).await.unwrap();
+            }
+            let truth = reply(query, TRUTH).build_bytes_vec().unwrap();
+            socket.send_to(&truth, from).await.unwrap();
+        }
+    });
+    (address, seen_rx)
+}
+
+#[tokio::test]
+async fn forged_answers_are_neither_passed_on_nor_kept() {
+    let (address, seen) = forged_upstream().await;
+    let server = started(vec![address]).await;
+    for round in 0..2 {
+        for n in 0..20 {
+            let query = query(&format!("host-{n}.example.com"), TYPE::A);
+            assert_eq!(ask(server, &query).await, "NoError 192.0.2.1", "round {round}");
+        }
+    }
+    // Each was asked once, with an id and a port of its own.
+    let seen = seen.borrow().clone();
+    assert_eq!(seen.len(), 20);
+    let distinct = |of: fn(&(u16, u16)) -> u16| {
+        seen.iter().map(of).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    assert!(distinct(|it| it.0) > 15 && distinct(|it| it.1) > 10, "{seen:?}");
+}
+
+#[tokio::test]
+async fn what_is_cut_or_forged_too_often_is_asked_over_tcp() {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+    let tasks = Tasks::new();
+    tasks.spawn("udp", |_| async move {
+        let mut buffer = [0; 512];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
+            let mut packet = reply(&buffer[..length], LIE);
+            if packet.questions[0].qname.to_string().starts_with("large") {
+                packet.set_flags(PacketFlag::TRUNCATION);
+                socket.send_to(&packet.build_bytes_vec().unwrap(), from).await.unwrap();
+                continue;
+            }
+            let mut forged = packet.build_bytes_vec().unwrap();
+            for guess in 0..200 {
+                forged[1] = forged[1].wrapping_add(if guess == 199 { 57 } else { 1 });
+                let _ = socket.send_to(&forged, from).await;
+            }
+        }
+    });
+    tasks.spawn("tcp", |_| async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let length = stream.read_u16().await.unwrap();
+            let mut query = vec![0; usize::from(length)];
+            stream.read_exact(&mut query).await.unwrap();
+            let mut packet = reply(&query, TRUTH);
+            let record = packet.answers[0].clone();
+            packet.answers.extend(vec![record; 99]);
+            let bytes = packet.build_bytes_vec_compressed().unwrap();
+            stream.write_all(&(bytes.len() as u16).to_be_bytes()).await.unwrap();
+            stream.write_all(&bytes).await.unwrap();
+        }
+    });
+    let server = started(vec![address]).await;
+    for name in ["large.example.com", "forged.example.com"] {
+        // It does not fit for this client either, who asks again.
+        assert_eq!(ask(server, &query(name, TYPE::A)).await, "NoError cut ", "{name}");
+        let whole = ask_over_tcp(server, &query(name, TYPE::A)).await;
+        assert_eq!(whole.matches("192.0.2.1").count(), 100, "{name}: {whole}");
+    }
+}
+
+/// Waiting copies of one question make its answer easier to guess.
+#[tokio::test]
+async fn a_question_is_on_its_way_once() {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let server = started(vec![socket.local_addr().unwrap()]).await;
+    let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    for _ in 0..50 {
+        client.send_to(&query("example.com", TYPE::A), server).await.unwrap();
+    }
+    client.send_to(&query("other.example.com", TYPE::A), server).await.unwrap();
+    let mut buffer = [0; 512];
+    let mut asked = Vec::new();
+    while !asked.iter().any(|it: &String| it.starts_with("other")) {
+        let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
+        let query = &buffer[..length];
+        asked.push(Packet::parse(query).unwrap().questions[0].qname.to_string());
+        if asked.last().is_some_and(|it| it.starts_with("other")) {
+            continue;
+        }
+        tokio::task::yield_now().await;
+        let truth = reply(query, TRUTH).build_bytes_vec().unwrap();
+        socket.send_to(&truth, from).await.unwrap();
+    }
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    for _ in 0..50 {
+        let length = client.recv(&mut buffer).await.unwrap();
+        assert_eq!(render(&buffer[..length]), "NoError 192.0.2.1");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_asks_nothing_does_not_keep_others_out() {
+    let server = started(Vec::new()).await;
+    let mut silent = Vec::new();
+    let limit = linux::process::descriptor_limit() / 16;
+    for _ in 0..limit.min(300) {
+        silent.push(TcpStream::connect(server).await.unwrap());
+    }
+    let web = query("web.default.svc.cluster.local", TYPE::A);
+    assert_eq!(ask_over_tcp(server, &web).await, "NoError 10.96.0.7");
 }

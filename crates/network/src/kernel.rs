@@ -59,6 +59,8 @@ pub(crate) struct Kernel {
     namespace: NetworkNamespace,
     routes: RouteSocket,
     table: Nftables,
+    /// `None` where the kernel has no IPv6.
+    table_ipv6: Option<Nftables>,
     conntrack: Conntrack,
     bridge: String,
     gateway: Ipv4Addr,
@@ -73,9 +75,12 @@ impl Kernel {
             Some(mtu) => mtu,
             None => routes.default_interface()?.map_or(MTU, |it| it.mtu),
         };
+        let has_ipv6 = sysctl::read("net/ipv6/conf/all/disable_ipv6")?.is_some();
+        let table_ipv6 = has_ipv6.then(|| Nftables::open(table::ID_IPV6)).transpose()?;
         Ok(Self {
             namespace: NetworkNamespace::current()?,
             table: Nftables::open(table::ID)?,
+            table_ipv6,
             conntrack: Conntrack::open()?,
             bridge: bridge.to_owned(),
             routes,
@@ -164,6 +169,13 @@ impl Kernel {
         Ok(self.table.converge(desired)?)
     }
 
+    pub(crate) fn converge_table_ipv6(&mut self, desired: &Table) -> Result<(), Error> {
+        if let Some(table) = &mut self.table_ipv6 {
+            table.converge(desired)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn apply_to_table(&mut self, changes: &[nftables::Change]) -> Result<(), Error> {
         Ok(self.table.apply(changes)?)
     }
@@ -181,7 +193,27 @@ impl Kernel {
     }
 
     pub(crate) fn purge_table(&mut self) -> Result<(), Error> {
+        if let Some(table) = &mut self.table_ipv6 {
+            table.purge()?;
+        }
         Ok(self.table.purge()?)
+    }
+
+    /// What holds for every link that we make, also for one that an earlier version made: it hears nothing but the packets of its
+    /// pod. One that is gone is no concern.
+    pub(crate) fn harden(&mut self, name: &str) -> Result<(), Error> {
+        let Some(link) = self.routes.link(name)? else { return Ok(()) };
+        self.routes.set_ipv4(&link, HARDENED)?;
+        let setting = format!("net/ipv6/conf/{name}/disable_ipv6");
+        self.namespace.run(|| match sysctl::read(&setting)? {
+            Some(value) if value != "1" => sysctl::write(&setting, "1"),
+            _ => Ok(()),
+        })??;
+        Ok(())
+    }
+
+    pub(crate) fn harden_bridge(&mut self) -> Result<(), Error> {
+        self.harden(&self.bridge.clone())
     }
 
     /// Makes the pair and all that a pod needs to send and receive. What is right already stays.
@@ -238,8 +270,8 @@ impl Kernel {
         if !link.is_up {
             self.routes.change_link(&link, UP)?;
         }
-        let settings = [(Ipv4Setting::ReversePathFilter, 1), (Ipv4Setting::RouteLocalnet, 1)];
-        self.routes.set_ipv4(&link, &settings)?;
+        self.harden(name)?;
+        self.routes.set_ipv4(&link, &[(Ipv4Setting::RouteLocalnet, 1)])?;
         let hardware_address = pod_hardware(address);
         let neighbor = Neighbor { address: address.into(), hardware_address };
         self.routes.put_neighbor(&link, neighbor)?;
@@ -257,6 +289,15 @@ impl Kernel {
 pub(crate) fn delete_link(namespace: &Path, name: &str) -> Result<(), Error> {
     Ok(RouteSocket::open_in(namespace)?.delete_link(name)?)
 }
+
+const HARDENED: &[(Ipv4Setting, u32)] = &[
+    (Ipv4Setting::ReversePathFilter, 1),
+    (Ipv4Setting::AcceptRedirects, 0),
+    (Ipv4Setting::SendRedirects, 0),
+    (Ipv4Setting::AcceptSourceRoute, 0),
+    (Ipv4Setting::ProxyArp, 0),
+    (Ipv4Setting::ArpAccept, 0),
+];
 
 const UP: LinkChange =
     LinkChange { is_up: Some(true), mtu: None, address: None, group: None, master: None };

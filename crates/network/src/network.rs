@@ -218,11 +218,16 @@ impl State {
             tracing::debug!(?change, "pod network");
             self.kernel.apply(&change)?;
         }
+        self.kernel.harden_bridge()?;
+        for sandbox in self.records.sandboxes.keys() {
+            self.kernel.harden(&link_name(sandbox))?;
+        }
         self.converge_table()
     }
 
     fn converge_table(&mut self) -> Result<(), node_api::Error> {
         let table = table::table(&self.settings, self.records.sandboxes.values());
+        self.kernel.converge_table_ipv6(&table::table_ipv6(&self.settings))?;
         self.kernel.converge_table(&table)?;
         Ok(())
     }

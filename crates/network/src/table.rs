@@ -1,4 +1,4 @@
-//! The nftables table `ip xebec-network`, described whole. Pure.
+//! The nftables tables `ip xebec-network` and `ip6 xebec-network`, described whole. Pure.
 //!
 //! Rules never change; pods are elements of sets and maps, so that a pod that comes or goes costs the same whatever the number of
 //! pods.
@@ -19,6 +19,9 @@ use crate::range::Range;
 use crate::records::Record;
 
 pub(crate) const ID: TableId = TableId { family: TableFamily::Ip, name: "xebec-network" };
+
+/// Pods have no IPv6: what comes from them by it (router advertisements, CVE-2020-10749) is not for us.
+pub(crate) const ID_IPV6: TableId = TableId { family: TableFamily::Ip6, name: "xebec-network" };
 
 /// From protocol and port to a pod's address and port.
 const HOST_PORTS: &str = "host-ports";
@@ -72,6 +75,15 @@ pub(crate) fn table<'a>(settings: &Settings, pods: impl Iterator<Item = &'a Reco
     }
 }
 
+pub(crate) fn table_ipv6(settings: &Settings) -> Table {
+    let mut expressions = from_pods(settings.group);
+    expressions.push(Expression::Verdict(Verdict::Drop));
+    let rules = vec![Rule::new("pods do not speak IPv6", expressions)];
+    let hook = Hook::new(ChainKind::Filter, HookPoint::Prerouting, PRIORITY_RAW);
+    let chains = BTreeMap::from([("guard".into(), Chain::at(hook, rules))]);
+    Table { chains, ..Table::default() }
+}
+
 /// What changes when a pod comes, goes or gets other host ports.
 pub(crate) fn pod_changes(before: Option<&Record>, after: Option<&Record>) -> Vec<Change> {
     let elements_in = |pod: Option<&Record>, set| {
@@ -110,7 +122,7 @@ fn pod_elements(pod: &Record) -> Vec<(&'static str, Key, Option<Data>)> {
 fn chains(settings: &Settings) -> BTreeMap<String, Chain> {
     let at = |kind, point, priority, rules| Chain::at(Hook::new(kind, point, priority), rules);
     let nat = |point, rules| at(ChainKind::Nat, point, priority::DESTINATION_NAT, rules);
-    let guard = vec![guard(settings.group)];
+    let guard = vec![own_address(settings.group), no_loopback(settings.group)];
     let sources = vec![
         loopback_clients(settings),
         hairpins(settings.pods.gateway()),
@@ -126,11 +138,25 @@ fn chains(settings: &Settings) -> BTreeMap<String, Chain> {
     ])
 }
 
+fn from_pods(group: u32) -> Vec<Expression> {
+    vec![load(Meta::InputGroup), equal(Value::new().mark(group))]
+}
+
+/// Over each pod's link only the pod's own address is routed back. `rp_filter` of the link says the same, but it is anybody's to change:
+/// a line in `sysctl.d`, as other network software brings one, sets it to 0 for every link that comes up.
+fn own_address(group: u32) -> Rule {
+    let mut expressions = from_pods(group);
+    expressions.push(Expression::FibReturns { into: Register(0) });
+    expressions.push(equal(Value::new().protocol(0)));
+    expressions.push(Expression::Verdict(Verdict::Drop));
+    Rule::new("pods send from their own address", expressions)
+}
+
 /// Links of pods let 127.0.0.0/8 pass so that the node's own clients can use host ports on it; no pod may use that to reach what
 /// listens on the node's loopback. Answers to such clients come with the gateway as destination, so no packet on the wire
 /// has a reason to carry a loopback address.
-fn guard(group: u32) -> Rule {
-    let mut expressions = vec![load(Meta::InputGroup), equal(Value::new().mark(group))];
+fn no_loopback(group: u32) -> Rule {
+    let mut expressions = from_pods(group);
     expressions.extend(is_in(DESTINATION, loopback(), Comparison::Equal));
     expressions.push(Expression::Verdict(Verdict::Drop));
     Rule::new("pods do not reach the node's loopback", expressions)

@@ -10,4 +10,5 @@ mod host_ports;
 mod paths;
 mod places;
 mod restart;
+mod router_advertisements;
 mod speed;

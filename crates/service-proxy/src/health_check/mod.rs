@@ -17,13 +17,14 @@ use api::discovery::EndpointSlice;
 use api::object::key_of;
 use apimachinery::ObjectKey;
 use lifecycle::{Shutdown, Tasks};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use serving::{Limits, Room, Stream, Timeouts};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use self::answer::Health;
 use crate::service_port::local_ready_addresses;
 
-/// Balancers ask every few seconds; a connection above these waits until another ends.
+/// Balancers ask every few seconds; a connection above these takes the place of one that has waited longest.
 const CONNECTIONS_MAX: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -110,35 +111,25 @@ async fn accept(
     tasks: Tasks,
     shutdown: Shutdown,
 ) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let accepted = async {
-            let permit = free.clone().acquire_owned().await;
-            (listener.accept().await, permit)
-        };
-        let (stream, permit) = tokio::select! {
-            biased;
-            () = shutdown.cancelled() => return,
-            (stream, permit) = accepted => (stream, permit),
-        };
-        // Out of descriptors, most likely: there will be some again.
-        let Ok((stream, _)) = stream else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+    let limits = Limits {
+        connections: CONNECTIONS_MAX,
+        per_client: CONNECTIONS_MAX / 2,
+        timeouts: Timeouts::HTTPS,
+    };
+    serving::accept(&listener, &Room::new(limits), &tasks, &shutdown, |guest, shutdown| {
         let health = health.clone();
-        tasks.spawn("connection", |shutdown| async move {
-            let _permit = permit;
+        async move {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {}
-                _ = tokio::time::timeout(PATIENCE, serve(stream, health)) => {}
+                _ = tokio::time::timeout(PATIENCE, serve(guest.stream, health)) => {}
             }
-        });
-    }
+        }
+    })
+    .await;
 }
 
 /// A client that breaks off is no concern of ours.
-async fn serve(stream: TcpStream, health: watch::Receiver<Health>) {
+async fn serve(stream: Stream, health: watch::Receiver<Health>) {
     let _ = answer::over(stream, || health.borrow().clone()).await;
 }

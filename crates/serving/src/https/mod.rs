@@ -1,0 +1,221 @@
+//! HTTP/1.1 and HTTP/2 over TLS: one connection from its handshake to its end.
+
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use lifecycle::{Shutdown, Tasks};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::body::Measured;
+use crate::{Farewell, Limits, Meter, Overdue, Patient, Room, Share, Stream, Timeouts, accept};
+
+/// Upstream's `--http2-max-streams-per-connection`.
+const STREAMS_MAX: u32 = 250;
+/// Of all headers of one request.
+const HEADERS_MAX: usize = 64 << 10;
+/// Streams that a client opens and resets before we get to them (CVE-2023-44487), and that we reset for its errors
+/// (CVE-2025-8671): more end the connection.
+const RESETS_PENDING_MAX: usize = 20;
+const RESETS_OURS_MAX: usize = 256;
+/// A silent HTTP/2 client is asked whether it is there, and has so long to answer.
+const PING_INTERVAL: Duration = Duration::from_secs(60);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Serves until shutdown. `answer` gets the client's certificate, in DER, which TLS has verified, and the request.
+pub fn serve<F, R, B>(
+    listener: TcpListener,
+    tls: Arc<rustls::ServerConfig>,
+    share: Share,
+    tasks: &Tasks,
+    answer: F,
+) where
+    F: Fn(Option<Arc<[u8]>>, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static,
+{
+    let room = Room::new(Limits::of(share, Timeouts::HTTPS));
+    let acceptor = TlsAcceptor::from(with_protocols(tls));
+    let connections = tasks.clone();
+    tasks.spawn("https", |shutdown| async move {
+        let (timeouts, tasks) = (room.limits().timeouts, connections.clone());
+        accept(&listener, &room, &connections, &shutdown, |guest, shutdown| {
+            let server = Server { timeouts, tasks: tasks.clone(), answer: answer.clone() };
+            server.run(acceptor.clone(), guest.stream, guest.meter, shutdown)
+        })
+        .await;
+    });
+}
+
+fn with_protocols(tls: Arc<rustls::ServerConfig>) -> Arc<rustls::ServerConfig> {
+    if !tls.alpn_protocols.is_empty() {
+        return tls;
+    }
+    let mut tls = (*tls).clone();
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Arc::new(tls)
+}
+
+/// Runs the streams of HTTP/2 connections as tasks that the server knows.
+#[derive(Clone)]
+struct Streams(Tasks);
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        self.0.spawn("http2-stream", |_| async move {
+            stream.await;
+        });
+    }
+}
+
+type Answered<B> = Pin<Box<dyn Future<Output = Result<Response<Measured<B>>, Infallible>> + Send>>;
+
+pub(crate) struct Server<F> {
+    pub(crate) timeouts: Timeouts,
+    pub(crate) tasks: Tasks,
+    pub(crate) answer: F,
+}
+
+impl<F, R, B> Server<F>
+where
+    F: Fn(Option<Arc<[u8]>>, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static,
+{
+    pub(crate) async fn run<S>(
+        self,
+        acceptor: TlsAcceptor,
+        stream: Stream<S>,
+        meter: Arc<Meter>,
+        shutdown: Shutdown,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let handshake = tokio::time::timeout(self.timeouts.handshake, acceptor.accept(stream));
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            accepted = handshake => accepted,
+        };
+        let Ok(Ok(stream)) = accepted else { return };
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        meter.greeted(!is_http2);
+        let service = service_fn(self.service(&stream, &meter));
+        let builder = builder(is_http2, Streams(self.tasks.clone()));
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let ended = loop {
+            let leave = tokio::select! {
+                biased;
+                leave = self.leave(&meter, &shutdown) => leave,
+                ended = connection.as_mut() => break ended,
+            };
+            match leave {
+                Leave::AtOnce => return,
+                Leave::AfterThese => connection.as_mut().graceful_shutdown(),
+                Leave::Soon => {
+                    connection.as_mut().graceful_shutdown();
+                    let drained = tokio::time::timeout(self.timeouts.drain, connection.as_mut());
+                    break drained.await.unwrap_or(Ok(()));
+                }
+            }
+        };
+        // If it was upgraded, others have the stream now.
+        meter.upgraded();
+        if let Err(err) = ended {
+            tracing::debug!(error = %err, "a connection ended");
+        }
+    }
+
+    /// Requests with the connection's certificate, counted until their answer is handed over.
+    fn service<S>(
+        &self,
+        stream: &TlsStream<Stream<S>>,
+        meter: &Arc<Meter>,
+    ) -> impl Fn(Request<Incoming>) -> Answered<B> + use<F, R, B, S> {
+        let certificates = stream.get_ref().1.peer_certificates();
+        let certificate: Option<Arc<[u8]>> =
+            certificates.and_then(|it| it.first()).map(|it| Arc::from(it.as_ref()));
+        let (answer, meter) = (self.answer.clone(), meter.clone());
+        move |request| {
+            let exchange = meter.begin();
+            let (answered, meter) = (answer(certificate.clone(), request), meter.clone());
+            Box::pin(async move {
+                let response = answered.await;
+                if response.extensions().get::<Patient>().is_some() {
+                    exchange.be_patient();
+                }
+                if response.extensions().get::<Farewell>().is_some() {
+                    meter.say_farewell();
+                }
+                Ok(response.map(|body| Measured::new(body, exchange)))
+            })
+        }
+    }
+
+    async fn leave(&self, meter: &Meter, shutdown: &Shutdown) -> Leave {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => Leave::Soon,
+            () = meter.farewell() => Leave::AfterThese,
+            why = meter.overdue(&self.timeouts) => match why {
+                Overdue::Idle => Leave::Soon,
+                Overdue::Header | Overdue::Stalled => {
+                    tracing::debug!(?why, "a connection is closed");
+                    Leave::AtOnce
+                }
+            },
+        }
+    }
+}
+
+/// How a connection ends that does not end by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    /// Nobody reads what would be said.
+    AtOnce,
+    /// When what is in flight has ended, however long that takes.
+    AfterThese,
+    /// What is in flight has a moment.
+    Soon,
+}
+
+fn builder(is_http2: bool, streams: Streams) -> auto::Builder<Streams> {
+    let builder = auto::Builder::new(streams);
+    let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
+    // The meter has the other time-outs.
+    builder.http1().header_read_timeout(None).max_buf_size(HEADERS_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADERS_MAX as u32)
+        .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
+        .max_local_error_reset_streams(RESETS_OURS_MAX)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}
