@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::codec;
+
 pub(crate) fn equal<T: PartialEq + Serialize>(left: &T, right: &T) -> bool {
     left == right || pruned(left) == pruned(right)
 }
@@ -23,10 +25,8 @@ pub(crate) fn changed_fields<T: Serialize>(left: &T, right: &T) -> Vec<String> {
     fields
 }
 
-/// Goes through bytes, so that each type has one encoder compiled, not two.
 fn pruned<T: Serialize>(value: &T) -> Value {
-    let bytes = serde_json::to_vec(value).unwrap_or_default();
-    let mut value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let mut value = codec::tree(value);
     prune(&mut value);
     value
 }

@@ -93,9 +93,19 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Collects every problem of an object, so that the user sees all of them at once.
+/// Collects every problem of an object, so that the user sees all of them at once; of one that consists of problems, the
+/// first thousand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldErrors(Vec<FieldError>);
+pub struct FieldErrors {
+    all: Vec<FieldError>,
+    n_bytes: usize,
+}
+
+const PROBLEMS_MAX: usize = 1_000;
+/// Of all paths and messages; the last may go beyond it.
+const PROBLEM_BYTES_MAX: usize = 256 * 1024;
+/// Of a value that is shown.
+const VALUE_BYTES_MAX: usize = 16 * 1024;
 
 impl FieldErrors {
     pub fn new() -> Self {
@@ -103,7 +113,16 @@ impl FieldErrors {
     }
 
     pub fn push(&mut self, path: &Path, cause: Cause, message: String) {
-        self.0.push(FieldError { path: path.clone(), cause, message });
+        if self.is_full() {
+            return;
+        }
+        self.n_bytes += path.0.len() + message.len();
+        self.all.push(FieldError { path: path.clone(), cause, message });
+    }
+
+    /// Whether further problems would be left out: there is no need to look for them.
+    pub fn is_full(&self) -> bool {
+        self.all.len() >= PROBLEMS_MAX || self.n_bytes >= PROBLEM_BYTES_MAX
     }
 
     /// `detail` may be empty.
@@ -170,30 +189,37 @@ impl FieldErrors {
     }
 
     pub fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+        for FieldError { path, cause, message } in other.all {
+            self.push(&path, cause, message);
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
-        self.0.iter()
+        self.all.iter()
     }
 }
 
 /// Strings quoted, everything else as JSON: as upstream prints a bad value.
 fn render(value: &Value) -> String {
-    match value {
+    let mut text = match value {
         Value::String(text) => format!("{text:?}"),
         other => other.to_string(),
+    };
+    if text.len() > VALUE_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(VALUE_BYTES_MAX));
+        text.push_str("...");
     }
+    text
 }
 
 /// `[a, b]`, or `a` alone.
 impl fmt::Display for FieldErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
+        match self.all.as_slice() {
             [only] => only.fmt(f),
             all => {
                 let texts: Vec<String> = all.iter().map(ToString::to_string).collect();

@@ -2,8 +2,10 @@
 //! selectors, quantities, schemas, patches, server-side apply, and table cells. Pure: no I/O, no clock.
 
 pub mod apply;
+pub mod bounds;
 pub mod error;
 pub mod field;
+pub mod garbage;
 pub mod names;
 pub mod patch;
 pub mod quantity;

@@ -370,3 +370,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn messages_in_messages_end_before_the_stack_does() {
+    // Half of the smallest stack that requests are answered on, and not optimized.
+    let thread = std::thread::Builder::new().stack_size(1024 * 1024).spawn(|| {
+        let nested = |levels: usize| {
+            // `not`, in itself.
+            (0..levels).fold(Vec::new(), |inner, _| {
+                let mut outer = Vec::new();
+                wire::put_bytes(&mut outer, 28, &inner);
+                outer
+            })
+        };
+        let read = |object: &[u8]| {
+            let envelope = Envelope { api_version: "v1", kind: "Schema", object };
+            envelope.to_json(Table::get().schema())
+        };
+        let json = read(&nested(60)).expect("not too deep");
+        // What was read can be written, and read as a tree.
+        encode(Table::get().schema(), ("v1", "Schema"), &json).expect("written");
+        serde_json::from_slice::<Value>(&json).expect("JSON");
+        for levels in [65, 1_000, 2_000] {
+            let err = read(&nested(levels)).expect_err("too deep").to_string();
+            assert!(err.ends_with("messages are nested too deep"), "{err}");
+        }
+        // JSON in a field that holds any.
+        let deep = [b'['; 100_000];
+        let mut object = Vec::new();
+        wire::put_message(&mut object, 36, |out| wire::put_bytes(out, 1, &deep));
+        read(&object).expect_err("no JSON");
+    });
+    thread.expect("a thread").join().expect("it ends well");
+}

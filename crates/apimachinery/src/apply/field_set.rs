@@ -8,6 +8,8 @@
 use serde_json::{Map, Value};
 
 const SELF: &str = ".";
+/// How many paths are written out.
+const PATHS_MAX: usize = 1_001;
 
 pub(super) type Node = Map<String, Value>;
 
@@ -62,7 +64,7 @@ impl FieldSet {
         remove_tree(&mut self.0, &fields);
     }
 
-    /// Every member as clients see it: `.spec.containers[name="a"].image`.
+    /// The members as clients see them, as many as anybody reads: `.spec.containers[name="a"].image`.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         collect_paths(&self.0, &mut String::new(), &mut paths);
@@ -125,7 +127,16 @@ fn union_child(mine: &mut Node, element: &str, theirs: &Value) {
 }
 
 fn subtract_children(mine: &mut Node, theirs: &Node) {
-    for (element, their_child) in children(theirs) {
+    // The smaller of the two is walked: an object may have many owners of little, and a change may be large.
+    let in_both: Vec<String> = if mine.len() < theirs.len() {
+        mine.keys().filter(|it| *it != SELF && theirs.contains_key(*it)).cloned().collect()
+    } else {
+        theirs.keys().filter(|it| *it != SELF && mine.contains_key(*it)).cloned().collect()
+    };
+    for element in &in_both {
+        let Some(their_child) = theirs.get(element).and_then(Value::as_object) else {
+            continue;
+        };
         let Some(Value::Object(node)) = mine.get_mut(element) else {
             continue;
         };
@@ -180,6 +191,9 @@ fn remove_tree(node: &mut Node, fields: &[&str]) {
 
 fn collect_paths(node: &Node, path: &mut String, paths: &mut Vec<String>) {
     for (element, child) in children(node) {
+        if paths.len() >= PATHS_MAX {
+            return;
+        }
         let length = path.len();
         push_element(path, element);
         if is_member(child) {

@@ -12,7 +12,7 @@ use crate::schema::SchemaRef;
 /// `config` over `live`: parts that are owned one by one merge, leaves are replaced.
 pub(super) fn merge(
     schema: &SchemaRef,
-    live: Option<&Value>,
+    live: Option<Value>,
     config: &Value,
 ) -> Result<Value, Error> {
     let place = Place::new(schema);
@@ -20,30 +20,27 @@ pub(super) fn merge(
         Shape::Leaf => Ok(match (config, live) {
             // An empty map or list adds nothing to parts that are merged one by one.
             (Value::Object(it), Some(live @ Value::Object(_)))
-                if it.is_empty() && !matches!(place.shape(live), Shape::Leaf) =>
+                if it.is_empty() && !matches!(place.shape(&live), Shape::Leaf) =>
             {
-                live.clone()
+                live
             }
             (Value::Array(it), Some(live @ Value::Array(_)))
-                if it.is_empty() && !matches!(place.shape(live), Shape::Leaf) =>
+                if it.is_empty() && !matches!(place.shape(&live), Shape::Leaf) =>
             {
-                live.clone()
+                live
             }
             _ => config.clone(),
         }),
         Shape::Struct(fields) | Shape::Map(fields) => {
             let mut merged = match live {
-                Some(Value::Object(live)) => live.clone(),
+                Some(Value::Object(live)) => live,
                 _ => Map::new(),
             };
             for (name, value) in fields {
-                let old = merged.get(name);
-                if value.is_null() {
-                    merged.remove(name);
-                    continue;
+                let old = merged.remove(name);
+                if !value.is_null() {
+                    merged.insert(name.clone(), merge(place.field(name), old, value)?);
                 }
-                let value = merge(place.field(name), old, value)?;
-                merged.insert(name.clone(), value);
             }
             Ok(Value::Object(merged))
         }
@@ -54,42 +51,54 @@ pub(super) fn merge(
     }
 }
 
-fn list_of(live: Option<&Value>) -> &[Value] {
-    live.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+fn list_of(live: Option<Value>) -> Vec<Value> {
+    match live {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
 }
 
 /// The configuration's items in its order; items that only the live list has keep their place between.
 /// Live `[a, b, c, d]` and config `[d, x, b]` give `[a, d, c, x, b]`.
 fn merge_list(
     place: &Place<'_>,
-    live: &[Value],
+    live: Vec<Value>,
     config: &[Value],
     element: impl Fn(&Value) -> String,
 ) -> Result<Value, Error> {
+    let elements: Vec<String> = config.iter().map(&element).collect();
     let mut wanted = BTreeSet::new();
-    for item in config {
-        let element = element(item);
-        if !wanted.insert(element.clone()) {
+    for element in &elements {
+        if !wanted.insert(element.as_str()) {
             let key = element.get(2..).unwrap_or_default();
             return Err(Error::Malformed(format!("duplicate entries for key {key}")));
         }
     }
-    let live: Vec<(String, &Value)> = live.iter().map(|it| (element(it), it)).collect();
-    let by_element: BTreeMap<&str, &Value> =
-        live.iter().rev().map(|(element, item)| (element.as_str(), *item)).collect();
-    let mut rest = live.iter().peekable();
-    let mut merged = Vec::with_capacity(live.len() + config.len());
-    for item in config {
-        while let Some((_, only_live)) = rest.next_if(|(it, _)| !wanted.contains(it)) {
-            merged.push((*only_live).clone());
+    // What the configuration names is put aside; of items that repeat a key, the first.
+    let mut named: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut rest = Vec::with_capacity(live.len());
+    for item in live {
+        match wanted.get(element(&item).as_str()) {
+            Some(element) => {
+                named.entry(element).or_insert(item);
+                rest.push(None);
+            }
+            None => rest.push(Some(item)),
         }
-        let old = by_element.get(element(item).as_str()).copied();
+    }
+    let mut rest = rest.into_iter().peekable();
+    let mut merged = Vec::with_capacity(rest.len() + config.len());
+    for (item, element) in config.iter().zip(&elements) {
+        while let Some(Some(only_live)) = rest.next_if(Option::is_some) {
+            merged.push(only_live);
+        }
+        let old = named.remove(element.as_str());
         if old.is_some() {
             rest.next();
         }
         merged.push(merge(place.item(), old, item)?);
     }
-    merged.extend(rest.filter(|(it, _)| !wanted.contains(it)).map(|(_, item)| (*item).clone()));
+    merged.extend(rest.flatten());
     Ok(Value::Array(merged))
 }
 

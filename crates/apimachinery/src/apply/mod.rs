@@ -18,6 +18,9 @@ pub use field_set::FieldSet;
 
 use crate::schema::SchemaRef;
 
+/// How many conflicts are told.
+const CONFLICTS_MAX: usize = 1_000;
+
 /// Who writes, through which door.
 #[derive(Clone, Debug)]
 pub struct Writer<'a> {
@@ -132,7 +135,7 @@ pub fn apply(
     let previous = entries.iter().position(|it| it.is_of(writer, Operation::Apply));
     let previous = previous.map(|it| entries.remove(it));
 
-    let mut object = merge::merge(schema, live, config)?;
+    let mut object = merge::merge(schema, live.cloned(), config)?;
     if let Some(previous) = &previous {
         prune(schema, &mut object, previous, &applied, &entries);
     }
@@ -230,7 +233,11 @@ fn check_conflicts(others: &[Entry], changed: &FieldSet) -> Result<(), Error> {
         let with = format!("conflict with {}", entry.title());
         let paths = entry.fields.intersection(changed).paths();
         conflicts.extend(paths.into_iter().map(|path| (path, with.clone())));
+        if conflicts.len() > CONFLICTS_MAX {
+            break;
+        }
     }
+    conflicts.truncate(CONFLICTS_MAX);
     conflicts.sort_by(|a, b| a.1.cmp(&b.1));
     if conflicts.is_empty() { Ok(()) } else { Err(Error::Conflicts(conflicts)) }
 }

@@ -17,6 +17,9 @@ pub enum Error {
     /// The patch is well-formed but does not fit this object: 422.
     #[error("{0}")]
     Unprocessable(String),
+    /// The patch asks for more than one may: 413.
+    #[error("{0}")]
+    TooLarge(String),
 }
 
 /// RFC 6902, with limits on operations and growth.
@@ -26,22 +29,27 @@ pub fn json(document: &Value, patch: &[u8]) -> Result<Value, Error> {
 
 /// RFC 7386.
 pub fn merge(document: &Value, patch: &Value) -> Value {
+    let mut merged = document.clone();
+    merge_into(&mut merged, patch);
+    merged
+}
+
+fn merge_into(merged: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
-        return patch.clone();
+        *merged = patch.clone();
+        return;
     };
-    let mut merged = match document {
-        Value::Object(fields) => fields.clone(),
-        _ => Map::new(),
-    };
+    if !merged.is_object() {
+        *merged = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = merged else { return };
     for (name, value) in patch {
         if value.is_null() {
-            merged.remove(name);
+            fields.remove(name);
         } else {
-            let below = merge(merged.get(name).unwrap_or(&Value::Null), value);
-            merged.insert(name.clone(), below);
+            merge_into(fields.entry(name.clone()).or_insert(Value::Null), value);
         }
     }
-    Value::Object(merged)
 }
 
 /// Kubernetes' strategic merge patch, with its directives ($patch, $retainKeys, $setElementOrder,

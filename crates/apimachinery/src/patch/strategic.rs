@@ -1,7 +1,7 @@
 //! Strategic merge patch: a merge patch that knows which lists are merged by key or as sets. Which ones
 //! is in the schema (`PatchRule`); directives in the patch say the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -46,9 +46,10 @@ fn merge_objects(schema: &SchemaRef, live: Object, patch: &Object) -> Result<Obj
         retain_keys(&mut merged, patch, keys)?;
     }
     for (name, list) in directives(patch, DELETE_PREFIX) {
-        let unwanted = list_of(list, name)?;
+        let unwanted: BTreeSet<String> =
+            list_of(list, name)?.iter().map(ToString::to_string).collect();
         if let Some(Value::Array(items)) = merged.get_mut(name) {
-            items.retain(|it| !unwanted.contains(it));
+            items.retain(|it| !unwanted.contains(&it.to_string()));
         }
     }
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
@@ -114,20 +115,16 @@ fn merge_lists(
     let item = resolved.items.clone().unwrap_or_default();
     let Some(key) = rule.merge_key.as_deref().filter(|_| holds_objects(&item, &live, patch)) else {
         let mut merged = live.clone();
-        for value in patch {
-            if !merged.contains(value) {
-                merged.push(value.clone());
-            }
-        }
+        let mut seen: BTreeSet<String> = live.iter().map(ToString::to_string).collect();
+        merged.extend(patch.iter().filter(|it| seen.insert(it.to_string())).cloned());
         return Ok(ordered(merged, &live, order.unwrap_or(patch), None));
     };
-    let mut merged = live.clone();
-    if patch.iter().any(|it| directive_of(it) == Some("replace")) {
-        merged.clear();
-    }
+    let is_replaced = patch.iter().any(|it| directive_of(it) == Some("replace"));
+    let mut merged = Keyed::new(key, if is_replaced { Vec::new() } else { live.clone() });
     for value in patch {
-        merge_item(&item, &mut merged, value, key)?;
+        merged.merge_item(&item, value)?;
     }
+    let merged = merged.into_items();
     let wanted: Vec<Value>;
     let order = match order {
         Some(order) => order,
@@ -147,44 +144,76 @@ fn directive_of(item: &Value) -> Option<&str> {
     item.get(DIRECTIVE).and_then(Value::as_str)
 }
 
-fn merge_item(
-    schema: &SchemaRef,
-    merged: &mut Vec<Value>,
-    patch: &Value,
-    key: &str,
-) -> Result<(), Error> {
-    let Value::Object(fields) = patch else {
-        return Err(Error::Malformed(format!("list items must be objects with the key {key:?}")));
-    };
-    let directive = directive_of(patch);
-    let Some(identity) = fields.get(key) else {
-        // A bare `$patch: replace` only says that the list is replaced.
-        if directive == Some("replace") {
-            return Ok(());
+/// A list whose items are found by the value of one field.
+struct Keyed<'a> {
+    key: &'a str,
+    items: Vec<Option<Value>>,
+    /// Where the items with one value are; more than one in objects that were stored before the rule.
+    places: BTreeMap<String, Vec<usize>>,
+}
+
+impl<'a> Keyed<'a> {
+    fn new(key: &'a str, items: Vec<Value>) -> Self {
+        let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (place, item) in items.iter().enumerate() {
+            if let Some(identity) = item.get(key) {
+                places.entry(identity.to_string()).or_default().push(place);
+            }
         }
-        return Err(Error::Malformed(format!(
-            "map: {patch} does not contain declared merge key: {key}"
-        )));
-    };
-    let position = merged.iter().position(|it| it.get(key) == Some(identity));
-    match (directive, position) {
-        (Some("delete"), _) => merged.retain(|it| it.get(key) != Some(identity)),
-        (Some("replace"), _) => merged.push(Value::Object(without_directives(fields))),
-        (None | Some("merge"), Some(at)) => {
-            let live = match merged[at].take() {
-                Value::Object(live) => live,
-                _ => Object::new(),
-            };
-            merged[at] = Value::Object(merge_objects(schema, live, fields)?);
-        }
-        (None | Some("merge"), None) => {
-            merged.push(Value::Object(merge_objects(schema, Object::new(), fields)?));
-        }
-        (Some(other), _) => {
-            return Err(Error::Malformed(format!("unknown patch type found: {other}")));
-        }
+        Self { key, items: items.into_iter().map(Some).collect(), places }
     }
-    Ok(())
+
+    fn push(&mut self, identity: String, item: Object) {
+        self.places.entry(identity).or_default().push(self.items.len());
+        self.items.push(Some(Value::Object(item)));
+    }
+
+    fn into_items(self) -> Vec<Value> {
+        self.items.into_iter().flatten().collect()
+    }
+
+    fn merge_item(&mut self, schema: &SchemaRef, patch: &Value) -> Result<(), Error> {
+        let key = self.key;
+        let Value::Object(fields) = patch else {
+            return Err(Error::Malformed(format!(
+                "list items must be objects with the key {key:?}"
+            )));
+        };
+        let directive = directive_of(patch);
+        let Some(identity) = fields.get(key).map(ToString::to_string) else {
+            // A bare `$patch: replace` only says that the list is replaced.
+            if directive == Some("replace") {
+                return Ok(());
+            }
+            return Err(Error::Malformed(format!(
+                "map: {patch} does not contain declared merge key: {key}"
+            )));
+        };
+        match directive {
+            Some("delete") => {
+                for place in self.places.remove(&identity).unwrap_or_default() {
+                    self.items[place] = None;
+                }
+            }
+            Some("replace") => self.push(identity, without_directives(fields)),
+            None | Some("merge") => {
+                let place = self.places.get(&identity).and_then(|it| it.first()).copied();
+                let Some(place) = place else {
+                    self.push(identity, merge_objects(schema, Object::new(), fields)?);
+                    return Ok(());
+                };
+                let live = match self.items[place].take() {
+                    Some(Value::Object(live)) => live,
+                    _ => Object::new(),
+                };
+                self.items[place] = Some(Value::Object(merge_objects(schema, live, fields)?));
+            }
+            Some(other) => {
+                return Err(Error::Malformed(format!("unknown patch type found: {other}")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Puts `items` in order: those named in `order` in that order, the others where they were in `live`
@@ -200,7 +229,7 @@ fn ordered(items: Vec<Value>, live: &[Value], order: &[Value], key: Option<&str>
         live.iter().enumerate().map(|(place, it)| (identity(it), place)).collect();
     let (mut named, others): (Vec<Value>, Vec<Value>) =
         items.into_iter().partition(|it| ranks.contains_key(&identity(it)));
-    named.sort_by_key(|it| ranks.get(&identity(it)).copied());
+    named.sort_by_cached_key(|it| ranks.get(&identity(it)).copied());
     let mut named = named.into_iter().peekable();
     let mut others = others.into_iter().peekable();
     let mut result = Vec::new();
@@ -220,8 +249,9 @@ fn ordered(items: Vec<Value>, live: &[Value], order: &[Value], key: Option<&str>
 }
 
 fn retain_keys(merged: &mut Object, patch: &Object, keys: &Value) -> Result<(), Error> {
-    let keys = list_of(keys, RETAIN_KEYS)?;
-    let is_kept = |name: &String| keys.iter().any(|it| it.as_str() == Some(name));
+    let keys: BTreeSet<&str> =
+        list_of(keys, RETAIN_KEYS)?.iter().filter_map(Value::as_str).collect();
+    let is_kept = |name: &String| keys.contains(name.as_str());
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
         if !value.is_null() && !is_kept(name) {
             return Err(Error::Malformed(format!(

@@ -135,6 +135,7 @@ fn json_patches_apply_in_order_or_say_why_not() {
             Ok(value) => value,
             Err(Error::Malformed(text)) => json!(format!("400 {}", &text[..20])),
             Err(Error::Unprocessable(text)) => json!(format!("422 {text}")),
+            Err(Error::TooLarge(text)) => json!(format!("413 {text}")),
         };
         assert_eq!(actual, expected, "{patch}");
     };
@@ -148,7 +149,10 @@ fn json_patches_apply_in_order_or_say_why_not() {
     );
     check(json!([{"op": "sing", "path": "/b"}]), json!("400 error decoding patch"));
     let many = vec![json!({"op": "test", "path": "/b/c", "value": 1}); 10_001];
-    check(json!(many), json!("400 The allowed maximum "));
+    check(
+        json!(many),
+        json!("413 The allowed maximum operations in a JSON patch is 10000, got 10001"),
+    );
     let missing = json!([{"op": "remove", "path": "/x"}]).to_string();
     assert!(matches!(json(&json!({}), missing.as_bytes()), Err(Error::Unprocessable(_))));
 }
@@ -186,4 +190,101 @@ proptest! {
     fn strategic_never_panics(document in any_json(), patch in any_json()) {
         let _ = strategic(&schema(), &document, &patch);
     }
+}
+
+/// On a stack that is half of the smallest that requests are answered on, and not optimized.
+fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(1024 * 1024).spawn(work);
+    thread.expect("a thread").join().expect("it ends well");
+}
+
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!({"a": inner}))
+}
+
+#[test]
+fn no_json_patch_nests_deeper_than_an_object_may_be() {
+    on_a_small_stack(|| {
+        let document = json!({"data": {"a": 1}});
+        // Each copy doubles the depth of what it copies; all of them were 66 KB once.
+        let copy = json!({"op": "copy", "from": "/data", "path": "/data/a"});
+        let bomb = Value::Array(vec![copy; 1_000]);
+        let refused = json_patch_error(&document, &bomb);
+        assert!(refused.contains("nests deeper than 100 levels"), "{refused}");
+        // By adding, at a path that is as long as it is deep.
+        let path = "/a".repeat(90);
+        let deep = json!([
+            {"op": "add", "path": "/a", "value": nested(95)},
+            {"op": "add", "path": path, "value": nested(50)},
+        ]);
+        json_patch_error(&document, &deep);
+        let moved = json!([
+            {"op": "add", "path": "/x", "value": nested(90)},
+            {"op": "add", "path": "/y", "value": nested(90)},
+            {"op": "move", "from": "/x", "path": "/y/a/a/a/a/a/a/a/a/a/a/a/a"},
+        ]);
+        json_patch_error(&document, &moved);
+        json_patch_error(&document, &json!([{"op": "add", "path": "/x", "value": nested(99)}]));
+        let deepest = json!([{"op": "add", "path": "/x", "value": nested(97)}]);
+        let patched = json(&document, deepest.to_string().as_bytes()).expect("as deep as may be");
+        assert_eq!(crate::bounds::depth(&patched), 98);
+        // Whatever the other forms make of such a value, and dropping it, takes no more.
+        merge(&patched, &nested(100));
+        strategic(&SchemaRef::default(), &patched, &nested(100)).expect("merged");
+    });
+}
+
+fn json_patch_error(document: &Value, patch: &Value) -> String {
+    json(document, patch.to_string().as_bytes()).expect_err("beyond the bounds").to_string()
+}
+
+#[test]
+fn a_json_patch_does_not_shuffle_long_lists_for_hours() {
+    let document = json!({"list": vec![0; 100_000], "other": []});
+    let insert = json!({"op": "add", "path": "/list/0", "value": 1});
+    let many = Value::Array(vec![insert; 9_000]);
+    let refused = json_patch_error(&document, &many);
+    assert!(refused.contains("moves more than"), "{refused}");
+    let there = json!({"op": "move", "from": "/list", "path": "/moved"});
+    let back = json!({"op": "move", "from": "/moved", "path": "/list"});
+    let many = Value::Array((0..4_000).flat_map(|_| [there.clone(), back.clone()]).collect());
+    let refused = json_patch_error(&document, &many);
+    assert!(refused.contains("moves more than"), "{refused}");
+}
+
+#[test]
+fn large_sets_and_keyed_lists_merge_without_comparing_all_with_all() {
+    const N_ITEMS: usize = 40_000;
+    let schema = schema_of(&json!({
+        "finalizers": {
+            "type": "array", "items": {"type": "string"}, "x-kubernetes-patch-strategy": "merge"
+        },
+        "ports": {
+            "type": "array", "items": {"type": "object"},
+            "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "port"
+        },
+    }));
+    let texts = |from: usize| (from..from + N_ITEMS).map(|it| json!(format!("f-{it}")));
+    let ports =
+        |from: usize| (from..from + N_ITEMS).map(move |it| json!({"port": it, "name": from}));
+    let live = json!({
+        "finalizers": texts(0).collect::<Vec<_>>(), "ports": ports(0).collect::<Vec<_>>(),
+    });
+    let patch = json!({
+        "finalizers": texts(N_ITEMS / 2).collect::<Vec<_>>(),
+        "ports": ports(N_ITEMS / 2).collect::<Vec<_>>(),
+        "$deleteFromPrimitiveList/finalizers": texts(0).take(10).collect::<Vec<_>>(),
+        "$retainKeys": ["finalizers", "ports"],
+    });
+    let merged = strategic(&schema, &live, &patch).expect("merged");
+    let length = |name: &str| merged[name].as_array().map(Vec::len);
+    assert_eq!(length("finalizers"), Some(N_ITEMS * 3 / 2 - 10));
+    assert_eq!(length("ports"), Some(N_ITEMS * 3 / 2));
+}
+
+fn schema_of(properties: &Value) -> SchemaRef {
+    let definitions = Definitions::from_json(&json!({
+        "io.example.Thing": {"type": "object", "properties": properties}
+    }));
+    definitions.get("io.example.Thing").cloned().expect("a schema")
 }

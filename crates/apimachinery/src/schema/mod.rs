@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::field::{FieldErrors, Path};
 
 pub use definitions::Definitions;
+pub use values::Patterns;
 
 pub type SchemaRef = Arc<Schema>;
 
@@ -81,8 +82,10 @@ pub struct Schema {
     pub default: Option<Value>,
     /// Value checks of custom resources (enum, pattern, minimum, allOf, ...), as written in the CRD.
     pub checks: Option<Box<Value>>,
-    /// The `pattern` of `checks`, compiled when first needed.
-    pub pattern: OnceLock<Option<Box<regex::Regex>>>,
+    /// How many branches (allOf, anyOf, oneOf, not) there are in this schema and below; of the root of a custom resource.
+    pub n_branches: usize,
+    /// Every `pattern` in `checks`, compiled when first needed.
+    pub patterns: OnceLock<Patterns>,
 }
 
 /// What strict decoding found.

@@ -1,11 +1,13 @@
 //! Reading the schema of a custom resource, which must be structural: every field has a type, and value
 //! checks in allOf, anyOf, oneOf and not only restrict what the outer schema already describes.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
 use super::definitions::{Definitions, read_extensions, read_type};
+use super::values::{branches, compile, patterns_of};
 use super::{ListType, Schema, SchemaRef, Type};
 use crate::field::{FieldErrors, Path};
 
@@ -33,6 +35,8 @@ const CHECKS: &[&str] = &[
 ];
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 const DEPTH_MAX: usize = 100;
+/// Different patterns in one schema: each has to be compiled.
+const PATTERNS_MAX: usize = 2_000;
 
 pub(super) fn read(schema: &Value, path: &Path, errors: &mut FieldErrors) -> SchemaRef {
     let empty = Map::new();
@@ -44,7 +48,46 @@ pub(super) fn read(schema: &Value, path: &Path, errors: &mut FieldErrors) -> Sch
     }
     let mut root = read_node(source, path, errors, 0);
     add_type_and_metadata(&mut root);
+    root.n_branches = n_branches(&root);
+    let mut patterns = BTreeSet::new();
+    patterns_below(&root, &mut patterns);
+    if patterns.len() > PATTERNS_MAX {
+        errors.too_many(&path.child("pattern"), patterns.len(), PATTERNS_MAX);
+    } else {
+        check_patterns(&patterns, path, errors);
+    }
     Arc::new(root)
+}
+
+fn below(schema: &Schema) -> impl Iterator<Item = &SchemaRef> {
+    schema.properties.values().chain(&schema.items).chain(&schema.additional)
+}
+
+/// Branches of the checks, of their branches, and of the schemas below.
+fn n_branches(schema: &Schema) -> usize {
+    let checks = schema.checks.as_deref().and_then(Value::as_object).map_or(0, branches_of);
+    checks + below(schema).map(|it| n_branches(it)).sum::<usize>()
+}
+
+fn branches_of(checks: &Map<String, Value>) -> usize {
+    branches(checks).map(|it| 1 + branches_of(it)).sum()
+}
+
+fn patterns_below<'a>(schema: &'a Schema, found: &mut BTreeSet<&'a str>) {
+    if let Some(checks) = schema.checks.as_deref().and_then(Value::as_object) {
+        patterns_of(checks, found);
+    }
+    below(schema).for_each(|it| patterns_below(it, found));
+}
+
+/// Those of branches; the others are reported where they are.
+fn check_patterns(patterns: &BTreeSet<&str>, path: &Path, errors: &mut FieldErrors) {
+    for pattern in patterns {
+        if let Err(err) = compile(pattern) {
+            let detail = format!("must be a valid regular expression, but isn't: {err}");
+            errors.invalid(&path.child("pattern"), *pattern, &detail);
+        }
+    }
 }
 
 /// Every object has these, whether the schema names them or not.
@@ -207,12 +250,6 @@ fn read_checks(
     path: &Path,
     errors: &mut FieldErrors,
 ) -> Option<Box<Value>> {
-    if let Some(pattern) = source.get("pattern").and_then(Value::as_str)
-        && let Err(err) = regex::Regex::new(pattern)
-    {
-        let detail = format!("must be a valid regular expression, but isn't: {err}");
-        errors.invalid(&path.child("pattern"), pattern, &detail);
-    }
     for word in ["allOf", "anyOf", "oneOf"] {
         let branches = source.get(word).and_then(Value::as_array).into_iter().flatten();
         for (index, branch) in branches.enumerate() {

@@ -216,3 +216,47 @@ fn schemas_must_be_structural() {
         &["schema.anyOf[0].type: Forbidden: must be empty to be structural"],
     );
 }
+
+fn open_api(source: &Value) -> (SchemaRef, FieldErrors) {
+    let mut errors = FieldErrors::new();
+    let schema = Schema::from_open_api(source, &Path::root(), &mut errors);
+    (schema, errors)
+}
+
+#[test]
+fn patterns_of_branches_are_compiled_once_and_refused_when_they_cannot_be() {
+    let pattern = |pattern: &str| {
+        json!({"type": "object", "properties": {"texts": {"type": "array", "items": {
+            "type": "string", "anyOf": [{"pattern": pattern}, {"pattern": "^b+$"}],
+        }}}})
+    };
+    // Compiling this takes a millisecond: forty thousand times would be a minute.
+    let (schema, errors) = open_api(&pattern(r"^\w{40}$"));
+    assert!(errors.is_empty(), "{errors}");
+    let mut errors = FieldErrors::new();
+    let value = json!({"texts": vec!["bb"; 40_000]});
+    schema.validate(&value, &Path::root(), &mut errors);
+    assert!(errors.is_empty(), "{errors}");
+    for refused in ["(", r"\w{1000}{1000}"] {
+        let (_, errors) = open_api(&pattern(refused));
+        assert!(errors.to_string().contains("must be a valid regular expression"), "{errors}");
+    }
+}
+
+#[test]
+fn a_schema_that_multiplies_work_is_cut_off() {
+    let branches = vec![json!({"enum": ["a"]}); 2_000];
+    let (schema, errors) = open_api(&json!({"type": "object", "properties": {"texts": {
+        "type": "array", "items": {"type": "string", "anyOf": branches},
+    }}}));
+    assert!(errors.is_empty(), "{errors}");
+    assert_eq!(schema.n_branches, 2_000);
+    let mut errors = FieldErrors::new();
+    let value = json!({"texts": vec!["b"; 100_000]});
+    schema.validate(&value, &Path::root(), &mut errors);
+    assert!(errors.iter().count() <= 1_000);
+    let value = json!({"texts": vec!["a"; 100_000]});
+    let mut errors = FieldErrors::new();
+    schema.validate(&value, &Path::root(), &mut errors);
+    assert!(errors.to_string().contains("too many checks"), "{errors}");
+}

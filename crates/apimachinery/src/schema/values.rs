@@ -1,13 +1,69 @@
 //! Validation of custom resources: types first, then the value checks, with upstream's texts.
 
-use regex::Regex;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Number, Value};
 
 use super::format::has_format;
 use super::{ListType, Schema, SchemaRef, Type};
 use crate::field::{Cause, FieldErrors, Path};
 
+/// Of a compiled pattern; also of the memory it takes while it runs.
+const PATTERN_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Branches, enumerated values and required names that one object may be held against.
+const CHECKS_MAX: usize = 5_000_000;
+
+/// Compiled once for all values. A pattern that cannot be compiled checks nothing; definitions with such are refused.
+pub type Patterns = BTreeMap<String, Option<Regex>>;
+
+pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build()
+}
+
+/// Every pattern of the checks and of their branches.
+pub(super) fn patterns_of<'a>(checks: &'a Map<String, Value>, found: &mut BTreeSet<&'a str>) {
+    found.extend(checks.get("pattern").and_then(Value::as_str));
+    branches(checks).for_each(|it| patterns_of(it, found));
+}
+
+/// The checks right below: those of allOf and the like, and of fields and items.
+pub(super) fn branches(checks: &Map<String, Value>) -> impl Iterator<Item = &Map<String, Value>> {
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|it| checks.get(it)?.as_array());
+    let fields = checks.get("properties").and_then(Value::as_object).into_iter();
+    lists
+        .flatten()
+        .chain(fields.flat_map(Map::values))
+        .chain(["not", "items"].into_iter().filter_map(|it| checks.get(it)))
+        .filter_map(Value::as_object)
+}
+
+fn compiled(checks: &Map<String, Value>) -> Patterns {
+    let mut found = BTreeSet::new();
+    patterns_of(checks, &mut found);
+    found.into_iter().map(|it| (it.to_owned(), compile(it).ok())).collect()
+}
+
 pub(super) fn validate(schema: &SchemaRef, value: &Value, path: &Path, errors: &mut FieldErrors) {
+    let left = Cell::new(CHECKS_MAX);
+    validate_value(schema, value, path, &left, errors);
+    if left.get() == 0 {
+        errors.forbidden(path, "the schema takes too many checks for a value of this size");
+    }
+}
+
+fn validate_value(
+    schema: &SchemaRef,
+    value: &Value,
+    path: &Path,
+    left: &Cell<usize>,
+    errors: &mut FieldErrors,
+) {
+    if errors.is_full() {
+        return;
+    }
     let schema = schema.resolve();
     if value.is_null() && schema.nullable {
         return;
@@ -17,8 +73,8 @@ pub(super) fn validate(schema: &SchemaRef, value: &Value, path: &Path, errors: &
         return;
     }
     match value {
-        Value::Object(fields) => validate_fields(&schema, fields, path, errors),
-        Value::Array(items) => validate_items(&schema, items, path, errors),
+        Value::Object(fields) => validate_fields(&schema, fields, path, left, errors),
+        Value::Array(items) => validate_items(&schema, items, path, left, errors),
         Value::String(text) if schema.kind == Type::String && !has_format(&schema.format, text) => {
             let detail = format!("{path} in body must be of type {}: {text:?}", schema.format);
             errors.invalid(path, text.as_str(), &detail);
@@ -26,22 +82,10 @@ pub(super) fn validate(schema: &SchemaRef, value: &Value, path: &Path, errors: &
         _ => {}
     }
     if let Some(Value::Object(checks)) = schema.checks.as_deref() {
-        let compile = || checks.get("pattern").and_then(compile);
-        let pattern = schema.pattern.get_or_init(|| compile().map(Box::new));
-        if let (Value::String(text), Some(pattern)) = (value, pattern) {
-            check_pattern(pattern, text, path, errors);
-        }
-        check(checks, value, path, errors);
-    }
-}
-
-fn compile(pattern: &Value) -> Option<Regex> {
-    Regex::new(pattern.as_str()?).ok()
-}
-
-fn check_pattern(pattern: &Regex, text: &str, path: &Path, errors: &mut FieldErrors) {
-    if !pattern.is_match(text) {
-        errors.invalid(path, text, &format!("{path} in body should match '{pattern}'"));
+        let patterns = schema.patterns.get_or_init(|| compiled(checks));
+        let scope = Scope { patterns, left };
+        scope.check_pattern(checks, value, path, errors);
+        scope.check(checks, value, path, errors);
     }
 }
 
@@ -95,14 +139,16 @@ fn validate_fields(
     schema: &Schema,
     fields: &Map<String, Value>,
     path: &Path,
+    left: &Cell<usize>,
     errors: &mut FieldErrors,
 ) {
+    left.set(left.get().saturating_sub(schema.required.len()));
     require(&schema.required, fields, path, errors);
     for (name, value) in fields {
         if let Some(field) = schema.properties.get(name) {
-            validate(field, value, &path.child(name), errors);
+            validate_value(field, value, &path.child(name), left, errors);
         } else if let Some(values) = &schema.additional {
-            validate(values, value, &path.child(name), errors);
+            validate_value(values, value, &path.child(name), left, errors);
         }
     }
     if schema.is_embedded_resource {
@@ -121,13 +167,19 @@ fn require(names: &[String], fields: &Map<String, Value>, path: &Path, errors: &
     }
 }
 
-fn validate_items(schema: &Schema, items: &[Value], path: &Path, errors: &mut FieldErrors) {
+fn validate_items(
+    schema: &Schema,
+    items: &[Value],
+    path: &Path,
+    left: &Cell<usize>,
+    errors: &mut FieldErrors,
+) {
     if let Some(item) = &schema.items {
         for (index, value) in items.iter().enumerate() {
-            validate(item, value, &path.index(index), errors);
+            validate_value(item, value, &path.index(index), left, errors);
         }
     }
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (index, value) in items.iter().enumerate() {
         let identity = match &schema.list_type {
             ListType::Atomic => return,
@@ -144,24 +196,179 @@ fn validate_items(schema: &Schema, items: &[Value], path: &Path, errors: &mut Fi
     }
 }
 
-/// The value checks of one schema object, as JSON; also of the branches of allOf and the like, which may
-/// restrict fields and items further.
-fn check(checks: &Map<String, Value>, value: &Value, path: &Path, errors: &mut FieldErrors) {
-    if let Some(Value::Array(allowed)) = checks.get("enum")
-        && !allowed.contains(value)
-    {
-        let names: Vec<String> = allowed.iter().map(plain_text).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        errors.not_supported(path, value.clone(), &names);
+/// The checks of one object, with what is left of its share of work.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    patterns: &'a Patterns,
+    left: &'a Cell<usize>,
+}
+
+impl Scope<'_> {
+    /// Whether there was that much left to do.
+    fn spend(self, n_checks: usize) -> bool {
+        let left = self.left.get().saturating_sub(n_checks);
+        self.left.set(left);
+        left > 0
     }
-    match value {
-        Value::Number(number) => check_number(checks, number, path, errors),
-        Value::String(text) => check_string(checks, text, path, errors),
-        Value::Array(items) => check_array(checks, items, path, errors),
-        Value::Object(fields) => check_object(checks, fields, path, errors),
-        Value::Null | Value::Bool(_) => {}
+
+    fn check_pattern(
+        self,
+        checks: &Map<String, Value>,
+        value: &Value,
+        path: &Path,
+        errors: &mut FieldErrors,
+    ) {
+        let pattern = checks.get("pattern").and_then(Value::as_str);
+        let pattern = pattern.and_then(|it| self.patterns.get(it)?.as_ref());
+        if let (Value::String(text), Some(pattern)) = (value, pattern)
+            && !pattern.is_match(text)
+        {
+            errors.invalid(
+                path,
+                text.as_str(),
+                &format!("{path} in body should match '{pattern}'"),
+            );
+        }
     }
-    check_branches(checks, value, path, errors);
+
+    /// The value checks of one schema object, as JSON; also of the branches of allOf and the like, which may
+    /// restrict fields and items further.
+    fn check(
+        self,
+        checks: &Map<String, Value>,
+        value: &Value,
+        path: &Path,
+        errors: &mut FieldErrors,
+    ) {
+        let allowed = checks.get("enum").and_then(Value::as_array);
+        if !self.spend(1 + allowed.map_or(0, Vec::len)) {
+            return;
+        }
+        if let Some(allowed) = allowed
+            && !allowed.contains(value)
+        {
+            let names: Vec<String> = allowed.iter().map(plain_text).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            errors.not_supported(path, value.clone(), &names);
+        }
+        match value {
+            Value::Number(number) => check_number(checks, number, path, errors),
+            Value::String(text) => check_string(checks, text, path, errors),
+            Value::Array(items) => self.check_array(checks, items, path, errors),
+            Value::Object(fields) => self.check_object(checks, fields, path, errors),
+            Value::Null | Value::Bool(_) => {}
+        }
+        self.check_branches(checks, value, path, errors);
+    }
+
+    fn check_array(
+        self,
+        checks: &Map<String, Value>,
+        items: &[Value],
+        path: &Path,
+        errors: &mut FieldErrors,
+    ) {
+        let whole = || Value::Array(items.to_vec());
+        if let Some(min) = limit(checks, "minItems").filter(|it| items.len() < *it) {
+            errors.invalid(
+                path,
+                whole(),
+                &format!("{path} in body should have at least {min} items"),
+            );
+        }
+        if let Some(max) = limit(checks, "maxItems").filter(|it| items.len() > *it) {
+            errors.too_many(path, items.len(), max);
+        }
+        if checks.get("uniqueItems") == Some(&Value::Bool(true)) {
+            let distinct: BTreeSet<String> = items.iter().map(ToString::to_string).collect();
+            if distinct.len() < items.len() {
+                let detail = format!("{path} in body shouldn't contain duplicates");
+                errors.invalid(path, whole(), &detail);
+            }
+        }
+        if let Some(item) = checks.get("items") {
+            for (index, value) in items.iter().enumerate() {
+                errors.extend(self.problems(item, value, &path.index(index)));
+            }
+        }
+    }
+
+    fn check_object(
+        self,
+        checks: &Map<String, Value>,
+        fields: &Map<String, Value>,
+        path: &Path,
+        errors: &mut FieldErrors,
+    ) {
+        if let Some(min) = limit(checks, "minProperties").filter(|it| fields.len() < *it) {
+            let detail = format!("{path} in body should have at least {min} properties");
+            errors.invalid(path, Value::Object(fields.clone()), &detail);
+        }
+        if let Some(max) = limit(checks, "maxProperties").filter(|it| fields.len() > *it) {
+            errors.too_many(path, fields.len(), max);
+        }
+        let required = super::definitions::texts(checks, "required");
+        if !self.spend(required.len()) {
+            return;
+        }
+        require(&required, fields, path, errors);
+        for (name, field) in
+            checks.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
+            if let Some(value) = fields.get(name) {
+                errors.extend(self.problems(field, value, &path.child(name)));
+            }
+        }
+    }
+
+    /// What a branch has to say about a value.
+    fn problems(self, branch: &Value, value: &Value, path: &Path) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let Value::Object(checks) = branch else {
+            return errors;
+        };
+        let kind = super::definitions::read_type(checks);
+        if checks.contains_key("type") && !has_type(kind, value) {
+            wrong_type(type_name(kind), value, path, &mut errors);
+            return errors;
+        }
+        self.check_pattern(checks, value, path, &mut errors);
+        self.check(checks, value, path, &mut errors);
+        errors
+    }
+
+    fn check_branches(
+        self,
+        checks: &Map<String, Value>,
+        value: &Value,
+        path: &Path,
+        errors: &mut FieldErrors,
+    ) {
+        let branches = |key: &str| checks.get(key).and_then(Value::as_array);
+        let n_valid = |all: &[Value]| {
+            all.iter().filter(|it| self.problems(it, value, path).is_empty()).count()
+        };
+        let mut refuse =
+            |what: &str| errors.invalid(path, value.clone(), &format!("\"{path}\" {what}"));
+        if branches("anyOf").is_some_and(|all| n_valid(all) == 0 && !all.is_empty()) {
+            refuse("must validate at least one schema (anyOf)");
+        }
+        if let Some(all) = branches("oneOf") {
+            match n_valid(all) {
+                1 => {}
+                0 => refuse("must validate one and only one schema (oneOf). Found none valid"),
+                n => refuse(&format!(
+                    "must validate one and only one schema (oneOf). Found {n} valid alternatives"
+                )),
+            }
+        }
+        if checks.get("not").is_some_and(|it| self.problems(it, value, path).is_empty()) {
+            refuse("must not validate the schema (not)");
+        }
+        for branch in branches("allOf").into_iter().flatten() {
+            errors.extend(self.problems(branch, value, path));
+        }
+    }
 }
 
 fn plain_text(value: &Value) -> String {
@@ -221,103 +428,5 @@ fn check_string(checks: &Map<String, Value>, text: &str, path: &Path, errors: &m
         && !has_format(format, text)
     {
         errors.invalid(path, text, &format!("{path} in body must be of type {format}: {text:?}"));
-    }
-}
-
-fn check_array(
-    checks: &Map<String, Value>,
-    items: &[Value],
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    let whole = || Value::Array(items.to_vec());
-    if let Some(min) = limit(checks, "minItems").filter(|it| items.len() < *it) {
-        errors.invalid(path, whole(), &format!("{path} in body should have at least {min} items"));
-    }
-    if let Some(max) = limit(checks, "maxItems").filter(|it| items.len() > *it) {
-        errors.too_many(path, items.len(), max);
-    }
-    if checks.get("uniqueItems") == Some(&Value::Bool(true)) {
-        let distinct: std::collections::BTreeSet<String> =
-            items.iter().map(ToString::to_string).collect();
-        if distinct.len() < items.len() {
-            let detail = format!("{path} in body shouldn't contain duplicates");
-            errors.invalid(path, whole(), &detail);
-        }
-    }
-    if let Some(item) = checks.get("items") {
-        for (index, value) in items.iter().enumerate() {
-            errors.extend(problems(item, value, &path.index(index)));
-        }
-    }
-}
-
-fn check_object(
-    checks: &Map<String, Value>,
-    fields: &Map<String, Value>,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    if let Some(min) = limit(checks, "minProperties").filter(|it| fields.len() < *it) {
-        let detail = format!("{path} in body should have at least {min} properties");
-        errors.invalid(path, Value::Object(fields.clone()), &detail);
-    }
-    if let Some(max) = limit(checks, "maxProperties").filter(|it| fields.len() > *it) {
-        errors.too_many(path, fields.len(), max);
-    }
-    require(&super::definitions::texts(checks, "required"), fields, path, errors);
-    for (name, field) in checks.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        if let Some(value) = fields.get(name) {
-            errors.extend(problems(field, value, &path.child(name)));
-        }
-    }
-}
-
-/// What a branch has to say about a value.
-fn problems(branch: &Value, value: &Value, path: &Path) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let Value::Object(checks) = branch else {
-        return errors;
-    };
-    let kind = super::definitions::read_type(checks);
-    if checks.contains_key("type") && !has_type(kind, value) {
-        wrong_type(type_name(kind), value, path, &mut errors);
-        return errors;
-    }
-    if let (Value::String(text), Some(pattern)) = (value, checks.get("pattern").and_then(compile)) {
-        check_pattern(&pattern, text, path, &mut errors);
-    }
-    check(checks, value, path, &mut errors);
-    errors
-}
-
-fn check_branches(
-    checks: &Map<String, Value>,
-    value: &Value,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    let branches = |key: &str| checks.get(key).and_then(Value::as_array);
-    let n_valid =
-        |all: &[Value]| all.iter().filter(|it| problems(it, value, path).is_empty()).count();
-    let mut refuse =
-        |what: &str| errors.invalid(path, value.clone(), &format!("\"{path}\" {what}"));
-    if branches("anyOf").is_some_and(|all| n_valid(all) == 0 && !all.is_empty()) {
-        refuse("must validate at least one schema (anyOf)");
-    }
-    if let Some(all) = branches("oneOf") {
-        match n_valid(all) {
-            1 => {}
-            0 => refuse("must validate one and only one schema (oneOf). Found none valid"),
-            n => refuse(&format!(
-                "must validate one and only one schema (oneOf). Found {n} valid alternatives"
-            )),
-        }
-    }
-    if checks.get("not").is_some_and(|it| problems(it, value, path).is_empty()) {
-        refuse("must not validate the schema (not)");
-    }
-    for branch in branches("allOf").into_iter().flatten() {
-        errors.extend(problems(branch, value, path));
     }
 }

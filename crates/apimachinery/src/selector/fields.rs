@@ -1,6 +1,6 @@
 //! Field selectors: `metadata.name=x,status.phase!=Running`. `\` escapes `,`, `=` and itself in values.
 
-use super::Error;
+use super::{Error, TERMS_MAX, too_many};
 
 /// `metadata.name=x,status.phase!=Running`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,9 @@ impl Fields {
                 Error(format!("invalid selector: '{text}'; can't understand '{term}'"))
             })?;
             terms.push((field.to_owned(), unescape(value)?, operator != "!="));
+        }
+        if terms.len() > TERMS_MAX {
+            return Err(too_many(terms.len()));
         }
         Ok(Self { terms })
     }

@@ -13,6 +13,7 @@ pub use fields::Fields;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requirement {
+    /// The values are in order.
     In(String, Vec<String>),
     NotIn(String, Vec<String>),
     Exists(String),
@@ -33,6 +34,13 @@ pub struct Labels {
 #[error("{0}")]
 pub struct Error(pub String);
 
+/// Requirements in one selector. Every one is held against every object, and against every change that is watched.
+const TERMS_MAX: usize = 100;
+
+fn too_many(n_terms: usize) -> Error {
+    Error(format!("a selector may have at most {TERMS_MAX} requirements, and this has {n_terms}"))
+}
+
 /// What `Labels::nothing` is written as: the grammar has no word for it, and the empty text would
 /// match everything.
 const NOTHING: &str = "!nothing,nothing";
@@ -40,6 +48,9 @@ const NOTHING: &str = "!nothing,nothing";
 impl Labels {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut requirements = parse::parse(text)?;
+        if requirements.len() > TERMS_MAX {
+            return Err(too_many(requirements.len()));
+        }
         requirements.sort_by(|a, b| a.key().cmp(b.key()));
         Ok(Self { requirements, is_nothing: false })
     }
@@ -86,6 +97,11 @@ impl Labels {
     }
 }
 
+/// Values are in order, however many there are.
+fn is_among(values: &[String], value: &str) -> bool {
+    values.binary_search_by(|it| it.as_str().cmp(value)).is_ok()
+}
+
 impl Requirement {
     pub fn key(&self) -> &str {
         match self {
@@ -102,8 +118,8 @@ impl Requirement {
     pub fn matches(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|it| it.parse::<i64>().ok());
         match self {
-            Self::In(_, values) => value.is_some_and(|it| values.iter().any(|one| one == it)),
-            Self::NotIn(_, values) => !value.is_some_and(|it| values.iter().any(|one| one == it)),
+            Self::In(_, values) => value.is_some_and(|it| is_among(values, it)),
+            Self::NotIn(_, values) => !value.is_some_and(|it| is_among(values, it)),
             Self::Exists(_) => value.is_some(),
             Self::Absent(_) => value.is_none(),
             Self::GreaterThan(_, bound) => number().is_some_and(|it| it > *bound),

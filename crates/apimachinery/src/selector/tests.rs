@@ -162,3 +162,18 @@ proptest! {
         let _ = Fields::parse(&text);
     }
 }
+
+#[test]
+fn a_selector_has_few_requirements_and_as_many_values_as_it_likes() {
+    let many = |n: usize, term: &str| vec![term; n].join(",");
+    assert!(Labels::parse(&many(100, "!a")).is_ok());
+    let refused = Labels::parse(&many(101, "!a")).expect_err("too many").to_string();
+    assert!(refused.contains("at most 100 requirements"), "{refused}");
+    assert!(Fields::parse(&many(100, "a=b")).is_ok());
+    assert!(Fields::parse(&many(101, "a=b")).is_err());
+    let values: Vec<String> = (0..10_000).rev().map(|it| format!("v-{it}")).collect();
+    let labels = Labels::parse(&format!("a in ({})", values.join(","))).expect("a selector");
+    let has = |value: &str| labels.matches_with(|_| Some(value).filter(|it| !it.is_empty()));
+    let has_text = |value: &'static str| has(value);
+    assert!(has_text("v-0") && has_text("v-9999") && !has_text("v-10000") && !has_text(""));
+}

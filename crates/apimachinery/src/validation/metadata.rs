@@ -1,6 +1,6 @@
 //! `metadata`: the same rules for every kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
@@ -123,6 +123,8 @@ fn check_owners(owners: &[OwnerReference], path: &Path, errors: &mut FieldErrors
         }
         match controller {
             None => controller = Some(owner),
+            // Each shows all of them: enough have been shown when no more are kept.
+            Some(_) if errors.is_full() => return,
             Some(first) => errors.invalid(
                 path,
                 as_json(owners),
@@ -193,7 +195,7 @@ fn check_no_new_finalizers(
     path: &Path,
     errors: &mut FieldErrors,
 ) {
-    let old = stored.finalizers.as_deref().unwrap_or_default();
+    let old: BTreeSet<&String> = stored.finalizers.iter().flatten().collect();
     let mut added: Vec<String> = meta
         .finalizers
         .iter()

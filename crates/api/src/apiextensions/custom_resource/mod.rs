@@ -25,6 +25,7 @@ use super::custom_resource_definition::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, has_condition, is_established,
 };
 use super::json_path::JsonPath;
+use crate::codec;
 use crate::kind::{DeletePolicy, Kind, Part, Scale, Subresource, VERBS_ALL};
 use crate::object::{ApiObject, Dynamic, Stored};
 use columns::PrinterColumn;
@@ -114,7 +115,7 @@ impl CustomKind {
 
 fn written(version: &CustomResourceDefinitionVersion) -> Value {
     let written = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
-    written.map(|it| serde_json::to_value(it).unwrap_or_default()).unwrap_or_default()
+    written.map(codec::tree).unwrap_or_default()
 }
 
 /// The definition was validated when it was written.

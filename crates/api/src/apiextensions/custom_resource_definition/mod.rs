@@ -1,5 +1,6 @@
 //! CustomResourceDefinition.
 
+mod approval;
 pub mod naming;
 #[cfg(test)]
 mod tests;
@@ -104,6 +105,7 @@ impl Resource for CustomResourceDefinition {
 
     fn validate_create(&self, errors: &mut FieldErrors) {
         validation::check_spec(self, errors);
+        approval::check(self, None, errors);
     }
 
     /// Another server over the same store may know more than this one: what it has accepted is judged again only when it
@@ -113,6 +115,7 @@ impl Resource for CustomResourceDefinition {
             validation::check_spec(self, errors);
         }
         validation::check_update(self, stored, errors);
+        approval::check(self, Some(stored), errors);
     }
 }
 

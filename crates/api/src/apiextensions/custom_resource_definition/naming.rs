@@ -1,17 +1,19 @@
-//! Which names of a CustomResourceDefinition it gets: those that no other definition of its group has. Pure; the
-//! controller of the API server calls it and writes the status.
+//! Which names of a CustomResourceDefinition it gets: those that no built-in kind and no other definition of its group has.
+//! Pure; the controller of the API server calls it and writes the status.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     CustomResourceDefinition, CustomResourceDefinitionCondition, CustomResourceDefinitionNames,
-    CustomResourceDefinitionStatus, is_established,
+    CustomResourceDefinitionStatus, approval, is_established,
 };
+use crate::kind::Kind;
 
-/// The names that other definitions of one group hold.
+/// The names that built-in kinds and other definitions of one group hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TakenNames {
     /// Plurals, singulars and short names: they share one space.
@@ -43,6 +45,21 @@ impl TakenNames {
         taken.resources.remove("");
         taken.kinds.remove("");
         taken
+    }
+
+    /// Built-in kinds of the group hold their names for ever.
+    #[must_use]
+    pub fn with_built_in<'a>(
+        mut self,
+        group: &str,
+        kinds: impl IntoIterator<Item = &'a Arc<dyn Kind>>,
+    ) -> Self {
+        for names in kinds.into_iter().map(|it| it.names()).filter(|it| it.group == group) {
+            self.resources.extend([names.plural.clone(), names.singular.clone()]);
+            self.resources.extend(names.short_names.iter().cloned());
+            self.kinds.extend([names.kind.clone(), names.list_kind.clone()]);
+        }
+        self
     }
 }
 
@@ -86,6 +103,12 @@ pub fn status_with_names(
             condition("Established", false, "NotAccepted", "not all names are accepted")
         };
         set(conditions, established);
+    }
+    if let Some(approval) = approval::condition(crd) {
+        set(
+            conditions,
+            CustomResourceDefinitionCondition { last_transition_time: Some(Time(now)), ..approval },
+        );
     }
     status
 }

@@ -368,3 +368,74 @@ fn what_upstream_stores_as_v1beta1_is_read_as_v1() {
     );
     assert!(CustomResourceDefinition::convert_stored("apiextensions.k8s.io/v2", b"{}").is_none());
 }
+
+/// A definition in a group of Kubernetes' own.
+fn protected(annotation: Option<&str>) -> CustomResourceDefinition {
+    definition(|it| {
+        it["metadata"]["name"] = json!("fruits.food.k8s.io");
+        it["spec"]["group"] = json!("food.k8s.io");
+        if let Some(text) = annotation {
+            it["metadata"]["annotations"] = json!({ "api-approved.kubernetes.io": text });
+        }
+    })
+}
+
+#[test]
+fn a_definition_in_a_protected_group_says_who_approved_it() {
+    let check = |annotation: Option<&str>, problem: &str, reason: &str| {
+        let mut crd = protected(annotation);
+        let mut errors = FieldErrors::new();
+        crd.validate_create(&mut errors);
+        let problems: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert!(problems.join("\n").contains(problem) && problems.is_empty() == problem.is_empty());
+        crd.prepare_create();
+        let status = status_with_names(&crd, &TakenNames::default(), Timestamp::UNIX_EPOCH);
+        let conditions = conditions(&status);
+        let approval =
+            conditions.iter().find(|it| it.0 == "KubernetesAPIApprovalPolicyConformant").unwrap();
+        assert_eq!(approval.2, reason);
+        assert_eq!(approval.1, if reason == "ApprovedAnnotation" { "True" } else { "False" });
+    };
+    check(None, "Required value: protected groups must have", "MissingAnnotation");
+    check(Some(""), "Required value: protected groups must have", "MissingAnnotation");
+    check(Some("yes"), "with either a URL or a reason", "InvalidAnnotation");
+    check(Some("://x"), "with either a URL or a reason", "InvalidAnnotation");
+    check(Some("unapproved, a test"), "", "UnapprovedAnnotation");
+    check(Some("https://github.com/kubernetes/enhancements/pull/1"), "", "ApprovedAnnotation");
+}
+
+#[test]
+fn approval_may_stay_as_it_was() {
+    let check = |before: Option<&str>, after: Option<&str>, is_right: bool| {
+        let (mut stored, mut crd) = (protected(before), protected(after));
+        stored.prepare_create();
+        crd.prepare_update(&stored, Part::Main);
+        let mut errors = FieldErrors::new();
+        crd.validate_update(&stored, Part::Main, &mut errors);
+        assert_eq!(errors.is_empty(), is_right, "{before:?} {after:?}");
+    };
+    check(None, None, true);
+    check(Some("yes"), Some("no"), true);
+    check(Some("unapproved"), None, false);
+    check(Some("unapproved"), Some("yes"), false);
+    check(None, Some("unapproved"), true);
+}
+
+#[test]
+fn names_of_built_in_kinds_are_taken_for_ever() {
+    let mut crd = definition(|it| {
+        it["metadata"]["name"] = json!("rolebindings.rbac.authorization.k8s.io");
+        it["metadata"]["annotations"] = json!({ "api-approved.kubernetes.io": "unapproved" });
+        it["spec"]["group"] = json!("rbac.authorization.k8s.io");
+        it["spec"]["names"] = json!({ "plural": "rolebindings", "kind": "RoleBinding" });
+    });
+    crd.prepare_create();
+    let taken = TakenNames::beside(&crd, [&crd]).with_built_in(&crd.spec.group, &crate::kinds());
+    let status = status_with_names(&crd, &taken, Timestamp::UNIX_EPOCH);
+    let conditions = conditions(&status);
+    assert_eq!((conditions[0].0, conditions[0].1), ("NamesAccepted", "False"));
+    assert!(conditions[0].3.contains("\"rolebindings\" is already in use"), "{conditions:?}");
+    assert_eq!((conditions[1].0, conditions[1].1), ("Established", "False"));
+    let other = TakenNames::beside(&crd, [&crd]).with_built_in("example.org", &crate::kinds());
+    assert_eq!(other, TakenNames::default());
+}

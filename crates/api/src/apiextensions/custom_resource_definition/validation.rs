@@ -13,8 +13,8 @@ use apimachinery::{FieldErrors, Path};
 
 use super::{CustomResourceDefinition, CustomResourceDefinitionVersion, is_established};
 use crate::apiextensions::json_path::JsonPath;
+use crate::codec;
 
-const APPROVAL: &str = "api-approved.kubernetes.io";
 const SELECTABLE_FIELDS_MAX: usize = 8;
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 
@@ -71,8 +71,9 @@ pub(super) fn check_update(
 fn check_stored_versions(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
     let path = Path::new("status").child("storedVersions");
     let stored = crd.status.as_ref().and_then(|it| it.stored_versions.as_ref());
+    let versions: BTreeSet<&str> = crd.spec.versions.iter().map(|it| it.name.as_str()).collect();
     for (index, version) in stored.into_iter().flatten().enumerate() {
-        if !crd.spec.versions.iter().any(|it| it.name == *version) {
+        if !versions.contains(version.as_str()) {
             let why = format!(
                 "missing from spec.versions; {version} was previously a storage version, and must remain in \
                  spec.versions until a storage migration ensures no data remains persisted in {version} and \
@@ -102,17 +103,6 @@ fn check_group(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldEr
     }
     if !group.contains('.') {
         errors.invalid(path, group, "should be a domain with at least one dot");
-    }
-    let is_protected = ["k8s.io", "kubernetes.io"]
-        .iter()
-        .any(|it| group == *it || group.strip_suffix(it).is_some_and(|rest| rest.ends_with('.')));
-    let is_approved = crd.metadata.annotations.as_ref().is_some_and(|it| it.contains_key(APPROVAL));
-    if is_protected && !is_approved {
-        let path = Path::new("metadata").child("annotations").key(APPROVAL);
-        let why = format!(
-            "protected groups must have approval annotation {APPROVAL:?}, see https://github.com/kubernetes/enhancements/pull/1111"
-        );
-        errors.required(&path, &why);
     }
 }
 
@@ -196,7 +186,7 @@ fn check_version(version: &CustomResourceDefinitionVersion, path: &Path, errors:
         errors.required(&schema_path, "schemas are required");
         return;
     };
-    let tree = serde_json::to_value(written).unwrap_or_default();
+    let tree = codec::tree(written);
     let schema = Schema::from_open_api(&tree, &schema_path, errors);
     for (name, property) in schema.properties.iter().filter(|(name, _)| !is_given(name)) {
         check_node(property, &schema_path.child("properties").key(name), errors);

@@ -3,6 +3,7 @@
 pub mod bind;
 pub mod conditions;
 mod fields;
+pub mod mirror;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -125,6 +126,7 @@ impl Resource for Pod {
         let absent = Default::default();
         let spec = self.spec.as_ref().unwrap_or(&absent);
         pod_spec::validation::check_spec(spec, &Path::new("spec"), errors);
+        mirror::check(self, errors);
     }
 
     fn validate_create(&self, errors: &mut FieldErrors) {
@@ -142,6 +144,7 @@ impl Resource for Pod {
 
     fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
         update::check(self, stored, part, errors);
+        mirror::check_update(self, stored, errors);
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -92,6 +92,120 @@ fn values_outside_a_fixed_set_are_refused_with_the_set() {
 }
 
 #[test]
+fn what_is_asked_of_the_kernel_is_checked() {
+    let context = |it: Value| with(web(), "/spec/securityContext", it);
+    let own = |it: Value| with(web(), "/spec/containers/0/securityContext", it);
+    let own_path = "spec.containers[0].securityContext";
+    let sysctl = |name: &str| context(json!({"sysctls": [{"name": name, "value": "1"}]}));
+    check::<Pod>(sysctl("kernel/sem"), &[]);
+    for name in ["net..x", "../vm/swappiness", "net/../x", "/x", "A"] {
+        let expected = format!(
+            "spec.securityContext.sysctls[0].name: Invalid value: {name:?}: must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
+        );
+        check::<Pod>(sysctl(name), &[&expected]);
+    }
+    check::<Pod>(
+        with(sysctl("net/ipv4/ip_forward"), "/spec/hostNetwork", json!(true)),
+        &[
+            "spec.securityContext.sysctls[0].name: Invalid value: \"net/ipv4/ip_forward\": may not be specified when 'hostNetwork' is true",
+        ],
+    );
+    check::<Pod>(
+        with(sysctl("fs.mqueue.msg_max"), "/spec/hostIPC", json!(true)),
+        &[
+            "spec.securityContext.sysctls[0].name: Invalid value: \"fs.mqueue.msg_max\": may not be specified when 'hostIPC' is true",
+        ],
+    );
+    let unmasked = || own(json!({"procMount": "Unmasked"}));
+    let expected = format!(
+        "{own_path}.procMount: Invalid value: \"Unmasked\": `hostUsers` must be false to use `Unmasked`"
+    );
+    check::<Pod>(unmasked(), &[&expected]);
+    check::<Pod>(with(unmasked(), "/spec/hostUsers", json!(true)), &[&expected]);
+    check::<Pod>(with(unmasked(), "/spec/hostUsers", json!(false)), &[]);
+    check::<Pod>(
+        context(json!({"supplementalGroupsPolicy": "Loose", "seLinuxChangePolicy": ""})),
+        &[
+            "spec.securityContext.supplementalGroupsPolicy: Unsupported value: \"Loose\": supported values: \"Merge\", \"Strict\"",
+            "spec.securityContext.seLinuxChangePolicy: Unsupported value: \"\": supported values: \"MountOption\", \"Recursive\"",
+        ],
+    );
+}
+
+#[test]
+fn profiles_are_named_as_their_type_wants_it() {
+    let check = |field: &str, profile: Value, expected: &[&str]| {
+        let path = format!("spec.containers[0].securityContext.{field}");
+        let expected: Vec<String> = expected.iter().map(|it| format!("{path}.{it}")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        let manifest = with(web(), "/spec/containers/0/securityContext", json!({ field: profile }));
+        check::<Pod>(manifest, &expected);
+    };
+    let localhost = |name: &str| json!({"type": "Localhost", "localhostProfile": name});
+    let seccomp = "seccompProfile";
+    check(seccomp, localhost("a/b.json"), &[]);
+    check(seccomp, json!({"type": "RuntimeDefault"}), &[]);
+    check(
+        seccomp,
+        json!({"type": ""}),
+        &["type: Required value: type is required when seccompProfile is set"],
+    );
+    check(
+        seccomp,
+        json!({"type": "Localhost"}),
+        &["localhostProfile: Required value: must be set when seccomp type is Localhost"],
+    );
+    check(
+        seccomp,
+        localhost("../../dev/zero"),
+        &["localhostProfile: Invalid value: \"../../dev/zero\": must not contain '..'"],
+    );
+    check(
+        seccomp,
+        localhost("/dev/zero"),
+        &["localhostProfile: Invalid value: \"/dev/zero\": must be a relative path"],
+    );
+    let armor = "appArmorProfile";
+    check(armor, localhost("a"), &[]);
+    check(
+        armor,
+        localhost(" a"),
+        &["localhostProfile: Invalid value: \" a\": must not be padded with whitespace"],
+    );
+    check(
+        armor,
+        json!({"type": "Unconfined", "localhostProfile": "a"}),
+        &[
+            "localhostProfile: Invalid value: \"a\": can only be set when AppArmor type is Localhost",
+        ],
+    );
+}
+
+#[test]
+fn mounts_spread_only_from_privileged_containers() {
+    let mount = |fields: Value| {
+        let mut mount = json!({"name": "v", "mountPath": "/v"});
+        for (key, value) in fields.as_object().unwrap() {
+            mount[key] = value.clone();
+        }
+        let manifest = with(web(), "/spec/volumes", json!([{"name": "v", "emptyDir": {}}]));
+        with(manifest, "/spec/containers/0/volumeMounts", json!([mount]))
+    };
+    let both = || mount(json!({"mountPropagation": "Bidirectional"}));
+    let path = "spec.containers[0].volumeMounts[0]";
+    let expected = format!(
+        "{path}.mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged containers"
+    );
+    check::<Pod>(both(), &[&expected]);
+    let privileged = json!({"privileged": true});
+    check::<Pod>(with(both(), "/spec/containers/0/securityContext", privileged), &[]);
+    check::<Pod>(mount(json!({"mountPropagation": "HostToContainer"})), &[]);
+    let expected =
+        format!("{path}.recursiveReadOnly: Forbidden: may only be specified when readOnly is true");
+    check::<Pod>(mount(json!({"recursiveReadOnly": "Enabled"})), &[&expected]);
+}
+
+#[test]
 fn mounts_refer_to_volumes() {
     check::<Pod>(
         with(web(), "/spec/containers/0/volumeMounts", json!([{"name": "x", "mountPath": "/x"}])),
@@ -454,4 +568,27 @@ fn a_gated_pod_may_be_narrowed() {
             "spec.nodeSelector: Invalid value: {\"b\":\"2\"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)",
         ],
     );
+}
+
+#[test]
+fn a_pod_is_a_mirror_from_its_beginning_or_never() {
+    let marked = |manifest: Value, value: &str| {
+        with(manifest, "/metadata/annotations", json!({"kubernetes.io/config.mirror": value}))
+    };
+    let placed = || with(web(), "/spec/nodeName", json!("n"));
+    let path = "metadata.annotations[kubernetes.io/config.mirror]";
+    check::<Pod>(marked(placed(), "a"), &[]);
+    let unplaced = format!(
+        "{path}: Invalid value: \"a\": must set spec.nodeName if mirror pod annotation is set"
+    );
+    check::<Pod>(marked(web(), "a"), &[&unplaced]);
+    let (plain, mirror) = (created::<Pod>(placed()), created::<Pod>(marked(placed(), "a")));
+    let kept = format!("{path}: Forbidden: may not remove or update mirror pod annotation");
+    let added = format!("{path}: Forbidden: may not add mirror pod annotation");
+    for part in [Part::Main, Part::Status] {
+        check_update(&mirror, marked(placed(), "a"), part, &[]);
+        check_update(&mirror, marked(placed(), "b"), part, &[&kept]);
+        check_update(&mirror, placed(), part, &[&kept]);
+        check_update(&plain, marked(placed(), "a"), part, &[&added]);
+    }
 }

@@ -1,7 +1,10 @@
 //! What an update of a pod may change, by the part that is written.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::api::core::v1::{
-    Container, EphemeralContainer, NodeAffinity, Pod, PodSpec, ResourceRequirements, Toleration,
+    Container, ContainerStatus, EphemeralContainer, NodeAffinity, Pod, PodSpec,
+    ResourceRequirements, Toleration,
 };
 use serde_json::Value;
 
@@ -140,8 +143,10 @@ fn check_deadline(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut Field
 
 /// Existing ones stay, apart from their seconds; new ones may come.
 fn check_tolerations(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
-    let timeless = |it: &Toleration| Toleration { toleration_seconds: None, ..it.clone() };
-    let kept: Vec<Toleration> = spec.tolerations.iter().flatten().map(timeless).collect();
+    fn timeless(it: &Toleration) -> [Option<&str>; 4] {
+        [it.key.as_deref(), it.operator.as_deref(), it.value.as_deref(), it.effect.as_deref()]
+    }
+    let kept: BTreeSet<_> = spec.tolerations.iter().flatten().map(timeless).collect();
     let is_kept = old.tolerations.iter().flatten().all(|it| kept.contains(&timeless(it)));
     if !is_kept {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
@@ -240,8 +245,10 @@ fn check_status(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
         return;
     }
     let (Some(new), Some(old)) = (&pod.status, &stored.status) else { return };
+    let before: BTreeMap<&str, &ContainerStatus> =
+        old.container_statuses.iter().flatten().rev().map(|it| (it.name.as_str(), it)).collect();
     for (index, container) in new.container_statuses.iter().flatten().enumerate() {
-        let before = old.container_statuses.iter().flatten().find(|it| it.name == container.name);
+        let before = before.get(container.name.as_str());
         let ended = before.and_then(|it| it.state.as_ref()?.terminated.as_ref());
         let is_ended = container.state.as_ref().is_some_and(|it| it.terminated.is_some());
         let Some(ended) = ended.filter(|_| !is_ended) else { continue };
@@ -257,8 +264,10 @@ fn check_status(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
 fn check_ephemeral(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
     let path = Path::new("spec").child("ephemeralContainers");
     let new: &[EphemeralContainer] = spec.ephemeral_containers.as_deref().unwrap_or_default();
+    let places: BTreeMap<&str, usize> =
+        new.iter().enumerate().rev().map(|(index, it)| (it.name.as_str(), index)).collect();
     for existing in old.ephemeral_containers.iter().flatten() {
-        match new.iter().position(|it| it.name == existing.name) {
+        match places.get(existing.name.as_str()).copied() {
             None => errors.forbidden(
                 &path,
                 &format!(
@@ -293,7 +302,7 @@ fn check_resize(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
     }
 }
 
-fn names_of(resources: Option<&ResourceRequirements>, field: &str) -> Vec<(String, String)> {
+fn names_of(resources: Option<&ResourceRequirements>, field: &str) -> BTreeMap<String, String> {
     let quantities = match field {
         "limits" => resources.and_then(|it| it.limits.as_ref()),
         _ => resources.and_then(|it| it.requests.as_ref()),
@@ -302,17 +311,17 @@ fn names_of(resources: Option<&ResourceRequirements>, field: &str) -> Vec<(Strin
 }
 
 fn check_resized(
-    new: Vec<(String, String)>,
-    old: Vec<(String, String)>,
+    new: BTreeMap<String, String>,
+    old: BTreeMap<String, String>,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
-    if old.iter().any(|(name, _)| !new.iter().any(|(it, _)| it == name)) {
+    if old.keys().any(|it| !new.contains_key(it)) {
         errors.forbidden(path, "resource limits and requests cannot be removed");
     }
-    let is_compute = |it: &&(String, String)| ["cpu", "memory"].contains(&it.0.as_str());
-    let is_changed = |it: &&(String, String)| !old.contains(it);
-    if new.iter().filter(is_changed).any(|it| !is_compute(&it)) {
+    let is_compute = |name: &str| ["cpu", "memory"].contains(&name);
+    let mut changed = new.iter().filter(|(name, it)| old.get(*name) != Some(*it));
+    if changed.any(|(name, _)| !is_compute(name)) {
         errors.forbidden(&Path::new("spec"), "only cpu and memory resources are mutable");
     }
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod defaults;
 mod qos;
+pub mod references;
 mod requests;
 #[cfg(test)]
 mod tests;

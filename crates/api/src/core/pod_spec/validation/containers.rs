@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EnvFromSource, EnvVar, EnvVarSource, LifecycleHandler, PodSpec,
-    Probe, VolumeMount,
+    Probe, ResourceRequirements,
 };
 
 use apimachinery::FieldErrors;
@@ -12,14 +12,21 @@ use apimachinery::field::Path;
 use apimachinery::validation::{is_dns_label, is_env_var_name, is_port_name};
 
 use super::super::{as_container, is_sidecar};
-use super::{resources, volumes as volume_checks};
+use super::{resources, security, volumes as volume_checks};
 use crate::check::{self, text};
 
 type Names = BTreeSet<String>;
 
+/// What a container's fields are checked against.
+pub(super) struct Pod<'a> {
+    pub(super) volumes: &'a Names,
+    /// No user namespace of its own.
+    pub(super) has_host_users: bool,
+}
+
 pub(super) fn check_containers(
     spec: &PodSpec,
-    volumes: &Names,
+    pod: &Pod<'_>,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
@@ -30,13 +37,13 @@ pub(super) fn check_containers(
     let mut host_ports = BTreeSet::new();
     for (index, container) in spec.containers.iter().enumerate() {
         let path = path.child("containers").index(index);
-        check_container(container, volumes, &mut names, &path, errors);
+        check_container(container, pod, &mut names, &path, errors);
         check_handlers(container, &path, errors);
         check_host_ports(container, spec, &mut host_ports, &path, errors);
     }
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {
         let path = path.child("initContainers").index(index);
-        check_container(container, volumes, &mut names, &path, errors);
+        check_container(container, pod, &mut names, &path, errors);
         if is_sidecar(container) {
             check_handlers(container, &path, errors);
         } else {
@@ -49,12 +56,12 @@ pub(super) fn check_containers(
         }
         check_host_ports(container, spec, &mut host_ports, &path, errors);
     }
-    check_ephemeral(spec, volumes, &mut names, path, errors);
+    check_ephemeral(spec, pod, &mut names, path, errors);
 }
 
-pub(crate) fn check_ephemeral(
+fn check_ephemeral(
     spec: &PodSpec,
-    volumes: &Names,
+    pod: &Pod<'_>,
     names: &mut Names,
     path: &Path,
     errors: &mut FieldErrors,
@@ -68,11 +75,24 @@ pub(crate) fn check_ephemeral(
     for (index, ephemeral) in spec.ephemeral_containers.iter().flatten().enumerate() {
         let path = path.child("ephemeralContainers").index(index);
         let container = as_container(ephemeral);
-        check_container(&container, volumes, names, &path, errors);
+        check_container(&container, pod, names, &path, errors);
         let detail = "cannot be set for an Ephemeral Container";
         refuse_handlers(&container, detail, &path, errors);
         if container.ports.as_ref().is_some_and(|it| !it.is_empty()) {
             errors.forbidden(&path.child("ports"), detail);
+        }
+        if container.resources.as_ref().is_some_and(|it| *it != ResourceRequirements::default()) {
+            errors.forbidden(&path.child("resources"), detail);
+        }
+        for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
+            let path = path.child("volumeMounts").index(index);
+            for (field, value) in
+                [("subPath", &mount.sub_path), ("subPathExpr", &mount.sub_path_expr)]
+            {
+                if !text(value.as_ref()).is_empty() {
+                    errors.forbidden(&path.child(field), detail);
+                }
+            }
         }
         let target = text(ephemeral.target_container_name.as_ref());
         if !target.is_empty() && !targets.contains(target) {
@@ -83,7 +103,7 @@ pub(crate) fn check_ephemeral(
 
 fn check_container(
     container: &Container,
-    volumes: &Names,
+    pod: &Pod<'_>,
     names: &mut Names,
     path: &Path,
     errors: &mut FieldErrors,
@@ -117,12 +137,7 @@ fn check_container(
     for (index, source) in container.env_from.iter().flatten().enumerate() {
         check_env_from(source, &path.child("envFrom").index(index), errors);
     }
-    check_mounts(
-        container.volume_mounts.as_deref().unwrap_or_default(),
-        volumes,
-        &path.child("volumeMounts"),
-        errors,
-    );
+    check_mounts(container, pod.volumes, &path.child("volumeMounts"), errors);
     check::one_of(
         text(container.image_pull_policy.as_ref()),
         &["Always", "IfNotPresent", "Never"],
@@ -138,35 +153,8 @@ fn check_container(
         &path.child("restartPolicy"),
         errors,
     );
-    check_security_context(container, &path.child("securityContext"), errors);
-}
-
-fn check_security_context(container: &Container, path: &Path, errors: &mut FieldErrors) {
-    let Some(context) = &container.security_context else { return };
-    check::id(context.run_as_user, &path.child("runAsUser"), errors);
-    check::id(context.run_as_group, &path.child("runAsGroup"), errors);
-    check::one_of_if_set(
-        text(context.proc_mount.as_ref()),
-        &["Default", "Unmasked"],
-        &path.child("procMount"),
-        errors,
-    );
-    if context.allow_privilege_escalation == Some(false) {
-        if context.privileged == Some(true) {
-            errors.invalid(
-                path,
-                serde_json::to_value(context).unwrap_or_default(),
-                "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
-            );
-        }
-        let added = context.capabilities.iter().flat_map(|it| it.add.iter().flatten());
-        if added.into_iter().any(|it| it == "CAP_SYS_ADMIN") {
-            errors.invalid(
-                path,
-                serde_json::to_value(context).unwrap_or_default(),
-                "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
-            );
-        }
+    if let Some(context) = &container.security_context {
+        security::check_container(context, pod, &path.child("securityContext"), errors);
     }
 }
 
@@ -329,9 +317,9 @@ fn check_env_from(source: &EnvFromSource, path: &Path, errors: &mut FieldErrors)
     }
 }
 
-fn check_mounts(mounts: &[VolumeMount], volumes: &Names, path: &Path, errors: &mut FieldErrors) {
+fn check_mounts(container: &Container, volumes: &Names, path: &Path, errors: &mut FieldErrors) {
     let mut targets = BTreeSet::new();
-    for (index, mount) in mounts.iter().enumerate() {
+    for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
         let path = path.index(index);
         if mount.name.is_empty() {
             errors.required(&path.child("name"), "");
@@ -358,12 +346,7 @@ fn check_mounts(mounts: &[VolumeMount], volumes: &Names, path: &Path, errors: &m
             }
             volume_checks::check_relative(sub_path_expr, &path, errors);
         }
-        check::one_of_if_set(
-            text(mount.mount_propagation.as_ref()),
-            &["Bidirectional", "HostToContainer", "None"],
-            &path.child("mountPropagation"),
-            errors,
-        );
+        security::check_propagation(mount, container, &path, errors);
     }
 }
 

@@ -4,11 +4,12 @@ mod containers;
 mod metadata;
 mod resources;
 mod scheduling;
+mod security;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{PodDNSConfig, PodSecurityContext, PodSpec, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{PodDNSConfig, PodSpec, PodTemplateSpec};
 use serde_json::Value;
 
 use apimachinery::FieldErrors;
@@ -32,7 +33,8 @@ fn check_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mut F
 /// For pods and templates.
 pub(crate) fn check_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     let volumes = volumes::check_volumes(spec, &path.child("volumes"), errors);
-    containers::check_containers(spec, &volumes, path, errors);
+    let pod = containers::Pod { volumes: &volumes, has_host_users: spec.host_users != Some(false) };
+    containers::check_containers(spec, &pod, path, errors);
     check::one_of(
         text(spec.restart_policy.as_ref()),
         &["Always", "OnFailure", "Never"],
@@ -41,7 +43,7 @@ pub(crate) fn check_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) 
     );
     check_dns(spec, path, errors);
     if let Some(context) = &spec.security_context {
-        check_security_context(context, spec, &path.child("securityContext"), errors);
+        security::check_pod(context, spec, &path.child("securityContext"), errors);
     }
     for (index, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {
         if secret.name.is_empty() {
@@ -73,6 +75,8 @@ pub(crate) fn check_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) 
         check_quantities(overhead, &path.child("overhead"), errors);
     }
     check_host_aliases(spec, &path.child("hostAliases"), errors);
+    security::check_namespaces(spec, path, errors);
+    security::check_os(spec, path, errors);
 }
 
 fn check_preemption(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
@@ -162,73 +166,6 @@ fn check_dns_config(config: &PodDNSConfig, path: &Path, errors: &mut FieldErrors
             errors.required(&path.child("options").index(index), "must not be empty");
         }
     }
-}
-
-fn check_security_context(
-    context: &PodSecurityContext,
-    spec: &PodSpec,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    check::id(context.run_as_user, &path.child("runAsUser"), errors);
-    check::id(context.run_as_group, &path.child("runAsGroup"), errors);
-    check::id(context.fs_group, &path.child("fsGroup"), errors);
-    for (index, group) in context.supplemental_groups.iter().flatten().enumerate() {
-        check::id(Some(*group), &path.child("supplementalGroups").index(index), errors);
-    }
-    check::one_of_if_set(
-        text(context.fs_group_change_policy.as_ref()),
-        &["Always", "OnRootMismatch"],
-        &path.child("fsGroupChangePolicy"),
-        errors,
-    );
-    let is_on_host_network = spec.host_network == Some(true);
-    let is_on_host_ipc = spec.host_ipc == Some(true);
-    let mut seen = BTreeSet::new();
-    for (index, sysctl) in context.sysctls.iter().flatten().enumerate() {
-        let path = path.child("sysctls").index(index).child("name");
-        let name = sysctl.name.replace('/', ".");
-        if name.is_empty() {
-            errors.required(&path, "");
-        } else if !is_sysctl_name(&name) {
-            errors.invalid(
-                &path,
-                sysctl.name.as_str(),
-                "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
-            );
-        } else if !seen.insert(name.clone()) {
-            errors.duplicate(&path, sysctl.name.as_str());
-        }
-        if is_on_host_network && name.starts_with("net.") {
-            errors.invalid(
-                &path,
-                sysctl.name.as_str(),
-                "may not be specified when 'hostNetwork' is true",
-            );
-        }
-        let is_ipc = name.starts_with("kernel.shm")
-            || name.starts_with("kernel.msg")
-            || name.starts_with("fs.mqueue.")
-            || name == "kernel.sem";
-        if is_on_host_ipc && is_ipc {
-            errors.invalid(
-                &path,
-                sysctl.name.as_str(),
-                "may not be specified when 'hostIPC' is true",
-            );
-        }
-    }
-}
-
-fn is_sysctl_name(name: &str) -> bool {
-    let is_alphanumeric = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit();
-    name.len() <= 253
-        && name.split('.').all(|segment| {
-            let bytes = segment.as_bytes();
-            bytes.first().is_some_and(|it| is_alphanumeric(*it))
-                && bytes.last().is_some_and(|it| is_alphanumeric(*it))
-                && bytes.iter().all(|it| is_alphanumeric(*it) || b"-_".contains(it))
-        })
 }
 
 /// The template of a controller that keeps `replicas` pods with `selector` running.

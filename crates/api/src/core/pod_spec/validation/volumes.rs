@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{KeyToPath, PodSpec, ProjectedVolumeSource, Volume};
-use serde_json::Value;
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::validation::is_dns_label;
 
 use crate::check::{self, text};
+use crate::codec;
 
 /// Returns the names of all volumes, for mounts to refer to.
 pub(super) fn check_volumes(
@@ -37,8 +37,7 @@ pub(super) fn check_volumes(
 
 /// Counts sources in the JSON form, where each one is a key beside `name`.
 fn check_sources(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
-    let bytes = serde_json::to_vec(volume).unwrap_or_default();
-    let tree: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let tree = codec::tree(volume);
     let sources: Vec<&String> =
         tree.as_object().into_iter().flat_map(|it| it.keys()).filter(|it| *it != "name").collect();
     if sources.is_empty() {
