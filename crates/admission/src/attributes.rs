@@ -11,6 +11,18 @@ pub enum Operation {
     Connect,
 }
 
+impl Operation {
+    /// As refusals name it.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
 /// One request as plugins see it. The old and the new object are whole and never change under a plugin.
 pub struct Attributes<'a> {
     pub operation: Operation,

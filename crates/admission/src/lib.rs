@@ -6,6 +6,8 @@
 mod attributes;
 mod chain;
 pub mod plugins;
+mod rights;
 
 pub use attributes::{Attributes, Operation};
 pub use chain::{Chain, Mutated, Plugin, Valid};
+pub use rights::Rights;

@@ -109,7 +109,8 @@ fn resulting(target: Target) -> User {
     }
     let standing =
         if target.user == USER_ANONYMOUS { GROUP_UNAUTHENTICATED } else { GROUP_AUTHENTICATED };
-    if !groups.iter().any(|it| it == standing) {
+    // Who is named as unauthenticated is not made more than that.
+    if !groups.iter().any(|it| it == standing || it == GROUP_UNAUTHENTICATED) {
         groups.push(standing.to_owned());
     }
     User { name: target.user, uid: target.uid, groups, extra: target.extra }

@@ -5,6 +5,7 @@
 mod attributes;
 mod authorizer;
 pub mod bootstrap;
+mod cover;
 pub mod escalation;
 pub mod node;
 pub mod rbac;

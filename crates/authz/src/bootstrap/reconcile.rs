@@ -6,7 +6,7 @@ use k8s_openapi::api::rbac::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::AUTOUPDATE;
-use crate::rule;
+use crate::cover;
 
 /// A kind that can be brought back to what it must at least contain.
 pub trait Reconcile: Clone {
@@ -49,7 +49,8 @@ fn extend_rules(rules: &mut Option<Vec<PolicyRule>>, wanted: &Option<Vec<PolicyR
     let missing: Vec<PolicyRule> = wanted
         .iter()
         .flatten()
-        .filter(|it| !rule::atoms(it).iter().all(|atom| rule::is_covered(atom, existing)))
+        .filter(|it| !existing.contains(it))
+        .filter(|it| !matches!(cover::missing(existing, std::slice::from_ref(it)), Ok(None)))
         .cloned()
         .collect();
     let is_changed = !missing.is_empty();

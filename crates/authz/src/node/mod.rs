@@ -1,31 +1,39 @@
 //! The Node authorizer: a node may touch its own Node, its own Lease, its pods, and what those pods refer to.
 //!
-//! The fixed rules are those of the bootstrap role `system:node`; this narrows them to what belongs to the node.
+//! It sees only the name in the path. What is in an object that a node writes, the admission plugin NodeRestriction looks at:
+//! each allows some things because the other refuses them. `tests.rs` has both as one table.
 
-mod references;
+mod objects;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use api::core::Pod;
-use api::{Lookup, Stored};
-use apimachinery::{GroupResource, ObjectKey, User};
+use api::Lookup;
+use apimachinery::User;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use crate::attributes::Attributes;
 use crate::authorizer::Decision;
 use crate::bootstrap;
 use crate::rule;
-use references::Reference;
+use objects::{Object, Pods};
 
 const GROUP_NODES: &str = "system:nodes";
 const USER_PREFIX: &str = "system:node:";
 const NAMESPACE_LEASES: &str = "kube-node-lease";
 
 pub struct NodeAuthorizer {
-    lookup: Arc<dyn Lookup>,
+    pods: Pods,
+    /// Of the bootstrap role `system:node`; they hold for what is the same for all nodes.
     rules: Vec<PolicyRule>,
+}
+
+/// `Err` says why not; mostly nothing is said.
+type Verdict = Result<(), String>;
+
+fn no(why: &str) -> Verdict {
+    Err(why.to_owned())
 }
 
 impl NodeAuthorizer {
@@ -35,130 +43,205 @@ impl NodeAuthorizer {
             .filter(|it| it.metadata.name.as_deref() == Some("system:node"))
             .flat_map(|it| it.rules.unwrap_or_default())
             .collect();
-        Self { lookup, rules }
+        Self { pods: Pods::new(lookup), rules }
     }
 
-    /// The node that `user` is the identity of.
+    /// The node that `user` is the identity of; empty if it is that of no node in particular.
     pub fn node_of(user: &User) -> Option<&str> {
-        user.name.strip_prefix(USER_PREFIX).filter(|it| !it.is_empty() && user.is_in(GROUP_NODES))
+        user.name.strip_prefix(USER_PREFIX).filter(|_| user.is_in(GROUP_NODES))
     }
 
     pub fn decide(&self, user: &User, attributes: &Attributes) -> Decision {
-        let Some(node) = Self::node_of(user) else {
-            return Decision::NoOpinion { reason: String::new() };
+        let verdict = match Self::node_of(user) {
+            None => no(""),
+            Some("") => Err(format!("unknown node for user {:?}", user.name)),
+            Some(node) => self.judge(node, attributes),
         };
-        match self.refusal(node, attributes) {
-            Some(why) => Decision::NoOpinion { reason: why.to_owned() },
-            None if self.rules.iter().any(|it| rule::allows(it, attributes)) => {
-                Decision::Allow { reason: String::new() }
-            }
-            None => Decision::NoOpinion { reason: String::new() },
+        match verdict {
+            Ok(()) => Decision::Allow { reason: String::new() },
+            Err(reason) => Decision::NoOpinion { reason },
         }
     }
 
-    /// Why the node may not do this although its role could.
-    fn refusal(&self, node: &str, attributes: &Attributes) -> Option<&'static str> {
-        if !attributes.is_resource {
-            return None;
-        }
-        let subresource = attributes.subresource.as_str();
-        match (attributes.group.as_str(), attributes.resource.as_str()) {
+    fn judge(&self, node: &str, attributes: &Attributes) -> Verdict {
+        let resource = (attributes.group.as_str(), attributes.resource.as_str());
+        match resource {
+            _ if !attributes.is_resource => self.uniform(attributes),
             ("", "nodes") => own_node(node, attributes),
             ("", "pods") => self.own_pod(node, attributes),
-            ("coordination.k8s.io", "leases") => own_lease(node, attributes),
-            ("storage.k8s.io", "csinodes") => is_other_name(node, attributes)
-                .then_some("can only access CSINode with the same name as the requesting node"),
-            ("", "secrets") => self.referenced(node, attributes, Reference::Secret),
-            ("", "configmaps") => self.referenced(node, attributes, Reference::ConfigMap),
-            ("", "persistentvolumeclaims") => {
-                self.referenced(node, attributes, Reference::PersistentVolumeClaim)
+            ("", "secrets") => self.read(node, attributes, Object::Secret),
+            ("", "configmaps") => self.read(node, attributes, Object::ConfigMap),
+            ("", "serviceaccounts") => self.own_account(node, attributes),
+            ("", "persistentvolumeclaims") if attributes.subresource == "status" => {
+                match attributes.verb.as_str() {
+                    "update" | "patch" => self.related(node, attributes, Object::Claim),
+                    _ => no("can only get/update/patch this type"),
+                }
             }
-            ("", "serviceaccounts") if subresource == "token" || subresource.is_empty() => {
-                self.referenced(node, attributes, Reference::ServiceAccount)
-            }
-            // Which of these belong to a node is only known once their kinds are served: refused until then.
+            ("", "persistentvolumeclaims") => self.get(node, attributes, Object::Claim),
             ("", "persistentvolumes")
-            | ("storage.k8s.io", "volumeattachments")
-            | ("resource.k8s.io", _) => Some("no relationship found between node and this object"),
-            _ => None,
-        }
-    }
-
-    fn own_pod(&self, node: &str, attributes: &Attributes) -> Option<&'static str> {
-        let verb = attributes.verb.as_str();
-        let key = ObjectKey::new(attributes.namespace.as_str(), attributes.name.as_str());
-        if matches!(verb, "list" | "watch") && attributes.is_selected_by("spec.nodeName", node) {
-            return None;
-        }
-        match (verb, attributes.name.as_str()) {
-            ("list" | "watch", "") => {
-                Some("can only list/watch pods with spec.nodeName field selector")
+            | ("resource.k8s.io", "resourceclaims")
+            | ("storage.k8s.io", "volumeattachments") => {
+                self.get(node, attributes, Object::NotServed)
             }
-            ("create", "") => None,
-            (_, "") => Some("no object name found"),
-            ("get" | "list" | "watch", _) => {
-                let pod = self.lookup.find(&pods(), &key);
-                (!pod.is_some_and(|it| is_bound(&it, node)))
-                    .then_some("no relationship found between node and this object")
+            ("coordination.k8s.io", "leases") => own_lease(node, attributes),
+            ("storage.k8s.io", "csinodes") => own_csi_node(node, attributes),
+            ("resource.k8s.io", "resourceslices") => self.own_slice(node, attributes),
+            ("certificates.k8s.io", "podcertificaterequests") => {
+                self.own_certificate_request(node, attributes)
             }
-            // A pod that is gone answers 404, whoever asks.
-            _ => self
-                .lookup
-                .find(&pods(), &key)
-                .is_some_and(|it| !is_bound(&it, node))
-                .then_some("can only write pods that are bound to the requesting node"),
+            _ => self.uniform(attributes),
         }
     }
 
-    fn referenced(
-        &self,
-        node: &str,
-        attributes: &Attributes,
-        reference: Reference,
-    ) -> Option<&'static str> {
-        if attributes.name.is_empty() {
-            return Some("no object name found");
+    /// What every node may do.
+    fn uniform(&self, attributes: &Attributes) -> Verdict {
+        if self.rules.iter().any(|it| rule::allows(it, attributes)) { Ok(()) } else { no("") }
+    }
+
+    fn related(&self, node: &str, attributes: &Attributes, object: Object) -> Verdict {
+        let Attributes { namespace, name, .. } = attributes;
+        if name.is_empty() {
+            return no("No Object name found");
         }
-        let is_referenced = self
-            .lookup
-            .list(&pods(), Some(&attributes.namespace))
-            .iter()
-            .filter(|it| is_bound(it, node))
-            .filter_map(|it| it.typed(<Pod as api::Resource>::decode).ok())
-            .any(|it| references::refers(&it, reference, &attributes.name));
-        (!is_referenced).then_some("no relationship found between node and this object")
+        if self.pods.relate(node, object, namespace, name) {
+            return Ok(());
+        }
+        Err(format!("no relationship found between node '{node}' and this object"))
+    }
+
+    fn get(&self, node: &str, attributes: &Attributes, object: Object) -> Verdict {
+        if attributes.verb != "get" {
+            return no("can only get individual resources of this type");
+        }
+        if !attributes.subresource.is_empty() {
+            return no("cannot get subresource");
+        }
+        self.related(node, attributes, object)
+    }
+
+    fn read(&self, node: &str, attributes: &Attributes, object: Object) -> Verdict {
+        if !matches!(attributes.verb.as_str(), "get" | "list" | "watch") {
+            return no("can only read resources of this type");
+        }
+        if !attributes.subresource.is_empty() {
+            return no("cannot read subresource");
+        }
+        if attributes.namespace.is_empty() {
+            return no("can only read namespaced object of this type");
+        }
+        self.related(node, attributes, object)
+    }
+
+    fn own_account(&self, node: &str, attributes: &Attributes) -> Verdict {
+        let Attributes { verb, name, subresource, .. } = attributes;
+        if verb == "get" && subresource.is_empty() {
+            return self.read(node, attributes, Object::ServiceAccount);
+        }
+        if verb != "create" || name.is_empty() {
+            return no("can only create tokens for individual service accounts");
+        }
+        if subresource != "token" {
+            return no("can only create token subresource of serviceaccount");
+        }
+        self.related(node, attributes, Object::ServiceAccount)
+    }
+
+    /// Pods that a node creates, deletes, evicts or reports on are looked at by NodeRestriction.
+    fn own_pod(&self, node: &str, attributes: &Attributes) -> Verdict {
+        match (attributes.subresource.as_str(), attributes.verb.as_str()) {
+            ("", "get") => self.get(node, attributes, Object::Pod),
+            ("", "list" | "watch") if attributes.is_selected_by("spec.nodeName", node) => Ok(()),
+            ("", "list" | "watch") if attributes.name.is_empty() => {
+                no("can only list/watch pods with spec.nodeName field selector")
+            }
+            ("", "list" | "watch") => self.related(node, attributes, Object::Pod),
+            ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
+                Ok(())
+            }
+            _ => no(""),
+        }
+    }
+
+    fn own_slice(&self, node: &str, attributes: &Attributes) -> Verdict {
+        if !attributes.subresource.is_empty() {
+            return no("cannot authorize ResourceSlice subresources");
+        }
+        match attributes.verb.as_str() {
+            "create" => Ok(()),
+            "get" | "update" | "patch" | "delete" => {
+                self.related(node, attributes, Object::NotServed)
+            }
+            "watch" | "list" | "deletecollection" => {
+                if attributes.is_selected_by("spec.nodeName", node) {
+                    return Ok(());
+                }
+                no(
+                    "can only list/watch/deletecollection resourceslices with nodeName field selector",
+                )
+            }
+            _ => no(
+                "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, \
+                     update, patch, delete, deletecollection",
+            ),
+        }
+    }
+
+    fn own_certificate_request(&self, node: &str, attributes: &Attributes) -> Verdict {
+        if !attributes.subresource.is_empty() {
+            return no("nodes may not access the status subresource of PodCertificateRequests");
+        }
+        match attributes.verb.as_str() {
+            "create" => Ok(()),
+            "get" => self.related(node, attributes, Object::NotServed),
+            "list" | "watch" => {
+                if attributes.is_selected_by("spec.nodeName", node) {
+                    return Ok(());
+                }
+                no("can only list/watch podcertificaterequests with nodeName field selector")
+            }
+            verb => Err(format!("nodes may not {verb} podcertificaterequests")),
+        }
     }
 }
 
-fn pods() -> GroupResource {
-    GroupResource::new("", "pods")
-}
-
-/// Reads the selectable field where the cache has it, so that pods of other nodes are not decoded.
-fn is_bound(pod: &Stored, node: &str) -> bool {
-    match pod.meta.fields.iter().find(|(name, _)| *name == "spec.nodeName") {
-        Some((_, value)) => value == node,
-        None => pod
-            .typed(<Pod as api::Resource>::decode)
-            .is_ok_and(|it| it.spec.as_ref().and_then(|it| it.node_name.as_deref()) == Some(node)),
+/// The name of a node that is written is looked at by NodeRestriction.
+fn own_node(node: &str, attributes: &Attributes) -> Verdict {
+    match (attributes.subresource.as_str(), attributes.verb.as_str()) {
+        ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
+        ("", "get" | "list" | "watch") => match attributes.name.as_str() {
+            name if name == node => Ok(()),
+            "" => Err(format!("node '{node}' cannot read all nodes, only its own Node object")),
+            name => Err(format!("node '{node}' cannot read '{name}', only its own Node object")),
+        },
+        _ => no(""),
     }
 }
 
-/// Whether the request names another object than the one called like the node.
-fn is_other_name(node: &str, attributes: &Attributes) -> bool {
-    !(attributes.name == node || (attributes.verb == "create" && attributes.name.is_empty()))
-}
-
-fn own_node(node: &str, attributes: &Attributes) -> Option<&'static str> {
-    let is_narrowed = attributes.is_selected_by("metadata.name", node);
-    (is_other_name(node, attributes) && !is_narrowed)
-        .then_some("can only access the Node object with the same name as the requesting node")
-}
-
-fn own_lease(node: &str, attributes: &Attributes) -> Option<&'static str> {
-    if attributes.namespace != NAMESPACE_LEASES {
-        return Some("can only access leases in the \"kube-node-lease\" system namespace");
+fn own_lease(node: &str, attributes: &Attributes) -> Verdict {
+    let Attributes { verb, namespace, name, .. } = attributes;
+    if !matches!(verb.as_str(), "get" | "create" | "update" | "patch" | "delete") {
+        return no("can only get, create, update, patch, or delete a node lease");
     }
-    is_other_name(node, attributes)
-        .then_some("can only access node lease with the same name as the requesting node")
+    if namespace != NAMESPACE_LEASES {
+        return Err(format!("can only access leases in the {NAMESPACE_LEASES:?} system namespace"));
+    }
+    if verb != "create" && name != node {
+        return no("can only access node lease with the same name as the requesting node");
+    }
+    Ok(())
+}
+
+fn own_csi_node(node: &str, attributes: &Attributes) -> Verdict {
+    let Attributes { verb, subresource, name, .. } = attributes;
+    if !subresource.is_empty() {
+        return no("cannot authorize CSINode subresources");
+    }
+    if !matches!(verb.as_str(), "get" | "create" | "update" | "patch" | "delete") {
+        return no("can only get, create, update, patch, or delete a CSINode");
+    }
+    if verb != "create" && name != node {
+        return no("can only access CSINode with the same name as the requesting node");
+    }
+    Ok(())
 }

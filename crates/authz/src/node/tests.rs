@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::{Lookup, Meta, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::NodeAuthorizer;
 use crate::attributes::Attributes;
@@ -26,14 +26,19 @@ impl Lookup for Pods {
 }
 
 fn authorizer() -> Authorizer {
-    let pod = |name: &str, node: &str| {
+    let pod = |name: &str, node: &str, annotations: Value| {
+        let named = |what: &str| json!({"name": format!("{name}-{what}")});
         let pod = json!({
-            "metadata": {"namespace": "ns", "name": name},
+            "metadata": {"namespace": "ns", "name": name, "annotations": annotations},
             "spec": {
                 "nodeName": node,
                 "serviceAccountName": format!("{name}-account"),
-                "containers": [{"name": "c", "envFrom": [{"secretRef": {"name": format!("{name}-env")}}]}],
-                "volumes": [{"name": "v", "configMap": {"name": format!("{name}-config")}}],
+                "containers": [{"name": "c", "envFrom": [{"secretRef": named("env")}]}],
+                "volumes": [
+                    {"name": "v", "configMap": named("config")},
+                    {"name": "w", "persistentVolumeClaim": {"claimName": format!("{name}-claim")}},
+                    {"name": "x", "ephemeral": {}},
+                ],
             },
         });
         let meta = Meta {
@@ -43,67 +48,285 @@ fn authorizer() -> Authorizer {
         };
         Arc::new(Stored::new(meta, pod.to_string().into_bytes().into()))
     };
-    let pods = Pods(vec![pod("own", "node-1"), pod("other", "node-2")]);
+    let pods = Pods(vec![
+        pod("own", "node-1", json!({})),
+        pod("other", "node-2", json!({})),
+        pod("mirror", "node-1", json!({"kubernetes.io/config.mirror": "x"})),
+    ]);
     Authorizer::new(Arc::new(Rbac::new()), NodeAuthorizer::new(Arc::new(pods)))
 }
 
-/// `verb group/resource[/subresource] namespace/name`
-fn check(request: &str, fields: &[(&str, &str)], expected: bool) {
-    let words: Vec<&str> = request.split(' ').collect();
-    let (group, resource) = words[1].split_once('/').unwrap();
-    let (namespace, name) = words[2].split_once('/').unwrap();
-    let mut attributes = Attributes::resource(words[0], group, resource).within(namespace, name);
-    attributes.fields = fields.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect();
+/// What node-1 asks, as `verb group/resource[/subresource] namespace/name [field=value]`, and the answer: `yes`, or why
+/// not. Upstream's table, row by row.
+const TABLE: &[(&str, &str)] = &[
+    // Nodes: reads by name; writes are NodeRestriction's.
+    ("get /nodes /node-1", "yes"),
+    ("list /nodes /node-1", "yes"),
+    ("watch /nodes /node-1", "yes"),
+    ("get /nodes /node-2", "node 'node-1' cannot read 'node-2', only its own Node object"),
+    ("watch /nodes /node-2", "node 'node-1' cannot read 'node-2', only its own Node object"),
+    ("list /nodes /", "node 'node-1' cannot read all nodes, only its own Node object"),
+    (
+        "get /nodes /node-2 metadata.name=node-1",
+        "node 'node-1' cannot read 'node-2', only its own Node object",
+    ),
+    ("create /nodes /", "yes"),
+    ("update /nodes /node-1", "yes"),
+    ("patch /nodes /node-1", "yes"),
+    ("update /nodes/status /node-1", "yes"),
+    ("patch /nodes/status /node-1", "yes"),
+    ("get /nodes/status /node-1", ""),
+    ("delete /nodes /node-1", ""),
+    ("deletecollection /nodes /", ""),
+    ("get /nodes/proxy /node-1", ""),
+    ("create /nodes/proxy /node-1", ""),
+    // Pods: reads of its own; writes are NodeRestriction's.
+    ("get /pods ns/own", "yes"),
+    ("get /pods ns/mirror", "yes"),
+    ("get /pods ns/other", "no relationship found between node 'node-1' and this object"),
+    ("get /pods ns/gone", "no relationship found between node 'node-1' and this object"),
+    ("get /pods/log ns/own", ""),
+    ("list /pods / spec.nodeName=node-1", "yes"),
+    ("watch /pods / spec.nodeName=node-1", "yes"),
+    ("list /pods ns/ spec.nodeName=node-1", "yes"),
+    (
+        "list /pods / spec.nodeName=node-2",
+        "can only list/watch pods with spec.nodeName field selector",
+    ),
+    ("watch /pods /", "can only list/watch pods with spec.nodeName field selector"),
+    ("list /pods ns/own", "yes"),
+    ("watch /pods ns/own", "yes"),
+    ("watch /pods ns/other", "no relationship found between node 'node-1' and this object"),
+    (
+        "get /pods ns/other spec.nodeName=node-1",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    ("create /pods ns/", "yes"),
+    ("delete /pods ns/own", "yes"),
+    ("deletecollection /pods ns/", ""),
+    ("update /pods ns/own", ""),
+    ("patch /pods ns/own", ""),
+    ("update /pods/status ns/own", "yes"),
+    ("patch /pods/status ns/own", "yes"),
+    ("get /pods/status ns/own", ""),
+    ("create /pods/eviction ns/own", "yes"),
+    ("update /pods/eviction ns/own", ""),
+    ("create /pods/binding ns/own", ""),
+    ("create /pods/exec ns/own", ""),
+    ("patch /pods/ephemeralcontainers ns/own", ""),
+    ("patch /pods/resize ns/own", ""),
+    ("create /bindings ns/", ""),
+    // What its pods refer to.
+    ("get /secrets ns/own-env", "yes"),
+    ("list /secrets ns/own-env", "yes"),
+    ("watch /secrets ns/own-env", "yes"),
+    ("get /secrets ns/other-env", "no relationship found between node 'node-1' and this object"),
+    ("get /secrets ns/mirror-env", "no relationship found between node 'node-1' and this object"),
+    ("get /secrets ns/own-config", "no relationship found between node 'node-1' and this object"),
+    ("get /secrets else/own-env", "no relationship found between node 'node-1' and this object"),
+    ("list /secrets ns/", "No Object name found"),
+    ("watch /secrets /own-env", "can only read namespaced object of this type"),
+    ("get /secrets/x ns/own-env", "cannot read subresource"),
+    ("create /secrets ns/", "can only read resources of this type"),
+    ("update /secrets ns/own-env", "can only read resources of this type"),
+    ("delete /secrets ns/own-env", "can only read resources of this type"),
+    ("deletecollection /secrets ns/", "can only read resources of this type"),
+    ("get /configmaps ns/own-config", "yes"),
+    ("watch /configmaps ns/own-config", "yes"),
+    (
+        "get /configmaps ns/other-config",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "get /configmaps ns/mirror-config",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    ("patch /configmaps ns/own-config", "can only read resources of this type"),
+    ("get /persistentvolumeclaims ns/own-claim", "yes"),
+    ("get /persistentvolumeclaims ns/own-x", "yes"),
+    (
+        "get /persistentvolumeclaims ns/other-claim",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "get /persistentvolumeclaims ns/mirror-claim",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    ("list /persistentvolumeclaims ns/", "can only get individual resources of this type"),
+    (
+        "update /persistentvolumeclaims ns/own-claim",
+        "can only get individual resources of this type",
+    ),
+    ("update /persistentvolumeclaims/status ns/own-claim", "yes"),
+    ("patch /persistentvolumeclaims/status ns/own-claim", "yes"),
+    ("get /persistentvolumeclaims/status ns/own-claim", "can only get/update/patch this type"),
+    (
+        "patch /persistentvolumeclaims/status ns/other-claim",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    ("get /persistentvolumes /x", "no relationship found between node 'node-1' and this object"),
+    ("list /persistentvolumes /", "can only get individual resources of this type"),
+    (
+        "get storage.k8s.io/volumeattachments /x",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "get resource.k8s.io/resourceclaims ns/x",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    // Its pods' accounts.
+    ("get /serviceaccounts ns/own-account", "yes"),
+    (
+        "get /serviceaccounts ns/other-account",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "get /serviceaccounts ns/mirror-account",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    ("list /serviceaccounts ns/", "can only create tokens for individual service accounts"),
+    (
+        "create /serviceaccounts ns/own-account",
+        "can only create token subresource of serviceaccount",
+    ),
+    ("create /serviceaccounts/token ns/own-account", "yes"),
+    (
+        "create /serviceaccounts/token ns/other-account",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "create /serviceaccounts/token ns/mirror-account",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    ("create /serviceaccounts/token ns/", "can only create tokens for individual service accounts"),
+    (
+        "update /serviceaccounts/token ns/own-account",
+        "can only create tokens for individual service accounts",
+    ),
+    // Its lease.
+    ("get coordination.k8s.io/leases kube-node-lease/node-1", "yes"),
+    ("create coordination.k8s.io/leases kube-node-lease/", "yes"),
+    ("update coordination.k8s.io/leases kube-node-lease/node-1", "yes"),
+    ("patch coordination.k8s.io/leases kube-node-lease/node-1", "yes"),
+    ("delete coordination.k8s.io/leases kube-node-lease/node-1", "yes"),
+    (
+        "get coordination.k8s.io/leases kube-node-lease/node-2",
+        "can only access node lease with the same name as the requesting node",
+    ),
+    (
+        "get coordination.k8s.io/leases kube-system/node-1",
+        "can only access leases in the \"kube-node-lease\" system namespace",
+    ),
+    (
+        "create coordination.k8s.io/leases kube-system/",
+        "can only access leases in the \"kube-node-lease\" system namespace",
+    ),
+    (
+        "list coordination.k8s.io/leases kube-node-lease/",
+        "can only get, create, update, patch, or delete a node lease",
+    ),
+    (
+        "watch coordination.k8s.io/leases kube-node-lease/node-1",
+        "can only get, create, update, patch, or delete a node lease",
+    ),
+    (
+        "deletecollection coordination.k8s.io/leases kube-node-lease/",
+        "can only get, create, update, patch, or delete a node lease",
+    ),
+    // What storage and devices will need.
+    ("get storage.k8s.io/csinodes /node-1", "yes"),
+    ("create storage.k8s.io/csinodes /", "yes"),
+    (
+        "delete storage.k8s.io/csinodes /node-2",
+        "can only access CSINode with the same name as the requesting node",
+    ),
+    ("list storage.k8s.io/csinodes /", "can only get, create, update, patch, or delete a CSINode"),
+    ("get storage.k8s.io/csinodes/status /node-1", "cannot authorize CSINode subresources"),
+    ("create resource.k8s.io/resourceslices /", "yes"),
+    ("list resource.k8s.io/resourceslices / spec.nodeName=node-1", "yes"),
+    ("deletecollection resource.k8s.io/resourceslices / spec.nodeName=node-1", "yes"),
+    (
+        "deletecollection resource.k8s.io/resourceslices / spec.nodeName=node-2",
+        "can only list/watch/deletecollection resourceslices with nodeName field selector",
+    ),
+    (
+        "watch resource.k8s.io/resourceslices /",
+        "can only list/watch/deletecollection resourceslices with nodeName field selector",
+    ),
+    (
+        "get resource.k8s.io/resourceslices /x",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "update resource.k8s.io/resourceslices /x",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "update resource.k8s.io/resourceslices/status /x",
+        "cannot authorize ResourceSlice subresources",
+    ),
+    ("create certificates.k8s.io/podcertificaterequests ns/", "yes"),
+    ("watch certificates.k8s.io/podcertificaterequests / spec.nodeName=node-1", "yes"),
+    (
+        "list certificates.k8s.io/podcertificaterequests /",
+        "can only list/watch podcertificaterequests with nodeName field selector",
+    ),
+    (
+        "get certificates.k8s.io/podcertificaterequests ns/x",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "delete certificates.k8s.io/podcertificaterequests ns/x",
+        "nodes may not delete podcertificaterequests",
+    ),
+    (
+        "update certificates.k8s.io/podcertificaterequests/status ns/x",
+        "nodes may not access the status subresource of PodCertificateRequests",
+    ),
+    // What every node may do.
+    ("create /events ns/", "yes"),
+    ("list /services /", "yes"),
+    ("create /services ns/", ""),
+    ("create authentication.k8s.io/tokenreviews /", "yes"),
+    ("create authorization.k8s.io/subjectaccessreviews /", "yes"),
+    ("create certificates.k8s.io/certificatesigningrequests /", "yes"),
+    ("list node.k8s.io/runtimeclasses /", "yes"),
+    ("list storage.k8s.io/csidrivers /", "yes"),
+    ("list rbac.authorization.k8s.io/clusterroles /", ""),
+    ("list /namespaces /", ""),
+    ("list apps/deployments /", ""),
+];
+
+#[test]
+fn every_row_of_the_table_holds() {
+    let authorizer = authorizer();
     let user = User::new("system:node:node-1", &["system:nodes", "system:authenticated"]);
-    assert_eq!(authorizer().decide(&user, &attributes).is_allowed(), expected, "{request}");
-}
-
-#[test]
-fn a_node_touches_its_own_node_and_lease() {
-    for (verb, part) in [("get", ""), ("update", ""), ("patch", "/status")] {
-        check(&format!("{verb} /nodes{part} /node-1"), &[], true);
-        check(&format!("{verb} /nodes{part} /node-2"), &[], false);
+    for (request, expected) in TABLE {
+        let words: Vec<&str> = request.split(' ').collect();
+        let (group, resource) = words[1].split_once('/').unwrap();
+        let (namespace, name) = words[2].split_once('/').unwrap();
+        let mut attributes =
+            Attributes::resource(words[0], group, resource).within(namespace, name);
+        let field = words.get(3).and_then(|it| it.split_once('='));
+        attributes.fields = field.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect();
+        let decision = authorizer.decide(&user, &attributes);
+        let said = if decision.is_allowed() { "yes" } else { decision.reason() };
+        assert_eq!(said, *expected, "{request}");
     }
-    check("create /nodes /", &[], true);
-    check("list /nodes /", &[], false);
-    check("list /nodes /", &[("metadata.name", "node-1")], true);
-    check("delete /nodes /node-1", &[], false);
-    check("update coordination.k8s.io/leases kube-node-lease/node-1", &[], true);
-    check("create coordination.k8s.io/leases kube-node-lease/", &[], true);
-    check("update coordination.k8s.io/leases kube-node-lease/node-2", &[], false);
-    check("get coordination.k8s.io/leases kube-system/node-1", &[], false);
 }
 
 #[test]
-fn a_node_touches_pods_that_are_bound_to_it() {
-    check("list /pods /", &[("spec.nodeName", "node-1")], true);
-    check("watch /pods /", &[("spec.nodeName", "node-1")], true);
-    check("list /pods /", &[("spec.nodeName", "node-2")], false);
-    check("watch /pods /", &[], false);
-    for (verb, part) in [("get", ""), ("delete", ""), ("patch", "/status"), ("create", "/eviction")]
-    {
-        check(&format!("{verb} /pods{part} ns/own"), &[], true);
-        check(&format!("{verb} /pods{part} ns/other"), &[], false);
-    }
-    check("get /pods ns/gone", &[], false);
-    check("delete /pods ns/gone", &[], true);
-    check("update /pods ns/own", &[], false);
-}
-
-#[test]
-fn a_node_reads_what_its_pods_refer_to() {
-    check("get /secrets ns/own-env", &[], true);
-    check("get /secrets ns/other-env", &[], false);
-    check("get /configmaps ns/own-config", &[], true);
-    check("get /configmaps ns/other-config", &[], false);
-    check("list /secrets ns/", &[], false);
-    check("create /serviceaccounts/token ns/own-account", &[], true);
-    check("create /serviceaccounts/token ns/other-account", &[], false);
-    check("get /persistentvolumes /x", &[], false);
-    check("get resource.k8s.io/resourceclaims ns/x", &[], false);
-    check("create /events ns/", &[], true);
-    check("list /services /", &[], true);
-    check("create /services ns/", &[], false);
+fn only_the_user_of_one_node_is_a_node() {
+    let check = |name: &str, groups: &[&str], expected: &str| {
+        let attributes = Attributes::resource("get", "", "nodes").within("", "node-1");
+        let decision = authorizer().decide(&User::new(name, groups), &attributes);
+        let said = if decision.is_allowed() { "yes" } else { decision.reason() };
+        assert_eq!(said, expected, "{name} {groups:?}");
+    };
+    check("system:node:node-1", &["system:nodes"], "yes");
+    check("system:node:node-1", &[], "");
+    check("node-1", &["system:nodes"], "");
+    check("system:node:", &["system:nodes"], "unknown node for user \"system:node:\"");
 }
 
 #[test]

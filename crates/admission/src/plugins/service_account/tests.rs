@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use apimachinery::User;
 use serde_json::{Value, json};
 use stdx::Random;
 
 use super::ServiceAccounts;
-use crate::plugins::fixture::{Objects, create_pod};
+use crate::attributes::Operation;
+use crate::chain::Plugin as _;
+use crate::plugins::fixture::{Case, Objects, create_pod, decode, now, pod};
 
 fn create(account: &Value, spec: &Value) -> Result<Value, String> {
     let objects = Objects::default().with("serviceaccounts", account);
@@ -65,4 +68,126 @@ fn an_account_that_does_not_exist_is_refused() {
     let expected = "pods \"web\" is forbidden: error looking up service account ns/robot: \
                     serviceaccount \"robot\" not found";
     assert_eq!(create(&default_account(), &spec), Err(expected.to_owned()));
+}
+
+/// The default account with one Secret and one pull secret, and its word that there are no others.
+fn strict_account(annotation: &str) -> Value {
+    json!({
+        "metadata": {"name": "default", "namespace": "ns",
+            "annotations": {"kubernetes.io/enforce-mountable-secrets": annotation}},
+        "secrets": [{"name": "own"}],
+        "imagePullSecrets": [{"name": "pull"}],
+    })
+}
+
+#[test]
+fn an_account_that_enforces_its_secrets_lends_no_others() {
+    let spec = |field: &str, value: &Value| {
+        let mut spec =
+            json!({"containers": [{"name": "a"}], "automountServiceAccountToken": false});
+        spec[field] = value.clone();
+        spec
+    };
+    let check = |field: &str, value: fn(&str) -> Value, what: &str| {
+        let account = strict_account("true");
+        assert!(create(&account, &spec(field, &value("own"))).is_ok(), "{field}");
+        let expected = format!(
+            "pods \"web\" is forbidden: {what} is not allowed because service account default does not \
+             reference that secret"
+        );
+        assert_eq!(create(&account, &spec(field, &value("else"))), Err(expected));
+        let lenient = strict_account("false");
+        assert!(create(&lenient, &spec(field, &value("else"))).is_ok(), "{field}");
+    };
+    check(
+        "volumes",
+        |name| json!([{"name": "v", "secret": {"secretName": name}}]),
+        "volume with secret.secretName=\"else\"",
+    );
+    check(
+        "volumes",
+        |name| json!([{"name": "v", "projected": {"sources": [{"secret": {"name": name}}]}}]),
+        "volume with secret.secretName=\"else\"",
+    );
+    check(
+        "containers",
+        |name| json!([{"name": "a", "env": [{"name": "E", "valueFrom": {"secretKeyRef": {"name": name, "key": "k"}}}]}]),
+        "container a with envVar E referencing secret.secretName=\"else\"",
+    );
+    check(
+        "containers",
+        |name| json!([{"name": "a", "envFrom": [{"secretRef": {"name": name}}]}]),
+        "container a with envFrom referencing secret.secretName=\"else\"",
+    );
+    check(
+        "initContainers",
+        |name| json!([{"name": "i", "envFrom": [{"secretRef": {"name": name}}]}]),
+        "init container i with envFrom referencing secret.secretName=\"else\"",
+    );
+    let pulls = |name: &str| spec("imagePullSecrets", &json!([{"name": name}]));
+    assert!(create(&strict_account("1"), &pulls("pull")).is_ok());
+    let refusal = create(&strict_account("1"), &pulls("else")).unwrap_err();
+    assert!(refusal.contains("imagePullSecrets[0].name=\"else\" is not allowed"), "{refusal}");
+}
+
+#[test]
+fn ephemeral_containers_borrow_no_secrets_either() {
+    let check = |name: &str, expected: &str| {
+        let objects = Objects::default().with("serviceaccounts", &strict_account("true"));
+        let plugin = ServiceAccounts::new(Arc::new(objects), Random::from_seed(1));
+        let spec = json!({"serviceAccountName": "default", "containers": [],
+            "ephemeralContainers": [{"name": "e", "envFrom": [{"secretRef": {"name": name}}]}]});
+        let mut object: api::core::Pod = decode(&pod(&spec));
+        let user = User::new("alice", &[]);
+        let case = Case {
+            operation: Operation::Update,
+            resource: "/pods/ephemeralcontainers",
+            namespace: "ns",
+            name: "web",
+            user: &user,
+        };
+        let attributes = case.attributes(Some(&mut object), None);
+        let outcome = now(plugin.validate(&attributes));
+        let said = outcome.map_or_else(|err| err.message().to_owned(), |()| "ok".to_owned());
+        assert!(said.contains(expected), "{said}");
+    };
+    check("own", "ok");
+    check("else", "ephemeral container e with envFrom referencing secret.secretName=\"else\"");
+}
+
+#[test]
+fn a_mirror_pod_asks_nothing_of_the_api() {
+    let check = |spec: &Value, expected: &str| {
+        let plugin = ServiceAccounts::new(Arc::new(Objects::default()), Random::from_seed(1));
+        let mut value = pod(spec);
+        value["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+        let mut object: api::core::Pod = decode(&value);
+        let user = User::new("alice", &[]);
+        let case = Case {
+            operation: Operation::Create,
+            resource: "/pods",
+            namespace: "ns",
+            name: "web",
+            user: &user,
+        };
+        let attributes = case.attributes(Some(&mut object), None);
+        let outcome = now(plugin.validate(&attributes));
+        let said = outcome.map_or_else(|err| err.message().to_owned(), |()| "ok".to_owned());
+        assert!(said.contains(expected), "{said}");
+    };
+    check(&json!({"containers": []}), "ok");
+    check(
+        &json!({"containers": [], "serviceAccountName": "a"}),
+        "may not reference service accounts",
+    );
+    check(
+        &json!({"containers": [], "imagePullSecrets": [{"name": "x"}]}),
+        "may not reference secrets",
+    );
+    let token = json!({"sources": [{"serviceAccountToken": {"path": "p"}}]});
+    let volumes = json!([{"name": "v", "projected": token}]);
+    check(
+        &json!({"containers": [], "volumes": volumes}),
+        "may not use ServiceAccountToken volume projections",
+    );
 }

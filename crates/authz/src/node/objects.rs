@@ -1,0 +1,78 @@
+//! Which objects belong to a node: its pods, and what they refer to.
+
+use std::sync::Arc;
+
+use api::core::Pod;
+use api::core::pod::mirror;
+use api::core::pod_spec::references;
+use api::{Lookup, Stored};
+use apimachinery::{GroupResource, ObjectKey};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Object {
+    Pod,
+    Secret,
+    ConfigMap,
+    Claim,
+    ServiceAccount,
+    /// Which of these belong to a node is only known once their kind is served. No node has any until then, whatever a
+    /// custom resource of the same name says.
+    NotServed,
+}
+
+/// The pods of the cluster.
+pub(super) struct Pods(Arc<dyn Lookup>);
+
+impl Pods {
+    pub(super) fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self(lookup)
+    }
+
+    /// Whether the object is a pod of the node, or one of its pods needs it.
+    pub(super) fn relate(&self, node: &str, object: Object, namespace: &str, name: &str) -> bool {
+        let pods = GroupResource::new("", "pods");
+        match object {
+            Object::NotServed => false,
+            Object::Pod => {
+                let pod = self.0.find(&pods, &ObjectKey::new(namespace, name));
+                pod.is_some_and(|it| is_bound(&it, node))
+            }
+            _ => self
+                .0
+                .list(&pods, Some(namespace))
+                .iter()
+                .filter(|it| is_bound(it, node))
+                .filter_map(|it| it.typed(<Pod as api::Resource>::decode).ok())
+                .any(|it| needs(&it, object, name)),
+        }
+    }
+}
+
+/// A pod that a node made up itself gives it nothing to read. NodeRestriction keeps references out of such pods; here they
+/// would not count.
+fn needs(pod: &Pod, object: Object, name: &str) -> bool {
+    if mirror::is_mirror(pod) {
+        return false;
+    }
+    let Some(spec) = &pod.spec else { return false };
+    match object {
+        Object::Secret => references::secrets(spec).contains(&name),
+        Object::ConfigMap => references::config_maps(spec).contains(&name),
+        Object::Claim => {
+            let pod = pod.metadata.name.as_deref().unwrap_or_default();
+            references::claims(pod, spec).iter().any(|it| it == name)
+        }
+        Object::ServiceAccount => spec.service_account_name.as_deref() == Some(name),
+        Object::Pod | Object::NotServed => false,
+    }
+}
+
+/// Reads the selectable field where the cache has it, so that pods of other nodes are not decoded.
+fn is_bound(pod: &Stored, node: &str) -> bool {
+    match pod.meta.fields.iter().find(|(name, _)| *name == "spec.nodeName") {
+        Some((_, value)) => value == node,
+        None => pod
+            .typed(<Pod as api::Resource>::decode)
+            .is_ok_and(|it| it.spec.as_ref().and_then(|it| it.node_name.as_deref()) == Some(node)),
+    }
+}
