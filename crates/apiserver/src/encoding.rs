@@ -12,6 +12,9 @@ use kvstore::{KeyValue, Op};
 
 use crate::cache::{Unstamped, api_version_of, served, with_api_version};
 
+/// etcd's bound of a request.
+const OBJECT_BYTES_MAX: usize = 1536 * 1024;
+
 /// What new values are written as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
@@ -51,6 +54,16 @@ impl Outgoing {
             Some(value) => Op::put(key, value.clone()),
             None => Op::put_stamped(key, self.json.value.clone(), self.json.at),
         }
+    }
+
+    /// Whether upstream's store would refuse the object: by the size that it has there, in protobuf for built-in kinds.
+    pub(crate) fn is_too_large(&self, kind: &dyn Kind) -> bool {
+        let n_bytes = self.value.as_ref().map_or(self.json.value.len(), Bytes::len);
+        if n_bytes <= OBJECT_BYTES_MAX {
+            return false;
+        }
+        let protobuf = || encode(kind, &self.json.value);
+        self.value.is_some() || protobuf().is_none_or(|it| it.bytes.len() > OBJECT_BYTES_MAX)
     }
 
     /// What clients are sent, if `entry` is this object.

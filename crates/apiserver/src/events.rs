@@ -15,7 +15,7 @@ use stdx::SharedClock;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::cache::{Change, Observer, path_of, store_key};
+use crate::cache::{Change, ObjectPath, Observer, store_key};
 use crate::server::Core;
 
 /// Expired events that go before the next look at the clock.
@@ -95,7 +95,8 @@ impl Expiry {
         let kind = core.kind_of::<Event>();
         for key in keys {
             self.due().remove(&key);
-            let path = path_of(&key.namespace, &key.name);
+            let path = ObjectPath::of(kind.as_ref(), &key.namespace, &key.name);
+            let Ok(path) = path else { continue };
             let Some(stored) = core.cache.get(kind.as_ref(), &path) else { continue };
             let store_key = store_key(kind.as_ref(), &path);
             let at = Revision(stored.meta.resource_version);

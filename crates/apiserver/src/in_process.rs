@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::{Kind, Meta, Stored};
 use apimachinery::{ApiError, GroupResource, GroupVersion, Scope};
-use authn::{Component, Credential};
+use authn::{Authenticated, Component, Credential};
 use bytes::Bytes;
 use client::{
     Discovered, List, Payload, Reply, Request, Transport, Verb, WatchEvent, WatchEventKind,
@@ -14,7 +14,8 @@ use client::{
 };
 use futures_util::future::BoxFuture;
 
-use crate::pipeline::{self, Body, Call, Outcome, WatchItem, Watching};
+use crate::http::flow::Seated;
+use crate::pipeline::{self, Body, Call, Outcome, Unread, WatchItem, Watching};
 use crate::server::Core;
 
 pub(crate) struct InProcess {
@@ -28,10 +29,19 @@ impl InProcess {
         Self { core, identity, field_manager: field_manager.to_owned() }
     }
 
-    fn call_of(&self, request: Request) -> Call {
-        Call {
-            credential: Credential::Component(self.identity.clone()),
-            impersonate: None,
+    fn authenticated(&self) -> Result<Authenticated, ApiError> {
+        let credential = Credential::Component(self.identity.clone());
+        pipeline::authenticate(&self.core, &credential, None)
+    }
+
+    fn call_of(&self, request: Request) -> (Call, Unread) {
+        let body = match request.payload {
+            Payload::Empty => Body::Empty,
+            Payload::Object(object) => Body::Object(object),
+            Payload::Patch(form, bytes) => Body::Patch(form, bytes),
+            Payload::Delete(options) => Body::Delete(options),
+        };
+        let call = Call {
             verb: request.verb,
             resource: request.resource,
             namespace: request.namespace.filter(|it| !it.is_empty()),
@@ -39,22 +49,19 @@ impl InProcess {
             subresource: request.subresource.filter(|it| !it.is_empty()),
             write: request.write,
             list: request.list,
-            body: match request.payload {
-                Payload::Empty => Body::Empty,
-                Payload::Object(object) => Body::Object(object),
-                Payload::Patch(form, bytes) => Body::Patch(form, bytes),
-                Payload::Delete(options) => Body::Delete(options),
-            },
+            body: Body::Empty,
             user_agent: self.field_manager.clone(),
-        }
+        };
+        (call, Unread::there(body))
     }
 }
 
 impl Transport for InProcess {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
-        let call = self.call_of(request);
+        let (call, unread) = self.call_of(request);
         Box::pin(async move {
-            let answer = pipeline::call(&self.core, call).await?;
+            let seated = Seated::in_process(self.authenticated()?);
+            let answer = pipeline::call(&self.core, &seated, call, unread).await?;
             Ok(match answer.outcome {
                 Outcome::Object(object) => Reply::Object(object),
                 Outcome::Done(_) => Reply::Done,
@@ -69,9 +76,9 @@ impl Transport for InProcess {
     }
 
     fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
-        let call = Call { verb: Verb::Watch, ..self.call_of(request) };
+        let call = Call { verb: Verb::Watch, ..self.call_of(request).0 };
         Box::pin(async move {
-            let watching = pipeline::watch(&self.core, call).await?;
+            let watching = pipeline::watch(&self.core, &self.authenticated()?, call).await?;
             let stream = futures_util::stream::unfold(watching, |mut watching: Watching| async {
                 let item = watching.next().await?;
                 Some((item.map(event_of), watching))
@@ -82,9 +89,7 @@ impl Transport for InProcess {
 
     fn get_path(&self, path: String) -> BoxFuture<'_, Result<Bytes, ApiError>> {
         Box::pin(async move {
-            let credential = Credential::Component(self.identity.clone());
-            let authenticated = pipeline::authenticate(&self.core, &credential, None)?;
-            pipeline::authorize_path(&self.core, &authenticated, "get", &path)?;
+            pipeline::authorize_path(&self.core, &self.authenticated()?, "get", &path)?;
             crate::http::plain::get(&self.core, &path).ok_or_else(ApiError::no_such_resource)
         })
     }

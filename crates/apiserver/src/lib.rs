@@ -7,6 +7,8 @@ mod compaction;
 mod custom_resources;
 mod encoding;
 mod events;
+pub mod garbage;
+mod heavy;
 mod http;
 mod in_process;
 mod kubelets;

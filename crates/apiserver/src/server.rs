@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::Chain;
+use admission::{Chain, Rights};
 use api::{ApiObject, Kind, Lookup, Resource};
-use apimachinery::{ApiError, GroupVersionResource, User};
+use apimachinery::{ApiError, GroupResource, GroupVersionResource, ObjectKey, User};
 use authn::pki::ServiceAccountKey;
 use authn::tokens::TokenIssuer;
 use authn::{Authenticated, Authenticator, Component, Impersonation, Target};
-use authz::{Attributes, Authorizer, NodeAuthorizer, Rbac};
+use authz::{Attributes, Authorizer, NodeAuthorizer, Rbac, escalation};
 use client::Client;
 use kvstore::Store;
 use lifecycle::{Readiness, Tasks};
@@ -23,6 +23,7 @@ use crate::compaction::{self, Compaction};
 use crate::custom_resources::Definitions;
 use crate::encoding::Encoding;
 use crate::events::Expiry;
+use crate::heavy::Heavy;
 use crate::http::documents::Documents;
 use crate::http::flow::Flow;
 use crate::in_process::InProcess;
@@ -106,13 +107,14 @@ pub struct Core {
     pub(crate) registry: Arc<Registry>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) authenticator: Authenticator,
-    pub(crate) authorizer: Authorizer,
+    pub(crate) authorizer: Arc<Authorizer>,
     pub(crate) admission: Chain,
     pub(crate) services: Arc<Services>,
     pub(crate) tokens: TokenIssuer,
     pub(crate) keys: Vec<Arc<ServiceAccountKey>>,
     pub(crate) readiness: Readiness,
     pub(crate) flow: Flow,
+    pub(crate) heavy: Heavy,
     pub(crate) documents: Documents,
     pub(crate) kubelets: Kubelets,
     pub(crate) tasks: Tasks,
@@ -158,6 +160,7 @@ impl Server {
             world.random.clone(),
         )
         .map_err(Error::Tokens)?;
+        let authorizer = Arc::new(Authorizer::new(rbac, NodeAuthorizer::new(lookup.clone())));
         let core = Arc::new(Core {
             authenticator: Authenticator::new(authn::Parts {
                 service_account_keys: keys.clone(),
@@ -166,9 +169,14 @@ impl Server {
                 clock: world.clock.clone(),
                 lookup: lookup.clone(),
             }),
-            authorizer: Authorizer::new(rbac, NodeAuthorizer::new(lookup.clone())),
-            admission: Chain::new(admission::plugins::all(&lookup, &world.random)),
+            admission: Chain::new(admission::plugins::all(
+                &lookup,
+                Arc::new(AskedRights(authorizer.clone())),
+                &world.random,
+            )),
+            authorizer,
             flow: Flow::new(&world.random),
+            heavy: Heavy::new(),
             documents: Documents::new(registry.clone()),
             kubelets: Kubelets::new(config.kubelet_tls.clone()),
             tasks: tasks.clone(),
@@ -229,7 +237,7 @@ impl Server {
 struct RbacObserver(Arc<Rbac>);
 
 impl Observer for RbacObserver {
-    fn observe(&self, resource: &apimachinery::GroupResource, change: &Change) {
+    fn observe(&self, resource: &GroupResource, change: &Change) {
         if resource.group != "rbac.authorization.k8s.io" {
             return;
         }
@@ -237,6 +245,25 @@ impl Observer for RbacObserver {
             Some(object) => self.0.upsert(resource, object),
             None => self.0.remove(resource, &change.latest().meta.key),
         }
+    }
+}
+
+/// What admission plugins ask for is authorized like every request.
+struct AskedRights(Arc<Authorizer>);
+
+impl Rights for AskedRights {
+    fn may(&self, user: &User, verb: &str, resource: &GroupResource, object: &ObjectKey) -> bool {
+        let attributes = Attributes {
+            verb: verb.to_owned(),
+            group: resource.group.clone(),
+            version: "v1".to_owned(),
+            resource: resource.resource.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            is_resource: true,
+            ..Attributes::default()
+        };
+        self.0.decide(user, &attributes).is_allowed()
     }
 }
 
@@ -277,8 +304,15 @@ impl Core {
         object: &dyn ApiObject,
         old: Option<&dyn ApiObject>,
     ) -> Result<(), ApiError> {
-        let resource = request.kind.names().group_resource();
-        authz::escalation::check(&self.authorizer, request.user(), &resource, object, old)
+        let write = escalation::Write {
+            user: request.user(),
+            resource: &request.kind.names().group_resource(),
+            namespace: request.namespace(),
+            name: request.name(),
+            object,
+            old,
+        };
+        escalation::check(&self.authorizer, &write)
     }
 
     /// The served form of a built-in kind.

@@ -6,7 +6,7 @@ use authz::bootstrap::{Reconcile, reconcile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kvstore::{Compare, Op, Revision, TXN_OPS_MAX, Txn};
 
-use crate::cache::{path_of, store_key};
+use crate::cache::{ObjectPath, store_key};
 use crate::server::Core;
 
 /// Everything to write, with what must hold for it.
@@ -44,7 +44,9 @@ impl Plan {
         let kind = core.kind_of::<T>();
         let key = api::object::key_of(wanted.metadata());
         let lookup: &dyn Lookup = core.cache.as_ref();
-        let store_key = store_key(kind.as_ref(), &path_of(&key.namespace, &key.name));
+        let path = ObjectPath::of(kind.as_ref(), &key.namespace, &key.name)
+            .expect("the server's own objects have plain names");
+        let store_key = store_key(kind.as_ref(), &path);
         match lookup.get::<T>(&ObjectKey::new(key.namespace, key.name)) {
             None => {
                 let meta = wanted.metadata_mut();

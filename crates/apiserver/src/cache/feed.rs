@@ -102,10 +102,9 @@ impl Cache {
         }
         for (prefix, changes) in changes {
             let Some(kind) = kinds.stored_at(&prefix) else { continue };
-            let resource = kind.names().group_resource();
             for (object, previous) in changes {
                 let at = object.as_ref().map_or(revision, |it| it.meta.resource_version);
-                self.tell(&resource, &Change::new(object, previous, at));
+                self.tell(kind.as_ref(), &Change::new(object, previous, at));
             }
         }
     }

@@ -9,6 +9,7 @@
 mod bytes;
 mod change;
 mod feed;
+mod path;
 mod reached;
 mod resource;
 mod selection;
@@ -29,6 +30,8 @@ pub use change::{Change, Event, frame, kind_name, protobuf_frame};
 pub use resource::{Subscription, TooOld};
 pub use selection::Selection;
 
+pub(crate) use path::{ObjectPath, check_segment, store_key};
+
 pub(crate) use bytes::{Unstamped, api_version_of, served, with_api_version, with_version};
 
 use crate::encoding::{self, Encoding, Incoming, Outgoing};
@@ -43,8 +46,15 @@ const WAIT_MAX: Duration = Duration::from_secs(3);
 const STATUS_MAX: Duration = Duration::from_secs(2);
 
 /// Told of every change, in order, before readers may rely on it. Must not wait.
+///
+/// Custom resources are told of apart, so that nobody believes them who does not mean them: whatever they are called, and
+/// whatever they say, they are no roles, services or definitions.
 pub(crate) trait Observer: Send + Sync {
+    /// A change of an object of a built-in kind.
     fn observe(&self, resource: &GroupResource, change: &Change);
+
+    /// A change of a custom resource.
+    fn observe_custom(&self, _resource: &GroupResource, _change: &Change) {}
 }
 
 pub struct Cache {
@@ -102,6 +112,30 @@ impl Prepared {
     pub(crate) fn write(&self) -> Op {
         self.object.put(self.key.clone())
     }
+
+    pub(crate) fn is_too_large(&self, kind: &dyn Kind) -> bool {
+        self.object.is_too_large(kind)
+    }
+}
+
+/// A write that the cache waits for, until this is dropped: also when whoever asked for it has gone away meanwhile.
+pub(crate) struct Announced<'a> {
+    cache: &'a Cache,
+    prepared: Arc<Prepared>,
+}
+
+impl std::ops::Deref for Announced<'_> {
+    type Target = Prepared;
+
+    fn deref(&self) -> &Prepared {
+        &self.prepared
+    }
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        self.cache.forget(&self.prepared);
+    }
 }
 
 impl Cache {
@@ -129,9 +163,14 @@ impl Cache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, resource: &GroupResource, change: &Change) {
+    fn tell(&self, kind: &dyn Kind, change: &Change) {
+        let resource = kind.names().group_resource();
         for observer in self.observers.get().into_iter().flatten() {
-            observer.observe(resource, change);
+            if kind.is_custom() {
+                observer.observe_custom(&resource, change);
+            } else {
+                observer.observe(&resource, change);
+            }
         }
     }
 
@@ -155,7 +194,7 @@ impl Cache {
             resource.apply(path, object, event.revision.0)
         };
         if let Some(change) = change {
-            self.tell(&kind.names().group_resource(), &change);
+            self.tell(kind.as_ref(), &change);
         }
     }
 
@@ -183,7 +222,7 @@ impl Cache {
         kind: &dyn Kind,
         key: Bytes,
         object: &dyn ApiObject,
-    ) -> Arc<Prepared> {
+    ) -> Announced<'_> {
         let prepared = Arc::new(Prepared {
             key: key.clone(),
             meta: meta_of(kind, object),
@@ -191,10 +230,10 @@ impl Cache {
             result: OnceLock::new(),
         });
         self.prepared().entry(key).or_default().push(prepared.clone());
-        prepared
+        Announced { cache: self, prepared }
     }
 
-    pub(crate) fn forget(&self, prepared: &Arc<Prepared>) {
+    fn forget(&self, prepared: &Arc<Prepared>) {
         let mut all = self.prepared();
         let Some(writers) = all.get_mut(&prepared.key) else { return };
         writers.retain(|it| !Arc::ptr_eq(it, prepared));
@@ -273,8 +312,8 @@ impl Cache {
         }
     }
 
-    pub fn get(&self, kind: &dyn Kind, path: &str) -> Option<Arc<Stored>> {
-        self.state().resources.get(&kind.registry_prefix())?.get(path).cloned()
+    pub(crate) fn get(&self, kind: &dyn Kind, path: &ObjectPath) -> Option<Arc<Stored>> {
+        self.state().resources.get(&kind.registry_prefix())?.get(path.as_str()).cloned()
     }
 
     /// Objects from `from` on, in order, and the revision of the state they are from. `changed` is the revision of
@@ -316,14 +355,15 @@ impl Cache {
         // A batch is applied event by event: what is newer than the last whole batch counts as well.
         let revision = state.revision.max(state.resource(kind).changed());
         let resource = state.resource(kind);
-        let objects = resource
-            .range(selection.namespace.as_deref(), "")
-            .filter(|(_, it)| selection.matches(&it.meta))
-            .map(|(_, it)| it.clone())
-            .collect();
-        let subscription =
-            resource.subscribe(selection, revision).expect("the present is never forgotten");
+        let range = resource.range(selection.namespace.as_deref(), "");
+        let mut objects: Vec<_> = range.map(|(_, it)| it.clone()).collect();
+        let subscription = resource
+            .subscribe(selection.clone(), revision)
+            .expect("the present is never forgotten");
         state.end_if_over(kind);
+        // Nobody waits for the lock while all are held against a long selector.
+        drop(state);
+        objects.retain(|it| selection.matches(&it.meta));
         (objects, revision, subscription)
     }
 
@@ -376,8 +416,9 @@ impl State {
 impl api::Lookup for Cache {
     fn find(&self, resource: &GroupResource, key: &ObjectKey) -> Option<Arc<Stored>> {
         let kinds = self.registry.kinds();
-        let prefix = kinds.prefix_of(resource)?;
-        self.state().resources.get(prefix)?.get(&path_of(&key.namespace, &key.name)).cloned()
+        let kind = kinds.stored_at(kinds.prefix_of(resource)?)?;
+        let path = ObjectPath::of(kind.as_ref(), &key.namespace, &key.name).ok()?;
+        self.get(kind.as_ref(), &path)
     }
 
     fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Stored>> {
@@ -387,15 +428,6 @@ impl api::Lookup for Cache {
         let objects = state.resources.get(prefix).into_iter();
         objects.flat_map(|it| it.range(namespace, "")).map(|(_, it)| it.clone()).collect()
     }
-}
-
-/// `namespace/name`, or `name` alone.
-pub(crate) fn path_of(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
-}
-
-pub(crate) fn store_key(kind: &dyn Kind, path: &str) -> Bytes {
-    Bytes::from(format!("{ROOT}{}/{path}", kind.registry_prefix()))
 }
 
 fn locate<'a, 'b>(

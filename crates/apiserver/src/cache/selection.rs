@@ -35,6 +35,11 @@ impl Selection {
         self.name.is_none() && self.labels.is_everything() && self.fields.is_everything()
     }
 
+    /// What each object is held against.
+    pub fn n_terms(&self) -> usize {
+        self.labels.requirements.len() + self.fields.terms.len()
+    }
+
     pub fn matches(&self, meta: &Meta) -> bool {
         self.namespace.as_ref().is_none_or(|it| *it == meta.key.namespace)
             && self.name.as_ref().is_none_or(|it| *it == meta.key.name)

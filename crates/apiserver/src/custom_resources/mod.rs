@@ -10,15 +10,16 @@ use api::apiextensions::custom_resource_definition::naming::{
     TakenNames, mark_terminating, status_with_names,
 };
 use api::apiextensions::{CustomKind, CustomResourceDefinition};
-use api::{ApiObject, Lookup, Resource, Stored};
+use api::{ApiObject, Kind, Lookup, Resource, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
 use authn::{Component, Credential};
 use client::{DeleteOptions, ListOptions, Verb, WriteOptions};
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
-use crate::cache::{Cache, Change, Observer};
-use crate::pipeline::{self, Body, Call};
+use crate::cache::{Cache, Change, ObjectPath, Observer};
+use crate::http::flow::Seated;
+use crate::pipeline::{self, Body, Call, Unread};
 use crate::registry::Registry;
 use crate::server::Core;
 
@@ -64,17 +65,11 @@ impl Definitions {
 
     fn end_watches(&self, definition: Option<CustomResourceDefinition>) {
         let Some(cache) = self.cache.upgrade() else { return };
+        let kinds = self.registry.kinds();
         for kind in definition.iter().flat_map(CustomKind::of) {
-            cache.end_watches_of(kind.as_ref());
-        }
-    }
-
-    /// An object went: if its definition is going too, it may have been the last.
-    fn observe_object(&self, resource: &GroupResource, change: &Change) {
-        if change.object.is_none()
-            && let Some(name) = self.terminating().get(resource).cloned()
-        {
-            self.enqueue(&name);
+            if kinds.find(&kind.names().gvr()).is_some_and(|it| it.is_custom()) {
+                cache.end_watches_of(kind.as_ref());
+            }
         }
     }
 
@@ -108,8 +103,9 @@ impl Definitions {
 
 impl Observer for Definitions {
     fn observe(&self, resource: &GroupResource, change: &Change) {
-        if resource.group != "apiextensions.k8s.io" {
-            return self.observe_object(resource, change);
+        let of = CustomResourceDefinition::FACTS;
+        if (resource.group.as_str(), resource.resource.as_str()) != (of.group, of.plural) {
+            return;
         }
         let name = change.latest().meta.key.name.clone();
         let decode = |it: &Arc<Stored>| CustomResourceDefinition::decode(&it.bytes).ok();
@@ -131,6 +127,15 @@ impl Observer for Definitions {
         }
         self.enqueue(&name);
     }
+
+    /// An object went: if its definition is going too, it may have been the last.
+    fn observe_custom(&self, resource: &GroupResource, change: &Change) {
+        if change.object.is_none()
+            && let Some(name) = self.terminating().get(resource).cloned()
+        {
+            self.enqueue(&name);
+        }
+    }
 }
 
 fn resource_of(definition: &CustomResourceDefinition) -> GroupResource {
@@ -139,14 +144,16 @@ fn resource_of(definition: &CustomResourceDefinition) -> GroupResource {
 
 async fn reconcile(core: &Core, name: &str) -> Result<(), ApiError> {
     let kind = core.kind_of::<CustomResourceDefinition>();
-    let Some(stored) = core.cache.get(kind.as_ref(), name) else { return Ok(()) };
+    let path = ObjectPath::of(kind.as_ref(), "", name)?;
+    let Some(stored) = core.cache.get(kind.as_ref(), &path) else { return Ok(()) };
     let definition = CustomResourceDefinition::decode(&stored.bytes).map_err(ApiError::internal)?;
     if definition.metadata.deletion_timestamp.is_some() {
         return clean_up(core, definition).await;
     }
     let lookup: &dyn Lookup = core.cache.as_ref();
     let others = lookup.all::<CustomResourceDefinition>(None);
-    let taken = TakenNames::beside(&definition, others.iter().map(AsRef::as_ref));
+    let taken = TakenNames::beside(&definition, others.iter().map(AsRef::as_ref))
+        .with_built_in(&definition.spec.group, core.registry.built_in());
     let status = status_with_names(&definition, &taken, core.world.clock.now());
     if definition.status.as_ref() != Some(&status) {
         let updated = CustomResourceDefinition { status: Some(status), ..definition };
@@ -162,17 +169,8 @@ async fn clean_up(core: &Core, mut definition: CustomResourceDefinition) -> Resu
     if !definition.metadata.finalizers.iter().flatten().any(is_ours) {
         return Ok(());
     }
-    if let Some(kind) = CustomKind::of(&definition).into_iter().next() {
-        let call = Call {
-            verb: Verb::DeleteCollection,
-            resource: kind.names().gvr(),
-            body: Body::Delete(DeleteOptions::default()),
-            ..own_call()
-        };
-        match pipeline::call(core, call).await {
-            Err(err) if !err.is_not_found() => return Err(err),
-            _ => {}
-        }
+    if let Some(kind) = served_kind(core, &definition) {
+        delete_objects(core, kind.as_ref()).await?;
         if !core.cache.snapshot(kind.as_ref(), None, "").objects.is_empty() {
             let status = definition.status.clone();
             mark_terminating(&mut definition, DELETION_IN_PROGRESS, core.world.clock.now());
@@ -186,12 +184,42 @@ async fn clean_up(core: &Core, mut definition: CustomResourceDefinition) -> Resu
     write(core, definition, None).await
 }
 
-/// A call of the server itself.
-fn own_call() -> Call {
+/// What the definition adds to the API. A name that is built in is not its own: its objects are not to be touched.
+fn served_kind(core: &Core, definition: &CustomResourceDefinition) -> Option<Arc<dyn Kind>> {
+    let kinds = core.registry.kinds();
+    let mut own = CustomKind::of(definition).into_iter();
+    own.find_map(|it| kinds.find(&it.names().gvr()).filter(|it| it.is_custom()).cloned())
+}
+
+async fn delete_objects(core: &Core, kind: &dyn Kind) -> Result<(), ApiError> {
+    let objects = core.cache.snapshot(kind, None, "").objects;
+    let namespaces: BTreeSet<&str> =
+        objects.iter().map(|it| it.meta.key.namespace.as_str()).collect();
+    for namespace in namespaces {
+        let call = Call {
+            verb: Verb::DeleteCollection,
+            resource: kind.names().gvr(),
+            namespace: Some(namespace.to_owned()).filter(|it| !it.is_empty()),
+            ..own_call()
+        };
+        match carry_out(core, call, Body::Delete(DeleteOptions::default())).await {
+            Err(err) if !err.is_not_found() => return Err(err),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Carries out a call of the server itself.
+async fn carry_out(core: &Core, call: Call, body: Body) -> Result<(), ApiError> {
     let user = User::new("system:apiserver", &["system:masters"]);
+    let credential = Credential::Component(Component::new(user));
+    let seated = Seated::in_process(pipeline::authenticate(core, &credential, None)?);
+    pipeline::call(core, &seated, call, Unread::there(body)).await.map(|_| ())
+}
+
+fn own_call() -> Call {
     Call {
-        credential: Credential::Component(Component::new(user)),
-        impersonate: None,
         verb: Verb::Update,
         resource: apimachinery::GroupVersionResource::new("", "", ""),
         namespace: None,
@@ -214,8 +242,7 @@ async fn write(
         resource: core.kind_of::<CustomResourceDefinition>().names().gvr(),
         name: Some(name),
         subresource: subresource.map(str::to_owned),
-        body: Body::Object(Box::new(definition)),
         ..own_call()
     };
-    pipeline::call(core, call).await.map(|_| ())
+    carry_out(core, call, Body::Object(Box::new(definition))).await
 }

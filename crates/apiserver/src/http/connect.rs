@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::core::{Node, Pod};
-use apimachinery::{ApiError, GroupResource, Reason, User};
-use authn::Credential;
+use apimachinery::{ApiError, GroupResource, Reason};
+use authn::Authenticated;
 use bytes::Bytes;
 use client::{ListOptions, Verb, WriteOptions};
 use futures_util::StreamExt as _;
@@ -23,7 +23,7 @@ use tokio::io::{AsyncWriteExt as _, copy, split};
 use super::path::ResourcePath;
 use super::query::Query;
 use super::{Body, status};
-use crate::cache::path_of;
+use crate::cache::ObjectPath;
 use crate::kubelets::location::{Location, Stream, locate};
 use crate::pipeline::{self, Body as CallBody, Call};
 use crate::server::Core;
@@ -65,12 +65,10 @@ pub(super) async fn answer(
     stream: Stream,
     target: ResourcePath,
     verb: Verb,
-    (credential, impersonate): (Credential, Option<User>),
+    authenticated: &Authenticated,
     mut head: Head,
 ) -> Result<Response<Body>, ApiError> {
     let call = Call {
-        credential,
-        impersonate,
         verb,
         resource: target.resource,
         namespace: target.namespace,
@@ -81,9 +79,9 @@ pub(super) async fn answer(
         body: CallBody::Empty,
         user_agent: String::new(),
     };
-    let request = pipeline::connect(core, call, stream != Stream::Log)?;
+    let request = pipeline::connect(core, authenticated, call, stream != Stream::Log)?;
     core.cache.wait_current().await?;
-    let stored = core.cache.get(request.kind.as_ref(), &request.path());
+    let stored = core.cache.get(request.kind.as_ref(), &request.path()?);
     let stored = stored.ok_or_else(|| request.not_found())?;
     let pod = stored.shared::<Pod>().map_err(ApiError::internal)?;
     let query = Query::parse(head.uri.query());
@@ -106,7 +104,8 @@ async fn send(
     mut request: Request<Empty<Bytes>>,
 ) -> Result<Response<Incoming>, ApiError> {
     let kind = core.kind_of::<Node>();
-    let node = core.cache.get(kind.as_ref(), &path_of("", &location.node));
+    let path = ObjectPath::of(kind.as_ref(), "", &location.node)?;
+    let node = core.cache.get(kind.as_ref(), &path);
     let node =
         node.ok_or_else(|| ApiError::not_found(&GroupResource::new("", "nodes"), &location.node))?;
     let node = node.shared::<Node>().map_err(ApiError::internal)?;

@@ -34,9 +34,21 @@ pub(crate) enum Name {
     OpenApiV3(GroupVersion),
 }
 
+impl Name {
+    /// About how many bytes it takes to render.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::OpenApiV2 | Self::OpenApiV2Protobuf | Self::OpenApiV3Index => usize::MAX,
+            Self::OpenApiV3(_) | Self::ApisAggregated | Self::ApiAggregated => usize::MAX,
+            Self::Apis | Self::Group(_) | Self::Resources(_) => 0,
+        }
+    }
+}
+
 pub(crate) struct Documents {
     registry: Arc<Registry>,
-    rendered: Mutex<(u64, BTreeMap<Name, Option<Document>>)>,
+    /// What there is, never what there is not: names come from clients, and there is no end to those that name nothing.
+    rendered: Mutex<(u64, BTreeMap<Name, Document>)>,
 }
 
 const GZIP_MIN: usize = 4 * 1024;
@@ -46,25 +58,29 @@ impl Documents {
         Self { registry, rendered: Mutex::default() }
     }
 
-    /// `None`: there is no such group or version.
-    pub(crate) fn get(&self, name: &Name) -> Option<Document> {
-        let kinds = self.registry.kinds();
-        {
-            let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
-            if rendered.0 != kinds.generation {
-                *rendered = (kinds.generation, BTreeMap::new());
-            }
-            if let Some(document) = rendered.1.get(name) {
-                return document.clone();
-            }
+    /// The document if it was rendered already.
+    pub(crate) fn rendered(&self, name: &Name) -> Option<Document> {
+        let generation = self.registry.kinds().generation;
+        let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+        if rendered.0 != generation {
+            *rendered = (generation, BTreeMap::new());
         }
+        rendered.1.get(name).cloned()
+    }
+
+    /// `None`: there is no such group or version. May take long: some documents are megabytes.
+    pub(crate) fn get(&self, name: &Name) -> Option<Document> {
+        if let Some(document) = self.rendered(name) {
+            return Some(document);
+        }
+        let kinds = self.registry.kinds();
         let all: Vec<Arc<dyn Kind>> = kinds.iter().cloned().collect();
-        let document = self.render(name, &all).map(document);
+        let document = document(self.render(name, &all)?);
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         if rendered.0 == kinds.generation {
             rendered.1.insert(name.clone(), document.clone());
         }
-        document
+        Some(document)
     }
 
     fn render(&self, name: &Name, kinds: &[Arc<dyn Kind>]) -> Option<Vec<u8>> {
@@ -100,4 +116,29 @@ fn document(bytes: Vec<u8>) -> Document {
     let hash = Sha512::digest(&bytes).iter().map(|it| format!("{it:02X}")).collect();
     let gzipped = (bytes.len() > GZIP_MIN).then(|| gzip(&bytes));
     Document { bytes: bytes.into(), hash, gzipped }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, PoisonError};
+
+    use apimachinery::GroupVersion;
+
+    use super::{Documents, Name};
+    use crate::registry::Registry;
+
+    #[test]
+    fn names_of_nothing_leave_nothing_behind() {
+        let documents = Documents::new(Arc::new(Registry::new(api::kinds())));
+        assert!(documents.get(&Name::Group("apps".to_owned())).is_some());
+        for index in 0..1_000 {
+            let group = format!("no-such-group-{index}");
+            assert!(documents.get(&Name::Group(group.clone())).is_none());
+            let version = GroupVersion::new(group, "v1");
+            assert!(documents.get(&Name::Resources(version.clone())).is_none());
+            assert!(documents.get(&Name::OpenApiV3(version)).is_none());
+        }
+        let rendered = documents.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(rendered.1.keys().collect::<Vec<_>>(), [&Name::Group("apps".to_owned())]);
+    }
 }

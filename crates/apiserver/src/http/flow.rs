@@ -1,23 +1,64 @@
 //! Flow control: how many requests run at once, and who they count as. Watches and exempt requests are not
 //! counted. A request that finds the line full is told to come back in a second.
+//!
+//! A seat is kept until the answer has been sent, or whoever asked has gone: an answer that nobody reads holds memory. What
+//! an answer holds of its own, beside what the cache has anyway, is counted too, whoever asked.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use apimachinery::{ApiError, User};
+use authn::Authenticated;
 use stdx::Random;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const READONLY_MAX: usize = 400;
 const MUTATING_MAX: usize = 200;
 /// Requests that may wait for a seat, in each of the two lines.
 const WAITING_MAX: usize = 1_000;
 
+/// What answers under way may hold in all.
+const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Answers of this size and more are counted, in units of it.
+const ANSWER_UNIT: usize = 256 * 1024;
+/// How long an answer waits for others to be read.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+
 struct Line {
-    seats: Semaphore,
+    seats: Arc<Semaphore>,
     places: Semaphore,
+}
+
+/// A caller that is known, and whose turn it is. Only flow control makes one.
+pub(crate) struct Seated {
+    authenticated: Authenticated,
+    seat: Seat,
+}
+
+/// What is given back when the answer has been sent; empty for requests that are not counted.
+#[derive(Default)]
+pub(crate) struct Seat(Vec<OwnedSemaphorePermit>);
+
+impl Seated {
+    /// A component of this process: its calls end in this process, with answers that share the cache's objects.
+    pub(crate) fn in_process(authenticated: Authenticated) -> Self {
+        Self { authenticated, seat: Seat::default() }
+    }
+
+    pub(crate) fn authenticated(&self) -> &Authenticated {
+        &self.authenticated
+    }
+
+    /// For the answer to keep.
+    pub(crate) fn into_seat(self) -> Seat {
+        self.seat
+    }
 }
 
 pub(crate) struct Flow {
     readonly: Line,
     mutating: Line,
+    answers: Arc<Semaphore>,
     /// Made up once per process: clients only see that they stay the same.
     uids: Vec<(&'static str, String)>,
 }
@@ -50,11 +91,14 @@ const NAMES: &[&str] = &[
 
 impl Flow {
     pub(crate) fn new(random: &Random) -> Self {
-        let line =
-            |seats| Line { seats: Semaphore::new(seats), places: Semaphore::new(WAITING_MAX) };
+        let line = |seats| Line {
+            seats: Arc::new(Semaphore::new(seats)),
+            places: Semaphore::new(WAITING_MAX),
+        };
         Self {
             readonly: line(READONLY_MAX),
             mutating: line(MUTATING_MAX),
+            answers: Arc::new(Semaphore::new(ANSWER_BYTES_MAX / ANSWER_UNIT)),
             uids: NAMES.iter().map(|it| (*it, random.uuid())).collect(),
         }
     }
@@ -63,23 +107,50 @@ impl Flow {
         self.uids.iter().find(|it| it.0 == name).map_or("", |it| it.1.as_str())
     }
 
-    /// Waits for a seat. `None` for requests that are not counted.
+    /// Waits for a seat.
     pub(crate) async fn enter(
         &self,
+        authenticated: Authenticated,
         class: Class,
         is_mutating: bool,
-    ) -> Result<Option<SemaphorePermit<'_>>, ApiError> {
+    ) -> Result<Seated, ApiError> {
+        let seat = self.seat(class, is_mutating).await?;
+        Ok(Seated { authenticated, seat })
+    }
+
+    async fn seat(&self, class: Class, is_mutating: bool) -> Result<Seat, ApiError> {
         if class.level == "exempt" {
-            return Ok(None);
+            return Ok(Seat::default());
         }
         let line = if is_mutating { &self.mutating } else { &self.readonly };
-        if let Ok(seat) = line.seats.try_acquire() {
-            return Ok(Some(seat));
-        }
-        let full = || ApiError::too_many_requests("too many requests, please try again later", 1);
-        let _place = line.places.try_acquire().map_err(|_| full())?;
-        line.seats.acquire().await.map(Some).map_err(|_| full())
+        let seat = match line.seats.clone().try_acquire_owned() {
+            Ok(seat) => seat,
+            Err(_) => {
+                let _place = line.places.try_acquire().map_err(|_| full())?;
+                line.seats.clone().acquire_owned().await.map_err(|_| full())?
+            }
+        };
+        Ok(Seat(vec![seat]))
     }
+
+    /// Waits until an answer that holds `bytes` of its own may be made. More than all there is counts as all.
+    pub(crate) async fn make_room(&self, seat: &mut Seat, bytes: usize) -> Result<(), ApiError> {
+        if bytes < ANSWER_UNIT {
+            return Ok(());
+        }
+        let units = bytes.div_ceil(ANSWER_UNIT).min(ANSWER_BYTES_MAX / ANSWER_UNIT);
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let room = self.answers.clone().acquire_many_owned(units);
+        match tokio::time::timeout(ANSWER_WAIT_MAX, room).await {
+            Ok(Ok(room)) => seat.0.push(room),
+            _ => return Err(full()),
+        }
+        Ok(())
+    }
+}
+
+fn full() -> ApiError {
+    ApiError::too_many_requests("too many requests, please try again later", 1)
 }
 
 /// The first flow schema that fits, as the bootstrap configuration orders them.
@@ -126,9 +197,11 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
+    use http_body_util::BodyExt as _;
     use stdx::Random;
 
-    use super::{Class, Flow, READONLY_MAX, WAITING_MAX};
+    use super::super::sent::{self, Content};
+    use super::{ANSWER_BYTES_MAX, Class, Flow, READONLY_MAX, Seat, WAITING_MAX};
 
     const WORKLOAD: Class = Class { schema: "service-accounts", level: "workload-low" };
 
@@ -138,26 +211,62 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         let mut seats = Vec::new();
         for _ in 0..READONLY_MAX {
-            let Poll::Ready(Ok(seat)) = pin!(flow.enter(WORKLOAD, false)).poll(&mut context) else {
+            let Poll::Ready(Ok(seat)) = pin!(flow.seat(WORKLOAD, false)).poll(&mut context) else {
                 panic!("there are seats left");
             };
             seats.push(seat);
         }
         let mut waiting: Vec<_> =
-            (0..WAITING_MAX).map(|_| Box::pin(flow.enter(WORKLOAD, false))).collect();
+            (0..WAITING_MAX).map(|_| Box::pin(flow.seat(WORKLOAD, false))).collect();
         for it in &mut waiting {
             assert!(it.as_mut().poll(&mut context).is_pending());
         }
-        let Poll::Ready(Err(full)) = pin!(flow.enter(WORKLOAD, false)).poll(&mut context) else {
+        let Poll::Ready(Err(full)) = pin!(flow.seat(WORKLOAD, false)).poll(&mut context) else {
             panic!("the line is full");
         };
         assert_eq!((full.code(), full.retry_after_seconds()), (429, Some(1)));
         // Neither the other line nor those who are exempt wait for this one.
         let exempt = Class { schema: "exempt", level: "exempt" };
         for (class, is_mutating) in [(WORKLOAD, true), (exempt, false)] {
-            assert!(pin!(flow.enter(class, is_mutating)).poll(&mut context).is_ready());
+            assert!(pin!(flow.seat(class, is_mutating)).poll(&mut context).is_ready());
         }
         seats.pop();
         assert!(waiting[0].as_mut().poll(&mut context).is_ready());
+    }
+
+    #[tokio::test]
+    async fn a_seat_is_kept_until_the_answer_was_read_or_dropped() {
+        let flow = Flow::new(&Random::from_seed(1));
+        let n_free = || flow.readonly.seats.available_permits();
+        let mut bodies = Vec::new();
+        for _ in 0..2 {
+            let seat = flow.seat(WORKLOAD, false).await.expect("a seat");
+            let content = Content::Whole(vec![b'x'; 1_000_000].into());
+            bodies.push(sent::plain(content, seat));
+        }
+        let read = bodies[0].frame().await.expect("a piece").expect("infallible");
+        assert!(read.into_data().expect("data").len() < 100_000);
+        assert_eq!(n_free(), READONLY_MAX - 2);
+        bodies.pop();
+        assert_eq!(n_free(), READONLY_MAX - 1);
+        for body in bodies {
+            body.collect().await.expect("infallible");
+        }
+        assert_eq!(n_free(), READONLY_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_not_read_make_others_wait_and_then_go() {
+        let flow = Flow::new(&Random::from_seed(1));
+        let mut seats: Vec<Seat> = (0..4).map(|_| Seat::default()).collect();
+        for seat in &mut seats[..2] {
+            flow.make_room(seat, ANSWER_BYTES_MAX / 2).await.expect("room");
+        }
+        // Small ones never wait.
+        flow.make_room(&mut seats[2], 1_000).await.expect("room");
+        let full = flow.make_room(&mut seats[3], ANSWER_BYTES_MAX * 2).await.expect_err("full");
+        assert_eq!(full.code(), 429);
+        seats.truncate(0);
+        flow.make_room(&mut Seat::default(), ANSWER_BYTES_MAX * 2).await.expect("room again");
     }
 }

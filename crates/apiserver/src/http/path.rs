@@ -4,17 +4,17 @@ use apimachinery::{GroupVersion, GroupVersionResource};
 
 /// A path below `/api/v1` or `/apis/group/version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ResourcePath {
-    pub(super) resource: GroupVersionResource,
-    pub(super) namespace: Option<String>,
-    pub(super) name: Option<String>,
-    pub(super) subresource: Option<String>,
+pub(crate) struct ResourcePath {
+    pub(crate) resource: GroupVersionResource,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
     /// The deprecated `/watch/` form.
-    pub(super) is_watch: bool,
+    pub(crate) is_watch: bool,
 }
 
 /// `None`: not a resource.
-pub(super) fn parse(path: &str) -> Option<ResourcePath> {
+pub(crate) fn parse(path: &str) -> Option<ResourcePath> {
     let mut segments = path.trim_matches('/').split('/').map(decode);
     let group_version = match segments.next()?.as_str() {
         "api" => GroupVersion::new("", segments.next()?),

@@ -140,7 +140,10 @@ pub(super) async fn answer(
     if name == Name::OpenApiV2 && is_openapi_protobuf(accept) {
         name = Name::OpenApiV2Protobuf;
     }
-    let document = core.documents.get(&name)?;
+    let document = match core.documents.rendered(&name) {
+        Some(document) => document,
+        None => core.heavy.run(name.weight(), || core.documents.get(&name)).await?,
+    };
     Some(match (&name, query.get("hash")) {
         (Name::OpenApiV3(_), Some(hash)) if hash != document.hash => {
             moved(&format!("{path}?hash={}", document.hash))

@@ -1,5 +1,7 @@
 //! Query parameters and delete options.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use apimachinery::{ApiError, FieldErrors, GroupKind, Path, Reason};
 use client::{DeleteOptions, ListOptions, Preconditions, Propagation, WriteOptions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions as WireOptions;
@@ -7,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 /// Whether the client asked, in the old way, for dependents to go first: then 202 says that the object is still there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Waits(pub(super) bool);
+pub(crate) struct Waits(pub(crate) bool);
 
 #[derive(Default)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -43,20 +45,24 @@ impl Query {
         self.get(key).is_some_and(|it| !matches!(it, "0" | "false"))
     }
 
-    fn number(&self, key: &str) -> Result<Option<u64>, ApiError> {
-        self.get(key)
-            .filter(|it| !it.is_empty())
-            .map(|it| {
-                it.parse().map_err(|_| {
-                    ApiError::bad_request(format!(
-                        "strconv.ParseInt: parsing {it:?}: invalid syntax"
-                    ))
-                })
-            })
-            .transpose()
+    /// An int64, as upstream reads every number.
+    fn int(&self, key: &str) -> Result<Option<i64>, ApiError> {
+        let Some(text) = self.get(key).filter(|it| !it.is_empty()) else { return Ok(None) };
+        text.parse().map(Some).map_err(|err: ParseIntError| {
+            let why = match err.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+        })
     }
 
-    pub(super) fn list_options(&self) -> Result<ListOptions, ApiError> {
+    /// What is less than nothing is nothing.
+    fn number(&self, key: &str) -> Result<Option<u64>, ApiError> {
+        Ok(self.int(key)?.map(|it| it.max(0).cast_unsigned()))
+    }
+
+    pub(crate) fn list_options(&self) -> Result<ListOptions, ApiError> {
         Ok(ListOptions {
             label_selector: self.text("labelSelector"),
             field_selector: self.text("fieldSelector"),
@@ -70,7 +76,7 @@ impl Query {
         })
     }
 
-    pub(super) fn write_options(&self) -> Result<WriteOptions, ApiError> {
+    pub(crate) fn write_options(&self) -> Result<WriteOptions, ApiError> {
         let manager = self.text("fieldManager");
         let validation = self.text("fieldValidation");
         let mut errors = FieldErrors::new();
@@ -99,10 +105,10 @@ impl Query {
     }
 
     /// From the body if there is one, else from parameters.
-    pub(super) fn delete_options(&self, body: &[u8]) -> Result<(DeleteOptions, Waits), ApiError> {
+    pub(crate) fn delete_options(&self, body: &[u8]) -> Result<(DeleteOptions, Waits), ApiError> {
         let wire: WireOptions = if body.is_empty() {
             WireOptions {
-                grace_period_seconds: self.get("gracePeriodSeconds").and_then(|it| it.parse().ok()),
+                grace_period_seconds: self.int("gracePeriodSeconds")?,
                 propagation_policy: self.text("propagationPolicy"),
                 orphan_dependents: self.get("orphanDependents").map(|it| it == "true"),
                 ..WireOptions::default()
@@ -147,5 +153,31 @@ impl Query {
             dry_run: is_dry_run,
         };
         Ok((options, waits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Query;
+
+    #[test]
+    fn numbers_are_upstream_s_or_refused() {
+        let seconds = |text: &str| {
+            let query = Query::parse(Some(&format!("timeoutSeconds={text}")));
+            query.list_options().map(|it| it.timeout_seconds).map_err(|it| it.message().to_owned())
+        };
+        assert_eq!(seconds(""), Ok(None));
+        assert_eq!(seconds("7"), Ok(Some(7)));
+        assert_eq!(seconds("-7"), Ok(Some(0)));
+        assert_eq!(seconds("9223372036854775807"), Ok(Some(9_223_372_036_854_775_807)));
+        for (text, why) in
+            [("18446744073709551615", "value out of range"), ("1s", "invalid syntax")]
+        {
+            let expected = format!("strconv.ParseInt: parsing {text:?}: {why}");
+            assert_eq!(seconds(text), Err(expected));
+        }
+        let grace = |text: &str| Query::parse(Some(text)).delete_options(b"").map(|_| ());
+        assert!(grace("gracePeriodSeconds=x").is_err());
+        assert!(grace("gracePeriodSeconds=9223372036854775807").is_ok());
     }
 }

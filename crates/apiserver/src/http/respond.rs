@@ -1,5 +1,6 @@
 //! From an answer of the pipeline to a response: form, indentation, compression, warnings.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use api::{Kind, Stored, protobuf};
@@ -11,7 +12,9 @@ use http::{HeaderValue, Response, header};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::flow::Seat;
 use super::negotiate::Form;
+use super::sent::{self, Content, Listed};
 use super::table::{self, Include};
 use super::{Body, status};
 use crate::pipeline::{Answer, ListAnswer, Outcome};
@@ -29,32 +32,53 @@ pub(super) struct Wish {
     pub(super) now: Timestamp,
 }
 
-pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
+/// The bytes that the answer has to be made from, if it does not just share what the cache has.
+pub(super) fn own_bytes(answer: &Answer, wish: Wish) -> usize {
+    let is_shared = matches!(wish.form, Form::Plain | Form::Discovery) && !wish.is_pretty;
+    match &answer.outcome {
+        _ if is_shared => 0,
+        Outcome::Object(object) => object.bytes.len(),
+        Outcome::List(list) => list.items.iter().map(|it| it.bytes.len()).sum(),
+        Outcome::Done(_) => 0,
+    }
+}
+
+pub(super) fn answer(answer: Answer, wish: Wish, seat: Seat) -> Response<Body> {
     let kind = answer.kind.as_ref();
     let mut response = match answer.outcome {
         Outcome::Done(details) => status::success(answer.code, *details, wish.form),
-        outcome if wish.form == Form::Protobuf => in_protobuf(answer.code, kind, &outcome, wish),
-        Outcome::Object(object) => {
-            let bytes = object_bytes(kind, &object, wish);
-            finish(answer.code, bytes, wish)
+        outcome if wish.form == Form::Protobuf => {
+            in_protobuf(answer.code, kind, &outcome, wish, seat)
         }
-        Outcome::List(list) => finish(answer.code, list_bytes(kind, &list, wish), wish),
+        Outcome::Object(object) => {
+            let content = Content::Whole(object_bytes(kind, &object, wish));
+            finish(status::json(answer.code, ""), content, wish, seat)
+        }
+        Outcome::List(list) => {
+            finish(status::json(answer.code, ""), list_content(kind, list, wish), wish, seat)
+        }
     };
     warn(&mut response, &answer.warnings);
     response
 }
 
-fn in_protobuf(code: u16, kind: &dyn Kind, outcome: &Outcome, wish: Wish) -> Response<Body> {
+fn in_protobuf(
+    code: u16,
+    kind: &dyn Kind,
+    outcome: &Outcome,
+    wish: Wish,
+    seat: Seat,
+) -> Response<Body> {
     let encoded = match outcome {
         Outcome::Object(object) => protobuf::encode_object(&object.bytes),
         Outcome::List(list) => protobuf_list(kind, list),
         Outcome::Done(_) => Ok(Vec::new()),
     };
     match encoded {
-        Ok(bytes) if bytes.len() > GZIP_MIN && wish.accepts_gzip => {
-            gzipped(status::protobuf(code, gzip(&bytes)))
+        Ok(bytes) => {
+            let wish = Wish { is_pretty: false, ..wish };
+            finish(status::protobuf(code, ""), Content::Whole(bytes.into()), wish, seat)
         }
-        Ok(bytes) => status::protobuf(code, bytes),
         // A stored object that the table cannot express: the client can still ask for JSON.
         Err(err) => status::refuse_in(wish.form, &ApiError::internal(err)),
     }
@@ -92,59 +116,60 @@ fn list_meta(list: &ListAnswer) -> Value {
     Value::Object(meta)
 }
 
-/// Items are copied as they are; only what is around them is written.
-fn list_bytes(kind: &dyn Kind, list: &ListAnswer, wish: Wish) -> Bytes {
-    let meta = list_meta(list);
+/// Items go out as they are; only what is around them is written.
+fn list_content(kind: &dyn Kind, list: ListAnswer, wish: Wish) -> Content {
+    let meta = list_meta(&list);
     if wish.form == Form::Table {
         let objects: Vec<&Stored> = list.items.iter().map(AsRef::as_ref).collect();
-        return table::render(kind, &objects, meta, wish.include, wish.now).to_string().into();
+        let table = table::render(kind, &objects, meta, wish.include, wish.now);
+        return Content::Whole(table.to_string().into());
     }
     let names = kind.names();
     let (list_kind, version) = match wish.form {
         Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
         _ => (names.list_kind.as_str(), names.api_version()),
     };
-    let size: usize = list.items.iter().map(|it| it.bytes.len() + 1).sum();
-    let mut out = Vec::with_capacity(size + 256);
-    let head = format!(
+    let mut head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{meta},\"items\":[",
         json!(list_kind),
         json!(version)
     );
-    out.extend_from_slice(head.as_bytes());
+    if wish.form != Form::Metadata {
+        return Content::List(Listed::new(head, list.items));
+    }
     for (index, item) in list.items.iter().enumerate() {
         if index > 0 {
-            out.push(b',');
+            head.push(',');
         }
-        match wish.form {
-            Form::Metadata => {
-                out.extend_from_slice(table::metadata(&item.bytes).to_string().as_bytes());
-            }
-            _ => out.extend_from_slice(&item.bytes),
-        }
+        head.push_str(&table::metadata(&item.bytes).to_string());
     }
-    out.extend_from_slice(b"]}");
-    out.into()
+    head.push_str("]}");
+    Content::Whole(head.into())
 }
 
-pub(super) fn finish(code: u16, bytes: Bytes, wish: Wish) -> Response<Body> {
-    let bytes = if wish.is_pretty { indent(&bytes) } else { bytes };
-    if bytes.len() > GZIP_MIN && wish.accepts_gzip {
-        return gzipped(status::json(code, gzip(&bytes)));
+fn finish(
+    mut response: Response<Body>,
+    content: Content,
+    wish: Wish,
+    seat: Seat,
+) -> Response<Body> {
+    let content = if wish.is_pretty { indent(content) } else { content };
+    if content.len() > GZIP_MIN && wish.accepts_gzip {
+        *response.body_mut() = sent::gzipped(content, seat);
+        return gzipped(response);
     }
-    status::json(code, bytes)
+    *response.body_mut() = sent::plain(content, seat);
+    response
 }
 
-fn indent(bytes: &Bytes) -> Bytes {
-    let value: Result<Value, _> = serde_json::from_slice(bytes);
+fn indent(content: Content) -> Content {
+    let bytes = content.into_bytes();
+    let value: Result<Value, _> = serde_json::from_slice(&bytes);
     let text = value.ok().and_then(|it| serde_json::to_vec_pretty(&it).ok());
-    text.map_or_else(
-        || bytes.clone(),
-        |mut text| {
-            text.push(b'\n');
-            text.into()
-        },
-    )
+    Content::Whole(text.map_or(bytes, |mut text| {
+        text.push(b'\n');
+        text.into()
+    }))
 }
 
 pub(super) fn gzip(bytes: &[u8]) -> Bytes {
@@ -165,15 +190,16 @@ pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     const TOTAL_MAX: usize = 4096;
     const EACH_MAX: usize = 256;
     let total: usize = warnings.iter().map(String::len).sum();
-    let mut sent: Vec<&str> = Vec::new();
-    for warning in warnings {
-        if sent.contains(&warning.as_str()) {
-            continue;
-        }
-        sent.push(warning);
-        let length = if total > TOTAL_MAX { EACH_MAX } else { TOTAL_MAX };
+    let length = if total > TOTAL_MAX { EACH_MAX } else { TOTAL_MAX };
+    let mut seen = BTreeSet::new();
+    let mut left = TOTAL_MAX;
+    for warning in warnings.iter().filter(|it| seen.insert(it.as_str())) {
         let text: String = warning.chars().filter(|it| !it.is_control()).take(length).collect();
         let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+        left = match left.checked_sub(text.len()) {
+            Some(left) => left,
+            None => return,
+        };
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
             response.headers_mut().append(header::WARNING, value);
         }

@@ -1,8 +1,69 @@
-//! YAML bodies become JSON at the border; nothing behind it knows YAML.
+//! YAML bodies become JSON at the border; nothing behind it knows YAML. What it costs is bounded by what was sent: aliases
+//! stand for no more than a body of that size could have spelt out.
 
 use serde_json::Value;
+use serde_saphyr::{alias_limits, budget, options};
+
+/// Less than what JSON may have: reading YAML takes twenty kilobytes of stack per level when it is not optimized.
+const DEPTH_MAX: usize = 64;
+/// What aliases may repeat in any body, however small.
+const REPEATED_MIN: usize = 4_096;
 
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|err| err.to_string())?;
-    serde_saphyr::from_str(text).map_err(|err| err.to_string())
+    let n_bytes = bytes.len().max(REPEATED_MIN);
+    let options = options! {
+        budget: budget! {
+            max_depth: DEPTH_MAX,
+            max_events: n_bytes * 4,
+            max_nodes: n_bytes * 2,
+            max_total_scalar_bytes: n_bytes * 2,
+            max_documents: 1,
+        },
+        alias_limits: alias_limits! {
+            max_total_replayed_events: n_bytes,
+            max_replay_stack_depth: 16,
+        },
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|err| err.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn nesting_takes_no_more_stack_than_there_is() {
+        let deep = |levels: usize| {
+            let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+            let block: String = (0..levels).map(|it| format!("{}a:\n", " ".repeat(it))).collect();
+            [format!("a: {open}{close}"), format!("{block}{} b", " ".repeat(levels))]
+        };
+        // Less than what requests are answered on.
+        let thread = std::thread::Builder::new().stack_size(1536 * 1024).spawn(move || {
+            for text in deep(60) {
+                parse(text.as_bytes()).expect("not too deep");
+            }
+            for text in [65, 127, 1_000].into_iter().flat_map(deep) {
+                parse(text.as_bytes()).expect_err("too deep");
+            }
+            parse("[".repeat(1_000_000).as_bytes()).expect_err("too deep");
+        });
+        thread.expect("a thread").join().expect("it ends well");
+    }
+
+    #[test]
+    fn aliases_work_and_do_not_explode() {
+        let shared = parse(b"a: &a [1, 2]\nb: *a\nc: *a\n").expect("YAML");
+        assert_eq!(shared.to_string(), r#"{"a":[1,2],"b":[1,2],"c":[1,2]}"#);
+        let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+        for level in 1..9 {
+            let before = format!("*a{}", level - 1);
+            bomb.push_str(&format!("a{level}: &a{level} [{}]\n", [before.as_str(); 10].join(",")));
+        }
+        parse(bomb.as_bytes()).expect_err("a thousand million letters");
+        // One long text many times.
+        let many = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), ["*a"; 5_000].join(","));
+        parse(many.as_bytes()).expect_err("half a gigabyte");
+    }
 }

@@ -4,9 +4,10 @@ use api::{ApiObject, Kind};
 use apimachinery::validation::check_metadata;
 use apimachinery::{ApiError, FieldErrors};
 
+use super::stages::MayCreate;
 use super::store::{Expect, Written};
-use super::{Outcome, Request, admit, decode, fields, loose, metadata, store, trace};
-use crate::cache::path_of;
+use super::{Outcome, Request, admit, decode, fields, loose, metadata, stages, store, trace};
+use crate::cache::ObjectPath;
 use crate::server::Core;
 
 /// How often another name is drawn when a generated one is taken.
@@ -28,11 +29,12 @@ pub(super) async fn create_object(
     if !request.kind.verbs().contains(&"create") {
         return Err(super::method_not_allowed());
     }
+    let may_create = stages::authorize_creation(core, request)?;
     let mut tries = 1;
     loop {
         let mut attempt = object.clone_box();
         let is_generated = metadata::generate_name(core, attempt.meta_mut());
-        match create_once(core, request, attempt).await {
+        match create_once(core, request, attempt, may_create).await {
             Err(err) if err.is_already_exists() && is_generated && tries < NAMES_MAX => tries += 1,
             // Another server has given out an address or a port meanwhile.
             Err(err) if err.is_conflict() && tries < NAMES_MAX => tries += 1,
@@ -45,6 +47,7 @@ async fn create_once(
     core: &Core,
     request: &mut Request,
     mut object: Box<dyn ApiObject>,
+    may_create: MayCreate,
 ) -> Result<(Outcome, u16), ApiError> {
     let kind = request.kind.clone();
     let mutated = admit::mutate(core, request, object.as_mut(), None).await?;
@@ -61,7 +64,7 @@ async fn create_once(
     let reservation = core.services.reserve(object.as_mut(), None, core.cache.revision())?;
     object.meta_mut().resource_version = None;
     let key = object.key();
-    let path = path_of(&key.namespace, &key.name);
+    let path = ObjectPath::of(kind.as_ref(), &key.namespace, &key.name)?;
     let taken = || ApiError::already_exists(&kind.names().group_resource(), &key.name);
     if request.call.write.dry_run {
         core.cache.wait_current().await?;
@@ -71,7 +74,7 @@ async fn create_once(
     }
     let guard = reservation.guard().filter(|_| core.config.is_shared());
     let is_guarded = guard.is_some();
-    let place = store::Place { path: &path, expect: Expect::Absent, guard };
+    let place = store::Place { path: &path, expect: Expect::Absent(may_create), guard };
     match store::put(core, kind.as_ref(), place, object.as_ref()).await? {
         Written::Stored(stored) => {
             reservation.keep();

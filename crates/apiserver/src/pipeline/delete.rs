@@ -78,7 +78,7 @@ async fn delete_once(
     current: Current,
 ) -> Result<Option<Outcome>, ApiError> {
     let kind = request.kind.as_ref();
-    let path = request.path();
+    let path = request.path()?;
     let version = current.stored.meta.resource_version;
     let Some(object) = marked(core, request, options, &current) else {
         return Ok(Some(Outcome::Object(current.stored)));

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::read::parse_version;
 use super::{Outcome, Request};
-use crate::cache::{ROOT, Selection, path_of, refusal};
+use crate::cache::{ROOT, Selection, refusal};
 use crate::server::Core;
 
 pub struct ListAnswer {
@@ -72,7 +72,8 @@ pub(super) async fn list(core: &Core, request: &Request) -> Result<(Outcome, u16
             (snapshot.objects, snapshot.revision)
         }
     };
-    let list = page(objects, &selection, limit, revision);
+    let weight = objects.len().saturating_mul(selection.n_terms());
+    let list = core.heavy.run(weight, || page(objects, &selection, limit, revision)).await;
     Ok((Outcome::List(list), 200))
 }
 
@@ -96,10 +97,10 @@ fn page(
         }
     }
     let has_more = seen < total;
-    let continue_token = items.last().filter(|_| has_more).map(|last: &Arc<Stored>| {
-        let key = &last.meta.key;
-        render_token(revision, &path_of(&key.namespace, &key.name))
-    });
+    let continue_token = items
+        .last()
+        .filter(|_| has_more)
+        .map(|last: &Arc<Stored>| render_token(revision, &last.meta.key.to_string()));
     let remaining =
         (continue_token.is_some() && selection.is_everything()).then(|| (total - seen) as u64);
     ListAnswer { items, resource_version: revision, continue_token, remaining }
@@ -207,7 +208,9 @@ async fn exactly(
     if first.as_bytes() > range.start.as_ref() {
         range.start = first.into();
     }
-    match core.cache.history(request.kind.as_ref(), range, revision).await {
+    // Every object of the past has to be decoded.
+    let history = core.cache.history(request.kind.as_ref(), range, revision);
+    match core.heavy.drive(usize::MAX, history).await {
         Ok(objects) => Ok((objects, revision)),
         Err(kvstore::Error::Compacted { .. }) => Err(expired(request, start)),
         Err(err) => Err(refusal(&err)),

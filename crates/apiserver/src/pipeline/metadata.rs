@@ -55,7 +55,7 @@ pub(super) fn generate_name(core: &Core, meta: &mut ObjectMeta) -> bool {
         return false;
     };
     let mut base = base.to_owned();
-    base.truncate(GENERATED_MAX - SUFFIX_LENGTH);
+    base.truncate(base.floor_char_boundary(GENERATED_MAX - SUFFIX_LENGTH));
     meta.name = Some(format!("{base}{}", core.world.random.name_suffix(SUFFIX_LENGTH)));
     true
 }

@@ -1,6 +1,6 @@
-//! A request's way through the server: authenticate, authorize, find the kind, decode, mutate, validate, admit,
-//! store. Each stage hands on a type that only it can make, so that no other order compiles. Requests over HTTP and
-//! calls in process take the same way.
+//! A request's way through the server: authenticate, seat, authorize, find the kind, read, decode, mutate, validate,
+//! admit, store. Each stage hands on a type that only it can make, so that no other order compiles. Requests over HTTP
+//! and calls in process take the same way.
 
 mod admit;
 mod create;
@@ -17,6 +17,7 @@ mod stages;
 mod store;
 mod subresources;
 mod trace;
+mod unread;
 mod update;
 mod versions;
 mod watch;
@@ -24,8 +25,8 @@ mod watch;
 use std::sync::Arc;
 
 use api::{ApiObject, Kind, Meta, Stored};
-use apimachinery::{ApiError, GroupVersionResource, Reason, User};
-use authn::Credential;
+use apimachinery::{ApiError, GroupVersionResource, Reason, bounds};
+use authn::Authenticated;
 use bytes::Bytes;
 use client::{DeleteOptions, ListOptions, PatchKind, Verb, WriteOptions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
@@ -34,7 +35,9 @@ pub use list::ListAnswer;
 pub use watch::{WatchItem, Watching};
 
 pub(crate) use stages::{Request, authenticate, authorize_path};
+pub(crate) use unread::{Read, Unread};
 
+use crate::http::flow::Seated;
 use crate::server::Core;
 
 /// What came with the request.
@@ -50,10 +53,8 @@ pub enum Body {
     Delete(DeleteOptions),
 }
 
-/// One request, before anybody looked at it.
+/// What a request asks for.
 pub struct Call {
-    pub credential: Credential,
-    pub impersonate: Option<User>,
     pub verb: Verb,
     pub resource: GroupVersionResource,
     pub namespace: Option<String>,
@@ -61,6 +62,7 @@ pub struct Call {
     pub subresource: Option<String>,
     pub write: WriteOptions,
     pub list: ListOptions,
+    /// Empty until the call was let in: see `Unread`.
     pub body: Body,
     /// What the writer is called when it does not say: the user agent up to the first slash.
     pub user_agent: String,
@@ -83,32 +85,85 @@ pub struct Answer {
 }
 
 /// Every verb but watch.
-pub async fn call(core: &Core, call: Call) -> Result<Answer, ApiError> {
-    let authenticated = authenticate(core, &call.credential, call.impersonate.as_ref())?;
-    let authorized = stages::authorize(core, &authenticated, &call)?;
+pub(crate) async fn call(
+    core: &Core,
+    seated: &Seated,
+    call: Call,
+    unread: Unread,
+) -> Result<Answer, ApiError> {
+    let authorized = stages::authorize(core, seated.authenticated(), &call)?;
     let mut request = stages::find_kind(core, authorized, call)?;
-    protobuf::body_to_json(&mut request)?;
-    let outcome = dispatch(core, &mut request).await;
-    let (outcome, code) = outcome?;
-    let outcome = versions::served_outcome(request.kind.as_ref(), outcome);
+    let Read { body, waits } = unread.read(&request).await?;
+    request.call.body = body;
+    let weight = weight(core, &request);
+    let (outcome, mut code) = core.heavy.drive(weight, carry_out(core, &mut request)).await?;
+    let kind = request.kind.as_ref();
+    let weight = versions::weight(kind, &outcome);
+    let outcome = core.heavy.run(weight, || versions::served_outcome(kind, outcome)).await;
+    if waits && matches!(&outcome, Outcome::Object(it) if it.meta.is_deleting) {
+        code = 202;
+    }
     Ok(Answer { outcome, code, warnings: request.warnings, kind: request.kind })
 }
 
-pub async fn watch(core: &Arc<Core>, call: Call) -> Result<Watching, ApiError> {
-    let authenticated = authenticate(core, &call.credential, call.impersonate.as_ref())?;
-    let authorized = stages::authorize(core, &authenticated, &call)?;
+async fn carry_out(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+    protobuf::body_to_json(request)?;
+    check_bounds(&request.call.body)?;
+    dispatch(core, request).await
+}
+
+/// Before anything is made of a body. A configuration in YAML is checked when it has been read.
+fn check_bounds(body: &Body) -> Result<(), ApiError> {
+    let bytes = match body {
+        Body::Json(bytes) => bytes,
+        Body::Patch(form, bytes) if *form != PatchKind::Apply || bytes.starts_with(b"{") => bytes,
+        _ => return Ok(()),
+    };
+    bounds::check_object_text(bytes)
+        .map_err(|why| ApiError::bad_request(format!("the body cannot be taken: {why}")))
+}
+
+/// About how many bytes a call has to work through.
+fn weight(core: &Core, request: &Request) -> usize {
+    let body = match &request.call.body {
+        Body::Json(bytes) | Body::Protobuf(bytes) | Body::Patch(_, bytes) => bytes.len(),
+        Body::Empty | Body::Object(_) | Body::Delete(_) => 0,
+    };
+    let live = match request.call.verb {
+        Verb::Update | Verb::Patch => {
+            let path = request.path().ok();
+            path.and_then(|it| core.cache.get(request.kind.as_ref(), &it))
+        }
+        _ => None,
+    };
+    let bytes = body + live.map_or(0, |it| it.bytes.len());
+    // Each value may be held against every branch of a custom resource's schema.
+    let branches = if request.kind.is_custom() { request.kind.schema().n_branches } else { 0 };
+    bytes.saturating_mul(1 + branches / 16)
+}
+
+pub(crate) async fn watch(
+    core: &Arc<Core>,
+    authenticated: &Authenticated,
+    call: Call,
+) -> Result<Watching, ApiError> {
+    let authorized = stages::authorize(core, authenticated, &call)?;
     let request = stages::find_kind(core, authorized, call)?;
     watch::watch(core, &request).await
 }
 
 /// A stream to a node: let in like every request, then carried by the caller. Over WebSocket a GET does what a POST does, so
 /// that both permissions are needed (AuthorizePodWebsocketUpgradeCreatePermission).
-pub(crate) fn connect(core: &Core, mut call: Call, is_upgrade: bool) -> Result<Request, ApiError> {
-    let authenticated = authenticate(core, &call.credential, call.impersonate.as_ref())?;
-    let authorized = stages::authorize(core, &authenticated, &call)?;
+pub(crate) fn connect(
+    core: &Core,
+    authenticated: &Authenticated,
+    mut call: Call,
+    is_upgrade: bool,
+) -> Result<Request, ApiError> {
+    let authorized = stages::authorize(core, authenticated, &call)?;
     if is_upgrade && call.verb == Verb::Get {
         call.verb = Verb::Create;
-        stages::authorize(core, &authenticated, &call)?;
+        stages::authorize(core, authenticated, &call)?;
         call.verb = Verb::Get;
     }
     stages::find_kind(core, authorized, call)

@@ -2,6 +2,7 @@
 
 use api::ApiObject;
 use apimachinery::apply;
+use apimachinery::bounds::{self, check_object_text as check_bounds, is_too_deep};
 use apimachinery::{ApiError, FieldErrors, Path, Reason, patch};
 use bytes::Bytes;
 use client::PatchKind;
@@ -79,6 +80,11 @@ fn patched(
 fn typed(request: &mut Request, value: &Value) -> Result<Box<dyn ApiObject>, ApiError> {
     let kind = request.kind.clone();
     let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
+    check_bounds(&bytes).map_err(|why| {
+        let kind = kind.names().gvk().group_kind();
+        let name = request.name();
+        ApiError::new(Reason::Invalid, format!("{kind} {name:?} is invalid: {why}"))
+    })?;
     let policy = request.call.write.field_validation.as_deref().unwrap_or("Warn");
     decode::check_fields(kind.as_ref(), &bytes, policy, &mut request.warnings)?;
     let mut object =
@@ -95,6 +101,9 @@ fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
 fn refuse(request: &Request, err: &patch::Error) -> ApiError {
     match err {
         patch::Error::Malformed(why) => ApiError::bad_request(why.clone()),
+        patch::Error::TooLarge(why) => {
+            ApiError::new(Reason::RequestEntityTooLarge, format!("Request entity too large: {why}"))
+        }
         patch::Error::Unprocessable(why) => {
             let name = request.name();
             let kind = request.kind.names().gvk().group_kind();
@@ -131,6 +140,9 @@ fn parse_config(request: &Request, bytes: &[u8]) -> Result<Value, ApiError> {
         Err(_) => crate::http::yaml::parse(bytes)
             .map_err(|why| ApiError::bad_request(format!("error decoding YAML: {why}")))?,
     };
+    if is_too_deep(&config) {
+        return Err(ApiError::bad_request(format!("the configuration: {}", bounds::Error::Deep)));
+    }
     let names = request.kind.names();
     let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     if text("/apiVersion") != names.api_version() || text("/kind") != names.kind {

@@ -12,7 +12,7 @@ pub(super) async fn get(core: &Core, request: &Request) -> Result<(Outcome, u16)
         "0" => {}
         version => core.cache.wait_for(parse_version(version)?).await?,
     }
-    let object = core.cache.get(request.kind.as_ref(), &request.path());
+    let object = core.cache.get(request.kind.as_ref(), &request.path()?);
     Ok((Outcome::Object(object.ok_or_else(|| request.not_found())?), 200))
 }
 

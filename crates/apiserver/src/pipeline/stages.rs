@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use api::{Kind, Part};
 use apimachinery::selector::Fields;
-use apimachinery::{ApiError, User};
+use apimachinery::validation::is_path_segment;
+use apimachinery::{ApiError, Scope, User};
 use authn::{Authenticated, Credential};
 use authz::{Attributes, Authorized};
+use client::Verb;
 
 use super::{Call, method_not_allowed, trace};
+use crate::cache::{ObjectPath, check_segment};
 use crate::server::Core;
 
 /// A call that was let in, with the kind it is about.
@@ -38,27 +41,61 @@ pub(crate) fn authorize(
     call: &Call,
 ) -> Result<Authorized, ApiError> {
     trace::passed("authorize");
-    let fields = call.list.field_selector.as_deref().map(Fields::parse);
-    let fields = match fields {
-        Some(Ok(fields)) => fields.terms,
-        _ => Vec::new(),
-    };
-    let exact: Vec<_> =
-        fields.into_iter().filter(|it| it.2).map(|(field, value, _)| (field, value)).collect();
-    let selected_name = exact.iter().find(|it| it.0 == "metadata.name").map(|it| it.1.clone());
+    let fields = selected_fields(call);
+    let name = call.name.clone().or_else(|| selected_name(call.verb, &fields)).unwrap_or_default();
+    // A namespace is within itself: whoever has rights there has them on it.
+    let is_namespace = call.resource.group.is_empty() && call.resource.resource == "namespaces";
+    let within = call.name.as_ref().filter(|_| is_namespace);
+    let namespace = call.namespace.as_ref().or(within);
     let attributes = Attributes {
         verb: call.verb.name().to_owned(),
         group: call.resource.group.clone(),
         version: call.resource.version.clone(),
         resource: call.resource.resource.clone(),
         subresource: call.subresource.clone().unwrap_or_default(),
-        namespace: call.namespace.clone().unwrap_or_default(),
-        name: call.name.clone().or(selected_name).unwrap_or_default(),
+        namespace: namespace.cloned().unwrap_or_default(),
+        name,
         is_resource: true,
-        fields: exact,
+        fields,
         ..Attributes::default()
     };
     Ok(core.authorizer.authorize(authenticated.user(), attributes)?)
+}
+
+/// The exact terms of the field selector, where the verb heeds one: elsewhere they would be a claim that nobody checks.
+fn selected_fields(call: &Call) -> Vec<(String, String)> {
+    if !matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) {
+        return Vec::new();
+    }
+    let terms = match call.list.field_selector.as_deref().map(Fields::parse) {
+        Some(Ok(fields)) => fields.terms,
+        _ => return Vec::new(),
+    };
+    terms.into_iter().filter(|it| it.2).map(|(field, value, _)| (field, value)).collect()
+}
+
+/// A list or watch of one name is a request for that object.
+fn selected_name(verb: Verb, fields: &[(String, String)]) -> Option<String> {
+    let name = fields.iter().find(|it| it.0 == "metadata.name").map(|it| &it.1)?;
+    let is_read = matches!(verb, Verb::List | Verb::Watch);
+    (is_read && is_path_segment(name).is_empty()).then(|| name.clone())
+}
+
+/// Proof that the verb `create` was asked for and allowed. Without one nothing new is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MayCreate(());
+
+/// Where an object comes into being the verb `create` is needed, whatever the door.
+pub(super) fn authorize_creation(core: &Core, request: &Request) -> Result<MayCreate, ApiError> {
+    if request.authorized.attributes().verb == Verb::Create.name() {
+        return Ok(MayCreate(()));
+    }
+    let attributes = Attributes {
+        verb: Verb::Create.name().to_owned(),
+        ..request.authorized.attributes().clone()
+    };
+    core.authorizer.authorize(request.user(), attributes)?;
+    Ok(MayCreate(()))
 }
 
 /// For requests that are about no resource.
@@ -98,8 +135,33 @@ pub(super) fn find_kind(
             }
         }
     }
+    check_place(kind.as_ref(), &call)?;
     let warnings = kind.deprecation().into_iter().collect();
     Ok(Request { call, kind, warnings, authorized })
+}
+
+/// Whether the path is one that the kind has. One that is not, whoever may use it, leads nowhere: a right in a namespace is
+/// no right to what is in none.
+fn check_place(kind: &dyn Kind, call: &Call) -> Result<(), ApiError> {
+    match (kind.scope(), &call.namespace) {
+        (Scope::Cluster, Some(_)) => return Err(ApiError::no_such_resource()),
+        (Scope::Namespaced, None) if call.name.is_some() => {
+            return Err(ApiError::no_such_resource());
+        }
+        // All namespaces at once are only read.
+        (Scope::Namespaced, None) if !matches!(call.verb, Verb::List | Verb::Watch) => {
+            let is_path = !kind.is_custom() && kind.verbs().contains(&Verb::List.name());
+            return Err(if is_path { method_not_allowed() } else { ApiError::no_such_resource() });
+        }
+        _ => {}
+    }
+    if let Some(namespace) = &call.namespace {
+        check_segment("Namespace", namespace)?;
+    }
+    if let Some(name) = &call.name {
+        check_segment("Name", name)?;
+    }
+    Ok(())
 }
 
 impl Request {
@@ -119,8 +181,9 @@ impl Request {
         self.call.name.as_deref().unwrap_or_default()
     }
 
-    pub(crate) fn path(&self) -> String {
-        crate::cache::path_of(self.namespace(), self.name())
+    /// Where the object is; nowhere, if the name is none or the scope does not fit.
+    pub(crate) fn path(&self) -> Result<ObjectPath, ApiError> {
+        ObjectPath::of(self.kind.as_ref(), self.namespace(), self.name())
     }
 
     /// Which part of the object a write is about.

@@ -4,31 +4,32 @@
 use std::sync::Arc;
 
 use api::{ApiObject, Kind, Stored};
-use apimachinery::ApiError;
+use apimachinery::{ApiError, Reason};
 use kvstore::{Compare, Op, Revision, Txn};
 
+use super::stages::MayCreate;
 use super::trace;
-use crate::cache::{refusal, store_key, with_version};
+use crate::cache::{Announced, ObjectPath, refusal, store_key, with_version};
 use crate::encoding::stored_form;
 use crate::server::Core;
 
 /// What must be there for the write to happen.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expect {
-    Absent,
+    Absent(MayCreate),
     At(u64),
 }
 
 /// Where an object goes, and what must hold there.
 pub(super) struct Place<'a> {
-    pub(super) path: &'a str,
+    pub(super) path: &'a ObjectPath,
     pub(super) expect: Expect,
     /// What else must hold.
     pub(super) guard: Option<Compare>,
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn new(path: &'a str, expect: Expect) -> Self {
+    pub(super) fn new(path: &'a ObjectPath, expect: Expect) -> Self {
         Self { path, expect, guard: None }
     }
 }
@@ -41,14 +42,14 @@ pub(super) enum Written {
 
 fn compare(key: &bytes::Bytes, expect: Expect) -> Compare {
     match expect {
-        Expect::Absent => Compare::absent(key),
+        Expect::Absent(_) => Compare::absent(key),
         Expect::At(revision) => Compare::mod_revision(key, Revision(revision)),
     }
 }
 
 /// One write of one object, as durable as its kind wants it.
-fn txn(kind: &dyn Kind, path: &str, compares: Vec<Compare>, op: Op) -> Txn {
-    let namespace = path.split_once('/').map_or("", |(namespace, _)| namespace);
+fn txn(kind: &dyn Kind, path: &ObjectPath, compares: Vec<Compare>, op: Op) -> Txn {
+    let namespace = path.as_str().split_once('/').map_or("", |(namespace, _)| namespace);
     let txn = Txn::when(compares, vec![op]).without_previous_values();
     if kind.is_relaxed(namespace) { txn.relaxed() } else { txn }
 }
@@ -62,10 +63,10 @@ pub(super) async fn put(
 ) -> Result<Written, ApiError> {
     let key = store_key(kind, path);
     trace::passed("store");
-    let prepared = core.cache.prepare(kind, key.clone(), object);
+    let prepared = prepare(core, kind, key.clone(), object)?;
     let compares = [compare(&key, expect)].into_iter().chain(guard).collect();
     let txn = txn(kind, path, compares, prepared.write());
-    let written = match core.cache.store().txn(txn).await {
+    match core.cache.store().txn(txn).await {
         Err(err) => Err(refusal(&err)),
         Ok(response) if !response.succeeded => Ok(Written::Refused),
         Ok(response) => {
@@ -75,16 +76,36 @@ pub(super) async fn put(
             let stored = prepared.result().unwrap_or_else(|| prepared.at(revision));
             Ok(Written::Stored(stored))
         }
-    };
-    core.cache.forget(&prepared);
-    written
+    }
+}
+
+/// An object that is too large is tried without its records of ownership first, as upstream does.
+fn prepare<'a>(
+    core: &'a Core,
+    kind: &dyn Kind,
+    key: bytes::Bytes,
+    object: &dyn ApiObject,
+) -> Result<Announced<'a>, ApiError> {
+    let announced = core.cache.prepare(kind, key.clone(), object);
+    if !announced.is_too_large(kind) {
+        return Ok(announced);
+    }
+    drop(announced);
+    let mut lighter = object.clone_box();
+    lighter.meta_mut().managed_fields = None;
+    let announced = core.cache.prepare(kind, key, lighter.as_ref());
+    if announced.is_too_large(kind) {
+        let why = "etcdserver: request is too large";
+        return Err(ApiError::new(Reason::RequestEntityTooLarge, why));
+    }
+    Ok(announced)
 }
 
 /// Whether the removal happened, and at which revision.
 pub(super) async fn remove(
     core: &Core,
     kind: &dyn Kind,
-    path: &str,
+    path: &ObjectPath,
     at: u64,
 ) -> Result<Option<u64>, ApiError> {
     let key = store_key(kind, path);

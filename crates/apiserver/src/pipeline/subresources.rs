@@ -211,7 +211,7 @@ async fn bind_once(
     let written = super::store::put(
         core,
         kind.as_ref(),
-        super::store::Place::new(&request.path(), expect),
+        super::store::Place::new(&request.path()?, expect),
         object.as_ref(),
     )
     .await?;

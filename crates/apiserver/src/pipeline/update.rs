@@ -24,7 +24,7 @@ pub(super) struct Current {
 
 pub(super) async fn current(core: &Core, request: &Request) -> Result<Option<Current>, ApiError> {
     core.cache.wait_current().await?;
-    let Some(stored) = core.cache.get(request.kind.as_ref(), &request.path()) else {
+    let Some(stored) = core.cache.get(request.kind.as_ref(), &request.path()?) else {
         return Ok(None);
     };
     let served = versions::served(request.kind.as_ref(), stored.clone());
@@ -179,7 +179,7 @@ async fn commit(
         let bytes = with_version(&object.encode(), version);
         return Ok(Some(Outcome::Object(loose(bytes.to_vec()))));
     }
-    let path = request.path();
+    let path = request.path()?;
     if super::delete::is_finished(object) {
         let removed = store::remove(core, kind, &path, version).await?;
         return Ok(removed.map(|revision| {

@@ -25,6 +25,14 @@ pub(super) fn served(kind: &dyn Kind, stored: Arc<Stored>) -> Arc<Stored> {
     }
 }
 
+/// The bytes that `served_outcome` has to look at.
+pub(super) fn weight(kind: &dyn Kind, outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::List(list) if kind.is_custom() => list.items.iter().map(|it| it.bytes.len()).sum(),
+        _ => 0,
+    }
+}
+
 pub(super) fn served_outcome(kind: &dyn Kind, outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Object(object) => Outcome::Object(served(kind, object)),

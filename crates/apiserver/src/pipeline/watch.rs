@@ -19,6 +19,11 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A last bookmark this long before the end lets the client resume without a replay.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 const TIMEOUT_MIN: u64 = 1_800;
+/// Nobody watches longer; further ahead there is no time to end at.
+const TIMEOUT_MAX: u64 = 30 * 24 * 3_600;
+
+/// Holding all objects against more requirements than this takes a while.
+const TERMS_LIGHT: usize = 4;
 
 pub enum WatchItem {
     /// One object of the state that the watch started from, or one that is not served as it is stored.
@@ -56,11 +61,15 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     let selection = select(request)?;
     let start = plan(core, request).await?;
     let kind = request.kind.clone();
-    let (initial, initial_end, subscription) = open(core, kind.as_ref(), selection, &start)?;
+    let weight = if selection.n_terms() > TERMS_LIGHT { usize::MAX } else { 0 };
+    let opened = core.heavy.run(weight, || open(core, kind.as_ref(), selection, &start)).await;
+    let (initial, initial_end, subscription) = opened?;
     let list = &request.call.list;
-    let seconds =
-        list.timeout_seconds.unwrap_or_else(|| TIMEOUT_MIN + core.world.random.below(TIMEOUT_MIN));
-    let ends_at = Instant::now() + Duration::from_secs(seconds);
+    let seconds = list
+        .timeout_seconds
+        .filter(|it| *it > 0)
+        .unwrap_or_else(|| TIMEOUT_MIN + core.world.random.below(TIMEOUT_MIN));
+    let ends_at = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_MAX));
     let mut watching = Watching {
         kind,
         warnings: request.warnings.clone(),

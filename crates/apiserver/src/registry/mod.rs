@@ -1,7 +1,13 @@
 //! Which kinds are served: the built-in ones, and those that CustomResourceDefinitions add. The
 //! whole set is swapped at once, so a request sees one consistent set from start to end.
+//!
+//! A custom kind adds; it never takes the place of a built-in one, nor joins it in its group and version, whatever its
+//! definition says: what is found under a built-in name, in a request or in the store, is the built-in kind.
 
-use std::collections::BTreeMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::Kind;
@@ -19,22 +25,34 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    fn new(kinds: impl Iterator<Item = Arc<dyn Kind>>, generation: u64) -> Self {
+    fn new<'a>(
+        built_in: &[Arc<dyn Kind>],
+        custom: impl Iterator<Item = &'a Arc<dyn Kind>>,
+        generation: u64,
+    ) -> Self {
         let mut all = Self {
             served: BTreeMap::new(),
             stored: BTreeMap::new(),
             prefixes: BTreeMap::new(),
             generation,
         };
-        for kind in kinds {
-            let prefix = kind.registry_prefix();
-            if !prefix.is_empty() {
-                all.prefixes.insert(kind.names().group_resource(), prefix.clone());
-                all.stored.entry(prefix).or_insert_with(|| kind.clone());
-            }
-            all.served.insert(kind.names().gvr(), kind);
+        for kind in built_in {
+            all.add(kind);
+        }
+        let own = Own::of(built_in);
+        for kind in custom.filter(|it| !own.has(it.as_ref())) {
+            all.add(kind);
         }
         all
+    }
+
+    fn add(&mut self, kind: &Arc<dyn Kind>) {
+        let prefix = kind.registry_prefix();
+        if !prefix.is_empty() {
+            self.prefixes.insert(kind.names().group_resource(), prefix.clone());
+            self.stored.entry(prefix).or_insert_with(|| kind.clone());
+        }
+        self.served.insert(kind.names().gvr(), kind.clone());
     }
 
     pub fn find(&self, resource: &GroupVersionResource) -> Option<&Arc<dyn Kind>> {
@@ -69,6 +87,30 @@ impl Kinds {
     }
 }
 
+/// What belongs to the built-in kinds, so that no custom one gets it.
+struct Own {
+    versions: BTreeSet<GroupVersion>,
+    resources: BTreeSet<GroupResource>,
+    prefixes: BTreeSet<String>,
+}
+
+impl Own {
+    fn of(kinds: &[Arc<dyn Kind>]) -> Self {
+        Self {
+            versions: kinds.iter().map(|it| it.names().gvr().group_version()).collect(),
+            resources: kinds.iter().map(|it| it.names().group_resource()).collect(),
+            prefixes: kinds.iter().map(|it| it.registry_prefix()).collect(),
+        }
+    }
+
+    fn has(&self, kind: &dyn Kind) -> bool {
+        let names = kind.names();
+        self.versions.contains(&names.gvr().group_version())
+            || self.resources.contains(&names.group_resource())
+            || self.prefixes.contains(&kind.registry_prefix())
+    }
+}
+
 /// The current set, and the way to change it.
 pub struct Registry {
     built_in: Vec<Arc<dyn Kind>>,
@@ -78,8 +120,14 @@ pub struct Registry {
 
 impl Registry {
     pub fn new(built_in: Vec<Arc<dyn Kind>>) -> Self {
-        let current = ArcSwap::from_pointee(Kinds::new(built_in.iter().cloned(), 0));
+        let none = std::iter::empty();
+        let current = ArcSwap::from_pointee(Kinds::new(&built_in, none, 0));
         Self { built_in, custom: Mutex::default(), current }
+    }
+
+    /// The kinds that are always served.
+    pub fn built_in(&self) -> &[Arc<dyn Kind>] {
+        &self.built_in
     }
 
     pub fn kinds(&self) -> Arc<Kinds> {
@@ -97,7 +145,7 @@ impl Registry {
             custom.insert(definition.to_owned(), kinds);
         }
         let generation = self.current.load().generation + 1;
-        let all = self.built_in.iter().chain(custom.values().flatten()).cloned();
-        self.current.store(Arc::new(Kinds::new(all, generation)));
+        let kinds = Kinds::new(&self.built_in, custom.values().flatten(), generation);
+        self.current.store(Arc::new(kinds));
     }
 }

@@ -26,7 +26,7 @@ fn definition(versions: &[(&str, bool)]) -> CustomResourceDefinition {
             "schema": {"openAPIV3Schema": {
                 "type": "object",
                 "properties": {
-                    "spec": {"type": "object", "properties": {"size": {"type": "integer"}}},
+                    "spec": {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1, "maximum": 7.5}}},
                     "status": {"type": "object", "properties": {"size": {"type": "integer"}}},
                 },
             }},
@@ -67,6 +67,30 @@ fn widgets(harness: &Harness, version: &str) -> DynamicApi {
 
 fn api_version(stored: &Stored) -> String {
     parse(stored)["apiVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn bounds_are_shown_as_they_were_written() {
+    let harness = start(&[("v1", true)]).await;
+    let create = |size: Value| {
+        let widget = json!({
+            "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"},
+            "spec": {"size": size},
+        });
+        let widget = Dynamic::from_value(widget).expect("an object");
+        let widgets = widgets(&harness, "v1");
+        async move { widgets.create(widget).await.expect_err("out of bounds").to_string() }
+    };
+    for (size, expected) in [
+        (json!(0), "Invalid value: 0: spec.size in body should be greater than or equal to 1"),
+        (json!(8), "Invalid value: 8: spec.size in body should be less than or equal to 7.5"),
+    ] {
+        let refused = create(size).await;
+        assert!(refused.ends_with(expected), "{refused}");
+    }
+    let definitions = harness.client.api::<CustomResourceDefinition>();
+    let definition = definitions.get("", NAME).await.expect("it is there").encode();
+    assert!(String::from_utf8_lossy(&definition).contains(r#""minimum":1,"#));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lifecycle::{Shutdown, Tasks};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use serving::{Guest, Limits, Room, Share, Timeouts};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Config, Front, connection, probe};
@@ -14,8 +14,8 @@ use crate::wire::tls;
 
 /// For TLS, and for HTTP/2's first frames.
 pub(super) const TIMEOUT_HELLO: Duration = Duration::from_secs(10);
-/// After a failed accept (no file descriptors, most likely), so that it is not tried in a tight loop.
-const DELAY_ACCEPT: Duration = Duration::from_millis(100);
+/// Of the process's descriptors.
+const SHARE: Share = Share(4);
 /// What an HTTP/2 client says first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 
@@ -51,23 +51,22 @@ pub(super) struct Listener {
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
-    connections: Arc<Semaphore>,
+    room: Arc<Room>,
 }
 
 pub(super) async fn bind(config: &Config) -> Result<Vec<Listener>, Error> {
-    let connections = Arc::new(Semaphore::new(config.limits.connections));
+    let limits = Limits::of(SHARE, Timeouts::HTTPS);
+    let connections = limits.connections.min(config.limits.connections);
+    // Its clients are few and known: one API server may need them all.
+    let room = Room::new(Limits { connections, per_client: connections, ..limits });
     let mut listeners = Vec::new();
     for url in &config.listen {
-        listeners.push(bind_one(url, config, connections.clone()).await?);
+        listeners.push(bind_one(url, config, room.clone()).await?);
     }
     Ok(listeners)
 }
 
-async fn bind_one(
-    url: &str,
-    config: &Config,
-    connections: Arc<Semaphore>,
-) -> Result<Listener, Error> {
+async fn bind_one(url: &str, config: &Config, room: Arc<Room>) -> Result<Listener, Error> {
     let unparsable = || Error::ParseUrl { url: url.to_owned() };
     let (scheme, host) = url.split_once("://").ok_or_else(unparsable)?;
     let host = host.trim_end_matches('/');
@@ -92,7 +91,7 @@ async fn bind_one(
     let failed = |source| Error::Listen { url: url.to_owned(), source };
     let listener = TcpListener::bind(&addresses[..]).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(Listener { listener, address, tls, connections })
+    Ok(Listener { listener, address, tls, room })
 }
 
 impl Listener {
@@ -106,64 +105,37 @@ impl Listener {
     }
 
     pub(super) async fn run(self, front: Arc<Front>, tasks: Tasks, shutdown: Shutdown) {
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                () = shutdown.cancelled() => return,
-                accepted = self.accept() => accepted,
-            };
-            match accepted {
-                Ok((tcp, permit)) => self.spawn(tcp, permit, front.clone(), &tasks),
-                Err(err) => {
-                    tracing::warn!(error = %err, "accepting a connection");
-                    tokio::time::sleep(DELAY_ACCEPT).await;
+        serving::accept(&self.listener, &self.room, &tasks, &shutdown, |guest, _| {
+            let (tls, front) = (self.tls.clone(), front.clone());
+            // A tree of its own: its signal is polled at each step, and should not be shared with other connections.
+            let tasks = tasks.child("etcd");
+            async move {
+                let shutdown = tasks.shutdown_signal();
+                // Boxed, so that the task has room for the one that runs only.
+                match tls {
+                    Some(tls) => Box::pin(run_tls(tls, guest, front, tasks, shutdown)).await,
+                    None => Box::pin(run_plain(guest, front, tasks, shutdown)).await,
                 }
             }
-        }
-    }
-
-    /// Connections beyond the limit wait in the kernel's queue.
-    async fn accept(&self) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
-        let permit = self.connections.clone().acquire_owned().await;
-        let permit = permit.map_err(std::io::Error::other)?;
-        let (tcp, _) = self.listener.accept().await?;
-        Ok((tcp, permit))
-    }
-
-    fn spawn(
-        &self,
-        tcp: TcpStream,
-        permit: OwnedSemaphorePermit,
-        front: Arc<Front>,
-        tasks: &Tasks,
-    ) {
-        let tls = self.tls.clone();
-        // A tree of its own: its signal is polled at each step, and should not be shared with other connections.
-        let tasks = tasks.child("etcd");
-        let calls = tasks.clone();
-        tasks.spawn("connection", |shutdown| async move {
-            let _permit = permit;
-            let _ = tcp.set_nodelay(true);
-            // Boxed, so that the task has room for the one that runs only.
-            match tls {
-                Some(tls) => Box::pin(run_tls(tls, tcp, front, calls, shutdown)).await,
-                None => Box::pin(run_plain(tcp, front, calls, shutdown)).await,
-            }
-        });
+        })
+        .await;
     }
 }
 
+/// Who has greeted works from then on, as far as the room is concerned: watches are silent for long.
 async fn run_tls(
     tls: TlsAcceptor,
-    tcp: TcpStream,
+    guest: Guest,
     front: Arc<Front>,
     tasks: Tasks,
     shutdown: Shutdown,
 ) {
+    let Guest { stream: tcp, meter, .. } = guest;
     let accepted = tokio::time::timeout(TIMEOUT_HELLO, tls.accept(tcp)).await;
     let Ok(Ok(stream)) = accepted else {
         return;
     };
+    let _works = meter.begin();
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
         connection::run(stream, front, tasks, shutdown).await;
     } else {
@@ -173,12 +145,14 @@ async fn run_tls(
     }
 }
 
-async fn run_plain(tcp: TcpStream, front: Arc<Front>, tasks: Tasks, shutdown: Shutdown) {
+async fn run_plain(guest: Guest, front: Arc<Front>, tasks: Tasks, shutdown: Shutdown) {
+    let Guest { stream: tcp, meter, .. } = guest;
     let mut first = [0; PREFACE.len()];
     let peeked = tokio::time::timeout(TIMEOUT_HELLO, tcp.peek(&mut first)).await;
     let Ok(Ok(n_peeked)) = peeked else {
         return;
     };
+    let _works = meter.begin();
     if n_peeked > 0 && PREFACE.starts_with(&first[..n_peeked]) {
         connection::run(tcp, front, tasks, shutdown).await;
     } else {

@@ -76,7 +76,8 @@ impl Site {
         Connection { sender: Sender::Http2(sender) }
     }
 
-    async fn stream(
+    /// A connection that speaks nothing yet.
+    pub(crate) async fn stream(
         &self,
         who: Who<'_>,
         protocol: &[u8],

@@ -1,0 +1,177 @@
+//! What any bytes do to those who read requests: each function takes some, and panics if they panic or make something that
+//! is beyond the bounds. The fuzz targets call them, and the test suite does with bytes that are nearly right.
+
+use std::sync::{Arc, OnceLock};
+
+use api::Kind;
+use api::protobuf::{self, Envelope};
+use apimachinery::apply::{self, Writer};
+use apimachinery::bounds::{DEPTH_MAX, check_object_text, depth};
+use apimachinery::selector::{Fields, Labels};
+use apimachinery::{FieldErrors, patch};
+use serde_json::{Value, json};
+
+use crate::http::query::Query;
+use crate::http::{pace, path, yaml};
+
+fn deployments() -> &'static Arc<dyn Kind> {
+    static KIND: OnceLock<Arc<dyn Kind>> = OnceLock::new();
+    KIND.get_or_init(|| {
+        let mut kinds = api::kinds().into_iter();
+        kinds.find(|it| it.names().kind == "Deployment").expect("the kind is built in")
+    })
+}
+
+fn live() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "a", "finalizers": ["a.b/c", "d.e/f"],
+            "managedFields": [{
+                "manager": "m", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+                "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {"f:replicas": {}}},
+            }],
+        },
+        "spec": {
+            "replicas": 1,
+            "template": {"spec": {"containers": [
+                {"name": "a", "image": "x", "ports": [{"containerPort": 80}]}, {"name": "b"},
+            ]}},
+        },
+    })
+}
+
+/// A patch to a Deployment; the first byte says of which kind.
+pub fn patches(bytes: &[u8]) {
+    let Some((form, rest)) = bytes.split_first() else { return };
+    let (schema, live) = (deployments().schema(), live());
+    let tree = || serde_json::from_slice(rest).ok().filter(|_| check_object_text(rest).is_ok());
+    let patched = match form % 4 {
+        0 => patch::json(&live, rest).ok(),
+        1 => tree().map(|it: Value| patch::merge(&live, &it)),
+        2 => tree().and_then(|it| patch::strategic(&schema, &live, &it).ok()),
+        _ => tree().and_then(|it| {
+            let writer = Writer {
+                manager: "n",
+                api_version: "apps/v1",
+                subresource: "",
+                now: jiff::Timestamp::UNIX_EPOCH,
+                reset_fields: &["status"],
+            };
+            let is_forced = form & 4 == 0;
+            apply::apply(&schema, Some(&live), &it, &writer, is_forced).ok()
+        }),
+    };
+    let Some(patched) = patched else { return };
+    // What is around a patch's values in the object is not as deep as this.
+    assert!(depth(&patched) <= DEPTH_MAX + 20, "{}", depth(&patched));
+    body(&serde_json::to_vec(&patched).expect("a tree is JSON"));
+}
+
+/// An object in JSON, from its decoding to its validation.
+pub fn body(bytes: &[u8]) {
+    let kind = deployments();
+    if check_object_text(bytes).is_err() {
+        return;
+    }
+    let _ = kind.schema().check_fields(bytes);
+    let Ok(mut object) = kind.decode(bytes) else { return };
+    kind.apply_defaults(object.as_mut());
+    kind.prepare_create(object.as_mut());
+    kind.validate(object.as_ref(), &mut FieldErrors::new());
+    let encoded = object.encode();
+    protobuf::encode_object(&encoded).expect("what was decoded can be expressed");
+}
+
+/// An object in protobuf; the first byte says of which kind.
+pub fn protobuf_body(bytes: &[u8]) {
+    let Some((choice, rest)) = bytes.split_first() else { return };
+    let kinds = api::kinds();
+    let kind = &kinds[usize::from(*choice) % kinds.len()];
+    let Some(message) = protobuf::message_of(&kind.names().gvk()) else { return };
+    let envelope = Envelope::parse(rest);
+    let bare = Envelope { api_version: "", kind: "", object: rest };
+    if let Ok(json) = envelope.unwrap_or(bare).to_json(message) {
+        let _ = kind.decode(&json);
+    }
+}
+
+/// YAML, and what became of it.
+pub fn yaml_body(bytes: &[u8]) {
+    if let Ok(value) = yaml::parse(bytes) {
+        assert!(depth(&value) <= DEPTH_MAX, "{}", depth(&value));
+        body(value.to_string().as_bytes());
+    }
+}
+
+/// A path with its parameters.
+pub fn paths(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (url_path, parameters) = text.split_once('?').unwrap_or((&text, ""));
+    let _ = path::parse(url_path);
+    if let Ok(uri) = text.parse() {
+        let _ = pace::is_stream(&uri);
+    }
+    let query = Query::parse(Some(parameters));
+    let _ = query.write_options();
+    let _ = query.delete_options(b"");
+    if let Ok(list) = query.list_options() {
+        if let Ok(labels) = Labels::parse(list.label_selector.as_deref().unwrap_or_default()) {
+            assert_eq!(Labels::parse(&labels.to_string()).ok(), Some(labels));
+        }
+        if let Ok(fields) = Fields::parse(list.field_selector.as_deref().unwrap_or_default()) {
+            assert_eq!(Fields::parse(&fields.to_string()).ok(), Some(fields));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stdx::Random;
+
+    use super::{body, patches, paths, protobuf_body, yaml_body};
+
+    const N: usize = 2_000;
+
+    type Takes = fn(&[u8]);
+
+    /// Right bytes with some of them exchanged, repeated or cut.
+    fn disturbed(right: &[u8], random: &Random) -> Vec<u8> {
+        let mut bytes = right.to_vec();
+        for _ in 0..=random.below(4) {
+            let at = usize::try_from(random.below(bytes.len().max(1) as u64)).unwrap_or(0);
+            match random.below(4) {
+                0 => bytes.truncate(at),
+                1 => bytes.splice(at..at, right.iter().copied().skip(at).take(9)).for_each(drop),
+                2 => bytes.splice(at.., right[at.min(right.len())..].to_vec()).for_each(drop),
+                _ => bytes.iter_mut().skip(at).take(1).for_each(|it| {
+                    *it = u8::try_from(random.below(256)).unwrap_or(0);
+                }),
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn bytes_that_are_nearly_right_break_nothing() {
+        let random = Random::from_seed(7);
+        let deployment = br#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},
+            "spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"spec":{"containers":[{"name":"a"}]}}}}"#;
+        let json_patch = br#"#[{"op":"copy","from":"/spec","path":"/spec/template"},
+            {"op":"move","from":"/metadata/finalizers/0","path":"/spec/x"}]"#;
+        let strategic = br#"&{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"b"}],
+            "containers":[{"name":"b","$patch":"delete"},{"name":"c"}]}}},"metadata":{"$retainKeys":["name"]}}"#;
+        let seeds: [(Takes, &[u8]); 6] = [
+            (body, deployment),
+            (patches, json_patch),
+            (patches, strategic),
+            (yaml_body, b"a: &a [1, {b: c}]\nd: *a\ne:\n- f\n- *a\n"),
+            (paths, b"/apis/apps/v1/namespaces/a/deployments/b%2Fc?limit=1&labelSelector=a%20in(b,c),!d&fieldSelector=a%3Db"),
+            (protobuf_body, b"\x10k8s\0\x0a\x0b\x0a\x02v1\x12\x05Event\x12\x08\x0a\x06\x0a\x04abcd"),
+        ];
+        for (take, right) in seeds {
+            take(right);
+            (0..N).for_each(|_| take(&disturbed(right, &random)));
+        }
+    }
+}

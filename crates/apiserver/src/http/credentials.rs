@@ -1,0 +1,193 @@
+//! Who a request says it is from, and whom it wants to act as. A header that cannot be read is never left out: what would
+//! then happen is what somebody else may do.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiError, User};
+use authn::Credential;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use percent_encoding::percent_decode_str;
+
+const USER: &str = "impersonate-user";
+const UID: &str = "impersonate-uid";
+const GROUP: &str = "impersonate-group";
+const EXTRA_PREFIX: &str = "impersonate-extra-";
+const PREFIX: &str = "impersonate-";
+
+/// A certificate counts before a token, as upstream asks them in that order. Other schemes than Bearer, and Bearer without
+/// a token, prove nothing: such a caller is anonymous.
+pub(super) fn credential(
+    headers: &HeaderMap,
+    certificate: Option<Arc<[u8]>>,
+) -> Result<Credential, ApiError> {
+    let text = only(headers, header::AUTHORIZATION.as_str())?.unwrap_or_default();
+    if let Some(certificate) = certificate {
+        return Ok(Credential::Certificate(certificate.to_vec()));
+    }
+    let mut words = text.trim().split(' ');
+    let is_bearer = words.next().is_some_and(|it| it.eq_ignore_ascii_case("bearer"));
+    let token = words.next().filter(|it| is_bearer && !it.is_empty());
+    Ok(token.map_or(Credential::None, |it| Credential::Bearer(it.to_owned())))
+}
+
+/// `None`: the caller acts as itself.
+pub(super) fn impersonation(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
+    let mut user = User::default();
+    let mut is_asked = false;
+    for (name, value) in headers {
+        let Some(what) = name.as_str().strip_prefix(PREFIX) else { continue };
+        is_asked = true;
+        match name.as_str().strip_prefix(EXTRA_PREFIX) {
+            Some(key) => {
+                user.extra.entry(extra_key(name, key)?).or_default().push(text(name, value)?)
+            }
+            None if name == GROUP => user.groups.push(text(name, value)?),
+            None if name == USER || name == UID => {}
+            // One that narrows what may be done must not be left out by a server that does not know it.
+            None => {
+                return Err(ApiError::bad_request(format!(
+                    "the header Impersonate-{what} is not known"
+                )));
+            }
+        }
+    }
+    if !is_asked {
+        return Ok(None);
+    }
+    user.name = only(headers, USER)?.unwrap_or_default();
+    user.uid = only(headers, UID)?.unwrap_or_default();
+    if user.name.is_empty() {
+        return Err(ApiError::bad_request(
+            "requested impersonation without impersonating a user name",
+        ));
+    }
+    Ok(Some(user))
+}
+
+/// The only value of a header; two could be read as either.
+fn only(headers: &HeaderMap, name: &str) -> Result<Option<String>, ApiError> {
+    let mut values = headers.get_all(name).iter();
+    let Some(first) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(ApiError::bad_request(format!("the header {name:?} is there more than once")));
+    }
+    text(name, first).map(Some)
+}
+
+/// Names may have any characters, in UTF-8.
+fn text(name: impl AsRef<str>, value: &HeaderValue) -> Result<String, ApiError> {
+    let text = std::str::from_utf8(value.as_bytes());
+    text.map(str::to_owned).map_err(|_| unreadable(name.as_ref()))
+}
+
+/// A key whose escapes make no sense is taken as it is, as upstream does: it is asked for under that name.
+fn extra_key(name: &HeaderName, key: &str) -> Result<String, ApiError> {
+    let mut escapes = key.split('%').skip(1);
+    let is_escaped =
+        |it: &str| it.len() >= 2 && it.bytes().take(2).all(|it| it.is_ascii_hexdigit());
+    if !escapes.all(is_escaped) {
+        return Ok(key.to_owned());
+    }
+    let key = percent_decode_str(key).decode_utf8();
+    key.map(std::borrow::Cow::into_owned).map_err(|_| unreadable(name.as_str()))
+}
+
+fn unreadable(name: &str) -> ApiError {
+    ApiError::bad_request(format!("the header {name:?} is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use authn::Credential;
+    use http::{HeaderMap, HeaderName, HeaderValue};
+
+    use super::{credential, impersonation};
+
+    fn headers(pairs: &[(&str, &[u8])]) -> HeaderMap {
+        let pair = |(name, value): &(&str, &[u8])| {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            (name, HeaderValue::from_bytes(value).expect("a value"))
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs.iter().map(pair) {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    fn token(values: &[&[u8]]) -> Result<Option<String>, u16> {
+        let pairs: Vec<_> = values.iter().map(|it| ("authorization", *it)).collect();
+        match credential(&headers(&pairs), None) {
+            Ok(Credential::Bearer(token)) => Ok(Some(token)),
+            Ok(_) => Ok(None),
+            Err(err) => Err(err.code()),
+        }
+    }
+
+    #[test]
+    fn a_token_is_read_as_upstream_reads_it() {
+        let some = |it: &str| Ok(Some(it.to_owned()));
+        assert_eq!(token(&[]), Ok(None));
+        assert_eq!(token(&[b"Bearer abc"]), some("abc"));
+        assert_eq!(token(&[b"bEARER abc rest"]), some("abc"));
+        assert_eq!(token(&["Bearer ä".as_bytes()]), some("ä"));
+        for nothing in ["", "Bearer", "Bearer ", "Bearer  abc", "Basic abc", "abc"] {
+            assert_eq!(token(&[nothing.as_bytes()]), Ok(None), "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn a_credential_that_cannot_be_read_is_refused_even_beside_a_certificate() {
+        assert_eq!(token(&[b"Bearer a\xff"]), Err(400));
+        assert_eq!(token(&[b"Bearer a", b"Bearer b"]), Err(400));
+        let unreadable = headers(&[("authorization", b"Bearer \xff")]);
+        assert!(credential(&unreadable, Some(vec![1].into())).is_err());
+        let both = credential(&headers(&[("authorization", b"Bearer a")]), Some(vec![1].into()));
+        assert!(matches!(both, Ok(Credential::Certificate(_))));
+    }
+
+    fn check(pairs: &[(&str, &[u8])], expected: &str) {
+        let text = match impersonation(&headers(pairs)) {
+            Ok(None) => "nobody".to_owned(),
+            Ok(Some(it)) => format!("{} {:?} {:?} {:?}", it.name, it.uid, it.groups, it.extra),
+            Err(err) => err.code().to_string(),
+        };
+        assert_eq!(text, expected, "{pairs:?}");
+    }
+
+    #[test]
+    fn whoever_is_named_is_meant_and_no_name_is_left_out() {
+        check(&[], "nobody");
+        check(&[("x-impersonate-user", b"a")], "nobody");
+        check(&[("Impersonate-User", "ä".as_bytes())], r#"ä "" [] {}"#);
+        let all: &[(&str, &[u8])] = &[
+            ("Impersonate-User", b"a"),
+            ("Impersonate-Group", b"g"),
+            ("Impersonate-Group", "ö".as_bytes()),
+            ("Impersonate-Uid", b"u"),
+            ("Impersonate-Extra-a%2Fb", b"x"),
+            ("Impersonate-Extra-a%2Fb", "ß".as_bytes()),
+            ("Impersonate-Extra-50%", b"y"),
+        ];
+        check(all, r#"a "u" ["g", "ö"] {"50%": ["y"], "a/b": ["x", "ß"]}"#);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        check(&[("Impersonate-User", b"\xe4")], "400");
+        check(&[("Impersonate-User", b"a"), ("Impersonate-User", b"b")], "400");
+        check(
+            &[("Impersonate-User", b"a"), ("Impersonate-Uid", b"1"), ("Impersonate-Uid", b"2")],
+            "400",
+        );
+        check(&[("Impersonate-User", b"a"), ("Impersonate-Group", b"\xff")], "400");
+        check(&[("Impersonate-User", b"a"), ("Impersonate-Extra-x", b"\xff")], "400");
+        check(&[("Impersonate-User", b"a"), ("Impersonate-Extra-%ff", b"x")], "400");
+        check(&[("Impersonate-User", b"a"), ("Impersonate-Scope", b"x")], "400");
+        // Names that go with no user.
+        check(&[("Impersonate-User", b"")], "400");
+        check(&[("Impersonate-Group", b"system:masters")], "400");
+        check(&[("Impersonate-Uid", b"1")], "400");
+        check(&[("Impersonate-Extra-x", b"1")], "400");
+    }
+}

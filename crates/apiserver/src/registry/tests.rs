@@ -1,0 +1,70 @@
+//! Definitions that claim what is built in, against what is served and stored.
+
+use std::sync::Arc;
+
+use api::apiextensions::{CustomKind, CustomResourceDefinition};
+use api::{Kind, Resource};
+use apimachinery::{GroupResource, GroupVersionResource};
+use serde_json::json;
+
+use super::Registry;
+
+fn kinds_of(group: &str, version: &str, plural: &str) -> Vec<Arc<dyn Kind>> {
+    let definition = json!({
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": plural, "singular": "x", "kind": "X", "listKind": "XList"},
+            "versions": [{"name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+        "status": {
+            "acceptedNames": {"plural": plural, "kind": "X"},
+            "conditions": [{"type": "Established", "status": "True"}],
+            "storedVersions": [version],
+        },
+    });
+    let definition = CustomResourceDefinition::decode(definition.to_string().as_bytes()).unwrap();
+    CustomKind::of(&definition)
+}
+
+/// Every built-in resource, as a definition in its own version and in another one, established as if an older program or
+/// another server had let it be.
+#[test]
+fn no_definition_takes_the_place_of_a_built_in_kind() {
+    let registry = Registry::new(api::kinds());
+    let before: Vec<GroupVersionResource> =
+        registry.kinds().iter().map(|it| it.names().gvr()).collect();
+    for gvr in &before {
+        for version in [gvr.version.as_str(), "v9"] {
+            let kinds = kinds_of(&gvr.group, version, &gvr.resource);
+            assert!(!kinds.is_empty(), "the definition says that it is established");
+            registry.set_custom(&format!("{gvr:?}"), kinds);
+        }
+    }
+    let kinds = registry.kinds();
+    let after: Vec<GroupVersionResource> = kinds.iter().map(|it| it.names().gvr()).collect();
+    assert_eq!(after, before);
+    for gvr in &before {
+        assert!(!kinds.find(gvr).unwrap().is_custom(), "{gvr:?}");
+        let resource = GroupResource::new(gvr.group.as_str(), gvr.resource.as_str());
+        if let Some(prefix) = kinds.prefix_of(&resource) {
+            assert!(!kinds.stored_at(prefix).unwrap().is_custom(), "{gvr:?}");
+        }
+    }
+    assert!(kinds.locate("rbac.authorization.k8s.io/rolebindings/ns/name").is_none());
+}
+
+#[test]
+fn other_groups_and_other_versions_of_a_group_are_free() {
+    let registry = Registry::new(api::kinds());
+    let is_served = |group: &str, version: &str, plural: &str| {
+        registry.set_custom(&format!("{plural}.{group}"), kinds_of(group, version, plural));
+        registry.kinds().find(&GroupVersionResource::new(group, version, plural)).is_some()
+    };
+    assert!(is_served("example.com", "v1", "roles"));
+    assert!(is_served("gateway.networking.k8s.io", "v1", "gateways"));
+    assert!(is_served("rbac.authorization.k8s.io", "v9", "fruits"));
+    // The server answers for its own versions alone.
+    assert!(!is_served("rbac.authorization.k8s.io", "v1", "fruits"));
+}
