@@ -14,6 +14,9 @@ use tokio::time::Instant;
 
 const DELAY_FIRST: Duration = Duration::from_millis(5);
 const DELAY_MAX: Duration = Duration::from_secs(1000);
+/// Nothing is put off for longer: delays come from objects, and there is no time that lies 2^63 seconds ahead. Who is woken
+/// early looks again.
+const AHEAD_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// Keys waiting for work: each at most once, never two workers on one key. Cheap to clone.
 #[derive(Clone)]
@@ -118,7 +121,7 @@ impl WorkQueue {
         if delay.is_zero() {
             return self.add(key);
         }
-        self.state().delay(key, Instant::now() + delay);
+        self.state().delay(key, Instant::now() + delay.min(AHEAD_MAX));
         self.shared.changed.notify_one();
     }
 
@@ -209,6 +212,14 @@ mod tests {
 
     fn take_now(queue: &WorkQueue) -> Option<String> {
         queue.take().now_or_never().map(|it| it.name)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delay_beyond_all_time_is_one_that_is_looked_at_again() {
+        let queue = WorkQueue::new("test");
+        queue.add_after(key("a"), Duration::MAX);
+        queue.add_after(key("b"), Duration::from_secs(i64::MAX.cast_unsigned()));
+        assert_eq!(queue.take().await.name, "a");
     }
 
     #[test]

@@ -12,16 +12,18 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use crate::node::amount;
 
 /// What scores assume of a container that requests nothing (upstream: 100m and 200Mi).
-const DEFAULT_MILLI_CPU: i64 = 100;
-const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
+const DEFAULT_MILLI_CPU: i128 = 100;
+const DEFAULT_MEMORY: i128 = 200 * 1024 * 1024;
 
+/// Wide enough for the sum of all pods that there can be: each may ask for as much as an `i64` holds, and a sum that stops
+/// at its limit could not be taken back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    pub milli_cpu: i64,
-    pub memory: i64,
-    pub ephemeral_storage: i64,
+    pub milli_cpu: i128,
+    pub memory: i128,
+    pub ephemeral_storage: i128,
     /// Extended resources and huge pages, in units.
-    pub extended: BTreeMap<String, i64>,
+    pub extended: BTreeMap<String, i128>,
 }
 
 impl Resources {
@@ -31,12 +33,12 @@ impl Resources {
             .filter(|name| {
                 !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage" | "pods")
             })
-            .map(|name| (name.clone(), amount(quantities, name).value()))
+            .map(|name| (name.clone(), amount(quantities, name).value().into()))
             .collect();
         Self {
-            milli_cpu: amount(quantities, "cpu").millis(),
-            memory: amount(quantities, "memory").value(),
-            ephemeral_storage: amount(quantities, "ephemeral-storage").value(),
+            milli_cpu: amount(quantities, "cpu").millis().into(),
+            memory: amount(quantities, "memory").value().into(),
+            ephemeral_storage: amount(quantities, "ephemeral-storage").value().into(),
             extended,
         }
     }
@@ -230,4 +232,25 @@ fn unsupported(spec: &PodSpec) -> Option<&'static str> {
 pub(crate) fn holds_resources(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref()).unwrap_or("");
     !matches!(phase, "Succeeded" | "Failed")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+    use super::Resources;
+
+    #[test]
+    fn sums_of_the_largest_requests_can_be_taken_back() {
+        let names = ["cpu", "memory", "ephemeral-storage", "example.com/gpu"];
+        let largest: BTreeMap<String, Quantity> =
+            names.iter().map(|it| ((*it).to_owned(), Quantity("8Ei".to_owned()))).collect();
+        let (largest, mut sum) = (Resources::from_quantities(&largest), Resources::default());
+        (0..1_000).for_each(|_| sum.add(&largest));
+        assert!(sum.memory > largest.memory && sum.milli_cpu > largest.milli_cpu);
+        (0..999).for_each(|_| sum.subtract(&largest));
+        assert_eq!(sum, largest);
+    }
 }

@@ -145,7 +145,7 @@ fn roll(observed: &Observed) -> Step {
     let Some(current) = &observed.current else {
         return Step::Create;
     };
-    let all = observed.all().map(|it| replicas(it)).sum();
+    let all = rolling::sum(observed.all().map(|it| replicas(it)));
     let size = rolling::size_of_new(&observed.deployment, replicas(current), all);
     if size != replicas(current) {
         return Step::Scale(vec![Scale { replica_set: current.clone(), replicas: size }]);
@@ -188,7 +188,7 @@ fn create(observed: &Observed) -> Action {
     let labels = meta.labels.clone();
     let mut selector = spec.selector;
     selector.match_labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), hash.clone());
-    let all = observed.all().map(|it| replicas(it)).sum();
+    let all = rolling::sum(observed.all().map(|it| replicas(it)));
     let size = match observed.is_recreate() {
         true => wanted(deployment),
         false => rolling::size_of_new(deployment, 0, all),

@@ -35,8 +35,8 @@ pub(crate) fn scale(observed: &Observed) -> Vec<Scale> {
         return Vec::new();
     }
     let surge = rolling::bounds(deployment).surge;
-    let allowed = if total > 0 { total + surge } else { 0 };
-    let add = allowed - active.iter().map(|it| replicas(it)).sum::<i32>();
+    let allowed = if total > 0 { total.saturating_add(surge) } else { 0 };
+    let add = allowed.saturating_sub(rolling::sum(active.iter().map(|it| replicas(it))));
     // The largest first; growth prefers newer ones, shrinking older ones.
     if add > 0 {
         active.sort_by_key(|it| (Reverse(replicas(it)), Reverse(age_key(it))));
@@ -46,12 +46,12 @@ pub(crate) fn scale(observed: &Observed) -> Vec<Scale> {
     let mut added = 0;
     let mut sizes = Vec::with_capacity(active.len());
     for replica_set in &active {
-        let share = share(deployment, replica_set, add, added, total + surge);
-        sizes.push(replicas(replica_set) + share);
-        added += share;
+        let share = share(deployment, replica_set, add, added, total.saturating_add(surge));
+        sizes.push(replicas(replica_set).saturating_add(share));
+        added = share.saturating_add(added);
     }
     if let Some(first) = sizes.first_mut() {
-        *first = (*first + add - added).max(0);
+        *first = first.saturating_add(add.saturating_sub(added)).max(0);
     }
     active.iter().zip(sizes).filter_map(|(it, size)| to_size(deployment, it, size)).collect()
 }
@@ -107,6 +107,6 @@ fn share(
         let target = exact.round() as i32;
         target - size
     };
-    let allowed = add - added;
+    let allowed = add.saturating_sub(added);
     if add > 0 { fraction.min(allowed).max(0) } else { fraction.max(allowed).min(0) }
 }

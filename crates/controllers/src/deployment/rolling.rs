@@ -40,14 +40,19 @@ pub(crate) fn bounds(deployment: &Deployment) -> Bounds {
     Bounds { surge, unavailable: unavailable.min(total) }
 }
 
+/// Sizes are the users'; together they may be more than a size can be.
+pub(crate) fn sum(sizes: impl Iterator<Item = i32>) -> i32 {
+    sizes.fold(0, i32::saturating_add)
+}
+
 fn resolve(value: &IntOrString, total: i32, round: Round) -> i32 {
     match value {
         IntOrString::Int(number) => (*number).max(0),
         IntOrString::String(text) => {
             let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
-            let exact = percent.max(0) * i64::from(total);
+            let exact = percent.max(0).saturating_mul(i64::from(total));
             let rounded = match round {
-                Round::Up => (exact + 99) / 100,
+                Round::Up => exact.saturating_add(99) / 100,
                 Round::Down => exact / 100,
             };
             i32::try_from(rounded).unwrap_or(i32::MAX)
@@ -61,7 +66,7 @@ pub(crate) fn size_of_new(deployment: &Deployment, current: i32, all: i32) -> i3
     if current > total {
         return total;
     }
-    let room = (total + bounds(deployment).surge - all).max(0);
+    let room = total.saturating_add(bounds(deployment).surge).saturating_sub(all).max(0);
     current + room.min(total - current)
 }
 
@@ -75,9 +80,9 @@ pub(crate) fn scale_down_old(
     old: &[Arc<ReplicaSet>],
 ) -> Vec<Scale> {
     let minimum = wanted(deployment) - bounds(deployment).unavailable;
-    let all = replicas(new) + old.iter().map(|it| replicas(it)).sum::<i32>();
+    let all = sum(old.iter().map(|it| replicas(it))).saturating_add(replicas(new));
     let new_unavailable = (replicas(new) - available(new)).max(0);
-    let mut may_go = all - minimum - new_unavailable;
+    let mut may_go = all.saturating_sub(minimum).saturating_sub(new_unavailable);
     let mut oldest_first: Vec<&Arc<ReplicaSet>> =
         old.iter().filter(|it| replicas(it) > 0).collect();
     oldest_first.sort_by_key(|it| age_key(it));
@@ -89,8 +94,9 @@ pub(crate) fn scale_down_old(
         *size -= gone;
         may_go -= gone;
     }
-    let available_now = available(new) + oldest_first.iter().map(|it| available(it)).sum::<i32>();
-    let mut spare = (available_now - minimum).min(may_go);
+    let available_old = sum(oldest_first.iter().map(|it| available(it)));
+    let available_now = available_old.saturating_add(available(new));
+    let mut spare = available_now.saturating_sub(minimum).min(may_go);
     for size in &mut sizes {
         let gone = (*size).min(spare).max(0);
         *size -= gone;

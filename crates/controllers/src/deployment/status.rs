@@ -42,7 +42,7 @@ pub(crate) fn plan(observed: &Observed, actions: &[Action]) -> Planned {
 pub(crate) fn count(observed: &Observed) -> DeploymentStatus {
     let stored = observed.deployment.status.clone().unwrap_or_default();
     let sum = |field: fn(&ReplicaSetStatus) -> i32| -> i32 {
-        observed.all().filter_map(|it| it.status.as_ref()).map(field).sum()
+        rolling::sum(observed.all().filter_map(|it| it.status.as_ref()).map(field))
     };
     let replicas = sum(|it| it.replicas);
     let available = sum(|it| it.available_replicas.unwrap_or(0));
@@ -52,7 +52,7 @@ pub(crate) fn count(observed: &Observed) -> DeploymentStatus {
         updated_replicas: count_of(updated.map_or(0, |it| it.replicas)),
         ready_replicas: count_of(sum(|it| it.ready_replicas.unwrap_or(0))),
         available_replicas: count_of(available),
-        unavailable_replicas: count_of((replicas - available).max(0)),
+        unavailable_replicas: count_of(replicas.saturating_sub(available).max(0)),
         terminating_replicas: Some(sum(|it| it.terminating_replicas.unwrap_or(0))),
         observed_generation: observed.deployment.metadata.generation,
         collision_count: stored.collision_count,
@@ -77,7 +77,7 @@ pub(crate) fn is_complete(deployment: &Deployment, status: &DeploymentStatus) ->
 /// More pods of the present template, fewer of others, more ready or available than last time.
 fn is_progressing(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
     let n = |it: Option<i32>| it.unwrap_or(0);
-    let old = |it: &DeploymentStatus| n(it.replicas) - n(it.updated_replicas);
+    let old = |it: &DeploymentStatus| n(it.replicas).saturating_sub(n(it.updated_replicas));
     n(after.updated_replicas) > n(before.updated_replicas)
         || old(after) < old(before)
         || n(after.ready_replicas) > n(before.ready_replicas)

@@ -347,3 +347,31 @@ proptest! {
         prop_assert!(observed.old.len() <= 2);
     }
 }
+
+#[test]
+fn sizes_at_their_limit_do_not_turn_around() {
+    let max = i32::MAX;
+    let own = format!("revision=2 desired={max} max={max}");
+    let sets = [
+        format!("*new 5/1 {own}"),
+        format!("old {max}/{max} {own}"),
+        format!("older {max}/1 {own}"),
+    ];
+    let sets: Vec<Arc<ReplicaSet>> =
+        sets.iter().enumerate().map(|(n, it)| replica_set(n, it)).collect();
+    for (replicas, options) in [
+        (max, format!("surge={max}")),
+        (max, String::new()),
+        (7, String::new()),
+        (0, String::new()),
+    ] {
+        for n_sets in 1..=sets.len() {
+            let observed = observe(&deployment(replicas, &options), &sets[..n_sets]);
+            for action in plan(&observed).actions {
+                if let Action::Scale(it) = action {
+                    assert!(it.replicas >= 0, "{replicas} {options} {n_sets}: {}", it.replicas);
+                }
+            }
+        }
+    }
+}

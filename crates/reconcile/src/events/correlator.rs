@@ -36,14 +36,19 @@ pub(super) struct Write {
 /// (kind, namespace, name, uid) of an object.
 type About = (String, String, String, String);
 type Similar = (About, &'static str, String);
+/// What makes an event the same as an earlier one: also the part of the object that it is about, such as one of a pod's
+/// containers. Similar events, and those that count against an object's burst, may be about any part of it.
+type Same = (Similar, String, String);
 
 pub(super) struct Correlator {
     component: &'static str,
     /// The node whose component it is, if it belongs to one.
     host: Option<String>,
     similar: Table<Similar, BTreeSet<String>>,
-    written: Table<(Similar, String), Event>,
+    written: Table<Same, Event>,
     tokens: Table<About, f64>,
+    /// The number in the last name that was given.
+    last_number: u64,
 }
 
 /// A bounded map that remembers when each entry was last used.
@@ -68,29 +73,36 @@ impl Correlator {
             similar: Table(BTreeMap::new()),
             written: Table(BTreeMap::new()),
             tokens: Table(BTreeMap::new()),
+            last_number: 0,
         }
     }
 
-    /// `suffix` makes names of new events different.
-    pub(super) fn step(
-        &mut self,
-        said: Said,
-        now: Timestamp,
-        suffix: impl FnOnce() -> u64,
-    ) -> Option<Write> {
+    pub(super) fn step(&mut self, said: Said, now: Timestamp) -> Option<Write> {
         let about = about_of(&said.about);
         if !self.take_token(&about, now) {
             return None;
         }
         let similar = (about, said.kind, said.reason.clone());
         let (message, topic) = self.combine(&similar, &said.message, now);
-        let key = (similar, topic);
+        let part = said.about.field_path.clone().unwrap_or_default();
+        let key = (similar, part, topic);
         let write = match self.written.0.get(&key) {
             Some((_, earlier)) => again(earlier, message, now),
-            None => Write { event: self.first(said, message, now, suffix()), patch: None },
+            None => {
+                let number = self.next_number(now);
+                Write { event: self.first(said, message, now, number), patch: None }
+            }
         };
         self.written.insert(key, now, write.event.clone());
         Some(write)
+    }
+
+    /// The time in nanoseconds, as client-go names events: in a list, which is by name, an object's events stand in the order
+    /// in which they came, though their times are to the second.
+    fn next_number(&mut self, now: Timestamp) -> u64 {
+        let now = u64::try_from(now.as_nanosecond()).unwrap_or_default();
+        self.last_number = now.max(self.last_number + 1);
+        self.last_number
     }
 
     fn take_token(&mut self, about: &About, now: Timestamp) -> bool {
@@ -126,12 +138,12 @@ impl Correlator {
         }
     }
 
-    fn first(&self, said: Said, message: String, now: Timestamp, suffix: u64) -> Event {
+    fn first(&self, said: Said, message: String, now: Timestamp, number: u64) -> Event {
         let name = said.about.name.as_deref().unwrap_or_default();
         let namespace = said.about.namespace.clone().filter(|it| !it.is_empty());
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{name}.{suffix:016x}")),
+                name: Some(format!("{name}.{number:016x}")),
                 namespace: Some(namespace.unwrap_or_else(|| "default".to_owned())),
                 ..ObjectMeta::default()
             },
@@ -181,28 +193,28 @@ mod tests {
     struct Setup {
         correlator: Correlator,
         now: Timestamp,
-        next: u64,
     }
 
     fn setup() -> Setup {
-        Setup { correlator: Correlator::new("test", None), now: Timestamp::UNIX_EPOCH, next: 0 }
+        Setup { correlator: Correlator::new("test", None), now: Timestamp::UNIX_EPOCH }
     }
 
     impl Setup {
         /// `create web.0000000000000001 x1: text`, or `patch …`, or `drop`.
         fn say(&mut self, reason: &str, message: &str) -> String {
+            self.say_of(None, reason, message)
+        }
+
+        fn say_of(&mut self, part: Option<&str>, reason: &str, message: &str) -> String {
             let about = ObjectReference {
                 name: Some("web".to_owned()),
                 namespace: Some("shop".to_owned()),
+                field_path: part.map(str::to_owned),
                 ..ObjectReference::default()
             };
             let (reason, message) = (reason.to_owned(), message.to_owned());
             let said = Said { about, kind: "Normal", reason, message };
-            let next = &mut self.next;
-            let write = self.correlator.step(said, self.now, || {
-                *next += 1;
-                *next
-            });
+            let write = self.correlator.step(said, self.now);
             let Some(write) = write else { return "drop".to_owned() };
             let verb = if write.patch.is_some() { "patch" } else { "create" };
             let event = write.event;
@@ -222,6 +234,27 @@ mod tests {
     }
 
     #[test]
+    fn events_of_different_containers_are_different_events() {
+        let mut it = setup();
+        let (web, log) = (Some("spec.containers{web}"), Some("spec.containers{log}"));
+        assert_eq!(it.say_of(web, "Started", "a"), "create web.0000000000000001 x1: a");
+        assert_eq!(it.say_of(log, "Started", "a"), "create web.0000000000000002 x1: a");
+        assert_eq!(it.say_of(web, "Started", "a"), "patch web.0000000000000001 x2: a");
+    }
+
+    #[test]
+    fn names_are_in_the_order_of_time() {
+        let mut it = setup();
+        it.now = Timestamp::from_nanosecond(1_700_000_000_123_456_789).unwrap();
+        let names = ["a", "b"].map(|text| it.say("Pulled", text));
+        // Twice in one nanosecond, as clocks allow.
+        assert_eq!(names[0], "create web.17979cfe3d85cd15 x1: a");
+        assert_eq!(names[1], "create web.17979cfe3d85cd16 x1: b");
+        it.now -= SignedDuration::from_secs(1);
+        assert_eq!(it.say("Pulled", "c"), "create web.17979cfe3d85cd17 x1: c");
+    }
+
+    #[test]
     fn from_the_tenth_on_similar_events_are_combined() {
         let mut it = setup();
         for number in 1..10 {
@@ -237,7 +270,7 @@ mod tests {
             format!("patch web.000000000000000a x2: {combined} 11")
         );
         it.now += SignedDuration::from_mins(11);
-        assert_eq!(it.say("Failed", "error 12"), "create web.000000000000000b x1: error 12");
+        assert_eq!(it.say("Failed", "error 12"), "create web.00000099ab10c800 x1: error 12");
     }
 
     #[test]
@@ -258,7 +291,7 @@ mod tests {
             ObjectReference { name: Some("node-1".to_owned()), ..ObjectReference::default() };
         let (reason, message) = ("Ready".to_owned(), "ok".to_owned());
         let said = Said { about, kind: "Normal", reason, message };
-        let write = Correlator::new("test", None).step(said, Timestamp::UNIX_EPOCH, || 1).unwrap();
+        let write = Correlator::new("test", None).step(said, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(write.event.metadata.namespace.as_deref(), Some("default"));
     }
 }

@@ -128,8 +128,7 @@ async fn write_all(
             () = shutdown.cancelled() => return,
             said = said.recv() => match said { Some(it) => it, None => return },
         };
-        let Some(write) = correlator.step(said, world.clock.now(), || world.random.next_u64())
-        else {
+        let Some(write) = correlator.step(said, world.clock.now()) else {
             continue;
         };
         tokio::select! {

@@ -10,4 +10,5 @@
 mod by_hand;
 mod host;
 mod kubectl;
+mod paths;
 mod site;

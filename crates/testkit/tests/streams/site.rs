@@ -35,6 +35,7 @@ pub(crate) struct Site {
     pub(crate) authority: Authority,
     pub(crate) world: World,
     pub(crate) api_address: std::net::SocketAddr,
+    pub(crate) kubelet_address: std::net::SocketAddr,
     client: Client,
 }
 
@@ -86,7 +87,7 @@ impl Site {
         let client = server.client(User::new("admin", &["system:masters"]), "test");
 
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let kubelet_address = listener.local_addr().unwrap();
         let node = Node::new(&world);
         let pods = Arc::new(Pods::default());
         let tls = server_config(&issue("system:node:one").unwrap(), ca).unwrap();
@@ -100,9 +101,19 @@ impl Site {
         };
         server::serve(listener, Arc::new(tls), parts, &tasks);
         let directory = tempfile::tempdir().unwrap();
-        create_objects(&client, port).await;
+        create_objects(&client, kubelet_address.port()).await;
         let container = run_pod(&node, &pods, directory.path().join("0.log")).await;
-        Self { tasks, node, container, directory, authority, world, api_address, client }
+        Self {
+            tasks,
+            node,
+            container,
+            directory,
+            authority,
+            world,
+            api_address,
+            kubelet_address,
+            client,
+        }
     }
 
     pub(crate) fn identity(&self, user: &str, groups: &[&str]) -> Identity {

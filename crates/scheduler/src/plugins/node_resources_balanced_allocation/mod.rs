@@ -22,7 +22,7 @@ impl Plugin for NodeResourcesBalancedAllocation {
 
     /// With two resources the standard deviation of the used fractions is half their distance.
     fn score(&self, pod: &PodRequirements, node: &NodeState) -> i64 {
-        let fraction = |wanted: i64, taken: i64, offered: i64| {
+        let fraction = |wanted: i128, taken: i128, offered: i128| {
             if offered == 0 { 1.0 } else { ((wanted + taken) as f64 / offered as f64).min(1.0) }
         };
         let (wanted, taken, offered) = (&pod.requests, &node.requested, &node.allocatable);

@@ -13,7 +13,8 @@ impl Plugin for NodeResourcesFit {
 
     fn filter(&self, pod: &PodRequirements, node: &NodeState) -> Result<(), Reasons> {
         let (wanted, taken, offered) = (&pod.requests, &node.requested, &node.allocatable);
-        let lacks = |wanted: i64, taken: i64, offered: i64| wanted > 0 && wanted > offered - taken;
+        let lacks =
+            |wanted: i128, taken: i128, offered: i128| wanted > 0 && wanted > offered - taken;
         let mut reasons = Vec::new();
         if node.n_pods + 1 > node.pods_max {
             reasons.push("Too many pods".to_owned());
@@ -28,7 +29,7 @@ impl Plugin for NodeResourcesFit {
             reasons.push("Insufficient ephemeral-storage".to_owned());
         }
         for (name, value) in &wanted.extended {
-            let of = |resources: &std::collections::BTreeMap<String, i64>| {
+            let of = |resources: &std::collections::BTreeMap<String, i128>| {
                 resources.get(name).copied().unwrap_or(0)
             };
             if lacks(*value, of(&taken.extended), of(&offered.extended)) {
@@ -43,9 +44,12 @@ impl Plugin for NodeResourcesFit {
     }
 
     fn score(&self, pod: &PodRequirements, node: &NodeState) -> i64 {
-        let free = |wanted: i64, taken: i64, offered: i64| {
+        let free = |wanted: i128, taken: i128, offered: i128| {
             let used = wanted + taken;
-            if offered == 0 || used > offered { 0 } else { (offered - used) * SCORE_MAX / offered }
+            if offered <= 0 || used > offered {
+                return 0;
+            }
+            i64::try_from((offered - used) * i128::from(SCORE_MAX) / offered).unwrap_or(SCORE_MAX)
         };
         let (wanted, taken, offered) =
             (&pod.requests_non_zero, &node.requested_non_zero, &node.allocatable);
