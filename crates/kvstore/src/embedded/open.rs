@@ -8,6 +8,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,9 +91,10 @@ impl Site {
     /// Locks the directory, which is created if it does not exist, and brings what is in it to the current format.
     pub(super) fn open(dir: &Path) -> Result<Self, Error> {
         let create = |source| Error::Create { dir: dir.to_owned(), source };
-        std::fs::create_dir_all(dir).map_err(create)?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(create)?;
         let mut options = OpenOptions::new();
-        let lock = options.create(true).truncate(false).write(true).open(dir.join(LOCK));
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let lock = options.open(dir.join(LOCK));
         let site = Self { dir: dir.to_owned(), _lock: Some(locked(dir, lock.map_err(create)?)?) };
         match site.format()? {
             Some(_) => migrate::remove_old(dir).map_err(create)?,
@@ -170,7 +172,8 @@ pub(super) fn render_format(format: u64) -> String {
 
 pub(super) fn write_format(dir: &Path) -> io::Result<()> {
     let unfinished = dir.join(FORMAT_UNFINISHED);
-    let mut file = File::create(&unfinished)?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
     file.write_all(render_format(FORMAT_KNOWN).as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&unfinished, dir.join(FORMAT))?;

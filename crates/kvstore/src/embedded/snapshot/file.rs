@@ -3,6 +3,8 @@
 //! ```text
 //! "xebec-snapshot 1\n" | (kind u8, length u32, body)* | end u8, length u32 = 8, hash u64
 //! ```
+//!
+//! One that `etcdctl snapshot save` fetched has zeros after that, up to a whole block, and a SHA-256 sum, as it wants.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write as _};
@@ -20,6 +22,9 @@ const MAGIC_ANY: &[u8] = b"xebec-snapshot ";
 const CHECKPOINT: u8 = 1;
 const COMMIT: u8 = 2;
 pub(in crate::embedded) const END: u8 = 3;
+/// What etcdctl takes a file for whole by: blocks of this size, and a sum of that one.
+const ETCDCTL_BLOCK: u64 = 512;
+const ETCDCTL_SUM: u64 = 32;
 
 pub(super) struct Writer {
     file: BufWriter<File>,
@@ -36,6 +41,7 @@ pub(super) struct Reader<R> {
     path: PathBuf,
     file: R,
     hash: Xxh3,
+    n_bytes: u64,
 }
 
 impl Writer {
@@ -87,7 +93,7 @@ impl Reader<BufReader<File>> {
 impl<R: Read> Reader<R> {
     /// `path` is for what errors say.
     pub(super) fn new(path: &Path, file: R) -> Result<Self, Error> {
-        let mut reader = Self { path: path.to_owned(), file, hash: Xxh3::new() };
+        let mut reader = Self { path: path.to_owned(), file, hash: Xxh3::new(), n_bytes: 0 };
         let mut magic = [0; MAGIC.len()];
         let is_whole = reader.read(&mut magic)?;
         if !is_whole || !magic.starts_with(MAGIC_ANY) {
@@ -103,12 +109,17 @@ impl<R: Read> Reader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<bool, Error> {
         match self.file.read_exact(buffer) {
             Ok(()) => {
-                self.hash.update(buffer);
+                self.count(buffer);
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
             Err(source) => Err(Error::Read { path: self.path.clone(), source }),
         }
+    }
+
+    fn count(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.n_bytes += bytes.len() as u64;
     }
 
     fn damaged(&self, what: &'static str) -> Error {
@@ -133,7 +144,7 @@ impl<R: Read> Reader<R> {
         if body.len() < length {
             return Err(self.damaged("it is cut off"));
         }
-        self.hash.update(&body);
+        self.count(&body);
         match kind {
             CHECKPOINT => match Checkpoint::parse(&body) {
                 Some(checkpoint) => Ok(Some(Record::Checkpoint(checkpoint))),
@@ -141,13 +152,25 @@ impl<R: Read> Reader<R> {
             },
             COMMIT => Ok(Some(Record::Commit(body))),
             END if body == hash.to_le_bytes() => {
-                if self.read(&mut [0])? {
-                    return Err(self.damaged("something follows its end"));
-                }
+                self.check_rest()?;
                 Ok(None)
             }
             END => Err(self.damaged("its hash is not that of its content")),
             _ => Err(self.damaged("a record is of an unknown kind")),
         }
+    }
+
+    /// Nothing, or what etcdctl wants. Its sum is not computed: the hash has told that all before is sound.
+    fn check_rest(&mut self) -> Result<(), Error> {
+        let padding = self.n_bytes.next_multiple_of(ETCDCTL_BLOCK) - self.n_bytes;
+        let longest = padding + ETCDCTL_SUM;
+        let mut rest = Vec::new();
+        let read = self.file.by_ref().take(longest + 1).read_to_end(&mut rest);
+        let length = read.map_err(|source| Error::Read { path: self.path.clone(), source })? as u64;
+        let is_padded = || rest.iter().zip(0..padding).all(|(byte, _)| *byte == 0);
+        if length == 0 || (length == longest && is_padded()) {
+            return Ok(());
+        }
+        Err(self.damaged("something follows its end"))
     }
 }

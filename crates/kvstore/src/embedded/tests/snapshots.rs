@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::{put, put_ok, small, values};
-use crate::embedded::{Embedded, Options, Restore, check, open, restore, snapshot, status};
+use crate::embedded::{
+    Embedded, Options, Restore, check, check_snapshot, open, restore, snapshot, status,
+};
 use crate::{
     Compare, Error, KeyRange, KeyValue, Op, RangeRequest, Revision, Store as _, Txn, WatchRequest,
 };
@@ -99,6 +101,17 @@ async fn a_damaged_or_foreign_file_is_refused_before_the_target_is_touched() {
         refuse(&sound[..at]);
     }
     refuse(&[sound.as_slice(), b"x"].concat());
+    // As etcdctl saves it: whole blocks, and a sum.
+    let mut saved = sound.clone();
+    saved.resize(sound.len().next_multiple_of(512), 0);
+    refuse(&saved);
+    saved.extend([7; 32]);
+    refuse(&[saved.as_slice(), b"x"].concat());
+    let mut stained = saved.clone();
+    stained[sound.len()] = 1;
+    refuse(&stained);
+    std::fs::write(&file, &saved).unwrap();
+    check_snapshot(&file).unwrap();
     assert!(matches!(refuse(b"no snapshot"), snapshot::Error::Foreign { .. }));
     std::fs::write(&file, &sound).unwrap();
     for at in [0, 4] {
