@@ -3,7 +3,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -17,10 +17,7 @@ const READY: &str = "xebec is ready in the background";
 
 /// In the foreground: starts the background process and returns when the cluster is ready.
 pub(crate) fn start(data_dir: &Path) -> Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(data_dir)
+    data_dir::make_private(data_dir)
         .with_context(|| format!("cannot use the data directory {}", data_dir.display()))?;
     let path = data_dir::log_file(data_dir);
     let mut log = OpenOptions::new()
@@ -28,6 +25,7 @@ pub(crate) fn start(data_dir: &Path) -> Result<()> {
         .append(true)
         .read(true)
         .mode(0o600)
+        .custom_flags(data_dir::NO_FOLLOW)
         .open(&path)
         .with_context(|| format!("opening {}", path.display()))?;
     let said_before = log.seek(SeekFrom::End(0)).unwrap_or(0);

@@ -26,6 +26,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Wrong usage, as sysexits(3) has it.
 const EXIT_USAGE: u8 = 64;
 
+/// As containers have it, too.
+const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_raw_mode(0o022);
+
 /// A whole Kubernetes in one binary.
 #[derive(Parser)]
 #[command(name = "xebec", version = concat!(env!("CARGO_PKG_VERSION"), " (Kubernetes ", "v1.36", ")"))]
@@ -55,6 +58,8 @@ fn main() -> ExitCode {
     if called == toolbox::PROGRAM || toolbox::TOOLS.iter().any(|it| called == *it) {
         return toolbox::run(arguments);
     }
+    // Whatever it was where we were started: files that nobody gave a mode are not for others to write.
+    rustix::process::umask(UMASK);
     let command = match Command::try_parse() {
         Ok(command) => command,
         Err(err) => {

@@ -10,7 +10,7 @@ use authn::pki::{Authority, Identity, ServiceAccountKey};
 use jiff::{SignedDuration, Timestamp};
 use stdx::World;
 
-use crate::data_dir::write_private;
+use crate::data_dir::{make_private, write_private};
 
 /// Leaves are made anew at start when they end within this time.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -34,7 +34,7 @@ impl Pki {
         names: &[&str],
         addresses: &[IpAddr],
     ) -> Result<Self> {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        make_private(folder).with_context(|| format!("making {}", folder.display()))?;
         let now = world.clock.now();
         let authority = match read_pair(folder, "ca")? {
             Some(pair) => Authority::load(&pair.certificate_pem, &pair.private_key_pem)

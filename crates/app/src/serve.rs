@@ -15,6 +15,10 @@ pub(crate) fn run<T, F>(start: impl FnOnce(Tasks) -> F) -> Result<()>
 where
     F: Future<Output = Result<T>>,
 {
+    // Before anything is derived from it.
+    if let Err(err) = linux::process::raise_descriptor_limit() {
+        tracing::warn!(error = %err, "the limit of open files stays as it is");
+    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.clamp(1, 8))

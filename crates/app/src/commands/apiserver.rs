@@ -15,7 +15,7 @@ use crate::{data_dir, datastore, kubeconfig_file, logging, serve};
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     /// Where objects, certificates and kubeconfigs are kept
-    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path())]
+    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path(), value_parser = data_dir::parser())]
     data_dir: PathBuf,
     /// Address to serve on
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]

@@ -12,7 +12,7 @@ use crate::{data_dir, kubeconfig_file, node};
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     /// The cluster's data directory
-    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path())]
+    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path(), value_parser = data_dir::parser())]
     data_dir: PathBuf,
     /// Also stop the containers and remove everything: rules, mounts, cgroups, links, the data directory, the context in
     /// your kubeconfig

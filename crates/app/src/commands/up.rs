@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use informer::Factory;
 use lifecycle::Tasks;
+use linux::sysctl::{Pattern, PatternError};
 use network::Network;
 use stdx::World;
 
@@ -21,7 +22,7 @@ use crate::{api_server, data_dir, datastore, detach, kubeconfig_file, logging, n
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     /// Where the cluster keeps everything
-    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path())]
+    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path(), value_parser = data_dir::parser())]
     data_dir: PathBuf,
     /// Port of the API server; 0 picks a free one
     #[arg(long, value_name = "N", default_value_t = 6443)]
@@ -50,6 +51,9 @@ pub(crate) struct Flags {
     /// Cgroup below which the pods' are made
     #[arg(long, value_name = "PATH", default_value = "")]
     cgroup_root: String,
+    /// Kernel settings that pods may ask for though they are not safe; `*` at the end stands for anything
+    #[arg(long, value_name = "SYSCTL,...", value_delimiter = ',', value_parser = parse_sysctl_pattern)]
+    allowed_unsafe_sysctls: Vec<Pattern>,
     /// Simulated nodes beside it
     #[arg(long, value_name = "N", default_value_t = 0)]
     simulate: usize,
@@ -71,6 +75,10 @@ enum NodeKind {
     /// Containers in this binary
     Embedded,
     None,
+}
+
+fn parse_sysctl_pattern(text: &str) -> Result<Pattern, PatternError> {
+    Pattern::parse(text)
 }
 
 /// More would not fit into the pod and node address ranges.
@@ -202,6 +210,7 @@ fn open_machine(flags: &Flags, data: &DataDir) -> Result<Option<Machine>> {
         service_cidr: flags.service_cidr,
         cgroup_root: flags.cgroup_root.clone(),
         kubelet_port: flags.kubelet_port,
+        allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
     };
     settings.save(data.path())?;
     let network = node::open_network(&settings, data.path())?;

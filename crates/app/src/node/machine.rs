@@ -23,6 +23,8 @@ pub(crate) fn read(data_dir: &Path) -> Machine {
         kernel_version: name.release().to_string_lossy().into_owned(),
         os_image: os_image(&fs::read_to_string("/etc/os-release").unwrap_or_default()),
         architecture: architecture(std::env::consts::ARCH).to_owned(),
+        has_app_armor: line("/sys/module/apparmor/parameters/enabled") == "Y",
+        has_se_linux: Path::new("/sys/fs/selinux/enforce").exists(),
     }
 }
 

@@ -170,7 +170,7 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
     };
     let config = kubelet_config(settings, data_dir, address);
     if let Some(manifests) = &config.static_pod_directory {
-        std::fs::create_dir_all(manifests)
+        crate::data_dir::make_private(manifests)
             .with_context(|| format!("making {}", manifests.display()))?;
     }
     kubelet::start(config, parts, neighbors.world, &tasks)
@@ -191,5 +191,6 @@ fn kubelet_config(settings: &Settings, data_dir: &Path, address: IpAddr) -> kube
         static_pod_directory: Some(data_dir.join("manifests")),
         version: KUBERNETES_VERSION.to_owned(),
         max_pods: MAX_PODS,
+        allowed_unsafe_sysctls: settings.allowed_unsafe_sysctls.clone(),
     }
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use linux::sysctl::Pattern;
 use serde::{Deserialize, Serialize};
 
 use crate::commands::network::Cidr;
@@ -22,6 +23,9 @@ pub(crate) struct Settings {
     pub(crate) service_cidr: Cidr,
     pub(crate) cgroup_root: String,
     pub(crate) kubelet_port: u16,
+    /// For this start alone: nothing has to be found again by it.
+    #[serde(skip)]
+    pub(crate) allowed_unsafe_sysctls: Vec<Pattern>,
 }
 
 impl Settings {

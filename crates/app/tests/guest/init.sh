@@ -118,6 +118,14 @@ opens='for each in kmsg null; do (: >/dev/$each) 2>/dev/null && echo $each; done
 tell web.devices "$(sh -c "echo 0 >$(cgroup_of "$web")/cgroup.procs; $opens")"
 tell host.devices "$(sh -c "$opens")"
 
+# The first process of the pod that shares its processes: nothing is behind it, and no device is its.
+pause() { grep -lx pause /proc/[0-9]*/comm 2>/dev/null | sed 's,/proc/,,;s,/comm,,'; }
+until_ok "the pod that shares its processes" 60 has_started "sleep 4321"
+tell pause.cgroup "$(cgroup_of "$(pause)" | sed "s,.*/,,")"
+tell pause.root "$(ls -A "/proc/$(pause)/root/" | wc -l)"
+tell pause.rights "$(sed -n 's/^CapBnd:\t//p' "/proc/$(pause)/status")"
+tell pause.devices "$(sh -c "echo 0 >$(cgroup_of "$(pause)")/cgroup.procs; $opens")"
+
 exit_file() { find $DATA -name exit.json | xargs -r grep -l '"oom_killed": *true' >/run/exits; [ -s /run/exits ]; }
 until_ok "the pod out of memory" 90 exit_file
 tell hungry.exit "$(cat "$(head -n 1 /run/exits)" | tr -d '\n ')"
@@ -129,6 +137,7 @@ if [ -x /bin/kubectl ]; then
     tell hungry.status "$(cat /run/reason)"
     # Without what kubectl itself complains of: before 1.33 it may read from the connection before its streams exist.
     see() { kubectl --kubeconfig $DATA/kubeconfig exec web-guest -- "$@" 2>/run/exec.err; }
+    tell family.exec "$(kubectl --kubeconfig $DATA/kubeconfig exec family-guest -- ls /proc/1/root/ 2>&1)"
     tell web.exec "$(see cat /proc/self/cgroup /sys/fs/cgroup/cpu.weight | tr '\n' ' ')"
 fi
 

@@ -17,6 +17,7 @@ const STEP: Duration = Duration::from_millis(100);
 const INIT: &str = include_str!("init.sh");
 const MANIFESTS: &[(&str, &str)] = &[
     ("manifests/busy.yaml", include_str!("manifests/busy.yaml")),
+    ("manifests/family.yaml", include_str!("manifests/family.yaml")),
     ("manifests/hungry.yaml", include_str!("manifests/hungry.yaml")),
     ("manifests/web.yaml", include_str!("manifests/web.yaml")),
 ];

@@ -48,11 +48,17 @@ fn limits_hold_with_cgroups_of_version_2_alone() {
     check("web.devices", "null");
     check("host.devices", "kmsg null");
 
+    check("pause.cgroup", "init");
+    check("pause.root", "0");
+    check("pause.rights", "0000000000000000");
+    check("pause.devices", "");
+
     let exit: serde_json::Value = serde_json::from_str(seen.value("hungry.exit")).unwrap();
     assert_eq!(exit["oom_killed"], true, "{exit}");
     assert_eq!(exit["signal"], 9, "{exit}");
     if machine.has_kubectl() {
         check("hungry.status", "Failed OOMKilled");
+        check("family.exec", "");
         check("web.exec", &format!("0::/ {WEIGHT_OF_250M}"));
     }
 

@@ -133,6 +133,14 @@ impl Cluster {
         self.ok(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"])
     }
 
+    /// What the server holds in memory.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1_024
+    }
+
     pub(crate) fn kill_and_restart(&mut self, simulate: usize) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

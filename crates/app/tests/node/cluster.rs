@@ -59,16 +59,17 @@ impl Cluster {
         self.ok(&["apply", "-f", &path]);
     }
 
-    /// Returns when the node is Ready.
     pub(crate) fn up(&mut self) {
+        self.up_with(&[]);
+    }
+
+    /// With more flags. Returns when the node is Ready.
+    pub(crate) fn up_with(&mut self, flags: &[&str]) {
         assert!(self.child.is_none(), "it runs already");
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
-        let mut child = self
-            .xebec(&["up", "--node-name", "node-a", "--cgroup-root", &self.host.cgroup, "-v", "2"])
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let own = ["up", "--node-name", "node-a", "--cgroup-root", &self.host.cgroup, "-v", "2"];
+        let mut child =
+            self.xebec(&[&own, flags].concat()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let is_ready =
             lines.by_ref().map_while(Result::ok).any(|it| it.contains("Your cluster is ready"));
@@ -77,13 +78,13 @@ impl Cluster {
         self.child = Some(child);
     }
 
-    /// `xebec` with the data directory of this cluster, on its host.
+    /// `xebec` with the data directory of this cluster, on its host. By a relative path, as people type it.
     pub(crate) fn xebec(&self, arguments: &[&str]) -> Command {
         let mut command = self.host.command(env!("CARGO_BIN_EXE_xebec"));
         command
             .args(arguments)
-            .arg("--data-dir")
-            .arg(self.data())
+            .args(["--data-dir", "data"])
+            .current_dir(self.directory.path())
             .env("KUBECONFIG", self.path("user-kubeconfig"))
             .stdin(Stdio::null());
         command

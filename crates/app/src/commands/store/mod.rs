@@ -19,7 +19,7 @@ use crate::datastore::socket::{self, Answer, Request};
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     /// The cluster's data directory
-    #[arg(long, global = true, value_name = "DIR", default_value_os_t = data_dir::default_path())]
+    #[arg(long, global = true, value_name = "DIR", default_value_os_t = data_dir::default_path(), value_parser = data_dir::parser())]
     data_dir: PathBuf,
     #[command(subcommand)]
     command: Command,

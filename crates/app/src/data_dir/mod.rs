@@ -1,18 +1,25 @@
 //! The data directory of one cluster: whose it is, who runs on it, where its files are.
 //!
-//! Promise: nothing is written before the directory is known to be ours (or empty) and nobody else runs on it.
+//! Promise: nothing is written before the directory is known to be ours (or empty) and nobody else runs on it. From then on nobody
+//! else can read it, whatever its modes were before.
 
-use std::fs::{self, File, OpenOptions};
+mod modes;
+
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use rustix::fs::OFlags;
 use rustix::process::Pid;
 
 /// The layout of the directory. A newer one is refused, an older one would be migrated.
 const FORMAT: &str = "1";
 const MARKER: &str = "xebec-format";
 const LOCK: &str = "lock";
+/// A file of ours is never a link to somewhere else.
+pub(crate) const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -30,6 +37,17 @@ pub(crate) enum Error {
     Running { path: PathBuf, pid: String },
     #[error("no xebec data directory at {}", .0.display())]
     Absent(PathBuf),
+    #[error("{} belongs to user {owner}, not to the one that runs xebec ({us}): whoever it is could change what it says; remove it, or `chown` it if it is yours", .path.display())]
+    Owner { path: PathBuf, owner: u32, us: u32 },
+    #[error("{} is a symbolic link in place of a file of xebec's: remove it", .0.display())]
+    Link(PathBuf),
+    #[error("cannot take {} away from other users (mode {mode:04o}): it must be on a file system that has modes", .path.display())]
+    Mode {
+        path: PathBuf,
+        mode: u32,
+        #[source]
+        source: io::Error,
+    },
 }
 
 /// An opened directory, locked for this process.
@@ -52,12 +70,19 @@ pub(crate) fn default_path() -> PathBuf {
     base.unwrap_or_else(|| PathBuf::from(".")).join("xebec")
 }
 
+/// For `--data-dir`. Whoever is started in another directory, as holders are, must find it too.
+pub(crate) fn parser() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(std::path::absolute)
+}
+
 impl DataDir {
     /// Makes the directory if needed and locks it.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Open { path: path.to_owned(), source };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        make_private(path).map_err(failed)?;
+        modes::check_owner(path)?;
         check_marker(path)?;
+        modes::protect(path)?;
         let mut lock = open_lock(path).map_err(failed)?;
         if !stdx::lock_file(&lock) {
             return Err(Error::Running { path: path.to_owned(), pid: read_pid(&mut lock) });
@@ -113,6 +138,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
+        .custom_flags(NO_FOLLOW)
         .open(path.join(LOCK))
 }
 
@@ -141,16 +167,25 @@ fn check_marker(path: &Path) -> Result<(), Error> {
     }
 }
 
+/// A folder that nobody else gets into, unless it is there already.
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 /// Writes whole or not at all: into a file beside it, then renamed over.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|it| it == content) {
-        return Ok(());
+        return fs::set_permissions(path, Permissions::from_mode(0o600));
     }
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let beside = path.with_file_name(name);
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    // What an earlier attempt left, whatever somebody made of it.
+    match fs::remove_file(&beside) {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&beside, path)
@@ -158,25 +193,111 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DataDir, running};
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::Path;
+
+    use super::{DataDir, running, write_private};
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_others_could_read_they_cannot_after_a_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        drop(DataDir::open(path).unwrap());
+        for folder in ["pki", "store/log", "pods", "log"] {
+            fs::create_dir_all(path.join(folder)).unwrap();
+        }
+        for file in ["kubeconfig", "pki/ca.key", "store/LOCK", "store/log/1"] {
+            fs::write(path.join(file), "secret").unwrap();
+            set_mode(&path.join(file), 0o644);
+        }
+        set_mode(path, 0o777);
+        drop(DataDir::open(path).unwrap());
+        let check = |name: &str, expected: u32| {
+            assert_eq!(mode(&path.join(name)), expected, "{name}");
+        };
+        for folder in ["", "pki", "store", "store/log", "pods"] {
+            check(folder, 0o700);
+        }
+        for file in ["kubeconfig", "pki/ca.key", "store/LOCK", "store/log/1", "lock"] {
+            check(file, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_a_link_is_refused() {
+        for name in ["lock", "kubeconfig", "pki/ca.key", "store/LOCK"] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path();
+            drop(DataDir::open(path).unwrap());
+            let _ = fs::remove_file(path.join("lock"));
+            fs::create_dir_all(path.join(name).parent().unwrap()).unwrap();
+            let target = directory.path().with_extension("target");
+            fs::write(&target, "mine").unwrap();
+            symlink(&target, path.join(name)).unwrap();
+            let err = DataDir::open(path).err().unwrap().to_string();
+            assert!(err.contains("is a symbolic link"), "{name}: {err}");
+            assert_eq!(fs::read(&target).unwrap(), b"mine");
+            fs::remove_file(&target).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_somebody_else_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        for name in ["", "lock", "manifests/evil.yaml", "pki/ca.key"] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path();
+            drop(DataDir::open(path).unwrap());
+            if !name.is_empty() {
+                fs::create_dir_all(path.join(name).parent().unwrap()).unwrap();
+                fs::write(path.join(name), "x").unwrap();
+            }
+            std::os::unix::fs::chown(path.join(name), Some(65_534), None).unwrap();
+            let err = DataDir::open(path).err().unwrap().to_string();
+            assert!(err.contains("belongs to user 65534"), "{name}: {err}");
+        }
+    }
+
+    #[test]
+    fn a_private_file_is_private_even_if_it_says_the_same_as_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("kubeconfig");
+        fs::write(&path, "same").unwrap();
+        set_mode(&path, 0o644);
+        // What an attempt that was cut short has left, or somebody else.
+        symlink("/dev/full", directory.path().join("kubeconfig.new")).unwrap();
+        write_private(&path, b"same").unwrap();
+        assert_eq!(mode(&path), 0o600);
+        write_private(&path, b"other").unwrap();
+        assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o600, b"other".to_vec()));
+    }
 
     #[test]
     fn a_directory_with_other_things_in_it_is_refused_and_left_alone() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("thesis.txt"), "years of work").unwrap();
+        fs::write(directory.path().join("thesis.txt"), "years of work").unwrap();
         let err = DataDir::open(directory.path()).err().unwrap().to_string();
         assert!(err.contains("not a xebec data directory"), "{err}");
-        let names: Vec<_> = std::fs::read_dir(directory.path())
-            .unwrap()
-            .map(|it| it.unwrap().file_name())
-            .collect();
+        let names: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(names, ["thesis.txt"]);
     }
 
     #[test]
     fn a_newer_format_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("xebec-format"), "99").unwrap();
+        fs::write(directory.path().join("xebec-format"), "99").unwrap();
         let err = DataDir::open(directory.path()).err().unwrap().to_string();
         assert!(err.contains("use a newer xebec"), "{err}");
     }
