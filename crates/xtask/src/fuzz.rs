@@ -10,7 +10,17 @@ use crate::process;
 use crate::{root, say};
 
 /// Crates with a folder `fuzz`.
-const CRATES: &[&str] = &["etcd", "kvstore"];
+const CRATES: &[&str] = &[
+    "apimachinery",
+    "apiserver",
+    "containers",
+    "dns",
+    "etcd",
+    "images",
+    "kubelet",
+    "kvstore",
+    "linux",
+];
 const SECONDS_DEFAULT: u64 = 60;
 /// One input may take so long. Whoever takes longer hangs.
 const TIMEOUT_SECONDS: u64 = 60;
@@ -46,6 +56,8 @@ fn fuzz(tool: &Path, folder: &Path, target: &str, seconds: u64) -> Command {
         // The pinned compiler has what libFuzzer needs, but only nightly ones admit it. There is no unsafe code of ours for a
         // sanitizer to watch.
         .env("RUSTC_BOOTSTRAP", "1")
+        // Most of what they need is the same.
+        .env("CARGO_TARGET_DIR", root().join("target/fuzz"))
         .args(["fuzz", "run", "--sanitizer", "none", target, "--"])
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={TIMEOUT_SECONDS}"))

@@ -17,7 +17,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   tidy               the shape of the repository alone
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
-  fuzz               [SECONDS]: every decoder of stored bytes and etcd's protocol, for so long each (60)
+  fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
   bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
   install-test-deps  installs the Debian and Python packages that the tests need";
 

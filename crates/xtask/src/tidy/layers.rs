@@ -10,7 +10,7 @@ use super::{Problem, read};
 const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["lifecycle", "linux"],
-    &["apimachinery", "kvstore", "node-api"],
+    &["apimachinery", "kvstore", "node-api", "serving"],
     &["api", "etcd", "images"],
     &["client", "containers"],
     &["informer"],
