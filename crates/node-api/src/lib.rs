@@ -6,6 +6,7 @@
 //! by [`Events`]. Not promised: that an event is delivered once, or with the state that caused it. Read the state.
 
 pub mod cgroups;
+mod cluster_id;
 pub mod containers;
 pub mod contract;
 mod error;
@@ -17,6 +18,7 @@ pub mod sandboxes;
 pub mod volumes;
 
 pub use cgroups::Cgroups;
+pub use cluster_id::ClusterId;
 pub use containers::Containers;
 pub use error::Error;
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId};
