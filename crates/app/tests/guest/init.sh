@@ -23,7 +23,14 @@ mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t cgroup2 cgroup2 $CGROUPS
 
+# The kernel's own line is the other one.
+exec >/dev/ttyS0 2>&1
+
 tell() { echo "GUEST $1=$2"; }
+
+# The firmware leaves the line begun.
+echo
+tell booted yes
 
 # Ends the guest; what is missing then is what the test shows.
 end() {
@@ -74,8 +81,6 @@ ip addr add 192.0.2.1/24 dev eth0
 ip link set eth0 up
 ip route add default via 192.0.2.254
 
-# The firmware leaves the line begun.
-echo
 tell kernel "$(uname -r)"
 tell cgroup_mounts "$(awk '$3 ~ /^cgroup/ {printf "%s ", $3}' /proc/mounts)"
 

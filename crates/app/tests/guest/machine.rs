@@ -12,8 +12,15 @@ use crate::modules;
 const EMULATOR: &str = "qemu-system-x86_64";
 /// Everything is emulated, and other tests may be running: usually it takes a minute.
 const WAIT: Duration = Duration::from_mins(10);
+/// From power on to our first program: usually ten seconds.
+const WAIT_BOOT: Duration = Duration::from_mins(2);
+/// Emulated processors that wait for each other have been seen to stand still before anything of ours ran. What is
+/// ours is judged by one run alone.
+const BOOTS_MAX: u32 = 3;
 const STEP: Duration = Duration::from_millis(100);
 
+const CONSOLE: &str = "console";
+const KERNEL_LOG: &str = "kernel-log";
 const INIT: &str = include_str!("init.sh");
 const MANIFESTS: &[(&str, &str)] = &[
     ("manifests/busy.yaml", include_str!("manifests/busy.yaml")),
@@ -33,12 +40,26 @@ pub(crate) struct Machine {
 pub(crate) struct Seen {
     values: BTreeMap<String, String>,
     pub(crate) console: String,
+    kernel: String,
 }
 
 impl Seen {
+    fn read(directory: &Path) -> Self {
+        let text = |name| {
+            let bytes = std::fs::read(directory.join(name)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).replace('\r', "")
+        };
+        let console = text(CONSOLE);
+        Self { values: values(&console), console, kernel: text(KERNEL_LOG) }
+    }
+
+    fn has_booted(&self) -> bool {
+        self.values.contains_key("booted")
+    }
+
     pub(crate) fn value(&self, name: &str) -> &str {
         let Some(value) = self.values.get(name) else {
-            panic!("the guest did not tell {name}:\n{}", self.console)
+            panic!("the guest did not tell {name}:\n{}\n{}", self.kernel, self.console)
         };
         value
     }
@@ -91,36 +112,47 @@ impl Machine {
     /// Returns when it has powered itself off, or was killed because it did not.
     pub(crate) fn run(&self) -> Seen {
         let directory = tempfile::tempdir().unwrap();
-        let initramfs = directory.path().join("initramfs");
-        let console = directory.path().join("console");
-        self.fill(&initramfs);
-        let output = File::create(&console).unwrap();
+        self.fill(&directory.path().join("initramfs"));
+        for boot in 1..=BOOTS_MAX {
+            self.run_once(directory.path());
+            let seen = Seen::read(directory.path());
+            if seen.has_booted() || boot == BOOTS_MAX {
+                return seen;
+            }
+            eprintln!("the emulator did not come to our program, and starts again:\n{}", seen.kernel);
+        }
+        unreachable!("the last boot returns")
+    }
+
+    fn run_once(&self, directory: &Path) {
+        let console = File::create(directory.join(CONSOLE)).unwrap();
         let mut emulator = Command::new(EMULATOR)
             .args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "2048"])
             .args(["-nodefaults", "-nographic", "-no-reboot", "-net", "none", "-serial", "stdio"])
-            // The kernel keeps quiet, so that it does not speak into a line of ours; when it panics, the emulator ends.
-            .args(["-append", "console=ttyS0 loglevel=1 panic=-1"])
+            .args(["-serial", &format!("file:{}", directory.join(KERNEL_LOG).display())])
+            // The kernel speaks on a line of its own, not into ours; when it panics, the emulator ends.
+            .args(["-append", "console=ttyS1 loglevel=6 panic=-1"])
             .arg("-kernel")
             .arg(&self.kernel)
             .arg("-initrd")
-            .arg(&initramfs)
+            .arg(directory.join("initramfs"))
             .stdin(Stdio::null())
-            .stdout(output.try_clone().unwrap())
-            .stderr(output)
+            .stdout(console.try_clone().unwrap())
+            .stderr(console)
             .spawn()
             .unwrap();
-        let has_ended = (0..WAIT.as_millis() / STEP.as_millis()).any(|_| {
-            std::thread::sleep(STEP);
-            emulator.try_wait().unwrap().is_some()
-        });
-        if !has_ended {
-            eprintln!("the guest did not end within {WAIT:?}");
+        let mut has_ended = |wait: Duration, is_enough: &dyn Fn() -> bool| {
+            (0..wait.as_millis() / STEP.as_millis()).any(|_| {
+                std::thread::sleep(STEP);
+                emulator.try_wait().unwrap().is_some() || is_enough()
+            })
+        };
+        let has_booted = || Seen::read(directory).has_booted();
+        if !has_ended(WAIT_BOOT, &has_booted) || !has_ended(WAIT, &|| false) {
+            eprintln!("the guest did not end in time");
             emulator.kill().unwrap();
             emulator.wait().unwrap();
         }
-        let console = std::fs::read(&console).unwrap();
-        let console = String::from_utf8_lossy(&console).replace('\r', "");
-        Seen { values: values(&console), console }
     }
 
     fn fill(&self, initramfs: &Path) {
