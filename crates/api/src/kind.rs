@@ -67,6 +67,9 @@ pub enum Relaxed {
     Everything,
 }
 
+/// Of a part of an object that comes and goes with the whole.
+pub const VERBS_PART: &[&str] = &["get", "patch", "update"];
+
 pub const VERBS_ALL: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
@@ -102,15 +105,57 @@ pub struct Subresource {
     pub name: &'static str,
     /// Sorted.
     pub verbs: &'static [&'static str],
-    /// group, version, kind of what is read and written there. All empty: the kind it belongs to, as
-    /// for the subresources of custom resources.
+    /// group, version, kind of what is read and written there. All empty: the kind it belongs to.
     pub kind: (&'static str, &'static str, &'static str),
+    pub door: Door,
+}
+
+/// What is behind the path of a subresource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// A part of the object itself, with the rules of that part.
+    Part(Part),
+    /// How many there are of what the object stands for.
+    Scale,
+    /// An object of another kind, which the server acts on and does not store.
+    Action,
+    /// Bytes from and to a node, not objects.
+    Stream,
 }
 
 impl Subresource {
-    /// Bytes from and to a node pass through here, not objects.
+    pub const STATUS: Self = Self::part("status", VERBS_PART, Part::Status);
+    pub const SCALE: Self = Self {
+        name: "scale",
+        verbs: VERBS_PART,
+        kind: ("autoscaling", "v1", "Scale"),
+        door: Door::Scale,
+    };
+
+    /// A part of the object other than its status.
+    pub const fn part(name: &'static str, verbs: &'static [&'static str], part: Part) -> Self {
+        Self { name, verbs, kind: ("", "", ""), door: Door::Part(part) }
+    }
+
+    /// What is posted there is of `kind`.
+    pub const fn action(
+        name: &'static str,
+        kind: (&'static str, &'static str, &'static str),
+    ) -> Self {
+        Self { name, verbs: &["create"], kind, door: Door::Action }
+    }
+
+    /// `kind` is of the options, which are in the query.
+    pub const fn stream(
+        name: &'static str,
+        verbs: &'static [&'static str],
+        kind: (&'static str, &'static str, &'static str),
+    ) -> Self {
+        Self { name, verbs, kind, door: Door::Stream }
+    }
+
     pub fn is_stream(&self) -> bool {
-        matches!(self.name, "attach" | "exec" | "log" | "portforward" | "proxy")
+        self.door == Door::Stream
     }
 
     /// What is read and written here, below an object of the kind `names`.

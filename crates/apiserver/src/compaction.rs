@@ -10,19 +10,11 @@ use kvstore::{
 };
 use lifecycle::Shutdown;
 
-use crate::server::Core;
+use crate::config::Compaction;
+use crate::pipeline::Core;
 
 /// Whoever raises its version compacts.
 const TURN_KEY: &[u8] = b"compact_rev_key";
-
-/// Who makes the store forget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compaction {
-    /// The store has a budget of its own, which may be larger than what the API promises.
-    ByStore,
-    /// The API server, in turn with others over the same store.
-    ByServer,
-}
 
 /// What is known of the last turn.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,7 +10,7 @@ use api::{ApiObject, Kind};
 use bytes::Bytes;
 use kvstore::{KeyValue, Op};
 
-use crate::cache::{Unstamped, api_version_of, served, with_api_version};
+use crate::stored_bytes::{Unstamped, api_version_of, served, with_api_version};
 
 /// etcd's bound of a request.
 const OBJECT_BYTES_MAX: usize = 1536 * 1024;

@@ -11,8 +11,9 @@ use apimachinery::selector::{Fields, Labels};
 use apimachinery::{FieldErrors, patch};
 use serde_json::{Value, json};
 
+use crate::http::path;
 use crate::http::query::Query;
-use crate::http::{pace, path, yaml};
+use crate::yaml;
 
 fn deployments() -> &'static Arc<dyn Kind> {
     static KIND: OnceLock<Arc<dyn Kind>> = OnceLock::new();
@@ -109,8 +110,8 @@ pub fn paths(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (url_path, parameters) = text.split_once('?').unwrap_or((&text, ""));
     let _ = path::parse(url_path);
-    if let Ok(uri) = text.parse() {
-        let _ = pace::is_stream(&uri);
+    if let Ok(uri) = text.parse::<http::Uri>() {
+        let _ = path::parse(uri.path());
     }
     let query = Query::parse(Some(parameters));
     let _ = query.write_options();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::{Kind, Meta, Stored};
 use apimachinery::{ApiError, GroupResource, GroupVersion, Scope};
-use authn::{Authenticated, Component, Credential};
+use authn::{Component, Credential};
 use bytes::Bytes;
 use client::{
     Discovered, List, Payload, Reply, Request, Transport, Verb, WatchEvent, WatchEventKind,
@@ -14,9 +14,8 @@ use client::{
 };
 use futures_util::future::BoxFuture;
 
-use crate::http::flow::Seated;
-use crate::pipeline::{self, Body, Call, Outcome, Unread, WatchItem, Watching};
-use crate::server::Core;
+use crate::flow;
+use crate::pipeline::{self, Body, Call, Core, Outcome, Unread, WatchItem, Watching};
 
 pub(crate) struct InProcess {
     core: Arc<Core>,
@@ -29,9 +28,8 @@ impl InProcess {
         Self { core, identity, field_manager: field_manager.to_owned() }
     }
 
-    fn authenticated(&self) -> Result<Authenticated, ApiError> {
-        let credential = Credential::Component(self.identity.clone());
-        pipeline::authenticate(&self.core, &credential, None)
+    async fn enter(&self, call: Call) -> Result<pipeline::Request, ApiError> {
+        pipeline::enter_in_process(&self.core, &self.identity, call).await
     }
 
     fn call_of(&self, request: Request) -> (Call, Unread) {
@@ -60,8 +58,7 @@ impl Transport for InProcess {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
         let (call, unread) = self.call_of(request);
         Box::pin(async move {
-            let seated = Seated::in_process(self.authenticated()?);
-            let answer = pipeline::call(&self.core, &seated, call, unread).await?;
+            let answer = pipeline::call(&self.core, self.enter(call).await?, unread).await?;
             Ok(match answer.outcome {
                 Outcome::Object(object) => Reply::Object(object),
                 Outcome::Done(_) => Reply::Done,
@@ -78,7 +75,7 @@ impl Transport for InProcess {
     fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
         let call = Call { verb: Verb::Watch, ..self.call_of(request).0 };
         Box::pin(async move {
-            let watching = pipeline::watch(&self.core, &self.authenticated()?, call).await?;
+            let watching = pipeline::watch(&self.core, &self.enter(call).await?).await?;
             let stream = futures_util::stream::unfold(watching, |mut watching: Watching| async {
                 let item = watching.next().await?;
                 Some((item.map(event_of), watching))
@@ -89,7 +86,11 @@ impl Transport for InProcess {
 
     fn get_path(&self, path: String) -> BoxFuture<'_, Result<Bytes, ApiError>> {
         Box::pin(async move {
-            pipeline::authorize_path(&self.core, &self.authenticated()?, "get", &path)?;
+            let credential = Credential::Component(self.identity.clone());
+            let authenticated = pipeline::authenticate(&self.core, &credential, None)?;
+            let class = flow::classify(authenticated.user(), "get", None, &path);
+            let asked = ("get", path.as_str());
+            let _allowed = pipeline::enter_path(&self.core, authenticated, class, asked).await?;
             crate::http::plain::get(&self.core, &path).ok_or_else(ApiError::no_such_resource)
         })
     }

@@ -25,6 +25,16 @@ impl Attributes {
         Self { verb: verb.into(), path: path.into(), ..Self::default() }
     }
 
+    /// A namespace is within itself: whoever has rights there has them on it.
+    #[must_use]
+    pub fn within_itself(mut self) -> Self {
+        let is_namespace = self.group.is_empty() && self.resource == "namespaces";
+        if is_namespace && self.namespace.is_empty() {
+            self.namespace.clone_from(&self.name);
+        }
+        self
+    }
+
     /// A request for the resource `resource` or `resource/subresource` of a group.
     pub fn resource(verb: &str, group: &str, resource: &str) -> Self {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));

@@ -8,8 +8,8 @@ use apimachinery::ApiError;
 use bytes::Bytes;
 use client::WatchEventKind;
 
-use super::bytes::replace_version;
 use super::selection::Selection;
+use crate::stored_bytes::replace_version;
 
 pub struct Change {
     /// `None`: the object was deleted.

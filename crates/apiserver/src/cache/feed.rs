@@ -15,8 +15,7 @@ use lifecycle::Shutdown;
 
 use super::change::Change;
 use super::resource::Resource;
-use super::{Cache, ROOT, locate};
-use crate::kubernetes_service::MASTER_LEASES;
+use super::{Cache, MASTER_LEASES, ROOT, locate};
 
 /// How many revisions before the last write are read back at start.
 const RECALL_MAX: u64 = 2_048;

@@ -6,7 +6,6 @@
 //! each object, which is what clients are sent: see ADR 6. (An engine that cannot do so gives them without, and values of
 //! another encoding have none: then the copy here is the only one.)
 
-mod bytes;
 mod change;
 mod feed;
 mod path;
@@ -19,9 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ::bytes::Bytes;
 use api::{ApiObject, Kind, Meta, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, Reason};
+use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kvstore::{KeyRange, KeyValue, Op, RangeRequest, Revision, Store};
 use tokio::sync::Notify;
@@ -32,14 +31,15 @@ pub use selection::Selection;
 
 pub(crate) use path::{ObjectPath, check_segment, store_key};
 
-pub(crate) use bytes::{Unstamped, api_version_of, served, with_api_version, with_version};
-
 use crate::encoding::{self, Encoding, Incoming, Outgoing};
 use crate::registry::{Kinds, Registry};
+use crate::stored_bytes::{served, with_version};
 use reached::Reached;
 use resource::Resource;
 
 pub(crate) const ROOT: &str = "/registry/";
+/// Below the root: how API servers over one etcd know of each other. Nothing that is served.
+pub(crate) const MASTER_LEASES: &str = "masterleases/";
 /// How long a read waits for a revision that this server has not seen yet.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 /// As upstream's health check of etcd.

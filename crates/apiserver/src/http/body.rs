@@ -14,9 +14,8 @@ use hyper::body::Incoming;
 
 use super::offered::Offered;
 use super::query::{Query, Waits};
-use super::yaml;
-use crate::pipeline::{Body, Read, Unread};
-use crate::server::Core;
+use crate::pipeline::{Body, Core, Read, Unread, unsupported};
+use crate::yaml;
 
 const BYTES_MAX: usize = 3 * 1024 * 1024;
 
@@ -118,13 +117,4 @@ fn to_json(kind: &str, bytes: Bytes) -> Result<Bytes, ApiError> {
             "application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )),
     }
-}
-
-pub(crate) fn unsupported(accepted: &str) -> ApiError {
-    ApiError::new(
-        Reason::UnsupportedMediaType,
-        format!(
-            "the body of the request was in an unknown format - accepted media types include: {accepted}"
-        ),
-    )
 }

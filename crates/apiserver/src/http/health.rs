@@ -6,7 +6,7 @@ use http::Response;
 
 use super::query::Query;
 use super::{Body, status};
-use crate::server::Core;
+use crate::pipeline::Core;
 
 /// Upstream's name for the store, whichever engine it is.
 const STORE: &str = "etcd";

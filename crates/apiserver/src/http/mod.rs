@@ -2,50 +2,49 @@
 //! verb does.
 
 mod body;
-mod connect;
 mod credentials;
-pub(crate) mod documents;
-pub(crate) mod flow;
 mod health;
 mod negotiate;
 mod offered;
-pub(crate) mod pace;
+mod pace;
 pub(crate) mod path;
 pub(crate) mod plain;
 pub(crate) mod query;
 mod respond;
 mod route;
 mod sent;
-mod status;
+pub(crate) mod status;
 mod table;
 mod watch;
-pub(crate) mod yaml;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiError, Reason};
-use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version, header};
-use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
+use lifecycle::Tasks;
 use serving::Share;
 use tokio::net::TcpListener;
 
-use crate::server::{Core, Server};
+use crate::pipeline::Core;
+use crate::pipeline::hooks::StreamBody;
 
-pub(crate) use body::unsupported;
-
-pub(crate) type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+pub(crate) type Body = StreamBody;
 
 /// Of the process's descriptors, for each address that is listened on: those of pods do not take the places of others.
 const SHARE: Share = Share(4);
 /// Upstream's `--request-timeout`.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
 
-pub(crate) fn serve(server: &Arc<Server>, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
-    let core = server.core.clone();
-    serving::serve_https(listener, tls, SHARE, &server.tasks, move |certificate, request| {
+pub(crate) fn serve(
+    core: &Arc<Core>,
+    tasks: &Tasks,
+    listener: TcpListener,
+    tls: Arc<rustls::ServerConfig>,
+) {
+    let core = core.clone();
+    serving::serve_https(listener, tls, SHARE, tasks, move |certificate, request| {
         answer(core.clone(), certificate, request)
     });
 }
@@ -55,7 +54,7 @@ async fn answer(
     certificate: Option<Arc<[u8]>>,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let is_stream = pace::is_stream(request.uri());
+    let is_stream = pace::is_stream(&core.registry, request.uri());
     let is_nobody = certificate.is_none() && !request.headers().contains_key(header::AUTHORIZATION);
     let is_http2 = request.version() == Version::HTTP_2;
     let answered = route::answer(&core, certificate, request);

@@ -1,24 +1,34 @@
-//! Which requests may take as long as they like, by their address alone.
+//! Which requests may take as long as they like.
 
+use api::kind::Door;
 use http::Uri;
 
-use super::path;
-use crate::kubelets::location::Stream;
+use super::path::{self, ResourcePath};
+use crate::registry::Registry;
 
 /// Logs, terminals and forwarded ports: long-running in upstream's words, and their reader may pause (in a pager). Watches are
 /// long-running too, but their head is answered soon, and their reader must take what comes.
-pub(crate) fn is_stream(uri: &Uri) -> bool {
-    path::parse(uri.path()).is_some_and(|it| Stream::of(&it).is_some())
+pub(super) fn is_stream(registry: &Registry, uri: &Uri) -> bool {
+    path::parse(uri.path()).is_some_and(|it| leads_to_stream(registry, &it))
+}
+
+fn leads_to_stream(registry: &Registry, target: &ResourcePath) -> bool {
+    let Some(name) = &target.subresource else { return false };
+    let kinds = registry.kinds();
+    let subresources = kinds.find(&target.resource).map(|it| it.subresources());
+    subresources.into_iter().flatten().any(|it| it.name == name && it.door == Door::Stream)
 }
 
 #[cfg(test)]
 mod tests {
     use super::is_stream;
+    use crate::registry::Registry;
 
     #[test]
     fn only_streams_of_pods_take_as_long_as_they_like() {
+        let registry = Registry::new(api::kinds());
         let check = |uri: &str, expected| {
-            assert_eq!(is_stream(&uri.parse().unwrap()), expected, "{uri}");
+            assert_eq!(is_stream(&registry, &uri.parse().unwrap()), expected, "{uri}");
         };
         check("/api/v1/namespaces/a/pods/b/log?follow=true", true);
         check("/api/v1/namespaces/a/pods/b/%65xec?command=sh", true);

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
 use serde_json::json;
 
-use super::documents::{Document, Name};
 use super::negotiate::{Form, form_of_text, is_openapi_protobuf};
 use super::query::Query;
 use super::{Body, health, respond, status};
-use crate::server::Core;
+use crate::documents::{Document, Name};
+use crate::pipeline::Core;
 
 const PATHS: &[&str] = &[
     "/.well-known/openid-configuration",

@@ -1,22 +1,19 @@
 //! From an answer of the pipeline to a response: form, indentation, compression, warnings.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 
 use api::{Kind, Stored, protobuf};
 use apimachinery::ApiError;
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::{HeaderValue, Response, header};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::flow::Seat;
 use super::negotiate::Form;
 use super::sent::{self, Content, Listed};
 use super::table::{self, Include};
 use super::{Body, status};
+use crate::flow::Seat;
 use crate::pipeline::{Answer, ListAnswer, Outcome};
 
 /// Answers above this size are compressed for clients that accept it.
@@ -43,8 +40,8 @@ pub(super) fn own_bytes(answer: &Answer, wish: Wish) -> usize {
     }
 }
 
-pub(super) fn answer(answer: Answer, wish: Wish, seat: Seat) -> Response<Body> {
-    let kind = answer.kind.as_ref();
+pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
+    let (kind, seat) = (answer.kind.as_ref(), answer.seat);
     let mut response = match answer.outcome {
         Outcome::Done(details) => status::success(answer.code, *details, wish.form),
         outcome if wish.form == Form::Protobuf => {
@@ -170,12 +167,6 @@ fn indent(content: Content) -> Content {
         text.push(b'\n');
         text.into()
     }))
-}
-
-pub(super) fn gzip(bytes: &[u8]) -> Bytes {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-    let _ = encoder.write_all(bytes);
-    encoder.finish().unwrap_or_default().into()
 }
 
 pub(super) fn gzipped(mut response: Response<Body>) -> Response<Body> {

@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use api::kind::Door;
 use apimachinery::ApiError;
 use authn::Authenticated;
 use client::Verb;
@@ -11,17 +12,16 @@ use http::request::Parts as Head;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 
-use super::flow::{self, Class};
 use super::negotiate::{Form, form, form_of_text};
 use super::offered::Offered;
 use super::path::{self, ResourcePath};
 use super::query::Query;
 use super::respond::{self, Wish};
 use super::table::Include;
-use super::{Body, body, connect, credentials, plain, status, watch};
-use crate::kubelets::location::Stream;
-use crate::pipeline::{self, Call};
-use crate::server::Core;
+use super::{Body, body, credentials, plain, status, watch};
+use crate::flow::{self, Class};
+use crate::pipeline::hooks::Exchange;
+use crate::pipeline::{self, Call, Core};
 
 pub(super) async fn answer(
     core: &Arc<Core>,
@@ -89,17 +89,14 @@ async fn routed(
         *class = Some(kind);
         return about_no_resource(core, authenticated, kind, &head).await;
     };
-    if let Some(stream) = Stream::of(&target) {
-        let verb = verb_of(&head.method, &target, false)?;
-        *class = Some(flow::classify(authenticated.user(), verb.name(), Some("pods"), url_path));
-        return connect::answer(core, stream, target, verb, &authenticated, head).await;
-    }
     let query = Query::parse(head.uri.query());
     let verb = verb_of(&head.method, &target, query.flag("watch"))?;
     let resource = Some(target.resource.resource.as_str());
     let kind = flow::classify(authenticated.user(), verb.name(), resource, url_path);
     *class = Some(kind);
-    about_resource(core, (authenticated, kind), (verb, target, query), (head, body)).await
+    let call = call_of(verb, target, &query, &head)?;
+    let request = pipeline::enter(core, authenticated, kind, call).await?;
+    carry_out(core, request, query, (head, body)).await
 }
 
 async fn about_no_resource(
@@ -109,8 +106,7 @@ async fn about_no_resource(
     head: &Head,
 ) -> Result<Response<Body>, ApiError> {
     let (verb, url_path) = (head.method.as_str().to_ascii_lowercase(), head.uri.path());
-    let seated = core.flow.enter(authenticated, class, false).await?;
-    pipeline::authorize_path(core, seated.authenticated(), &verb, url_path)?;
+    let _allowed = pipeline::enter_path(core, authenticated, class, (&verb, url_path)).await?;
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return Err(pipeline::method_not_allowed());
     }
@@ -119,20 +115,35 @@ async fn about_no_resource(
     Ok(answer.unwrap_or_else(|| missing(url_path)))
 }
 
-/// The body stays unread here: only the pipeline can, once the call is let in.
-async fn about_resource(
+/// The body stays unread here: only the pipeline can, with a request that was let in.
+async fn carry_out(
     core: &Arc<Core>,
-    (authenticated, class): (Authenticated, Class),
-    (verb, target, query): (Verb, ResourcePath, Query),
+    request: pipeline::Request,
+    query: Query,
     (head, body): (Head, Offered),
 ) -> Result<Response<Body>, ApiError> {
+    if request.door() == Some(Door::Stream) {
+        return pipeline::connect(core, Exchange { request, head }).await;
+    }
     let accept = head.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    let form = match core.registry.kinds().find(&target.resource) {
-        Some(kind) if !kind.is_custom() => form(accept)?,
-        _ => form_of_text(accept)?,
-    };
+    let form = if request.kind.is_custom() { form_of_text(accept)? } else { form(accept)? };
     let wish = wish_of(core, form, &query, &head.headers);
-    let call = Call {
+    let verb = request.call.verb;
+    if verb == Verb::Watch {
+        let watching = pipeline::watch(core, &request).await?;
+        return Ok(watch::respond(watching, wish));
+    }
+    let unread = body::unread(core, verb, &head.headers, query, body);
+    let mut answer = pipeline::call(core, request, unread).await?;
+    let own_bytes = respond::own_bytes(&answer, wish);
+    if matches!(verb, Verb::Get | Verb::List) {
+        core.flow.make_room(&mut answer.seat, own_bytes).await?;
+    }
+    Ok(core.heavy.run(own_bytes, || respond::answer(answer, wish)).await)
+}
+
+fn call_of(verb: Verb, target: ResourcePath, query: &Query, head: &Head) -> Result<Call, ApiError> {
+    Ok(Call {
         verb,
         write: query.write_options()?,
         list: query.list_options()?,
@@ -142,20 +153,7 @@ async fn about_resource(
         namespace: target.namespace,
         name: target.name,
         subresource: target.subresource,
-    };
-    if verb == Verb::Watch {
-        let watching = pipeline::watch(core, &authenticated, call).await?;
-        return Ok(watch::respond(watching, wish));
-    }
-    let is_mutating = !matches!(verb, Verb::Get | Verb::List);
-    let seated = core.flow.enter(authenticated, class, is_mutating).await?;
-    let unread = body::unread(core, verb, &head.headers, query, body);
-    let answer = pipeline::call(core, &seated, call, unread).await?;
-    let (mut seat, own_bytes) = (seated.into_seat(), respond::own_bytes(&answer, wish));
-    if !is_mutating {
-        core.flow.make_room(&mut seat, own_bytes).await?;
-    }
-    Ok(core.heavy.run(own_bytes, || respond::answer(answer, wish, seat)).await)
+    })
 }
 
 /// Below `/api` and `/apis` there could be resources; elsewhere there is nothing.

@@ -17,7 +17,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 
 use super::Body;
-use super::flow::Seat;
+use crate::flow::Seat;
 
 /// The size of a piece.
 const PIECE: usize = 64 * 1024;
@@ -206,9 +206,10 @@ mod tests {
     use bytes::Bytes;
     use http_body::Body as _;
     use http_body_util::BodyExt as _;
+    use stdx::Random;
 
     use super::{Content, Listed, PIECE, SHARED_MIN, gzipped, plain};
-    use crate::http::flow::Seat;
+    use crate::flow::{Class, Flow, Length, Seat};
 
     fn listed(sizes: &[usize]) -> (Content, Vec<Arc<Stored>>) {
         let object = |size: &usize| {
@@ -217,6 +218,28 @@ mod tests {
         };
         let items: Vec<_> = sizes.iter().map(object).collect();
         (Content::List(Listed::new("{\"items\":[".to_owned(), items.clone())), items)
+    }
+
+    #[tokio::test]
+    async fn a_seat_is_kept_until_the_answer_was_read_or_dropped() {
+        let flow = Flow::new(&Random::from_seed(1));
+        let n_seats = flow.n_free();
+        let class = Class { schema: "service-accounts", level: "workload-low" };
+        let mut bodies = Vec::new();
+        for _ in 0..2 {
+            let seat = flow.seat(class, Length::Read).await.expect("a seat");
+            let content = Content::Whole(vec![b'x'; 1_000_000].into());
+            bodies.push(plain(content, seat));
+        }
+        let read = bodies[0].frame().await.expect("a piece").expect("infallible");
+        assert!(read.into_data().expect("data").len() < 100_000);
+        assert_eq!(flow.n_free(), n_seats - 2);
+        bodies.pop();
+        assert_eq!(flow.n_free(), n_seats - 1);
+        for body in bodies {
+            body.collect().await.expect("infallible");
+        }
+        assert_eq!(flow.n_free(), n_seats);
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusDet
 use super::Body;
 use super::negotiate::Form;
 
-pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).boxed_unsync()
 }
 
@@ -32,7 +32,7 @@ pub(super) fn protobuf(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
-pub(super) fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
+pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
     let mut response = json(code, text);
     response.headers_mut().insert(
         header::CONTENT_TYPE,

@@ -9,11 +9,9 @@ use api::core::Endpoints;
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset};
 use kvstore::{Error, KeyRange, KeyValue, LeaseId, Op, PutLease, RangeRequest, Store, Txn};
 
-use crate::cache::ROOT;
-use crate::server::Core;
+use crate::cache::{MASTER_LEASES, ROOT};
+use crate::pipeline::Core;
 
-/// Below the root of all keys. Nothing that is served.
-pub(crate) const MASTER_LEASES: &str = "masterleases/";
 const TTL: Duration = Duration::from_secs(15);
 /// Upstream's keys have no port. Servers that have not this one may share a machine, and need keys of their own.
 const PORT_DEFAULT: u16 = 6443;

@@ -13,11 +13,11 @@ use api::core::Endpoints;
 use api::discovery::EndpointSlice;
 use lifecycle::Shutdown;
 
-pub(crate) use master_lease::{MASTER_LEASES, MasterLease};
+pub(crate) use master_lease::MasterLease;
 pub(crate) use objects::service;
 
-use crate::bootstrap::Plan;
-use crate::server::Core;
+use crate::pipeline::Core;
+use crate::plan::Plan;
 
 /// As upstream: well within the life of a master lease.
 const RENEW_EVERY: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Servers;
-use crate::server::Core;
+use crate::pipeline::Core;
 
 fn metadata(pairs: &[(&str, &str)]) -> ObjectMeta {
     let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());

@@ -4,8 +4,8 @@ use admission::{Attributes, Mutated, Operation, Valid};
 use api::ApiObject;
 use apimachinery::ApiError;
 
+use super::core::Core;
 use super::{Request, trace};
-use crate::server::Core;
 
 fn attributes<'a>(
     request: &'a Request,
@@ -67,8 +67,15 @@ pub(super) async fn delete(
     core.admission.validate(mutated, &attributes).await
 }
 
+/// A stream has no object, only what it is to.
+pub(super) async fn stream(core: &Core, request: &Request) -> Result<Valid, ApiError> {
+    let mut attributes = attributes(request, Operation::Connect, None, None);
+    let mutated = core.admission.mutate(&mut attributes).await?;
+    core.admission.validate(mutated, &attributes).await
+}
+
 /// Objects posted to a subresource that has a kind of its own: they are not stored as they are.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     core: &Core,
     request: &Request,
     object: &mut dyn ApiObject,

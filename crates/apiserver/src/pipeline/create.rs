@@ -4,11 +4,12 @@ use api::{ApiObject, Kind};
 use apimachinery::validation::check_metadata;
 use apimachinery::{ApiError, FieldErrors};
 
+use super::core::Core;
+use super::hooks::Write;
 use super::stages::MayCreate;
 use super::store::{Expect, Written};
 use super::{Outcome, Request, admit, decode, fields, loose, metadata, stages, store, trace};
 use crate::cache::ObjectPath;
-use crate::server::Core;
 
 /// How often another name is drawn when a generated one is taken.
 const NAMES_MAX: usize = 8;
@@ -57,11 +58,13 @@ async fn create_once(
     if !super::update::is_applying(request) {
         fields::record(core, request, None, object.as_mut());
     }
+    // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
+    let hooks = request.hooks.clone();
+    let reserved = hooks.reserve(core, object.as_mut(), None)?;
     validate(kind.as_ref(), object.as_ref())?;
     request.warnings.extend(kind.warnings(object.as_ref()));
     let _valid = admit::validate(core, request, mutated, object.as_mut(), None).await?;
-    core.check_escalation(request, object.as_ref(), None)?;
-    let reservation = core.services.reserve(object.as_mut(), None, core.cache.revision())?;
+    hooks.check_write(core, &Write { request, object: object.as_ref(), old: None })?;
     object.meta_mut().resource_version = None;
     let key = object.key();
     let path = ObjectPath::of(kind.as_ref(), &key.namespace, &key.name)?;
@@ -72,12 +75,12 @@ async fn create_once(
         let dry = || (Outcome::Object(loose(object.encode())), 201);
         return is_free.then(dry).ok_or_else(taken);
     }
-    let guard = reservation.guard().filter(|_| core.config.is_shared());
+    let guard = reserved.guard().filter(|_| core.config.is_shared());
     let is_guarded = guard.is_some();
     let place = store::Place { path: &path, expect: Expect::Absent(may_create), guard };
     match store::put(core, kind.as_ref(), place, object.as_ref()).await? {
         Written::Stored(stored) => {
-            reservation.keep();
+            reserved.keep();
             Ok((Outcome::Object(stored), 201))
         }
         Written::Refused if is_guarded => {

@@ -1,38 +1,29 @@
 //! DELETE: at once, or marked and kept while a grace period runs or finalizers are left.
 
 use api::ApiObject;
-use api::apiextensions::CustomResourceDefinition;
-use api::apiextensions::custom_resource_definition::CLEANUP_FINALIZER;
-use api::apiextensions::custom_resource_definition::naming::mark_terminating;
-use api::core::Namespace;
 use api::kind::DeletePolicy;
 use apimachinery::ApiError;
 use client::{DeleteOptions, Propagation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusDetails, Time};
 use k8s_openapi::jiff::SignedDuration;
 
+use super::core::Core;
 use super::list::{ListAnswer, select};
 use super::store::{Expect, Place, Written};
-use super::update::{Current, TRIES_MAX, current};
+use super::update::{Current, TRIES_MAX, existing};
 use super::{Body, Outcome, Request, admit, loose, metadata, store};
-use crate::cache::with_version;
-use crate::server::Core;
+use crate::stored_bytes::with_version;
 
-/// Reason and message of a definition whose objects will be removed.
-const DELETION_PENDING: (&str, &str) = (
-    "InstanceDeletionPending",
-    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-);
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
-pub(super) async fn delete(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+pub(crate) async fn delete(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     let options = match &request.call.body {
         Body::Delete(options) => options.clone(),
         _ => DeleteOptions::default(),
     };
     for _ in 0..TRIES_MAX {
-        let current = current(core, request).await?.ok_or_else(|| request.not_found())?;
+        let current = existing(core, request).await?;
         check_preconditions(request, &options, &current)?;
         let _valid = admit::delete(core, request, current.object.as_ref()).await?;
         if let Some(outcome) = delete_once(core, request, &options, current).await? {
@@ -84,7 +75,7 @@ async fn delete_once(
         return Ok(Some(Outcome::Object(current.stored)));
     };
     let is_dry_run = options.dry_run || request.call.write.dry_run;
-    if is_finished(object.as_ref()) {
+    if is_finished(request, object.as_ref()) {
         let removed = if is_dry_run {
             Some(version)
         } else {
@@ -121,18 +112,10 @@ fn marked(
     let is_sooner = old.deletion_grace_period_seconds.is_none_or(|it| grace < it);
     let mut finalizers = finalizers(options, kind.default_delete(), old.finalizers.as_deref());
     let now = metadata::now(core);
-    if let Some(definition) = object.downcast_mut::<CustomResourceDefinition>()
-        && !was_deleting
-    {
-        // Its objects go first; whoever removes them removes this.
-        finalizers.retain(|it| it != CLEANUP_FINALIZER);
-        finalizers.push(CLEANUP_FINALIZER.to_owned());
-        mark_terminating(definition, DELETION_PENDING, now.0);
+    if !was_deleting {
+        request.hooks.begin_deletion(object.as_mut(), &mut finalizers, now.0);
     }
     let finalizers_differ = finalizers != old.finalizers.clone().unwrap_or_default();
-    if let Some(namespace) = object.downcast_mut::<Namespace>() {
-        namespace.status.get_or_insert_default().phase = Some("Terminating".to_owned());
-    }
     let meta = object.meta_mut();
     meta.resource_version = None;
     meta.finalizers = (!finalizers.is_empty()).then_some(finalizers);
@@ -145,7 +128,7 @@ fn marked(
         *generation += 1;
     }
     let is_changed = !was_deleting || is_sooner || finalizers_differ;
-    (is_changed || is_finished(object.as_ref())).then_some(object)
+    (is_changed || is_finished(request, object.as_ref())).then_some(object)
 }
 
 /// Finalizers after the propagation policy had its say.
@@ -169,15 +152,12 @@ fn finalizers(
 }
 
 /// Whether nothing keeps a deleted object any longer.
-pub(super) fn is_finished(object: &dyn ApiObject) -> bool {
+pub(super) fn is_finished(request: &Request, object: &dyn ApiObject) -> bool {
     let meta = object.meta();
-    let has_content = object.downcast_ref::<Namespace>().is_some_and(|it| {
-        it.spec.as_ref().and_then(|it| it.finalizers.as_ref()).is_some_and(|it| !it.is_empty())
-    });
     meta.deletion_timestamp.is_some()
         && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
         && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
-        && !has_content
+        && !request.hooks.is_kept(object)
 }
 
 fn gone(request: &Request, current: &Current, revision: u64) -> Outcome {

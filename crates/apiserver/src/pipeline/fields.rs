@@ -5,7 +5,7 @@ use apimachinery::apply::{Writer, record_update};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
 use super::Request;
-use crate::server::Core;
+use super::core::Core;
 
 /// Records this write in the object.
 pub(super) fn record(

@@ -9,10 +9,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kvstore::KeyRange;
 use serde::{Deserialize, Serialize};
 
+use super::core::Core;
 use super::read::parse_version;
 use super::{Outcome, Request};
 use crate::cache::{ROOT, Selection, refusal};
-use crate::server::Core;
 
 pub struct ListAnswer {
     pub items: Vec<Arc<Stored>>,

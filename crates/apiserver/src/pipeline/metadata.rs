@@ -5,14 +5,14 @@ use apimachinery::{ApiError, Scope};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::Request;
-use crate::server::Core;
+use super::core::Core;
 
 /// Letters drawn for a generated name, and how long the whole may be.
 const SUFFIX_LENGTH: usize = 5;
 const GENERATED_MAX: usize = 63;
 
 /// The present, in whole seconds as the API writes times.
-pub(super) fn now(core: &Core) -> Time {
+pub(crate) fn now(core: &Core) -> Time {
     let now = core.world.clock.now();
     Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
 }

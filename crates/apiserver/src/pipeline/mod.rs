@@ -1,21 +1,22 @@
-//! A request's way through the server: authenticate, seat, authorize, find the kind, read, decode, mutate, validate,
+//! A request's way through the server: authenticate, seat, authorize, find the kind, read, decode, mutate, reserve, validate,
 //! admit, store. Each stage hands on a type that only it can make, so that no other order compiles. Requests over HTTP
 //! and calls in process take the same way.
 
 mod admit;
+mod core;
 mod create;
 mod decode;
 mod delete;
 mod fields;
+pub(crate) mod hooks;
 mod list;
 mod metadata;
 mod patch;
 mod protobuf;
 mod read;
-mod reviews;
+mod scale;
 mod stages;
 mod store;
-mod subresources;
 mod trace;
 mod unread;
 mod update;
@@ -24,21 +25,28 @@ mod watch;
 
 use std::sync::Arc;
 
-use api::{ApiObject, Kind, Meta, Stored};
+use api::kind::Door;
+use api::{ApiObject, Kind, Meta, Resource, Stored};
 use apimachinery::{ApiError, GroupVersionResource, Reason, bounds};
-use authn::Authenticated;
 use bytes::Bytes;
 use client::{DeleteOptions, ListOptions, PatchKind, Verb, WriteOptions};
+use http::Response;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 
 pub use list::ListAnswer;
 pub use watch::{WatchItem, Watching};
 
-pub(crate) use stages::{Request, authenticate, authorize_path};
+pub use self::core::Core;
+pub(crate) use admit::connect as admit_action;
+pub(crate) use delete::delete;
+pub(crate) use metadata::now;
+pub(crate) use stages::{Request, authenticate, enter, enter_in_process, enter_path};
 pub(crate) use unread::{Read, Unread};
+pub(crate) use update::{TRIES_MAX, existing, write_directly};
 
-use crate::http::flow::Seated;
-use crate::server::Core;
+use hooks::{Exchange, StreamBody};
+
+use crate::flow::Seat;
 
 /// What came with the request.
 pub enum Body {
@@ -82,17 +90,16 @@ pub struct Answer {
     pub warnings: Vec<String>,
     /// The kind that was asked for; tables are drawn with it.
     pub kind: Arc<dyn Kind>,
+    /// Kept until the answer was sent, or dropped.
+    pub(crate) seat: Seat,
 }
 
 /// Every verb but watch.
 pub(crate) async fn call(
     core: &Core,
-    seated: &Seated,
-    call: Call,
+    mut request: Request,
     unread: Unread,
 ) -> Result<Answer, ApiError> {
-    let authorized = stages::authorize(core, seated.authenticated(), &call)?;
-    let mut request = stages::find_kind(core, authorized, call)?;
     let Read { body, waits } = unread.read(&request).await?;
     request.call.body = body;
     let weight = weight(core, &request);
@@ -103,7 +110,8 @@ pub(crate) async fn call(
     if waits && matches!(&outcome, Outcome::Object(it) if it.meta.is_deleting) {
         code = 202;
     }
-    Ok(Answer { outcome, code, warnings: request.warnings, kind: request.kind })
+    let Request { warnings, kind, seat, .. } = request;
+    Ok(Answer { outcome, code, warnings, kind, seat })
 }
 
 async fn carry_out(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
@@ -142,39 +150,29 @@ fn weight(core: &Core, request: &Request) -> usize {
     bytes.saturating_mul(1 + branches / 16)
 }
 
-pub(crate) async fn watch(
-    core: &Arc<Core>,
-    authenticated: &Authenticated,
-    call: Call,
-) -> Result<Watching, ApiError> {
-    let authorized = stages::authorize(core, authenticated, &call)?;
-    let request = stages::find_kind(core, authorized, call)?;
-    watch::watch(core, &request).await
+pub(crate) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watching, ApiError> {
+    watch::watch(core, request).await
 }
 
-/// A stream to a node: let in like every request, then carried by the caller. Over WebSocket a GET does what a POST does, so
-/// that both permissions are needed (AuthorizePodWebsocketUpgradeCreatePermission).
-pub(crate) fn connect(
-    core: &Core,
-    authenticated: &Authenticated,
-    mut call: Call,
-    is_upgrade: bool,
-) -> Result<Request, ApiError> {
-    let authorized = stages::authorize(core, authenticated, &call)?;
-    if is_upgrade && call.verb == Verb::Get {
-        call.verb = Verb::Create;
-        stages::authorize(core, authenticated, &call)?;
-        call.verb = Verb::Get;
-    }
-    stages::find_kind(core, authorized, call)
+/// A stream to a node: let in and admitted like every request, then carried by the kind.
+pub(crate) async fn connect(
+    core: &Arc<Core>,
+    exchange: Exchange,
+) -> Result<Response<StreamBody>, ApiError> {
+    let _admitted = admit::stream(core, &exchange.request).await?;
+    let hooks = exchange.request.hooks.clone();
+    hooks.connect(core, exchange).await
 }
 
 async fn dispatch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
-    if request.subresource().is_some() {
-        return subresources::call(core, request).await;
-    }
-    if request.kind.registry_prefix().is_empty() {
-        return reviews::call(core, request).await;
+    match request.door() {
+        Some(Door::Scale) => return scale::call(core, request).await,
+        Some(Door::Stream) => {
+            return Err(ApiError::bad_request("streams are served over HTTP/1.1 alone"));
+        }
+        Some(Door::Action) => return act(core, request).await,
+        None if request.kind.registry_prefix().is_empty() => return act(core, request).await,
+        Some(Door::Part(_)) | None => {}
     }
     match request.call.verb {
         Verb::Get => read::get(core, request).await,
@@ -182,10 +180,42 @@ async fn dispatch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), 
         Verb::Create => create::create(core, request).await,
         Verb::Update => update::update(core, request).await,
         Verb::Patch => patch::patch(core, request).await,
-        Verb::Delete => delete::delete(core, request).await,
+        Verb::Delete => delete(core, request).await,
         Verb::DeleteCollection => delete::delete_collection(core, request).await,
         Verb::Watch => Err(method_not_allowed()),
     }
+}
+
+async fn act(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+    let hooks = request.hooks.clone();
+    hooks.act(core, request).await
+}
+
+/// The body as a kind that is not the path's own.
+pub(crate) fn body_as<T: Resource>(request: &mut Request) -> Result<T, ApiError> {
+    match std::mem::replace(&mut request.call.body, Body::Empty) {
+        Body::Object(object) => object
+            .downcast_ref::<T>()
+            .cloned()
+            .ok_or_else(|| ApiError::bad_request(format!("a {} is expected", T::FACTS.kind))),
+        Body::Json(bytes) => T::decode(&bytes).map_err(|err| {
+            let kind = T::FACTS.kind;
+            ApiError::bad_request(format!(
+                "{kind} in version {:?} cannot be handled as a {kind}: {err}",
+                T::FACTS.version
+            ))
+        }),
+        _ => Err(ApiError::bad_request("the request has no body")),
+    }
+}
+
+pub(crate) fn unsupported(accepted: &str) -> ApiError {
+    ApiError::new(
+        Reason::UnsupportedMediaType,
+        format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        ),
+    )
 }
 
 pub(crate) fn method_not_allowed() -> ApiError {

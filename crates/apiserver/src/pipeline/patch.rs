@@ -8,10 +8,10 @@ use bytes::Bytes;
 use client::PatchKind;
 use serde_json::Value;
 
+use super::core::Core;
 use super::create::create_object;
 use super::update::{Current, TRIES_MAX, check_version, current, replace};
 use super::{Body, Outcome, Request, decode, fields, metadata, versions};
-use crate::server::Core;
 
 pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     let Body::Patch(form, bytes) = &request.call.body else {
@@ -137,7 +137,7 @@ fn applied(
 fn parse_config(request: &Request, bytes: &[u8]) -> Result<Value, ApiError> {
     let config: Value = match serde_json::from_slice(bytes) {
         Ok(value) => value,
-        Err(_) => crate::http::yaml::parse(bytes)
+        Err(_) => crate::yaml::parse(bytes)
             .map_err(|why| ApiError::bad_request(format!("error decoding YAML: {why}")))?,
     };
     if is_too_deep(&config) {

@@ -8,22 +8,14 @@ use super::{Body, Request};
 
 pub(super) fn body_to_json(request: &mut Request) -> Result<(), ApiError> {
     let Body::Protobuf(bytes) = &request.call.body else { return Ok(()) };
-    let wanted = kind_of_body(request);
+    let wanted = request.kind_of_body();
     let message = protobuf::message_of(&wanted)
-        .ok_or_else(|| crate::http::unsupported("application/json, application/yaml"))?;
+        .ok_or_else(|| super::unsupported("application/json, application/yaml"))?;
     let json = to_json(bytes, &wanted, message)?;
     request.call.body = Body::Json(json.into());
     // Fields that the server does not know are lost in protobuf: there is nothing to report.
     request.call.write.field_validation = Some("Ignore".to_owned());
     Ok(())
-}
-
-/// What is written at this path: the kind, or that of the subresource.
-fn kind_of_body(request: &Request) -> GroupVersionKind {
-    let names = request.kind.names();
-    let subresources = request.kind.subresources();
-    let subresource = subresources.iter().find(|it| Some(it.name) == request.subresource());
-    subresource.map_or_else(|| names.gvk(), |it| it.kind_below(names))
 }
 
 fn to_json(

@@ -1,7 +1,7 @@
 //! GET of one object.
 
+use super::core::Core;
 use super::{Outcome, Request};
-use crate::server::Core;
 use apimachinery::ApiError;
 
 pub(super) async fn get(core: &Core, request: &Request) -> Result<(Outcome, u16), ApiError> {

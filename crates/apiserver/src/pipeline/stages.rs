@@ -2,24 +2,88 @@
 
 use std::sync::Arc;
 
-use api::{Kind, Part};
+use api::kind::Door;
+use api::{Kind, Part, Subresource};
 use apimachinery::selector::Fields;
 use apimachinery::validation::is_path_segment;
-use apimachinery::{ApiError, Scope, User};
-use authn::{Authenticated, Credential};
+use apimachinery::{ApiError, GroupVersionKind, Scope, User};
+use authn::{Authenticated, Component, Credential};
 use authz::{Attributes, Authorized};
 use client::Verb;
 
+use super::core::Core;
+use super::hooks::Hooks;
 use super::{Call, method_not_allowed, trace};
 use crate::cache::{ObjectPath, check_segment};
-use crate::server::Core;
+use crate::flow::{self, Class, Length, Seat};
 
-/// A call that was let in, with the kind it is about.
+/// A call that was let in, with the kind it is about. Nobody has one who is not known, seated and allowed.
 pub(crate) struct Request {
     pub call: Call,
     pub kind: Arc<dyn Kind>,
     pub warnings: Vec<String>,
+    pub(super) hooks: Arc<dyn Hooks>,
+    /// The kind's own, if the call names one.
+    subresource: Option<Subresource>,
     authorized: Authorized,
+    /// Goes on into the answer.
+    pub(super) seat: Seat,
+}
+
+/// The one way in, for calls, watches and streams, over HTTP and in process: a seat, then may they, then is there such a
+/// thing.
+pub(crate) async fn enter(
+    core: &Core,
+    authenticated: Authenticated,
+    class: Class,
+    call: Call,
+) -> Result<Request, ApiError> {
+    let length = length(core, &call);
+    let seated = core.flow.enter(authenticated, class, length).await?;
+    trace::passed("seat");
+    let authorized = authorize(core, seated.authenticated(), &call)?;
+    find_kind(core, authorized, seated.into_seat(), call)
+}
+
+/// For components of this process. They have no more rights than their user, and wait for a seat like everybody.
+pub(crate) async fn enter_in_process(
+    core: &Core,
+    component: &Component,
+    call: Call,
+) -> Result<Request, ApiError> {
+    let authenticated = authenticate(core, &Credential::Component(component.clone()), None)?;
+    let resource = Some(call.resource.resource.as_str());
+    let class = flow::classify(authenticated.user(), call.verb.name(), resource, "");
+    enter(core, authenticated, class, call).await
+}
+
+/// For requests that are about no resource. What is returned is proof, and the seat.
+pub(crate) async fn enter_path(
+    core: &Core,
+    authenticated: Authenticated,
+    class: Class,
+    (verb, path): (&str, &str),
+) -> Result<(Authorized, Seat), ApiError> {
+    let seated = core.flow.enter(authenticated, class, Length::Read).await?;
+    let attributes = Attributes::path(verb, path);
+    let authorized = core.authorizer.authorize(seated.authenticated().user(), attributes)?;
+    Ok((authorized, seated.into_seat()))
+}
+
+fn length(core: &Core, call: &Call) -> Length {
+    let kinds = core.registry.kinds();
+    let subresource = kinds.find(&call.resource).zip(call.subresource.as_ref());
+    let is_stream = subresource.is_some_and(|(kind, name)| {
+        kind.subresources().iter().any(|it| it.name == name && it.is_stream())
+    });
+    match call.verb {
+        Verb::Watch => Length::Long,
+        _ if is_stream => Length::Long,
+        Verb::Get | Verb::List => Length::Read,
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
+            Length::Write
+        }
+    }
 }
 
 pub(crate) fn authenticate(
@@ -35,30 +99,29 @@ pub(crate) fn authenticate(
     }
 }
 
-pub(crate) fn authorize(
+fn authorize(
     core: &Core,
     authenticated: &Authenticated,
     call: &Call,
 ) -> Result<Authorized, ApiError> {
     trace::passed("authorize");
     let fields = selected_fields(call);
-    let name = call.name.clone().or_else(|| selected_name(call.verb, &fields)).unwrap_or_default();
-    // A namespace is within itself: whoever has rights there has them on it.
-    let is_namespace = call.resource.group.is_empty() && call.resource.resource == "namespaces";
-    let within = call.name.as_ref().filter(|_| is_namespace);
-    let namespace = call.namespace.as_ref().or(within);
     let attributes = Attributes {
         verb: call.verb.name().to_owned(),
         group: call.resource.group.clone(),
         version: call.resource.version.clone(),
         resource: call.resource.resource.clone(),
         subresource: call.subresource.clone().unwrap_or_default(),
-        namespace: namespace.cloned().unwrap_or_default(),
-        name,
+        namespace: call.namespace.clone().unwrap_or_default(),
+        name: call.name.clone().unwrap_or_default(),
         is_resource: true,
-        fields,
         ..Attributes::default()
     };
+    let mut attributes = attributes.within_itself();
+    if let Some(name) = selected_name(call.verb, &fields).filter(|_| call.name.is_none()) {
+        attributes.name = name;
+    }
+    attributes.fields = fields;
     Ok(core.authorizer.authorize(authenticated.user(), attributes)?)
 }
 
@@ -90,54 +153,40 @@ pub(super) fn authorize_creation(core: &Core, request: &Request) -> Result<MayCr
     if request.authorized.attributes().verb == Verb::Create.name() {
         return Ok(MayCreate(()));
     }
-    let attributes = Attributes {
-        verb: Verb::Create.name().to_owned(),
-        ..request.authorized.attributes().clone()
-    };
-    core.authorizer.authorize(request.user(), attributes)?;
+    request.authorize_also(core, Verb::Create)?;
     Ok(MayCreate(()))
 }
 
-/// For requests that are about no resource.
-pub(crate) fn authorize_path(
-    core: &Core,
-    authenticated: &Authenticated,
-    verb: &str,
-    path: &str,
-) -> Result<Authorized, ApiError> {
-    Ok(core.authorizer.authorize(authenticated.user(), Attributes::path(verb, path))?)
-}
-
-pub(super) fn find_kind(
+fn find_kind(
     core: &Core,
     authorized: Authorized,
+    seat: Seat,
     call: Call,
 ) -> Result<Request, ApiError> {
     trace::passed("find kind");
     let kinds = core.registry.kinds();
     let kind = kinds.find(&call.resource).cloned().ok_or_else(ApiError::no_such_resource)?;
-    let verb = call.verb.name();
-    match &call.subresource {
-        None => {
-            // A POST to one object, or a PUT to the collection, is no verb at all.
-            if !kind.verbs().contains(&verb) {
-                return Err(method_not_allowed());
-            }
-        }
-        Some(name) => {
-            let subresources = kind.subresources();
-            let subresource = subresources
-                .iter()
-                .find(|it| it.name == name)
-                .ok_or_else(ApiError::no_such_resource)?;
-            if !subresource.verbs.contains(&verb) {
-                return Err(method_not_allowed());
-            }
-        }
+    let subresource = find_subresource(kind.as_ref(), &call)?;
+    let verbs = subresource.map_or_else(|| kind.verbs(), |it| it.verbs.to_vec());
+    // A POST to one object, or a PUT to the collection, is no verb at all.
+    if !verbs.contains(&call.verb.name()) {
+        return Err(method_not_allowed());
     }
     check_place(kind.as_ref(), &call)?;
+    let hooks = match kind.is_custom() {
+        true => core.hooks.none().clone(),
+        false => core.hooks.find(&call.resource.group, &call.resource.resource).clone(),
+    };
     let warnings = kind.deprecation().into_iter().collect();
-    Ok(Request { call, kind, warnings, authorized })
+    let request = Request { call, kind, warnings, hooks, subresource, authorized, seat };
+    request.hooks.check_call(&request)?;
+    Ok(request)
+}
+
+fn find_subresource(kind: &dyn Kind, call: &Call) -> Result<Option<Subresource>, ApiError> {
+    let Some(name) = &call.subresource else { return Ok(None) };
+    let mut subresources = kind.subresources().into_iter();
+    subresources.find(|it| it.name == name).map(Some).ok_or_else(ApiError::no_such_resource)
 }
 
 /// Whether the path is one that the kind has. One that is not, whoever may use it, leads nowhere: a right in a namespace is
@@ -186,17 +235,40 @@ impl Request {
         ObjectPath::of(self.kind.as_ref(), self.namespace(), self.name())
     }
 
+    /// What is behind the path; `None`: the object itself, or the collection.
+    pub(crate) fn door(&self) -> Option<Door> {
+        self.subresource.map(|it| it.door)
+    }
+
+    /// What is read and written here.
+    pub(super) fn kind_of_body(&self) -> GroupVersionKind {
+        let names = self.kind.names();
+        self.subresource.map_or_else(|| names.gvk(), |it| it.kind_below(names))
+    }
+
     /// Which part of the object a write is about.
     pub(crate) fn part(&self) -> Part {
-        match self.subresource() {
+        match self.door() {
             None => Part::Main,
-            Some("status") => Part::Status,
-            Some("finalize") => Part::Other("finalize"),
-            Some("ephemeralcontainers") => Part::Other("ephemeralcontainers"),
-            Some("resize") => Part::Other("resize"),
-            Some("approval") => Part::Other("approval"),
-            Some(_) => Part::Other(""),
+            Some(Door::Part(part)) => part,
+            Some(Door::Scale | Door::Action | Door::Stream) => Part::Other(""),
         }
+    }
+
+    /// Whether the caller may do something else, too, with what the request is about.
+    pub(crate) fn authorize_also(&self, core: &Core, verb: Verb) -> Result<(), ApiError> {
+        let attributes =
+            Attributes { verb: verb.name().to_owned(), ..self.authorized.attributes().clone() };
+        core.authorizer.authorize(self.user(), attributes)?;
+        Ok(())
+    }
+
+    /// The same caller's request, for the object itself and not for what is below it: an action has become a write of it.
+    /// `kind` is that of the object.
+    pub(crate) fn turn_to(&mut self, core: &Core, kind: Arc<dyn Kind>) {
+        let names = kind.names();
+        self.hooks = core.hooks.find(&names.group, &names.plural).clone();
+        self.kind = kind;
     }
 
     pub(crate) fn not_found(&self) -> ApiError {

@@ -7,11 +7,12 @@ use api::{ApiObject, Kind, Stored};
 use apimachinery::{ApiError, Reason};
 use kvstore::{Compare, Op, Revision, Txn};
 
+use super::core::Core;
 use super::stages::MayCreate;
 use super::trace;
-use crate::cache::{Announced, ObjectPath, refusal, store_key, with_version};
+use crate::cache::{Announced, ObjectPath, refusal, store_key};
 use crate::encoding::stored_form;
-use crate::server::Core;
+use crate::stored_bytes::with_version;
 
 /// What must be there for the write to happen.
 #[derive(Clone, Copy, Debug)]

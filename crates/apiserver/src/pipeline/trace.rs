@@ -47,7 +47,7 @@ mod tests {
         client.api::<ConfigMap>().create(object).await.expect("created");
         assert_eq!(
             PASSED.take().join(" > "),
-            "authenticate > authorize > find kind > read > decode > mutate > validate > admit > store"
+            "authenticate > seat > authorize > find kind > read > decode > mutate > validate > admit > store"
         );
     }
 }

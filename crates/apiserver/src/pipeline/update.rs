@@ -7,19 +7,20 @@ use apimachinery::validation::{check_metadata, check_metadata_update};
 use apimachinery::{ApiError, FieldErrors, Path};
 use kvstore::Compare;
 
+use super::core::Core;
 use super::create::{create_object, invalid_if_any};
+use super::hooks::Write;
 use super::store::{Expect, Place, Written};
 use super::{Outcome, Request, admit, decode, fields, loose, metadata, store, versions};
-use crate::cache::with_version;
-use crate::server::Core;
+use crate::stored_bytes::with_version;
 
 /// How often a write without a resourceVersion starts over when somebody else was faster.
-pub(super) const TRIES_MAX: usize = 5;
+pub(crate) const TRIES_MAX: usize = 5;
 
 /// The stored object that a write starts from.
-pub(super) struct Current {
-    pub(super) stored: Arc<Stored>,
-    pub(super) object: Box<dyn ApiObject>,
+pub(crate) struct Current {
+    pub(crate) stored: Arc<Stored>,
+    pub(crate) object: Box<dyn ApiObject>,
 }
 
 pub(super) async fn current(core: &Core, request: &Request) -> Result<Option<Current>, ApiError> {
@@ -30,6 +31,11 @@ pub(super) async fn current(core: &Core, request: &Request) -> Result<Option<Cur
     let served = versions::served(request.kind.as_ref(), stored.clone());
     let object = request.kind.decode(&served.bytes).map_err(ApiError::internal)?;
     Ok(Some(Current { stored, object }))
+}
+
+/// The object that a subresource is of.
+pub(crate) async fn existing(core: &Core, request: &Request) -> Result<Current, ApiError> {
+    current(core, request).await?.ok_or_else(|| request.not_found())
 }
 
 pub(super) async fn update(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
@@ -129,19 +135,39 @@ pub(super) async fn replace(
     if !is_applying(request) {
         fields::record(core, request, Some(old), object.as_mut());
     }
+    // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
+    let hooks = request.hooks.clone();
+    let reserved = hooks.reserve(core, object.as_mut(), Some(old))?;
     validate(request, object.as_ref(), old)?;
     request.warnings.extend(kind.warnings(object.as_ref()));
     let _valid = admit::validate(core, request, mutated, object.as_mut(), Some(old)).await?;
-    core.check_escalation(request, object.as_ref(), Some(old))?;
-    let seen = core.cache.revision();
-    let reservation = core.services.reserve(object.as_mut(), Some(old), seen)?;
+    hooks.check_write(core, &Write { request, object: object.as_ref(), old: Some(old) })?;
     object.meta_mut().resource_version = None;
-    let guard = reservation.guard().filter(|_| core.config.is_shared());
+    let guard = reserved.guard().filter(|_| core.config.is_shared());
     let written = commit(core, request, current, object.as_ref(), guard).await?;
     if written.is_some() && !request.call.write.dry_run {
-        reservation.keep();
+        reserved.keep();
     }
     Ok(written)
+}
+
+/// Stores what the server itself has made of an object, past the rules for clients. Whether nobody else was faster.
+pub(crate) async fn write_directly(
+    core: &Core,
+    request: &Request,
+    current: &Current,
+    mut object: Box<dyn ApiObject>,
+) -> Result<bool, ApiError> {
+    fields::record(core, request, Some(current.object.as_ref()), object.as_mut());
+    object.meta_mut().resource_version = None;
+    if request.call.write.dry_run {
+        return Ok(true);
+    }
+    let expect = Expect::At(current.stored.meta.resource_version);
+    let path = request.path()?;
+    let place = Place::new(&path, expect);
+    let written = store::put(core, request.kind.as_ref(), place, object.as_ref()).await?;
+    Ok(matches!(written, Written::Stored(_)))
 }
 
 pub(super) fn is_applying(request: &Request) -> bool {
@@ -180,7 +206,7 @@ async fn commit(
         return Ok(Some(Outcome::Object(loose(bytes.to_vec()))));
     }
     let path = request.path()?;
-    if super::delete::is_finished(object) {
+    if super::delete::is_finished(request, object) {
         let removed = store::remove(core, kind, &path, version).await?;
         return Ok(removed.map(|revision| {
             Outcome::Object(loose(with_version(&object.encode(), revision).to_vec()))

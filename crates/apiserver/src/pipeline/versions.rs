@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::{Kind, Stored};
 
 use super::Outcome;
-use crate::cache::{with_api_version, with_version};
+use crate::stored_bytes::{with_api_version, with_version};
 
 /// The object in the version of `kind`, complete.
 pub(super) fn served(kind: &dyn Kind, stored: Arc<Stored>) -> Arc<Stored> {

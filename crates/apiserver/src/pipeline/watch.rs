@@ -9,11 +9,11 @@ use apimachinery::{ApiError, FieldErrors, Path};
 use client::WatchEventKind;
 use tokio::time::Instant;
 
+use super::core::Core;
 use super::list::{options_error, select};
 use super::read::parse_version;
 use super::{Request, versions};
 use crate::cache::{Cache, Event, Selection, Subscription};
-use crate::server::Core;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A last bookmark this long before the end lets the client resume without a replay.

@@ -242,3 +242,50 @@ async fn custom_resources_have_a_scale_and_a_status_where_their_definition_says(
         (200, &json!(4), &json!(3))
     );
 }
+
+#[tokio::test]
+async fn a_binding_places_a_pod_once_and_by_the_rules_of_its_gates() {
+    let (_site, mut connection) = connect().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let gates = json!([{"name": "example.com/wait"}]);
+    for (name, gates) in [("gated", gates), ("free", json!([]))] {
+        let mut spec = template()["spec"].clone();
+        spec["schedulingGates"] = gates;
+        let pod = json!({"metadata": {"name": name}, "spec": spec});
+        create(&mut connection, pods, &pod).await;
+    }
+    let labels = json!({"topology.kubernetes.io/zone": "a"});
+    let binding =
+        |name: &str| json!({"metadata": {"name": name, "labels": labels}, "target": {"name": "n"}});
+    let path = format!("{pods}/gated/binding");
+    let (code, refused) = connection.call("POST", &path, &binding("gated")).await;
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert!(code == 409 && message.contains("has non-empty .spec.schedulingGates"), "{refused}");
+
+    let bindings = "/api/v1/namespaces/default/bindings";
+    assert_eq!(connection.call("POST", bindings, &binding("free")).await.0, 201);
+    let (_, pod) = connection.call("GET", &format!("{pods}/free"), &Value::Null).await;
+    assert_eq!(pod["spec"]["nodeName"], "n");
+    assert_eq!(pod["metadata"]["labels"]["topology.kubernetes.io/zone"], "a");
+    let path = format!("{pods}/free/binding");
+    assert_eq!(connection.call("POST", &path, &binding("free")).await.0, 409);
+}
+
+#[tokio::test]
+async fn what_a_service_cannot_have_is_said_by_validation_and_takes_nothing() {
+    let (_site, mut connection) = connect().await;
+    let services = "/api/v1/namespaces/default/services";
+    let service = |name: &str, node_port: i64| {
+        json!({
+            "metadata": {"name": name},
+            "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": node_port}]},
+        })
+    };
+    let (code, refused) = connection.call("POST", services, &service("a", -1)).await;
+    assert_eq!(code, 422, "{refused}");
+    assert!(refused["message"].as_str().unwrap_or_default().contains("nodePort"), "{refused}");
+    // A name that is refused after a port was taken for it gives the port back.
+    let (code, refused) = connection.call("POST", services, &service("Not_A_Name", 30_123)).await;
+    assert_eq!(code, 422, "{refused}");
+    create(&mut connection, services, &service("b", 30_123)).await;
+}

@@ -3,6 +3,7 @@
 mod documents;
 mod layers;
 mod lists;
+mod modules;
 mod sources;
 
 use std::fs;
@@ -25,6 +26,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     problems.extend(layers::check(root)?);
     problems.extend(sources::check(root, &sources)?);
     problems.extend(lists::check(root)?);
+    problems.extend(modules::check(root)?);
     problems.extend(documents::check(root)?);
     for problem in &problems {
         crate::say(&format!("tidy: {}", problem.0));

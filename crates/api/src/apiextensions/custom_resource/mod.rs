@@ -32,7 +32,6 @@ use columns::PrinterColumn;
 use stored_defaults::StoredDefaults;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
 
 pub struct CustomKind {
     names: Names,
@@ -204,9 +203,8 @@ impl Kind for CustomKind {
     }
 
     fn subresources(&self) -> Vec<Subresource> {
-        let of = |name, kind| Subresource { name, verbs: SUBRESOURCE_VERBS, kind };
-        let scale = self.scale.as_ref().map(|_| of("scale", ("autoscaling", "v1", "Scale")));
-        let status = self.has_status.then(|| of("status", ("", "", "")));
+        let scale = self.scale.as_ref().map(|_| Subresource::SCALE);
+        let status = self.has_status.then_some(Subresource::STATUS);
         scale.into_iter().chain(status).collect()
     }
 

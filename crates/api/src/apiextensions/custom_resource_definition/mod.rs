@@ -28,11 +28,7 @@ impl Resource for CustomResourceDefinition {
         short_names: &["crd", "crds"],
         categories: &["api-extensions"],
         scope: Scope::Cluster,
-        subresources: &[Subresource {
-            name: "status",
-            verbs: &["get", "patch", "update"],
-            kind: ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
-        }],
+        subresources: &[Subresource::STATUS],
         registry_prefix: "apiextensions.k8s.io/customresourcedefinitions",
         storage_version_hash: "jfWCUB31mvA=",
         definition: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",

@@ -30,18 +30,7 @@ impl Resource for Deployment {
         singular: "deployment",
         short_names: &["deploy"],
         categories: &["all"],
-        subresources: &[
-            Subresource {
-                name: "scale",
-                verbs: &["get", "patch", "update"],
-                kind: ("autoscaling", "v1", "Scale"),
-            },
-            Subresource {
-                name: "status",
-                verbs: &["get", "patch", "update"],
-                kind: ("apps", "v1", "Deployment"),
-            },
-        ],
+        subresources: &[Subresource::SCALE, Subresource::STATUS],
         registry_prefix: "deployments",
         storage_version_hash: "8aSe+NMegvE=",
         definition: "io.k8s.api.apps.v1.Deployment",

@@ -30,18 +30,7 @@ impl Resource for ReplicaSet {
         singular: "replicaset",
         short_names: &["rs"],
         categories: &["all"],
-        subresources: &[
-            Subresource {
-                name: "scale",
-                verbs: &["get", "patch", "update"],
-                kind: ("autoscaling", "v1", "Scale"),
-            },
-            Subresource {
-                name: "status",
-                verbs: &["get", "patch", "update"],
-                kind: ("apps", "v1", "ReplicaSet"),
-            },
-        ],
+        subresources: &[Subresource::SCALE, Subresource::STATUS],
         registry_prefix: "replicasets",
         storage_version_hash: "P1RzHs8/mWQ=",
         definition: "io.k8s.api.apps.v1.ReplicaSet",

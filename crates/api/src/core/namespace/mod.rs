@@ -37,12 +37,8 @@ impl Resource for Namespace {
         scope: Scope::Cluster,
         verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
         subresources: &[
-            Subresource { name: "finalize", verbs: &["update"], kind: ("", "v1", "Namespace") },
-            Subresource {
-                name: "status",
-                verbs: &["get", "patch", "update"],
-                kind: ("", "v1", "Namespace"),
-            },
+            Subresource::part("finalize", &["update"], Part::Other("finalize")),
+            Subresource::STATUS,
         ],
         registry_prefix: "namespaces",
         storage_version_hash: "Q3oi5N2YM8M=",

@@ -25,11 +25,7 @@ impl Resource for Node {
         singular: "node",
         short_names: &["no"],
         scope: Scope::Cluster,
-        subresources: &[Subresource {
-            name: "status",
-            verbs: &["get", "patch", "update"],
-            kind: ("", "v1", "Node"),
-        }],
+        subresources: &[Subresource::STATUS],
         registry_prefix: "minions",
         storage_version_hash: "XwShjMxG9Fs=",
         definition: "io.k8s.api.core.v1.Node",

@@ -12,7 +12,7 @@ pub(crate) mod warnings;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::{Facts, Resource, Subresource, VERBS_PART};
 
 use super::pod_spec;
 use crate::check::text;
@@ -29,6 +29,9 @@ pub use bind::bind;
 
 pub use k8s_openapi::api::core::v1::Pod;
 
+const EPHEMERAL: &str = "ephemeralcontainers";
+const VERBS_STREAM: &[&str] = &["create", "get"];
+
 impl Resource for Pod {
     const FACTS: Facts = Facts {
         kind: "Pod",
@@ -37,43 +40,15 @@ impl Resource for Pod {
         short_names: &["po"],
         categories: &["all"],
         subresources: &[
-            Subresource {
-                name: "attach",
-                verbs: &["create", "get"],
-                kind: ("", "v1", "PodAttachOptions"),
-            },
-            Subresource { name: "binding", verbs: &["create"], kind: ("", "v1", "Binding") },
-            Subresource {
-                name: "ephemeralcontainers",
-                verbs: &["get", "patch", "update"],
-                kind: ("", "v1", "Pod"),
-            },
-            Subresource {
-                name: "eviction",
-                verbs: &["create"],
-                kind: ("policy", "v1", "Eviction"),
-            },
-            Subresource {
-                name: "exec",
-                verbs: &["create", "get"],
-                kind: ("", "v1", "PodExecOptions"),
-            },
-            Subresource { name: "log", verbs: &["get"], kind: ("", "v1", "Pod") },
-            Subresource {
-                name: "portforward",
-                verbs: &["create", "get"],
-                kind: ("", "v1", "PodPortForwardOptions"),
-            },
-            Subresource {
-                name: "resize",
-                verbs: &["get", "patch", "update"],
-                kind: ("", "v1", "Pod"),
-            },
-            Subresource {
-                name: "status",
-                verbs: &["get", "patch", "update"],
-                kind: ("", "v1", "Pod"),
-            },
+            Subresource::stream("attach", VERBS_STREAM, ("", "v1", "PodAttachOptions")),
+            Subresource::action("binding", ("", "v1", "Binding")),
+            Subresource::part(EPHEMERAL, VERBS_PART, Part::Other(EPHEMERAL)),
+            Subresource::action("eviction", ("policy", "v1", "Eviction")),
+            Subresource::stream("exec", VERBS_STREAM, ("", "v1", "PodExecOptions")),
+            Subresource::stream("log", &["get"], ("", "v1", "Pod")),
+            Subresource::stream("portforward", VERBS_STREAM, ("", "v1", "PodPortForwardOptions")),
+            Subresource::part("resize", VERBS_PART, Part::Other("resize")),
+            Subresource::STATUS,
         ],
         registry_prefix: "pods",
         storage_version_hash: "xPOwRZ+Yhw8=",

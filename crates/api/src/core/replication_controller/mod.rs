@@ -29,18 +29,7 @@ impl Resource for ReplicationController {
         singular: "replicationcontroller",
         short_names: &["rc"],
         categories: &["all"],
-        subresources: &[
-            Subresource {
-                name: "scale",
-                verbs: &["get", "patch", "update"],
-                kind: ("autoscaling", "v1", "Scale"),
-            },
-            Subresource {
-                name: "status",
-                verbs: &["get", "patch", "update"],
-                kind: ("", "v1", "ReplicationController"),
-            },
-        ],
+        subresources: &[Subresource::SCALE, Subresource::STATUS],
         registry_prefix: "controllers",
         storage_version_hash: "Jond2If31h0=",
         definition: "io.k8s.api.core.v1.ReplicationController",

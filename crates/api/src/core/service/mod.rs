@@ -32,11 +32,7 @@ impl Resource for Service {
         singular: "service",
         short_names: &["svc"],
         categories: &["all"],
-        subresources: &[Subresource {
-            name: "status",
-            verbs: &["get", "patch", "update"],
-            kind: ("", "v1", "Service"),
-        }],
+        subresources: &[Subresource::STATUS],
         registry_prefix: "services/specs",
         storage_version_hash: "0/CO1lhkEBI=",
         definition: "io.k8s.api.core.v1.Service",

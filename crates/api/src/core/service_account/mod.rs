@@ -18,11 +18,10 @@ impl Resource for ServiceAccount {
         plural: "serviceaccounts",
         singular: "serviceaccount",
         short_names: &["sa"],
-        subresources: &[Subresource {
-            name: "token",
-            verbs: &["create"],
-            kind: ("authentication.k8s.io", "v1", "TokenRequest"),
-        }],
+        subresources: &[Subresource::action(
+            "token",
+            ("authentication.k8s.io", "v1", "TokenRequest"),
+        )],
         registry_prefix: "serviceaccounts",
         storage_version_hash: "pbx9ZvyFpBE=",
         definition: "io.k8s.api.core.v1.ServiceAccount",

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kvstore::{Compare, Op, Revision, TXN_OPS_MAX, Txn};
 
 use crate::cache::{ObjectPath, store_key};
-use crate::server::Core;
+use crate::pipeline::Core;
 
 /// Everything to write, with what must hold for it.
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
@@ -68,7 +68,7 @@ impl Plan {
         }
     }
 
-    pub(super) fn reconcile<T: Resource + Reconcile>(&mut self, core: &Core, wanted: T) {
+    pub(crate) fn reconcile<T: Resource + Reconcile>(&mut self, core: &Core, wanted: T) {
         self.ensure(core, wanted, |old, new| reconcile(old, new));
     }
 }

@@ -2,17 +2,14 @@
 //! server. Written directly, before anybody is let in. What a start leaves undone, by a crash between two transactions, the
 //! next one does.
 
-mod plan;
-
 use api::core::Namespace;
 use api::rbac::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::core::v1::{NamespaceSpec, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-pub(crate) use plan::Plan;
-
 use crate::kubernetes_service::{self, Servers};
-use crate::server::Core;
+use crate::pipeline::Core;
+use crate::plan::Plan;
 
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 

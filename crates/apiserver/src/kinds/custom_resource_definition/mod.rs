@@ -12,19 +12,24 @@ use api::apiextensions::custom_resource_definition::naming::{
 use api::apiextensions::{CustomKind, CustomResourceDefinition};
 use api::{ApiObject, Kind, Lookup, Resource, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
-use authn::{Component, Credential};
+use authn::Component;
 use client::{DeleteOptions, ListOptions, Verb, WriteOptions};
+use jiff::Timestamp;
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
-use crate::cache::{Cache, Change, ObjectPath, Observer};
-use crate::http::flow::Seated;
-use crate::pipeline::{self, Body, Call, Unread};
+use crate::cache::{Cache, Change, ObjectPath};
+use crate::pipeline::hooks::{Hooks, Of};
+use crate::pipeline::{self, Body, Call, Core, Unread};
 use crate::registry::Registry;
-use crate::server::Core;
 
 /// Before a definition whose write failed is looked at again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Reason and message of a definition whose objects will be removed.
+const DELETION_PENDING: (&str, &str) = (
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+);
 /// Reason and message while finalizers of single objects keep them.
 const DELETION_IN_PROGRESS: (&str, &str) =
     ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
@@ -101,12 +106,31 @@ impl Definitions {
     }
 }
 
-impl Observer for Definitions {
-    fn observe(&self, resource: &GroupResource, change: &Change) {
-        let of = CustomResourceDefinition::FACTS;
-        if (resource.group.as_str(), resource.resource.as_str()) != (of.group, of.plural) {
-            return;
-        }
+impl Hooks for Definitions {
+    fn of(&self) -> &'static [Of] {
+        &[("apiextensions.k8s.io", "customresourcedefinitions")]
+    }
+
+    fn spawn(self: Arc<Self>, core: &Arc<Core>) {
+        let its = core.clone();
+        core.tasks.spawn("custom-resources", |shutdown| self.run(its, shutdown));
+    }
+
+    /// Its objects go first; whoever removes them removes this.
+    fn begin_deletion(
+        &self,
+        object: &mut dyn ApiObject,
+        finalizers: &mut Vec<String>,
+        now: Timestamp,
+    ) {
+        let definition = object.downcast_mut::<CustomResourceDefinition>();
+        let definition = definition.expect("the kind is CustomResourceDefinition");
+        finalizers.retain(|it| it != CLEANUP_FINALIZER);
+        finalizers.push(CLEANUP_FINALIZER.to_owned());
+        mark_terminating(definition, DELETION_PENDING, now);
+    }
+
+    fn observe(&self, _resource: &GroupResource, change: &Change) {
         let name = change.latest().meta.key.name.clone();
         let decode = |it: &Arc<Stored>| CustomResourceDefinition::decode(&it.bytes).ok();
         let before = change.previous.as_ref().and_then(decode);
@@ -213,9 +237,8 @@ async fn delete_objects(core: &Core, kind: &dyn Kind) -> Result<(), ApiError> {
 /// Carries out a call of the server itself.
 async fn carry_out(core: &Core, call: Call, body: Body) -> Result<(), ApiError> {
     let user = User::new("system:apiserver", &["system:masters"]);
-    let credential = Credential::Component(Component::new(user));
-    let seated = Seated::in_process(pipeline::authenticate(core, &credential, None)?);
-    pipeline::call(core, &seated, call, Unread::there(body)).await.map(|_| ())
+    let request = pipeline::enter_in_process(core, &Component::new(user), call).await?;
+    pipeline::call(core, request, Unread::there(body)).await.map(|_| ())
 }
 
 fn own_call() -> Call {

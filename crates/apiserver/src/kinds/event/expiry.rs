@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use api::Resource as _;
 use api::core::Event;
-use apimachinery::{GroupResource, ObjectKey};
+use apimachinery::ObjectKey;
 use jiff::Timestamp;
 use kvstore::{Compare, Op, Revision, Txn};
 use lifecycle::Shutdown;
@@ -15,13 +15,13 @@ use stdx::SharedClock;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::cache::{Change, ObjectPath, Observer, store_key};
-use crate::server::Core;
+use crate::cache::{Change, ObjectPath, store_key};
+use crate::pipeline::Core;
 
 /// Expired events that go before the next look at the clock.
 const BATCH_MAX: usize = 100;
 
-pub(crate) struct Expiry {
+pub(super) struct Expiry {
     ttl: Duration,
     clock: SharedClock,
     due: Mutex<Due>,
@@ -48,7 +48,7 @@ impl Due {
 }
 
 impl Expiry {
-    pub(crate) fn new(ttl: Duration, clock: SharedClock) -> Self {
+    pub(super) fn new(ttl: Duration, clock: SharedClock) -> Self {
         Self { ttl, clock, due: Mutex::default(), changed: Notify::new() }
     }
 
@@ -64,7 +64,7 @@ impl Expiry {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn run(self: Arc<Self>, core: Arc<Core>, shutdown: Shutdown) {
+    pub(super) async fn run(self: Arc<Self>, core: Arc<Core>, shutdown: Shutdown) {
         loop {
             let first = self.due().by_time.keys().next().copied();
             let timer = async {
@@ -108,14 +108,8 @@ impl Expiry {
             }
         }
     }
-}
 
-impl Observer for Expiry {
-    fn observe(&self, resource: &GroupResource, change: &Change) {
-        if resource.resource != "events" || !matches!(resource.group.as_str(), "" | "events.k8s.io")
-        {
-            return;
-        }
+    pub(super) fn follow(&self, change: &Change) {
         let key = &change.latest().meta.key;
         let mut due = self.due();
         due.remove(key);

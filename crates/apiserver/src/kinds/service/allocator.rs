@@ -1,61 +1,27 @@
 //! Cluster IPs and node ports: taken inside the write that needs them, given back when that write fails or the
 //! Service no longer has them. Rebuilt from the cache at start, kept current by observing it.
 
-mod allocator;
-#[cfg(test)]
-mod tests;
-
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api::Resource as _;
 use api::core::Service;
 use api::core::service::{complete_families, needs_health_check_port, needs_node_port};
-use api::{ApiObject, Resource as _};
-use apimachinery::{ApiError, FieldErrors, GroupKind, GroupResource, Path};
+use apimachinery::{ApiError, FieldErrors, GroupKind, Path};
 use kvstore::{Compare, KeyRange, Relation, Revision, Target};
 use stdx::Random;
 
-use crate::cache::{Change, Observer, ROOT};
-use allocator::Pool;
-
-/// The addresses that Services get, as `10.96.0.0/16`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServiceCidr {
-    pub base: Ipv4Addr,
-    pub prefix: u8,
-}
-
-impl ServiceCidr {
-    pub fn parse(text: &str) -> Option<Self> {
-        let (base, prefix) = text.split_once('/')?;
-        let cidr = Self { base: base.parse().ok()?, prefix: prefix.parse().ok()? };
-        (8..=30).contains(&cidr.prefix).then_some(cidr)
-    }
-
-    /// Host addresses: without the network's own and the broadcast one.
-    fn hosts(self) -> (u32, u32) {
-        let mask = u32::MAX << (32 - self.prefix);
-        let base = u32::from(self.base) & mask;
-        (base + 1, (base | !mask) - 1)
-    }
-
-    pub fn first(self) -> Ipv4Addr {
-        Ipv4Addr::from(self.hosts().0)
-    }
-}
-
-impl std::fmt::Display for ServiceCidr {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.base, self.prefix)
-    }
-}
+use super::pool::Pool;
+use crate::cache::{Change, ROOT};
+use crate::config::ServiceCidr;
+use crate::pipeline::hooks;
 
 struct Pools {
     addresses: Pool,
     ports: Pool,
 }
 
-pub struct Services {
+pub(super) struct Allocator {
     cidr: ServiceCidr,
     pools: Arc<Mutex<Pools>>,
     random: Random,
@@ -63,7 +29,7 @@ pub struct Services {
 
 /// What one write took; given back unless the write happened.
 #[must_use]
-pub struct Reservation {
+pub(super) struct Reservation {
     /// Everything up to this revision had been seen when it was taken.
     seen: u64,
     pools: Arc<Mutex<Pools>>,
@@ -71,9 +37,9 @@ pub struct Reservation {
     ports: Vec<u32>,
 }
 
-impl Reservation {
-    /// What must hold for the write where other servers write Services too: none has been written since.
-    pub(crate) fn guard(&self) -> Option<Compare> {
+impl hooks::Reservation for Reservation {
+    /// No Service has been written since.
+    fn guard(&self) -> Option<Compare> {
         if self.addresses.is_empty() && self.ports.is_empty() {
             return None;
         }
@@ -83,7 +49,7 @@ impl Reservation {
         Some(Compare { keys, relation: Relation::Less, target })
     }
 
-    pub fn keep(mut self) {
+    fn keep(mut self: Box<Self>) {
         self.addresses.clear();
         self.ports.clear();
     }
@@ -108,8 +74,12 @@ fn lock(pools: &Mutex<Pools>) -> MutexGuard<'_, Pools> {
     pools.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Services {
-    pub fn new(cidr: ServiceCidr, ports: std::ops::RangeInclusive<u16>, random: Random) -> Self {
+impl Allocator {
+    pub(super) fn new(
+        cidr: ServiceCidr,
+        ports: std::ops::RangeInclusive<u16>,
+        random: Random,
+    ) -> Self {
         let (first, last) = cidr.hosts();
         let n_ports = u32::from(*ports.end()) - u32::from(*ports.start()) + 1;
         // The first part of each range is for those who ask for a certain one (KEP-3070, KEP-3668).
@@ -122,12 +92,11 @@ impl Services {
         Self { cidr, pools: Arc::new(Mutex::new(pools)), random }
     }
 
-    /// Fills in what a Service is missing. Anything but a Service needs nothing. `seen` is a revision that had been reached
-    /// before the call.
-    pub fn reserve(
+    /// Fills in what a Service is missing. `seen` is a revision that had been reached before the call.
+    pub(super) fn reserve(
         &self,
-        object: &mut dyn ApiObject,
-        old: Option<&dyn ApiObject>,
+        service: &mut Service,
+        old: Option<&Service>,
         seen: u64,
     ) -> Result<Reservation, ApiError> {
         let mut reservation = Reservation {
@@ -136,8 +105,6 @@ impl Services {
             addresses: Vec::new(),
             ports: Vec::new(),
         };
-        let Some(service) = object.downcast_mut::<Service>() else { return Ok(reservation) };
-        let old = old.and_then(|it| it.downcast_ref::<Service>());
         let mut errors = FieldErrors::new();
         self.reserve_address(service, old, &mut reservation, &mut errors);
         self.reserve_ports(service, old, &mut reservation, &mut errors);
@@ -200,9 +167,11 @@ impl Services {
                             errors.invalid(&path, vec![text.to_owned()], &why);
                         }
                     }
-                    _ => {
+                    Ok(IpAddr::V6(_)) => {
                         errors.invalid(&path, vec![text.to_owned()], "must be a valid IPv4 address")
                     }
+                    // Validation says what is wrong with it.
+                    Err(_) => {}
                 }
                 spec.cluster_ips.get_or_insert_with(|| vec![text.to_owned()]);
             }
@@ -226,6 +195,9 @@ impl Services {
         for (index, port) in spec.ports.iter_mut().flatten().enumerate() {
             let path = Path::new("spec").child("ports").index(index).child("nodePort");
             match number(port.node_port) {
+                None if port.node_port.is_some_and(|it| it != 0) => {
+                    draw.refuse(port.node_port.unwrap_or_default(), &path);
+                }
                 // The same number may serve TCP and UDP of one Service.
                 Some(it) if kept.contains(&it) || draw.reservation.ports.contains(&it) => {}
                 Some(it) => draw.take(it, &path),
@@ -236,6 +208,9 @@ impl Services {
         if needs_health_check {
             let path = Path::new("spec").child("healthCheckNodePort");
             match number(spec.health_check_node_port) {
+                None if spec.health_check_node_port.is_some_and(|it| it != 0) => {
+                    draw.refuse(spec.health_check_node_port.unwrap_or_default(), &path);
+                }
                 wanted @ Some(_) if wanted == old.and_then(health_check_port) => {}
                 Some(it) => draw.take(it, &path),
                 None => {
@@ -257,16 +232,20 @@ struct Draw<'a> {
 impl Draw<'_> {
     fn take(&mut self, wanted: u32, path: &Path) {
         if !self.pool.contains(wanted) {
-            let (first, last) = self.pool.bounds();
-            let why = format!(
-                "provided port is not in the valid range. The range of valid ports is {first}-{last}"
-            );
-            self.errors.invalid(path, wanted, &why);
+            self.refuse(i32::try_from(wanted).unwrap_or_default(), path);
         } else if self.pool.take(wanted) {
             self.reservation.ports.push(wanted);
         } else {
             self.errors.invalid(path, wanted, "provided port is already allocated");
         }
+    }
+
+    fn refuse(&mut self, wanted: i32, path: &Path) {
+        let (first, last) = self.pool.bounds();
+        let why = format!(
+            "provided port is not in the valid range. The range of valid ports is {first}-{last}"
+        );
+        self.errors.invalid(path, wanted, &why);
     }
 
     fn take_any(&mut self, what: &str, path: &Path) -> Option<i32> {
@@ -279,9 +258,9 @@ impl Draw<'_> {
     }
 }
 
-/// A port that is set: zero is none.
+/// A port that is set: zero is none, and what can be no port is none either.
 fn number(port: Option<i32>) -> Option<u32> {
-    port.and_then(|it| u32::try_from(it).ok()).filter(|it| *it != 0)
+    port.and_then(|it| u16::try_from(it).ok()).map(u32::from).filter(|it| *it != 0)
 }
 
 fn addresses(service: &Service) -> Vec<u32> {
@@ -313,11 +292,9 @@ fn ports(service: &Service) -> Vec<u32> {
     node_ports(service).into_iter().chain(health_check_port(service)).collect()
 }
 
-impl Observer for Services {
-    fn observe(&self, resource: &GroupResource, change: &Change) {
-        if !resource.group.is_empty() || resource.resource != "services" {
-            return;
-        }
+impl Allocator {
+    /// What Services hold is taken, what they held is free.
+    pub(super) fn follow(&self, change: &Change) {
         let typed = |it: &Arc<api::Stored>| Service::decode(&it.bytes).ok();
         let new = change.object.as_ref().and_then(typed);
         let old = change.previous.as_ref().and_then(typed);

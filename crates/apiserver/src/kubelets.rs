@@ -1,11 +1,5 @@
 //! Connections from this server to kubelets: the one place where it calls out to nodes.
 
-pub(crate) mod location;
-mod log_options;
-
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,4 +68,32 @@ fn address(node: &Node) -> Option<(String, u16)> {
     let endpoint = status.daemon_endpoints.as_ref().and_then(|it| it.kubelet_endpoint.as_ref());
     let port = endpoint.and_then(|it| u16::try_from(it.port).ok()).filter(|it| *it != 0);
     Some((found?.address.clone(), port.unwrap_or(PORT_DEFAULT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::Resource as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn nodes_are_reached_at_their_inner_address() {
+        let node =
+            |status: Value| Node::decode(json!({"status": status}).to_string().as_bytes()).unwrap();
+        let both = json!([
+            {"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "10.0.0.1"},
+        ]);
+        assert_eq!(
+            address(&node(json!({"addresses": both}))),
+            Some(("10.0.0.1".to_owned(), 10_250))
+        );
+        let port = json!({"kubeletEndpoint": {"Port": 1234}});
+        let named = json!([{"type": "Hostname", "address": "n"}]);
+        assert_eq!(
+            address(&node(json!({"addresses": named, "daemonEndpoints": port}))),
+            Some(("n".to_owned(), 1234))
+        );
+        assert_eq!(address(&node(json!({}))), None);
+    }
 }

@@ -1,14 +1,16 @@
 //! Discovery and OpenAPI: rendered when first asked for, kept until the served kinds change.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::{Kind, discovery_documents as discovery, openapi};
 use apimachinery::GroupVersion;
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha512};
 
-use super::respond::gzip;
 use crate::registry::Registry;
 
 /// One rendered document.
@@ -36,7 +38,7 @@ pub(crate) enum Name {
 
 impl Name {
     /// About how many bytes it takes to render.
-    pub(super) fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         match self {
             Self::OpenApiV2 | Self::OpenApiV2Protobuf | Self::OpenApiV3Index => usize::MAX,
             Self::OpenApiV3(_) | Self::ApisAggregated | Self::ApiAggregated => usize::MAX,
@@ -116,6 +118,12 @@ fn document(bytes: Vec<u8>) -> Document {
     let hash = Sha512::digest(&bytes).iter().map(|it| format!("{it:02X}")).collect();
     let gzipped = (bytes.len() > GZIP_MIN).then(|| gzip(&bytes));
     Document { bytes: bytes.into(), hash, gzipped }
+}
+
+fn gzip(bytes: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default().into()
 }
 
 #[cfg(test)]

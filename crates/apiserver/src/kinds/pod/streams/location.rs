@@ -16,6 +16,18 @@ pub(crate) enum Stream {
     PortForward,
 }
 
+impl Stream {
+    pub(super) fn of(subresource: &str) -> Option<Self> {
+        match subresource {
+            "attach" => Some(Self::Attach),
+            "exec" => Some(Self::Exec),
+            "log" => Some(Self::Log),
+            "portforward" => Some(Self::PortForward),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) node: String,

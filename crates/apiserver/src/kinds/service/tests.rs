@@ -4,11 +4,13 @@ use api::core::Service;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use stdx::Random;
 
-use super::{ServiceCidr, Services};
+use super::allocator::Allocator;
+use crate::config::ServiceCidr;
+use crate::pipeline::hooks::Reservation as _;
 
-fn services() -> Services {
+fn services() -> Allocator {
     let cidr = ServiceCidr::parse("10.0.0.0/28").expect("a CIDR");
-    Services::new(cidr, 30_000..=30_003, Random::from_seed(1))
+    Allocator::new(cidr, 30_000..=30_003, Random::from_seed(1))
 }
 
 fn service(kind: &str, address: Option<&str>) -> Service {
@@ -38,7 +40,7 @@ fn addresses_and_ports_are_given_once_and_come_back_when_the_write_fails() {
 fn an_address_that_somebody_has_is_refused() {
     let services = services();
     let first = services.reserve(&mut service("ClusterIP", Some("10.0.0.3")), None, 1);
-    first.expect("free").keep();
+    first.map(Box::new).expect("free").keep();
     let error = services.reserve(&mut service("ClusterIP", Some("10.0.0.3")), None, 1).err();
     assert!(error.expect("taken").message().contains("provided IP is already allocated"));
     let error = services.reserve(&mut service("ClusterIP", Some("10.1.0.3")), None, 1).err();
@@ -56,7 +58,7 @@ fn a_balanced_service_with_local_traffic_has_a_port_for_health_checks() {
         service
     };
     let mut first = balanced(None);
-    services.reserve(&mut first, None, 1).expect("free").keep();
+    services.reserve(&mut first, None, 1).map(Box::new).expect("free").keep();
     let spec = first.spec.clone().expect("a spec");
     let node_port = spec.ports.expect("ports")[0].node_port;
     let health_check = spec.health_check_node_port;
@@ -64,7 +66,7 @@ fn a_balanced_service_with_local_traffic_has_a_port_for_health_checks() {
     assert_ne!(health_check, node_port);
 
     // It stays, nobody else gets it, and it takes no node port of its own Service.
-    services.reserve(&mut first.clone(), Some(&first), 2).expect("kept").keep();
+    services.reserve(&mut first.clone(), Some(&first), 2).map(Box::new).expect("kept").keep();
     let error = services.reserve(&mut balanced(health_check), None, 2).err().expect("taken");
     let message = error.message();
     assert!(message.contains("healthCheckNodePort") && message.contains("already allocated"));
@@ -76,7 +78,7 @@ fn a_balanced_service_with_local_traffic_has_a_port_for_health_checks() {
 fn a_service_without_address_and_selector_may_have_endpoints_of_both_families() {
     let services = services();
     let families = |mut service: Service| {
-        services.reserve(&mut service, None, 1).expect("free").keep();
+        services.reserve(&mut service, None, 1).map(Box::new).expect("free").keep();
         let spec = service.spec.expect("a spec");
         (spec.ip_family_policy.unwrap_or_default(), spec.ip_families.unwrap_or_default().join(","))
     };

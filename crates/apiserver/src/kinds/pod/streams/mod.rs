@@ -1,18 +1,22 @@
 //! Streams between a client and a kubelet: logs as a body, the others as an upgraded connection that passes through byte by
 //! byte. Nothing of their protocols is known here.
 
+mod location;
+mod log_options;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::core::{Node, Pod};
 use apimachinery::{ApiError, GroupResource, Reason};
-use authn::Authenticated;
 use bytes::Bytes;
-use client::{ListOptions, Verb, WriteOptions};
+use client::Verb;
 use futures_util::StreamExt as _;
 use http::request::Parts as Head;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Empty, Limited, StreamBody};
+use http_body_util::{BodyExt as _, Empty, Limited, StreamBody as Frames};
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
@@ -20,13 +24,13 @@ use hyper_util::rt::TokioIo;
 use lifecycle::Shutdown;
 use tokio::io::{AsyncWriteExt as _, copy, split};
 
-use super::path::ResourcePath;
-use super::query::Query;
-use super::{Body, status};
+use self::location::{Location, Stream, locate};
 use crate::cache::ObjectPath;
-use crate::kubelets::location::{Location, Stream, locate};
-use crate::pipeline::{self, Body as CallBody, Call};
-use crate::server::Core;
+use crate::http::query::Query;
+use crate::http::status;
+use crate::kubelets::Kubelets;
+use crate::pipeline::hooks::{Exchange, StreamBody};
+use crate::pipeline::{self, Core};
 
 /// Of a kubelet's message about what went wrong.
 const MESSAGE_MAX: usize = 2_000;
@@ -44,42 +48,18 @@ const HEADERS: &[&str] = &[
     "x-stream-protocol-version",
 ];
 
-impl Stream {
-    pub(super) fn of(target: &ResourcePath) -> Option<Self> {
-        let resource = &target.resource;
-        if (resource.group.as_str(), resource.resource.as_str()) != ("", "pods") {
-            return None;
-        }
-        match target.subresource.as_deref()? {
-            "attach" => Some(Self::Attach),
-            "exec" => Some(Self::Exec),
-            "log" => Some(Self::Log),
-            "portforward" => Some(Self::PortForward),
-            _ => None,
-        }
-    }
-}
-
-pub(super) async fn answer(
+pub(super) async fn connect(
     core: &Arc<Core>,
-    stream: Stream,
-    target: ResourcePath,
-    verb: Verb,
-    authenticated: &Authenticated,
-    mut head: Head,
-) -> Result<Response<Body>, ApiError> {
-    let call = Call {
-        verb,
-        resource: target.resource,
-        namespace: target.namespace,
-        name: target.name,
-        subresource: target.subresource,
-        write: WriteOptions::default(),
-        list: ListOptions::default(),
-        body: CallBody::Empty,
-        user_agent: String::new(),
-    };
-    let request = pipeline::connect(core, authenticated, call, stream != Stream::Log)?;
+    kubelets: &Kubelets,
+    Exchange { request, mut head }: Exchange,
+) -> Result<Response<StreamBody>, ApiError> {
+    let stream = Stream::of(request.subresource().unwrap_or_default())
+        .ok_or_else(pipeline::method_not_allowed)?;
+    // Over WebSocket a GET does what a POST does, so that both permissions are needed
+    // (AuthorizePodWebsocketUpgradeCreatePermission).
+    if stream != Stream::Log && request.call.verb == Verb::Get {
+        request.authorize_also(core, Verb::Create)?;
+    }
     core.cache.wait_current().await?;
     let stored = core.cache.get(request.kind.as_ref(), &request.path()?);
     let stored = stored.ok_or_else(|| request.not_found())?;
@@ -88,19 +68,26 @@ pub(super) async fn answer(
     let Some(location) = locate(stream, &pod, &query)? else {
         return Ok(status::text(204, ""));
     };
+    let way = Way { core, kubelets, location: &location };
     if stream == Stream::Log {
-        return log(core, &location, request.name()).await;
+        return log(&way, request.name()).await;
     }
     let upgrade = head.extensions.remove::<OnUpgrade>();
     let upgrade = upgrade.filter(|_| head.headers.contains_key(header::UPGRADE));
     let upgrade = upgrade.ok_or_else(|| ApiError::bad_request("Upgrade request required"))?;
-    pass(core, &location, &head, upgrade).await
+    pass(&way, &head, upgrade).await
+}
+
+/// From this server to a place on a kubelet.
+struct Way<'a> {
+    core: &'a Core,
+    kubelets: &'a Kubelets,
+    location: &'a Location,
 }
 
 /// A connection of its own for each stream. It ends with the response's body, or when the upgraded stream is dropped.
 async fn send(
-    core: &Core,
-    location: &Location,
+    &Way { core, kubelets, location }: &Way<'_>,
     mut request: Request<Empty<Bytes>>,
 ) -> Result<Response<Incoming>, ApiError> {
     let kind = core.kind_of::<Node>();
@@ -116,7 +103,7 @@ async fn send(
     *request.uri_mut() = location.path.parse().map_err(ApiError::internal)?;
     let host = HeaderValue::from_str(&location.node).map_err(ApiError::internal)?;
     request.headers_mut().insert(header::HOST, host);
-    let stream = TokioIo::new(core.kubelets.dial(&node).await?);
+    let stream = TokioIo::new(kubelets.dial(&node).await?);
     let (mut sender, connection) = http1::handshake(stream).await.map_err(failed)?;
     core.tasks.spawn("kubelet-connection", |shutdown| async move {
         tokio::select! {
@@ -129,8 +116,8 @@ async fn send(
     sender.send_request(request).await.map_err(failed)
 }
 
-async fn log(core: &Core, location: &Location, pod: &str) -> Result<Response<Body>, ApiError> {
-    let response = send(core, location, Request::new(Empty::new())).await?;
+async fn log(way: &Way<'_>, pod: &str) -> Result<Response<StreamBody>, ApiError> {
+    let response = send(way, Request::new(Empty::new())).await?;
     if !response.status().is_success() {
         let (code, message) = (response.status(), message_of(response.into_body()).await);
         return Err(match code {
@@ -148,7 +135,7 @@ async fn log(core: &Core, location: &Location, pod: &str) -> Result<Response<Bod
     // A log that breaks off looks like one that ended, as it does upstream.
     let frames = frames.take_while(|it| std::future::ready(it.is_ok()));
     let frames = frames.filter_map(|it| std::future::ready(it.ok()));
-    let body = StreamBody::new(frames.map(|it| Ok(Frame::data(it)))).boxed_unsync();
+    let body = Frames::new(frames.map(|it| Ok(Frame::data(it)))).boxed_unsync();
     let mut response = Response::new(body);
     let plain = HeaderValue::from_static("text/plain");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
@@ -162,15 +149,14 @@ async fn message_of(body: Incoming) -> String {
 }
 
 async fn pass(
-    core: &Core,
-    location: &Location,
+    way: &Way<'_>,
     head: &Head,
     client: OnUpgrade,
-) -> Result<Response<Body>, ApiError> {
+) -> Result<Response<StreamBody>, ApiError> {
     let mut request = Request::new(Empty::new());
     *request.method_mut() = head.method.clone();
     copy_headers(&head.headers, request.headers_mut());
-    let mut response = send(core, location, request).await?;
+    let mut response = send(way, request).await?;
     let code = response.status();
     let mut headers = HeaderMap::new();
     copy_headers(response.headers(), &mut headers);
@@ -179,7 +165,7 @@ async fn pass(
     }
     let body = if code == StatusCode::SWITCHING_PROTOCOLS {
         let node = hyper::upgrade::on(response);
-        core.tasks.spawn("stream", |shutdown| join(client, node, shutdown));
+        way.core.tasks.spawn("stream", |shutdown| join(client, node, shutdown));
         String::new()
     } else {
         // What clients expect: the kubelet's words as they are.

@@ -1,10 +1,9 @@
 //! Where a stream goes, and what is refused before anybody is called.
 
 use api::Resource as _;
-use api::core::{Node, Pod};
+use api::core::Pod;
 use serde_json::{Value, json};
 
-use super::address;
 use super::location::{Stream, locate};
 use crate::http::query::Query;
 
@@ -64,21 +63,4 @@ fn what_cannot_be_is_refused() {
         "tailLines=-1",
         "PodLogOptions \"\" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0",
     );
-}
-
-#[test]
-fn nodes_are_reached_at_their_inner_address() {
-    let node =
-        |status: Value| Node::decode(json!({"status": status}).to_string().as_bytes()).unwrap();
-    let both = json!([
-        {"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "10.0.0.1"},
-    ]);
-    assert_eq!(address(&node(json!({"addresses": both}))), Some(("10.0.0.1".to_owned(), 10_250)));
-    let port = json!({"kubeletEndpoint": {"Port": 1234}});
-    let named = json!([{"type": "Hostname", "address": "n"}]);
-    assert_eq!(
-        address(&node(json!({"addresses": named, "daemonEndpoints": port}))),
-        Some(("n".to_owned(), 1234))
-    );
-    assert_eq!(address(&node(json!({}))), None);
 }

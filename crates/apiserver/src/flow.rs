@@ -39,12 +39,16 @@ pub(crate) struct Seated {
 #[derive(Default)]
 pub(crate) struct Seat(Vec<OwnedSemaphorePermit>);
 
-impl Seated {
-    /// A component of this process: its calls end in this process, with answers that share the cache's objects.
-    pub(crate) fn in_process(authenticated: Authenticated) -> Self {
-        Self { authenticated, seat: Seat::default() }
-    }
+/// What a request takes of the server, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    Read,
+    Write,
+    /// Watches and streams: they last, and do nothing most of the time.
+    Long,
+}
 
+impl Seated {
     pub(crate) fn authenticated(&self) -> &Authenticated {
         &self.authenticated
     }
@@ -112,17 +116,21 @@ impl Flow {
         &self,
         authenticated: Authenticated,
         class: Class,
-        is_mutating: bool,
+        length: Length,
     ) -> Result<Seated, ApiError> {
-        let seat = self.seat(class, is_mutating).await?;
+        let seat = self.seat(class, length).await?;
         Ok(Seated { authenticated, seat })
     }
 
-    async fn seat(&self, class: Class, is_mutating: bool) -> Result<Seat, ApiError> {
+    pub(crate) async fn seat(&self, class: Class, length: Length) -> Result<Seat, ApiError> {
         if class.level == "exempt" {
             return Ok(Seat::default());
         }
-        let line = if is_mutating { &self.mutating } else { &self.readonly };
+        let line = match length {
+            Length::Long => return Ok(Seat::default()),
+            Length::Read => &self.readonly,
+            Length::Write => &self.mutating,
+        };
         let seat = match line.seats.clone().try_acquire_owned() {
             Ok(seat) => seat,
             Err(_) => {
@@ -131,6 +139,11 @@ impl Flow {
             }
         };
         Ok(Seat(vec![seat]))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn n_free(&self) -> usize {
+        self.readonly.seats.available_permits()
     }
 
     /// Waits until an answer that holds `bytes` of its own may be made. More than all there is counts as all.
@@ -197,11 +210,9 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use http_body_util::BodyExt as _;
     use stdx::Random;
 
-    use super::super::sent::{self, Content};
-    use super::{ANSWER_BYTES_MAX, Class, Flow, READONLY_MAX, Seat, WAITING_MAX};
+    use super::{ANSWER_BYTES_MAX, Class, Flow, Length, READONLY_MAX, Seat, WAITING_MAX};
 
     const WORKLOAD: Class = Class { schema: "service-accounts", level: "workload-low" };
 
@@ -211,48 +222,31 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         let mut seats = Vec::new();
         for _ in 0..READONLY_MAX {
-            let Poll::Ready(Ok(seat)) = pin!(flow.seat(WORKLOAD, false)).poll(&mut context) else {
+            let Poll::Ready(Ok(seat)) = pin!(flow.seat(WORKLOAD, Length::Read)).poll(&mut context)
+            else {
                 panic!("there are seats left");
             };
             seats.push(seat);
         }
         let mut waiting: Vec<_> =
-            (0..WAITING_MAX).map(|_| Box::pin(flow.seat(WORKLOAD, false))).collect();
+            (0..WAITING_MAX).map(|_| Box::pin(flow.seat(WORKLOAD, Length::Read))).collect();
         for it in &mut waiting {
             assert!(it.as_mut().poll(&mut context).is_pending());
         }
-        let Poll::Ready(Err(full)) = pin!(flow.seat(WORKLOAD, false)).poll(&mut context) else {
+        let Poll::Ready(Err(full)) = pin!(flow.seat(WORKLOAD, Length::Read)).poll(&mut context)
+        else {
             panic!("the line is full");
         };
         assert_eq!((full.code(), full.retry_after_seconds()), (429, Some(1)));
         // Neither the other line nor those who are exempt wait for this one.
         let exempt = Class { schema: "exempt", level: "exempt" };
-        for (class, is_mutating) in [(WORKLOAD, true), (exempt, false)] {
-            assert!(pin!(flow.seat(class, is_mutating)).poll(&mut context).is_ready());
+        for (class, length) in
+            [(WORKLOAD, Length::Write), (WORKLOAD, Length::Long), (exempt, Length::Read)]
+        {
+            assert!(pin!(flow.seat(class, length)).poll(&mut context).is_ready());
         }
         seats.pop();
         assert!(waiting[0].as_mut().poll(&mut context).is_ready());
-    }
-
-    #[tokio::test]
-    async fn a_seat_is_kept_until_the_answer_was_read_or_dropped() {
-        let flow = Flow::new(&Random::from_seed(1));
-        let n_free = || flow.readonly.seats.available_permits();
-        let mut bodies = Vec::new();
-        for _ in 0..2 {
-            let seat = flow.seat(WORKLOAD, false).await.expect("a seat");
-            let content = Content::Whole(vec![b'x'; 1_000_000].into());
-            bodies.push(sent::plain(content, seat));
-        }
-        let read = bodies[0].frame().await.expect("a piece").expect("infallible");
-        assert!(read.into_data().expect("data").len() < 100_000);
-        assert_eq!(n_free(), READONLY_MAX - 2);
-        bodies.pop();
-        assert_eq!(n_free(), READONLY_MAX - 1);
-        for body in bodies {
-            body.collect().await.expect("infallible");
-        }
-        assert_eq!(n_free(), READONLY_MAX);
     }
 
     #[tokio::test(start_paused = true)]

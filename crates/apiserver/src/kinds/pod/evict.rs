@@ -1,0 +1,31 @@
+//! A deletion that asks first. There are no disruption budgets yet, so nobody refuses.
+
+use api::policy::Eviction;
+use apimachinery::ApiError;
+use client::{DeleteOptions, Preconditions, Propagation};
+
+use crate::pipeline::{self, Body, Core, Outcome, Request};
+
+pub(super) async fn evict(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+    let mut eviction: Eviction = pipeline::body_as(request)?;
+    let _valid = pipeline::admit_action(core, request, &mut eviction).await?;
+    let wanted = eviction.delete_options.unwrap_or_default();
+    let preconditions = wanted.preconditions.unwrap_or_default();
+    request.call.body = Body::Delete(DeleteOptions {
+        grace_period_seconds: wanted.grace_period_seconds,
+        propagation: match wanted.propagation_policy.as_deref() {
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some("Background") => Some(Propagation::Background),
+            _ => None,
+        },
+        preconditions: Preconditions {
+            uid: preconditions.uid,
+            resource_version: preconditions.resource_version,
+        },
+        dry_run: request.call.write.dry_run,
+    });
+    request.call.subresource = None;
+    pipeline::delete(core, request).await?;
+    Ok((Outcome::Done(Box::default()), 201))
+}

@@ -1,0 +1,196 @@
+//! Kinds that are asked and answered but never stored: access reviews and token reviews.
+
+use api::Resource;
+use api::authentication::{SelfSubjectReview, TokenReview};
+use api::authorization::{
+    LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
+};
+use apimachinery::{ApiError, User};
+use authz::Attributes;
+use k8s_openapi::api::authentication::v1::{SelfSubjectReviewStatus, TokenReviewStatus, UserInfo};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, NonResourceRule, ResourceAttributes, ResourceRule,
+    SubjectAccessReviewSpec, SubjectAccessReviewStatus, SubjectRulesReviewStatus,
+};
+
+use crate::pipeline::hooks::{Acting, Hooks, Of};
+use crate::pipeline::{self, Core, Outcome, Request, body_as, loose};
+
+type Reviewed = Result<(Outcome, u16), ApiError>;
+
+/// What one kind of review answers.
+type Review = fn(&Core, &mut Request) -> Reviewed;
+
+pub(crate) struct Reviews {
+    of: &'static [Of],
+    review: Review,
+}
+
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+
+/// Each kind of review with its answer.
+const ALL: &[(&[Of], Review)] = &[
+    (&[(AUTHENTICATION, "selfsubjectreviews")], self_subject),
+    (&[(AUTHENTICATION, "tokenreviews")], token),
+    (&[(AUTHORIZATION, "localsubjectaccessreviews")], local_access),
+    (&[(AUTHORIZATION, "selfsubjectaccessreviews")], self_access),
+    (&[(AUTHORIZATION, "selfsubjectrulesreviews")], self_rules),
+    (&[(AUTHORIZATION, "subjectaccessreviews")], access),
+];
+
+pub(crate) fn all() -> impl Iterator<Item = Reviews> {
+    ALL.iter().map(|(of, review)| Reviews { of, review: *review })
+}
+
+impl Hooks for Reviews {
+    fn of(&self) -> &'static [Of] {
+        self.of
+    }
+
+    fn act<'a>(&'a self, core: &'a Core, request: &'a mut Request) -> Acting<'a> {
+        Box::pin(std::future::ready((self.review)(core, request)))
+    }
+}
+
+fn access(core: &Core, request: &mut Request) -> Reviewed {
+    let mut review: SubjectAccessReview = body_as(request)?;
+    review.status = Some(review_spec(core, &review.spec));
+    answer(&review)
+}
+
+fn local_access(core: &Core, request: &mut Request) -> Reviewed {
+    let mut review: LocalSubjectAccessReview = body_as(request)?;
+    if let Some(attributes) = review.spec.resource_attributes.as_mut() {
+        attributes.namespace = Some(request.namespace().to_owned());
+    }
+    review.status = Some(review_spec(core, &review.spec));
+    answer(&review)
+}
+
+fn self_access(core: &Core, request: &mut Request) -> Reviewed {
+    let mut review: SelfSubjectAccessReview = body_as(request)?;
+    let attributes = attributes_of(
+        review.spec.resource_attributes.as_ref(),
+        review.spec.non_resource_attributes.as_ref(),
+    );
+    review.status = Some(decide(core, request.user(), &attributes));
+    answer(&review)
+}
+
+fn self_rules(core: &Core, request: &mut Request) -> Reviewed {
+    let mut review: SelfSubjectRulesReview = body_as(request)?;
+    let namespace = review.spec.namespace.clone().unwrap_or_default();
+    review.status = Some(rules(core, request.user(), &namespace));
+    answer(&review)
+}
+
+fn self_subject(core: &Core, request: &mut Request) -> Reviewed {
+    let mut review: SelfSubjectReview = body_as(request)?;
+    review.metadata.creation_timestamp = Some(pipeline::now(core));
+    let user_info = Some(user_info(request.user()));
+    review.status = Some(SelfSubjectReviewStatus { user_info });
+    answer(&review)
+}
+
+fn token(core: &Core, request: &mut Request) -> Reviewed {
+    let mut review: TokenReview = body_as(request)?;
+    review.status = Some(review_token(core, &review));
+    answer(&review)
+}
+
+fn answer<T: Resource>(review: &T) -> Reviewed {
+    Ok((Outcome::Object(loose(Resource::encode(review))), 201))
+}
+
+fn attributes_of(
+    resource: Option<&ResourceAttributes>,
+    path: Option<&NonResourceAttributes>,
+) -> Attributes {
+    let text = |it: &Option<String>| it.clone().unwrap_or_default();
+    match (resource, path) {
+        (Some(it), _) => Attributes {
+            verb: text(&it.verb),
+            group: text(&it.group),
+            version: text(&it.version),
+            resource: text(&it.resource),
+            subresource: text(&it.subresource),
+            namespace: text(&it.namespace),
+            name: text(&it.name),
+            is_resource: true,
+            ..Attributes::default()
+        },
+        (None, Some(it)) => Attributes::path(text(&it.verb), text(&it.path)),
+        (None, None) => Attributes::default(),
+    }
+}
+
+fn review_spec(core: &Core, spec: &SubjectAccessReviewSpec) -> SubjectAccessReviewStatus {
+    let user = User {
+        name: spec.user.clone().unwrap_or_default(),
+        uid: spec.uid.clone().unwrap_or_default(),
+        groups: spec.groups.clone().unwrap_or_default(),
+        extra: spec.extra.clone().unwrap_or_default(),
+    };
+    let attributes =
+        attributes_of(spec.resource_attributes.as_ref(), spec.non_resource_attributes.as_ref());
+    decide(core, &user, &attributes)
+}
+
+fn decide(core: &Core, user: &User, attributes: &Attributes) -> SubjectAccessReviewStatus {
+    let decision = core.authorizer.decide(user, attributes);
+    SubjectAccessReviewStatus {
+        allowed: decision.is_allowed(),
+        reason: Some(decision.reason().to_owned()).filter(|it| !it.is_empty()),
+        ..SubjectAccessReviewStatus::default()
+    }
+}
+
+fn rules(core: &Core, user: &User, namespace: &str) -> SubjectRulesReviewStatus {
+    let rules = core.authorizer.rules_for(user, namespace);
+    let (paths, resources): (Vec<_>, Vec<_>) =
+        rules.rules.into_iter().partition(|it| it.non_resource_urls.is_some());
+    SubjectRulesReviewStatus {
+        incomplete: rules.is_incomplete,
+        evaluation_error: None,
+        non_resource_rules: paths
+            .into_iter()
+            .map(|it| NonResourceRule { non_resource_urls: it.non_resource_urls, verbs: it.verbs })
+            .collect(),
+        resource_rules: resources
+            .into_iter()
+            .map(|it| ResourceRule {
+                api_groups: it.api_groups,
+                resource_names: it.resource_names,
+                resources: it.resources,
+                verbs: it.verbs,
+            })
+            .collect(),
+    }
+}
+
+fn user_info(user: &User) -> UserInfo {
+    UserInfo {
+        username: Some(user.name.clone()),
+        uid: Some(user.uid.clone()).filter(|it| !it.is_empty()),
+        groups: Some(user.groups.clone()),
+        extra: Some(user.extra.clone()).filter(|it| !it.is_empty()),
+    }
+}
+
+fn review_token(core: &Core, review: &TokenReview) -> TokenReviewStatus {
+    let audiences = review.spec.audiences.clone().unwrap_or_default();
+    match core.authenticator.review(&review.spec.token, &audiences) {
+        Ok((user, audiences)) => TokenReviewStatus {
+            authenticated: Some(true),
+            user: Some(user_info(&user)),
+            audiences: Some(audiences),
+            error: None,
+        },
+        Err(err) => TokenReviewStatus {
+            authenticated: Some(false),
+            error: Some(format!("[invalid bearer token, {err}]")),
+            ..TokenReviewStatus::default()
+        },
+    }
+}

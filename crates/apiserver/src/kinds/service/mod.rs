@@ -1,0 +1,50 @@
+//! Services get their addresses and ports with the write that makes them.
+
+mod allocator;
+mod pool;
+#[cfg(test)]
+mod tests;
+
+use std::ops::RangeInclusive;
+
+use api::ApiObject;
+use api::core::Service;
+use apimachinery::{ApiError, GroupResource};
+use stdx::Random;
+
+use self::allocator::Allocator;
+use crate::cache::Change;
+use crate::config::ServiceCidr;
+use crate::pipeline::Core;
+use crate::pipeline::hooks::{Hooks, Of, Reserved};
+
+pub(crate) struct Services {
+    allocator: Allocator,
+}
+
+impl Services {
+    pub(crate) fn new(cidr: ServiceCidr, ports: RangeInclusive<u16>, random: Random) -> Self {
+        Self { allocator: Allocator::new(cidr, ports, random) }
+    }
+}
+
+impl Hooks for Services {
+    fn of(&self) -> &'static [Of] {
+        &[("", "services")]
+    }
+
+    fn observe(&self, _resource: &GroupResource, change: &Change) {
+        self.allocator.follow(change);
+    }
+
+    fn reserve(
+        &self,
+        core: &Core,
+        object: &mut dyn ApiObject,
+        old: Option<&dyn ApiObject>,
+    ) -> Result<Reserved, ApiError> {
+        let service = object.downcast_mut::<Service>().expect("the kind is Service");
+        let old = old.and_then(|it| it.downcast_ref::<Service>());
+        self.allocator.reserve(service, old, core.cache.revision()).map(Reserved::new)
+    }
+}

@@ -1,0 +1,184 @@
+//! What single kinds do beside the rules in `api`: whatever needs the state of the cluster, another kind, or a node. The
+//! pipeline names no kind; it asks these.
+
+use std::sync::Arc;
+
+use api::ApiObject;
+use apimachinery::{ApiError, GroupResource};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::Response;
+use http::request::Parts as Head;
+use http_body_util::combinators::UnsyncBoxBody;
+use jiff::Timestamp;
+use kvstore::Compare;
+
+use super::core::Core;
+use super::{Outcome, Request, method_not_allowed};
+use crate::cache::{Change, Observer};
+
+/// Group and plural of a resource.
+pub(crate) type Of = (&'static str, &'static str);
+
+pub(crate) type Acting<'a> = BoxFuture<'a, Result<(Outcome, u16), ApiError>>;
+
+pub(crate) type StreamBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+
+pub(crate) type Streaming<'a> = BoxFuture<'a, Result<Response<StreamBody>, ApiError>>;
+
+/// Of the built-in resources that `of` names. What a kind does not say is what most kinds do.
+pub(crate) trait Hooks: Send + Sync {
+    fn of(&self) -> &'static [Of];
+
+    /// Told of every change of these resources, in order, before readers may rely on it. Must not wait.
+    fn observe(&self, _resource: &GroupResource, _change: &Change) {}
+
+    /// Told of every change of a custom resource: whatever it is called, it is none of the above.
+    fn observe_custom(&self, _resource: &GroupResource, _change: &Change) {}
+
+    /// What goes on beside requests.
+    fn spawn(self: Arc<Self>, _core: &Arc<Core>) {}
+
+    /// Refuses a call of a verb or subresource that the kind has and this server cannot carry out.
+    fn check_call(&self, _request: &Request) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    /// Something is posted to a kind that is not stored, or to a subresource that is an action.
+    fn act<'a>(&'a self, _core: &'a Core, _request: &'a mut Request) -> Acting<'a> {
+        Box::pin(std::future::ready(Err(method_not_allowed())))
+    }
+
+    /// A subresource that is a stream of bytes.
+    fn connect<'a>(&'a self, _core: &'a Arc<Core>, _exchange: Exchange) -> Streaming<'a> {
+        Box::pin(std::future::ready(Err(method_not_allowed())))
+    }
+
+    /// Takes what the object needs from what there is only once in the cluster, and fills it in.
+    fn reserve(
+        &self,
+        _core: &Core,
+        _object: &mut dyn ApiObject,
+        _old: Option<&dyn ApiObject>,
+    ) -> Result<Reserved, ApiError> {
+        Ok(Reserved::default())
+    }
+
+    /// Refuses a valid object for what the writer may not do.
+    fn check_write(&self, _core: &Core, _write: &Write<'_>) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    /// A DELETE has found the object alive. `finalizers` are those that it will have.
+    fn begin_deletion(
+        &self,
+        _object: &mut dyn ApiObject,
+        _finalizers: &mut Vec<String>,
+        _now: Timestamp,
+    ) {
+    }
+
+    /// Whether something beside its finalizers keeps a deleted object.
+    fn is_kept(&self, _object: &dyn ApiObject) -> bool {
+        false
+    }
+}
+
+/// One write, as [`Hooks::check_write`] sees it.
+pub(crate) struct Write<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) object: &'a dyn ApiObject,
+    /// Absent on create.
+    pub(crate) old: Option<&'a dyn ApiObject>,
+}
+
+/// A request for a stream that was let in, and what there is of it on the wire.
+pub(crate) struct Exchange {
+    pub(crate) request: Request,
+    pub(crate) head: Head,
+}
+
+/// What was taken for one write. Dropped, it is given back.
+#[must_use]
+#[derive(Default)]
+pub(crate) struct Reserved(Option<Box<dyn Reservation>>);
+
+pub(crate) trait Reservation: Send {
+    /// What must hold for the write where other servers write to the same store.
+    fn guard(&self) -> Option<Compare>;
+
+    /// The write has happened: what was taken belongs to the object now.
+    fn keep(self: Box<Self>);
+}
+
+impl Reserved {
+    pub(crate) fn new(reservation: impl Reservation + 'static) -> Self {
+        Self(Some(Box::new(reservation)))
+    }
+
+    pub(super) fn guard(&self) -> Option<Compare> {
+        self.0.as_ref().and_then(|it| it.guard())
+    }
+
+    pub(super) fn keep(self) {
+        if let Some(reservation) = self.0 {
+            reservation.keep();
+        }
+    }
+}
+
+/// All hooks, by resource.
+pub(crate) struct HookSet {
+    all: Vec<Arc<dyn Hooks>>,
+    /// Sorted.
+    by_resource: Vec<(Of, Arc<dyn Hooks>)>,
+    none: Arc<dyn Hooks>,
+}
+
+struct NoHooks;
+
+impl Hooks for NoHooks {
+    fn of(&self) -> &'static [Of] {
+        &[]
+    }
+}
+
+impl HookSet {
+    pub(crate) fn new(all: Vec<Arc<dyn Hooks>>) -> Self {
+        let each = all.iter().flat_map(|hooks| hooks.of().iter().map(|of| (*of, hooks.clone())));
+        let mut by_resource: Vec<_> = each.collect();
+        by_resource.sort_by_key(|it| it.0);
+        let is_twice = by_resource.windows(2).any(|it| it[0].0 == it[1].0);
+        assert!(!is_twice, "a resource has its hooks in one place");
+        Self { all, by_resource, none: Arc::new(NoHooks) }
+    }
+
+    /// Of a built-in resource; none of its own, for most.
+    pub(super) fn find(&self, group: &str, resource: &str) -> &Arc<dyn Hooks> {
+        let found = self.by_resource.binary_search_by_key(&(group, resource), |it| it.0);
+        found.map_or(&self.none, |index| &self.by_resource[index].1)
+    }
+
+    /// Of a custom resource, whatever it is called.
+    pub(super) fn none(&self) -> &Arc<dyn Hooks> {
+        &self.none
+    }
+
+    pub(crate) fn spawn(&self, core: &Arc<Core>) {
+        for hooks in &self.all {
+            hooks.clone().spawn(core);
+        }
+    }
+}
+
+impl Observer for HookSet {
+    fn observe(&self, resource: &GroupResource, change: &Change) {
+        self.find(&resource.group, &resource.resource).observe(resource, change);
+    }
+
+    fn observe_custom(&self, resource: &GroupResource, change: &Change) {
+        for hooks in &self.all {
+            hooks.observe_custom(resource, change);
+        }
+    }
+}

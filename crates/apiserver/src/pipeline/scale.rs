@@ -1,0 +1,94 @@
+//! `scale`: how many there are of what an object stands for, the same for all kinds that can be scaled.
+
+use api::autoscaling::Scale as ScaleObject;
+use api::{ApiObject, Resource};
+use apimachinery::{ApiError, FieldErrors, GroupKind, Path, patch};
+use client::{PatchKind, Verb};
+use k8s_openapi::api::autoscaling::v1::{ScaleSpec, ScaleStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::core::Core;
+use super::update::{Current, TRIES_MAX, existing, replace};
+use super::{Body, Outcome, Request, body_as, loose};
+
+pub(super) async fn call(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+    match request.call.verb {
+        Verb::Get => get_scale(core, request).await,
+        _ => set_scale(core, request).await,
+    }
+}
+
+fn scale_of(request: &Request, current: &Current) -> Result<ScaleObject, ApiError> {
+    let scale =
+        request.kind.scale(current.object.as_ref()).ok_or_else(ApiError::no_such_resource)?;
+    let meta = current.object.meta();
+    Ok(ScaleObject {
+        metadata: ObjectMeta {
+            name: meta.name.clone(),
+            namespace: meta.namespace.clone(),
+            uid: meta.uid.clone(),
+            creation_timestamp: meta.creation_timestamp.clone(),
+            resource_version: Some(current.stored.meta.resource_version.to_string()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ScaleSpec { replicas: Some(scale.spec_replicas) }),
+        status: Some(ScaleStatus {
+            replicas: scale.status_replicas,
+            selector: (!scale.selector.is_empty()).then_some(scale.selector),
+        }),
+    })
+}
+
+async fn get_scale(core: &Core, request: &Request) -> Result<(Outcome, u16), ApiError> {
+    let current = existing(core, request).await?;
+    let scale = scale_of(request, &current)?;
+    Ok((Outcome::Object(loose(Resource::encode(&scale))), 200))
+}
+
+async fn set_scale(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
+    let given = match &request.call.body {
+        Body::Patch(..) => None,
+        _ => Some(body_as::<ScaleObject>(request)?),
+    };
+    for _ in 0..TRIES_MAX {
+        let current = existing(core, request).await?;
+        let live = scale_of(request, &current)?;
+        let scale = match (&given, &request.call.body) {
+            (Some(scale), _) => scale.clone(),
+            (None, Body::Patch(form, bytes)) => patch_scale(&live, *form, bytes)?,
+            (None, _) => return Err(ApiError::bad_request("the request has no body")),
+        };
+        let version = scale.metadata.resource_version.as_deref().unwrap_or_default();
+        if !version.is_empty() && version != current.stored.meta.resource_version.to_string() {
+            return Err(request.modified());
+        }
+        let replicas = scale.spec.as_ref().and_then(|it| it.replicas).unwrap_or(0);
+        if replicas < 0 {
+            let mut errors = FieldErrors::new();
+            let path = Path::new("spec").child("replicas");
+            errors.invalid(&path, replicas, "must be greater than or equal to 0");
+            let kind = GroupKind { group: "autoscaling".into(), kind: "Scale".into() };
+            return Err(ApiError::invalid(&kind, request.name(), &errors));
+        }
+        let mut object = current.object.clone_box();
+        request.kind.set_replicas(object.as_mut(), replicas);
+        if let Some(Outcome::Object(stored)) = replace(core, request, &current, object).await? {
+            let object = request.kind.decode(&stored.bytes).map_err(ApiError::internal)?;
+            let scale = scale_of(request, &Current { stored, object })?;
+            return Ok((Outcome::Object(loose(Resource::encode(&scale))), 200));
+        }
+    }
+    Err(request.modified())
+}
+
+fn patch_scale(live: &ScaleObject, form: PatchKind, bytes: &[u8]) -> Result<ScaleObject, ApiError> {
+    let bad = |err: &dyn std::fmt::Display| ApiError::bad_request(err.to_string());
+    let value = ApiObject::to_value(live);
+    let patched = match form {
+        PatchKind::Json => patch::json(&value, bytes).map_err(|err| bad(&err))?,
+        // A Scale has no lists, so that the other forms are all merges.
+        _ => patch::merge(&value, &serde_json::from_slice(bytes).map_err(|err| bad(&err))?),
+    };
+    ScaleObject::decode(&serde_json::to_vec(&patched).map_err(|err| bad(&err))?)
+        .map_err(|err| bad(&err))
+}
