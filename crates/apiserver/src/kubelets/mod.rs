@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::core::Node;
+use api::core::node::is_simulated;
 use apimachinery::ApiError;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -41,6 +42,13 @@ impl Kubelets {
 
     pub(crate) async fn dial(&self, node: &Node) -> Result<TlsStream<TcpStream>, ApiError> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
+        // Its address may be somebody else's, outside of this machine.
+        if is_simulated(node) {
+            return Err(ApiError::bad_request(format!(
+                "node {name:?} is simulated: its pods have no containers to run commands in, to read \
+                 logs of or to connect to"
+            )));
+        }
         let tls = self.tls.clone().ok_or_else(|| {
             ApiError::internal("error dialing backend: this server has no identity for kubelets")
         })?;

@@ -1,11 +1,13 @@
 //! Where a stream goes, and what is refused before anybody is called.
 
+use std::sync::Arc;
+
 use api::Resource as _;
 use api::core::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::address;
 use super::location::{Stream, locate};
+use super::{Kubelets, address};
 use crate::http::query::Query;
 
 fn pod(containers: &[&str], init: &[&str], node: &str) -> Pod {
@@ -64,6 +66,43 @@ fn what_cannot_be_is_refused() {
         "tailLines=-1",
         "PodLogOptions \"\" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0",
     );
+}
+
+#[tokio::test]
+async fn simulated_nodes_are_never_dialed() {
+    let identity = rustls::ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    let kubelets = Kubelets::new(Some(Arc::new(identity)));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let node = |provider_id: &str| {
+        let address = listener.local_addr().unwrap();
+        let status = json!({
+            "addresses": [{"type": "InternalIP", "address": address.ip().to_string()}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": address.port()}},
+        });
+        // Labels may be changed by many, so that they decide nothing.
+        let node = json!({
+            "metadata": {"name": "sim-0"}, "spec": {"providerID": provider_id}, "status": status,
+        });
+        Node::decode(node.to_string().as_bytes()).unwrap()
+    };
+    let refused = kubelets.dial(&node("simulated://sim-0")).await.unwrap_err();
+    assert_eq!(refused.code(), 400);
+    assert_eq!(
+        refused.message(),
+        "node \"sim-0\" is simulated: its pods have no containers to run commands in, to read logs of or to connect to"
+    );
+    // The next to be let in is the node that is not: nobody came before it.
+    let real = node("");
+    let (dialed, accepted) = tokio::join!(kubelets.dial(&real), async {
+        let (stream, _) = listener.accept().await.unwrap();
+        drop(stream);
+        listener.accept()
+    });
+    assert!(dialed.is_err(), "a listener without TLS");
+    let more = std::pin::pin!(accepted);
+    assert!(futures_util::FutureExt::now_or_never(more).is_none());
 }
 
 #[test]
