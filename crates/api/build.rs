@@ -1,6 +1,9 @@
 //! Writes the schemas of the built-in kinds into OUT_DIR, compressed: once whole, for OpenAPI documents, and once
 //! without descriptions, for everything the server does with fields. The shapes and descriptions come from the types
-//! of `k8s-openapi`; how fields merge comes from `src/schemas/merge_rules.txt`, since the types do not say it.
+//! of `k8s-openapi`; what the types do not say comes from the lists in `src/schemas` (see `facts`).
+
+#[path = "build/facts.rs"]
+mod facts;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,17 +23,16 @@ type Definitions = BTreeMap<String, Value>;
 
 const REF_PREFIX: &str = "#/components/schemas/";
 const SOURCES: &str = "src";
-const MERGE_RULES: &str = "src/schemas/merge_rules.txt";
 
 fn main() {
     println!("cargo::rerun-if-changed={SOURCES}");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
     let mut definitions = generate();
     for (name, schema) in &mut definitions {
         correct(name, schema);
     }
-    let rules = std::fs::read_to_string(MERGE_RULES).expect("the merge rules are readable");
-    apply_merge_rules(&mut definitions, &rules);
+    facts::add_to(&mut definitions);
     check_served_kinds(&definitions, Path::new(SOURCES));
 
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
@@ -138,7 +140,8 @@ fn list_of(item: &str, kind: &str, gvk: Value) -> Value {
             },
             "kind": { "type": "string", "description": "The kind of this list." },
             "metadata": {
-                "$ref": format!("{REF_PREFIX}{meta}"),
+                "allOf": [{ "$ref": format!("{REF_PREFIX}{meta}") }],
+                "default": {},
                 "description": "The revision of the list, and how to go on reading it.",
             },
         },
@@ -206,55 +209,6 @@ fn rewrite_references(schema: &mut Value) {
     }
 }
 
-/// One line per type: `type field:rule,rule ...`; the field `*` is the type itself.
-fn apply_merge_rules(definitions: &mut Definitions, rules: &str) {
-    for line in rules.lines().filter(|it| !it.is_empty() && !it.starts_with('#')) {
-        let mut words = line.split_whitespace();
-        let name = words.next().expect("a line that is not empty has a word");
-        let schema = definitions.get_mut(name).unwrap_or_else(|| {
-            panic!("{MERGE_RULES} names {name}, which no served kind refers to")
-        });
-        for word in words {
-            let (field, rules) = word.split_once(':').expect("a field has rules after a colon");
-            let target = if field == "*" {
-                &mut *schema
-            } else {
-                schema
-                    .get_mut("properties")
-                    .and_then(|it| it.get_mut(field))
-                    .unwrap_or_else(|| panic!("{MERGE_RULES}: {name} has no field {field}"))
-            };
-            rules.split(',').for_each(|rule| apply_rule(members(target), rule));
-        }
-    }
-}
-
-/// `list=map(a+b)`, `list=set`, `map=atomic`, `merge(key)`, `merge`, `retainKeys`.
-fn apply_rule(target: &mut Map<String, Value>, rule: &str) {
-    let (rule, argument) = match rule.split_once('(') {
-        Some((rule, rest)) => (rule, rest.trim_end_matches(')')),
-        None => (rule, ""),
-    };
-    let mut set = |name: &str, value: Value| {
-        target.insert(format!("x-kubernetes-{name}"), value);
-    };
-    match rule.split_once('=') {
-        Some(("list", "map")) => {
-            set("list-type", json!("map"));
-            set("list-map-keys", argument.split('+').collect());
-        }
-        Some(("list", kind)) => set("list-type", json!(kind)),
-        Some(("map", kind)) => set("map-type", json!(kind)),
-        None => {
-            if !argument.is_empty() {
-                set("patch-merge-key", json!(argument));
-            }
-            set("patch-strategy", json!(rule.replace('+', ",")));
-        }
-        Some(_) => panic!("{MERGE_RULES}: unknown rule {rule}"),
-    }
-}
-
 /// Every `definition: "..."` of a kind must be among the definitions, or its requests would find no schema.
 fn check_served_kinds(definitions: &Definitions, folder: &Path) {
     for entry in std::fs::read_dir(folder).expect("the source folder is readable") {
@@ -285,6 +239,10 @@ fn to_structure(schema: &mut Value) {
             // A field may be called `description`: only a text is one.
             if object.get("description").is_some_and(Value::is_string) {
                 object.remove("description");
+            }
+            // Values are checked by the kinds themselves.
+            if object.get("enum").is_some_and(Value::is_array) {
+                object.remove("enum");
             }
             if object.get("oneOf").is_some_and(Value::is_array) {
                 object.remove("oneOf");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::core::Node;
+use api::core::node::is_simulated;
 use apimachinery::ApiError;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -35,6 +36,13 @@ impl Kubelets {
 
     pub(crate) async fn dial(&self, node: &Node) -> Result<TlsStream<TcpStream>, ApiError> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
+        // Its address may be somebody else's, outside of this machine.
+        if is_simulated(node) {
+            return Err(ApiError::bad_request(format!(
+                "node {name:?} is simulated: its pods have no containers to run commands in, to read \
+                 logs of or to connect to"
+            )));
+        }
         let tls = self.tls.clone().ok_or_else(|| {
             ApiError::internal("error dialing backend: this server has no identity for kubelets")
         })?;
@@ -76,6 +84,43 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[tokio::test]
+    async fn simulated_nodes_are_never_dialed() {
+        let identity = rustls::ClientConfig::builder()
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+        let kubelets = Kubelets::new(Some(Arc::new(identity)));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let node = |provider_id: &str| {
+            let address = listener.local_addr().unwrap();
+            let status = json!({
+                "addresses": [{"type": "InternalIP", "address": address.ip().to_string()}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": address.port()}},
+            });
+            // Labels may be changed by many, so that they decide nothing.
+            let node = json!({
+                "metadata": {"name": "sim-0"}, "spec": {"providerID": provider_id}, "status": status,
+            });
+            Node::decode(node.to_string().as_bytes()).unwrap()
+        };
+        let refused = kubelets.dial(&node("simulated://sim-0")).await.unwrap_err();
+        assert_eq!(refused.code(), 400);
+        assert_eq!(
+            refused.message(),
+            "node \"sim-0\" is simulated: its pods have no containers to run commands in, to read logs of or to connect to"
+        );
+        // The next to be let in is the node that is not: nobody came before it.
+        let real = node("");
+        let (dialed, accepted) = tokio::join!(kubelets.dial(&real), async {
+            let (stream, _) = listener.accept().await.unwrap();
+            drop(stream);
+            listener.accept()
+        });
+        assert!(dialed.is_err(), "a listener without TLS");
+        let more = std::pin::pin!(accepted);
+        assert!(futures_util::FutureExt::now_or_never(more).is_none());
+    }
 
     #[test]
     fn nodes_are_reached_at_their_inner_address() {

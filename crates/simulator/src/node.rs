@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use api::core::node::SIMULATED;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{
@@ -57,7 +58,7 @@ pub(crate) fn registration(index: usize, version: &str, now: Timestamp) -> Node 
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec {
-            provider_id: Some(format!("simulated://{name}")),
+            provider_id: Some(format!("{SIMULATED}{name}")),
             ..NodeSpec::default()
         }),
         status: Some(status(index, version, now)),

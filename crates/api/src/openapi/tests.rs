@@ -67,6 +67,40 @@ fn schemas_carry_merge_rules_beside_wrapped_references() {
 }
 
 #[test]
+fn schemas_say_defaults_and_possible_values() {
+    let core = v3("", "v1");
+    let v2: Value = serde_json::from_slice(&v2_document(&crate::kinds())).unwrap();
+    let field = |document: &Value, definition: &str, field: &str| {
+        document[definition]["properties"][field].clone()
+    };
+    let (schemas, definitions) = (&core["components"]["schemas"], &v2["definitions"]);
+    let port = "io.k8s.api.core.v1.ContainerPort";
+    let protocol = field(schemas, port, "protocol");
+    assert_eq!(protocol["default"], "TCP");
+    assert_eq!(protocol["enum"], json!(["SCTP", "TCP", "UDP"]));
+    let description = protocol["description"].as_str().unwrap();
+    let values = "\n\nPossible enum values:\n - `\"SCTP\"`\n - `\"TCP\"`\n - `\"UDP\"`";
+    assert!(description.ends_with(values), "{description}");
+    let containers = field(schemas, "io.k8s.api.core.v1.PodSpec", "containers");
+    let item = json!({
+        "allOf": [{ "$ref": "#/components/schemas/io.k8s.api.core.v1.Container" }], "default": {},
+    });
+    assert_eq!(containers["items"], item);
+    assert_eq!(field(schemas, "io.k8s.api.core.v1.PodList", "metadata")["default"], json!({}));
+    let families = field(schemas, "io.k8s.api.core.v1.ServiceSpec", "ipFamilies");
+    assert_eq!(families["items"]["enum"], json!(["", "IPv4", "IPv6"]));
+
+    let protocol = field(definitions, port, "protocol");
+    assert_eq!(protocol["enum"], json!(["SCTP", "TCP", "UDP"]));
+    assert_eq!(protocol["default"], Value::Null, "version 2 has no defaults of built-in types");
+    let containers = field(definitions, "io.k8s.api.core.v1.PodSpec", "containers");
+    let item = json!({ "$ref": "#/definitions/io.k8s.api.core.v1.Container" });
+    assert_eq!(containers["items"], item);
+    let schemas = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    assert!(field(definitions, schemas, "default").is_object(), "a field with that name stays");
+}
+
+#[test]
 fn v2_has_plain_references_and_the_same_parameters() {
     let document: Value = serde_json::from_slice(&v2_document(&crate::kinds())).unwrap();
     let patch =

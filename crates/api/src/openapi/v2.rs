@@ -36,7 +36,8 @@ fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
         .by_name()
         .into_iter()
         .map(|(name, schema)| {
-            let schema = serde_json::from_str(schema.get()).expect("the build wrote JSON");
+            let mut schema = serde_json::from_str(schema.get()).expect("the build wrote JSON");
+            prune_defaults(&mut schema);
             (name.to_owned(), schema)
         })
         .collect();
@@ -50,15 +51,27 @@ fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
     })
 }
 
+/// Clients of version 2 take a default for a value that the server fills in; those of built-in types are not always. Upstream
+/// leaves them out as well, and keeps those of custom resources.
+fn prune_defaults(schema: &mut Value) {
+    let Value::Object(object) = schema else { return };
+    object.remove("default");
+    for_each_schema_within(object, prune_defaults);
+}
+
 /// Version 3 to version 2: references without wrapping, and none of the keywords that version 2 lacks. It descends only
 /// to where schemas are: a field may have the name of a keyword, and a default may look like a schema.
 pub(super) fn lower(schema: &mut Value) {
     let Value::Object(object) = schema else { return };
     lower_keywords(object);
+    for_each_schema_within(object, lower);
+}
+
+fn for_each_schema_within(object: &mut Map<String, Value>, change: fn(&mut Value)) {
     for (keyword, value) in object {
         match (keyword.as_str(), value) {
-            ("properties", Value::Object(fields)) => fields.values_mut().for_each(lower),
-            ("items" | "additionalProperties", schema) => lower(schema),
+            ("properties", Value::Object(fields)) => fields.values_mut().for_each(change),
+            ("items" | "additionalProperties", schema) => change(schema),
             _ => {}
         }
     }

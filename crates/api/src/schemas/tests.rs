@@ -44,6 +44,67 @@ fn lists_know_how_they_merge() {
     check(pod, "metadata.finalizers", &["<set>"]);
 }
 
+/// Walks every schema once; a definition is named by the last part of its path.
+fn for_each_schema(
+    at: &SchemaRef,
+    path: &str,
+    seen: &mut std::collections::BTreeSet<String>,
+    visit: &mut impl FnMut(&SchemaRef, &str),
+) {
+    visit(at, path);
+    let schema = at.resolve();
+    if !schema.definition.is_empty() && !seen.insert(schema.definition.clone()) {
+        return;
+    }
+    let path = if schema.definition.is_empty() { path } else { schema.definition.as_str() };
+    for (name, field) in &schema.properties {
+        for_each_schema(field, &format!("{path}.{name}"), seen, visit);
+    }
+    for member in schema.items.iter().chain(&schema.additional) {
+        for_each_schema(member, &format!("{path}[]"), seen, visit);
+    }
+}
+
+#[test]
+fn every_key_of_a_list_item_has_a_default_for_those_who_leave_it_out() {
+    let (mut n_keys, mut missing) = (0, Vec::new());
+    let mut seen = std::collections::BTreeSet::new();
+    for kind in crate::kinds() {
+        for_each_schema(&kind.schema(), "", &mut seen, &mut |schema, path| {
+            let ListType::Map { keys } = &schema.list_type else { return };
+            let item = schema.items.as_ref().unwrap().resolve();
+            for key in keys {
+                n_keys += 1;
+                if item.properties[key].default.is_none() {
+                    missing.push(format!("{path} {key}"));
+                }
+            }
+        });
+    }
+    assert!(n_keys > 30, "{n_keys}");
+    // A secret without a name is no secret, and whoever applies one is told so.
+    assert_eq!(missing, ["io.k8s.api.core.v1.ServiceAccount.secrets name"]);
+}
+
+#[test]
+fn fields_know_what_they_are_when_left_out() {
+    let check = |definition: &str, path: &str, expected: serde_json::Value| {
+        assert_eq!(at(definition, path).default, Some(expected), "{definition} {path}");
+    };
+    let pod = "io.k8s.api.core.v1.Pod";
+    check(pod, "spec.containers.[].ports.[].protocol", "TCP".into());
+    check("io.k8s.api.core.v1.Service", "spec.ports.[].protocol", "TCP".into());
+    check("io.k8s.api.core.v1.ReplicationController", "spec.replicas", 1.into());
+    check(pod, "spec.containers.[].resources", serde_json::json!({}));
+    check(pod, "spec.containers.[]", serde_json::json!({}));
+    check(pod, "spec.containers.[].args.[]", "".into());
+    for open in ["spec.dnsPolicy", "spec.containers.[].image", "spec.activeDeadlineSeconds"] {
+        assert_eq!(at(pod, open).default, None, "{open}");
+    }
+    let limits = at(pod, "spec.containers.[].resources.limits");
+    assert_eq!(limits.additional.as_ref().unwrap().default, None);
+}
+
 #[test]
 fn patch_rules_are_beside_references() {
     let strategy = at("io.k8s.api.apps.v1.Deployment", "spec.strategy");

@@ -61,6 +61,23 @@ impl Entry {
         title
     }
 
+    /// What tells entries apart.
+    fn owner(&self) -> (Operation, String, String, String) {
+        let version = match self.operation {
+            Operation::Apply => String::new(),
+            Operation::Update => self.api_version.clone(),
+        };
+        (self.operation, self.manager.clone(), self.subresource.clone(), version)
+    }
+
+    /// An entry that a client wrote: it must say all that the server would.
+    fn read_strict(mut entry: Value) -> Option<Self> {
+        let fields = entry.as_object_mut()?;
+        fields.entry("fieldsV1").or_insert_with(|| Map::new().into());
+        let has_type = fields.get("fieldsType").is_some_and(|it| it == "FieldsV1");
+        Self::read(entry).filter(|it| has_type && !it.api_version.is_empty())
+    }
+
     fn read(entry: Value) -> Option<Self> {
         let Value::Object(mut entry) = entry else {
             return None;
@@ -107,6 +124,36 @@ pub(super) fn time_text(writer: &Writer<'_>) -> String {
     format!("{:.0}", writer.now)
 }
 
+/// What a client says about ownership in an object that it sends.
+pub(super) enum Claim {
+    /// Nothing, or nothing that can be read: clients that do not know the field must not destroy it.
+    None,
+    /// `[]` or `[{}]`: ownership is to be forgotten.
+    Reset,
+    Entries(Vec<Entry>),
+}
+
+impl Claim {
+    pub(super) fn read(managed_fields: Option<Value>) -> Self {
+        let Some(Value::Array(items)) = managed_fields else {
+            return Self::None;
+        };
+        let is_empty = |it: &Value| it.as_object().is_some_and(Map::is_empty);
+        if items.is_empty() || matches!(items.as_slice(), [only] if is_empty(only)) {
+            return Self::Reset;
+        }
+        let mut entries = BTreeMap::new();
+        for item in items {
+            let Some(entry) = Entry::read_strict(item) else {
+                return Self::None;
+            };
+            // Of two of the same owner, the later one counts.
+            entries.insert(entry.owner(), entry);
+        }
+        Self::Entries(entries.into_values().collect())
+    }
+}
+
 /// Entries that cannot be read are dropped: they own nothing that anybody could name.
 pub(super) fn read(managed_fields: Value) -> Vec<Entry> {
     match managed_fields {
@@ -117,6 +164,17 @@ pub(super) fn read(managed_fields: Value) -> Vec<Entry> {
 
 pub(super) fn of(object: &Value) -> Vec<Entry> {
     object.pointer("/metadata/managedFields").cloned().map(read).unwrap_or_default()
+}
+
+/// Whether the entries are those of `live` but for times, which a client may have lost on the way.
+pub(super) fn differ_in_time(entries: &[Entry], live: &Value) -> bool {
+    let timeless = |entries: &[Entry]| {
+        let mut entries = entries.to_vec();
+        entries.iter_mut().for_each(|it| it.time.clear());
+        entries.sort_by_cached_key(Entry::owner);
+        entries
+    };
+    timeless(entries) == timeless(&of(live))
 }
 
 /// Writes the entries in their order: Apply first, then by time, manager, version, subresource.

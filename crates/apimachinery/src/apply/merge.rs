@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Error;
 use super::field_set::{Node, children};
-use super::shape::{Place, Shape, value_element};
+use super::shape::{NO_KEY, Place, Shape, value_element};
 use crate::schema::SchemaRef;
 
 /// `config` over `live`: parts that are owned one by one merge, leaves are replaced.
@@ -45,6 +45,13 @@ pub(super) fn merge(
             Ok(Value::Object(merged))
         }
         Shape::Keyed(items) => {
+            if items.iter().any(|it| place.key_element(it) == NO_KEY) {
+                return Err(Error::Malformed(format!(
+                    "associative list with keys has an element that omits all key fields {:?} \
+                     (and doesn't have default values for any key fields)",
+                    place.keys()
+                )));
+            }
             merge_list(&place, list_of(live), items, |item| place.key_element(item))
         }
         Shape::Set(items) => merge_list(&place, list_of(live), items, value_element),

@@ -4,6 +4,7 @@
 mod compare;
 mod entries;
 mod field_set;
+mod last_applied;
 mod merge;
 mod shape;
 #[cfg(test)]
@@ -13,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use compare::{Comparison, Mode};
-use entries::{Entry, Operation};
+use entries::{Claim, Entry, Operation};
 pub use field_set::FieldSet;
 
 use crate::schema::SchemaRef;
@@ -64,7 +65,8 @@ fn conflict_text(conflicts: &[(String, String)]) -> String {
 }
 
 /// Records a create, update or non-apply patch: `object` gets its new managedFields. `live` is the object before,
-/// `None` on create. When nothing but bookkeeping differs, the entries (and their times) stay as they were.
+/// `None` on create. What the client itself says in managedFields counts in place of the live entries, but not through a
+/// subresource. When nothing but bookkeeping differs, the entries (and their times) stay as they were.
 pub fn record_update(
     schema: &SchemaRef,
     live: Option<&Value>,
@@ -79,23 +81,37 @@ pub fn record_update(
         return;
     };
     let stored = live.pointer("/metadata/managedFields");
-    // Ownership that was given up is not tracked again before somebody applies.
-    let Some(stored) = stored.filter(|_| !is_reset(claimed.as_ref())) else {
-        return;
-    };
+    // Most writers send back what they read; comparing is cheaper than reading.
+    let claimed = claimed.filter(|it| writer.subresource.is_empty() && Some(it) != stored);
     let Comparison { changed, removed } = owned_changes(schema, Some(live), object, writer);
-    if changed.is_empty() && removed.is_empty() {
-        keep_managed_fields(stored, object);
-        return;
+    let is_same = changed.is_empty() && removed.is_empty();
+    let entries = match Claim::read(claimed) {
+        Claim::Reset => return,
+        Claim::None if is_same => return keep_managed_fields(stored, object),
+        Claim::None => entries::of(live),
+        Claim::Entries(claimed) if is_same && entries::differ_in_time(&claimed, live) => {
+            return keep_managed_fields(stored, object);
+        }
+        Claim::Entries(claimed) => claimed,
+    };
+    // Ownership that was given up is not tracked again before somebody applies.
+    if !entries.is_empty() {
+        entries::write(object, with_changes(entries, changed, &removed, writer));
     }
-    // Most writers send back what they read; comparing is cheaper than copying.
-    let entries = claimed.filter(|it| it == stored).unwrap_or_else(|| stored.clone());
-    let mut entries = entries::read(entries);
+}
+
+/// The entries after an update: what it changed is the writer's, what it removed is nobody's.
+fn with_changes(
+    mut entries: Vec<Entry>,
+    changed: FieldSet,
+    removed: &FieldSet,
+    writer: &Writer<'_>,
+) -> Vec<Entry> {
     for entry in &mut entries {
         if !entry.is_of(writer, Operation::Update) {
             entry.fields.subtract(&changed);
         }
-        entry.fields.subtract(&removed);
+        entry.fields.subtract(removed);
     }
     if !changed.is_empty() {
         match entries.iter_mut().find(|it| it.is_of(writer, Operation::Update)) {
@@ -108,7 +124,7 @@ pub fn record_update(
             }
         }
     }
-    entries::write(object, entries);
+    entries
 }
 
 /// Server-side apply: merges `config` into `live` (`None`: creates). Returns the whole object with managedFields.
@@ -141,7 +157,8 @@ pub fn apply(
     }
     let Comparison { changed, removed } = owned_changes(schema, live, &object, writer);
     if !force {
-        check_conflicts(&entries, &changed)?;
+        let allowed = last_applied::fields_to_take_over(schema, live, writer);
+        check_conflicts(&entries, &changed, &allowed)?;
     }
     for entry in &mut entries {
         entry.fields.subtract(&changed);
@@ -159,6 +176,7 @@ pub fn apply(
     entries.push(entry);
     take_managed_fields(&mut object);
     entries::write(&mut object, entries);
+    last_applied::update(&mut object, config, writer);
     Ok(object)
 }
 
@@ -166,18 +184,8 @@ fn take_managed_fields(object: &mut Value) -> Option<Value> {
     entries::metadata_of(object).and_then(|it| it.remove("managedFields"))
 }
 
-/// A client that sends `[]` or `[{}]` wants ownership to be forgotten. Anything else it sends is a copy
-/// of what it read, and the live entries count.
-fn is_reset(claimed: Option<&Value>) -> bool {
-    match claimed.and_then(Value::as_array).map(Vec::as_slice) {
-        Some([]) => true,
-        Some([Value::Object(only)]) => only.is_empty(),
-        _ => false,
-    }
-}
-
-fn keep_managed_fields(stored: &Value, object: &mut Value) {
-    if let Some(metadata) = entries::metadata_of(object) {
+fn keep_managed_fields(stored: Option<&Value>, object: &mut Value) {
+    if let (Some(stored), Some(metadata)) = (stored, entries::metadata_of(object)) {
         metadata.insert("managedFields".to_owned(), stored.clone());
     }
 }
@@ -227,11 +235,13 @@ fn prune(
     merge::prune(schema, object, previous.fields.root(), Some(keep.root()));
 }
 
-fn check_conflicts(others: &[Entry], changed: &FieldSet) -> Result<(), Error> {
+fn check_conflicts(others: &[Entry], changed: &FieldSet, allowed: &FieldSet) -> Result<(), Error> {
     let mut conflicts = Vec::new();
     for entry in others {
         let with = format!("conflict with {}", entry.title());
-        let paths = entry.fields.intersection(changed).paths();
+        let mut fields = entry.fields.intersection(changed);
+        fields.subtract(allowed);
+        let paths = fields.paths();
         conflicts.extend(paths.into_iter().map(|path| (path, with.clone())));
         if conflicts.len() > CONFLICTS_MAX {
             break;

@@ -17,6 +17,9 @@ pub(super) enum Shape<'a> {
     Set(&'a [Value]),
 }
 
+/// The element of an item that says nothing of what tells it apart.
+pub(super) const NO_KEY: &str = "k:{}";
+
 /// A schema with its reference followed. What the place says (list type, atomic) is kept beside.
 pub(super) struct Place<'a> {
     at: &'a SchemaRef,
@@ -63,19 +66,24 @@ impl<'a> Place<'a> {
         self.resolved.kind == Type::Array
     }
 
+    /// The fields that tell items of a keyed list apart.
+    pub(super) fn keys(&self) -> &[String] {
+        match self.list_type() {
+            ListType::Map { keys } => keys,
+            ListType::Set | ListType::Atomic => &[],
+        }
+    }
+
     /// `k:{"containerPort":80,"protocol":"TCP"}` of an item; a key the item leaves out has its default.
     pub(super) fn key_element(&self, item: &Value) -> String {
-        let ListType::Map { keys } = self.list_type() else {
-            return String::new();
-        };
-        let mut names: Vec<&String> = keys.iter().collect();
+        let mut names: Vec<&String> = self.keys().iter().collect();
         names.sort();
         let mut element = "k:{".to_owned();
         for name in names {
             let default;
             let value = match item.get(name) {
-                Some(value) => value,
-                None => {
+                Some(value) if !value.is_null() => value,
+                _ => {
                     default = self.key_default(name);
                     match &default {
                         Some(value) => value,
@@ -94,10 +102,7 @@ impl<'a> Place<'a> {
 
     /// The fields that tell an item apart; they stay as long as the item does.
     pub(super) fn identity(&self, item: &Value) -> Vec<(String, Value)> {
-        let ListType::Map { keys } = self.list_type() else {
-            return Vec::new();
-        };
-        keys.iter().filter_map(|it| Some((it.clone(), item.get(it)?.clone()))).collect()
+        self.keys().iter().filter_map(|it| Some((it.clone(), item.get(it)?.clone()))).collect()
     }
 
     fn key_default(&self, name: &str) -> Option<Value> {

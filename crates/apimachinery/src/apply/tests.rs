@@ -139,6 +139,105 @@ fn empty_managed_fields_forget_ownership() {
     );
 }
 
+/// What kubectl sends when it moves an object from client-side to server-side apply.
+#[test]
+fn managed_fields_that_a_client_sets_count() {
+    let first = update(None, web(json!({"replicas": 1, "args": ["a"]})), "client-side", 0);
+    let mut claim = first.clone();
+    let entry = &mut claim["metadata"]["managedFields"][0];
+    entry["manager"] = json!("me");
+    entry["operation"] = json!("Apply");
+    let second = update(Some(&first), claim.clone(), "other", 1);
+    assert_eq!(owners(&second), ["me Apply: .spec.args .spec.replicas"]);
+    assert_eq!(second["metadata"]["managedFields"][0]["time"], "1970-01-01T00:00:00Z");
+    // What the same write changes is its writer's.
+    claim["spec"]["replicas"] = json!(2);
+    let changed = update(Some(&first), claim.clone(), "other", 1);
+    assert_eq!(owners(&changed), ["me Apply: .spec.args", "other Update: .spec.replicas"]);
+    // Now that it is its applier's, what the applier no longer says goes.
+    let config = web(json!({"replicas": 1}));
+    let third = apply(&schema(), Some(&second), &config, &writer("me", 2), false).unwrap();
+    assert_eq!(third["spec"], json!({"replicas": 1}));
+}
+
+#[test]
+fn claims_of_ownership_that_cannot_be_read_are_those_of_clients_that_do_not_know_it() {
+    let first = update(None, web(json!({"replicas": 1})), "a", 0);
+    let good = json!({"manager": "b", "operation": "Update", "apiVersion": "apps/v1",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
+    let check = |field: &str, value: Value, expected: &str| {
+        let mut claim = first.clone();
+        let mut entry = good.clone();
+        entry[field] = value;
+        claim["metadata"]["managedFields"] = json!([entry]);
+        let second = update(Some(&first), claim, "c", 1);
+        assert_eq!(owners(&second), [expected], "{field}");
+    };
+    let theirs = "b Update: .spec.replicas";
+    let live = "a Update: .spec.replicas";
+    check("manager", json!("b"), theirs);
+    check("operation", json!("Delete"), live);
+    check("apiVersion", json!(""), live);
+    check("fieldsType", json!("FieldsV2"), live);
+    check("fieldsType", Value::Null, live);
+    check("fieldsV1", json!({"replicas": {}}), live);
+    let status = Writer { subresource: "status", reset_fields: &["spec"], ..writer("c", 1) };
+    let mut claim = first.clone();
+    claim["metadata"]["managedFields"] = json!([good]);
+    record_update(&schema(), Some(&first), &mut claim, &status);
+    assert_eq!(owners(&claim), [live], "subresources take no claims");
+    let mut without_times = first.clone();
+    without_times["metadata"]["managedFields"][0]["time"].take();
+    assert_eq!(update(Some(&first), without_times, "c", 1), first);
+}
+
+#[test]
+fn of_two_claims_of_one_owner_the_later_counts() {
+    let first = update(None, web(json!({"replicas": 1, "args": ["a"]})), "a", 0);
+    let mut claim = first.clone();
+    let entry = |field: &str| {
+        json!({"manager": "b", "operation": "Apply", "apiVersion": "apps/v1",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {field: {}}}})
+    };
+    claim["metadata"]["managedFields"] = json!([entry("f:replicas"), entry("f:args")]);
+    assert_eq!(owners(&update(Some(&first), claim, "c", 1)), ["b Apply: .spec.args"]);
+}
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+#[test]
+fn kubectl_takes_over_what_client_side_apply_wrote() {
+    let last = web(json!({"replicas": 1, "args": ["a"]}));
+    let mut object = web(json!({"replicas": 1, "args": ["a"]}));
+    object["metadata"]["annotations"] = json!({LAST_APPLIED: last.to_string()});
+    let live = update(None, object, "kubectl-client-side-apply", 0);
+    let mut scaled = live.clone();
+    scaled["spec"]["replicas"] = json!(5);
+    let scaled = update(Some(&live), scaled, "scaler", 1);
+
+    let config = web(json!({"replicas": 1, "args": ["b"]}));
+    let by = |manager: &str, live: &Value| {
+        apply(&schema(), Some(live), &config, &writer(manager, 2), false)
+            .map(|it| it["spec"].to_string())
+            .unwrap_or_else(|err| err.to_string())
+    };
+    assert_eq!(by("kubectl", &live), r#"{"args":["b"],"replicas":1}"#);
+    assert_eq!(
+        by("other", &live),
+        "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" using apps/v1: .spec.args"
+    );
+    assert_eq!(
+        by("kubectl", &scaled),
+        "Apply failed with 1 conflict: conflict with \"scaler\" using apps/v1: .spec.replicas",
+        "what somebody else wrote since then is theirs"
+    );
+    let applied = apply(&schema(), Some(&live), &config, &writer("kubectl", 2), false).unwrap();
+    let annotation = applied["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(annotation).unwrap(), config);
+    let again = apply(&schema(), Some(&applied), &config, &writer("kubectl", 3), false).unwrap();
+    assert_eq!(again, applied);
+}
+
 #[test]
 fn old_updaters_become_ancient() {
     let mut object = update(None, web(json!({"containers": []})), "m0", 0);
@@ -206,6 +305,42 @@ fn apply_removes_what_it_no_longer_says_unless_others_own_it() {
     assert_eq!(next["status"], json!({"ready": 1}));
 }
 
+/// `protocol` is a key with a default: an item without it is the item with the default.
+#[test]
+fn items_that_leave_out_a_key_are_those_with_its_default() {
+    let ports = |ports: Value| web(json!({"containers": [{"name": "c", "ports": ports}]}));
+    let of = |object: &Value| object["spec"]["containers"][0]["ports"].clone();
+    let config = ports(json!([{"port": 80, "name": "web"}]));
+    let mut live = apply(&schema(), None, &config, &writer("me", 0), false).unwrap();
+    // The server's own defaults.
+    live["spec"]["containers"][0]["ports"][0]["protocol"] = json!("TCP");
+    let stored = json!([{"port": 80, "name": "web", "protocol": "TCP"}]);
+    let again = apply(&schema(), Some(&live), &config, &writer("me", 1), false).unwrap();
+    assert_eq!(of(&again), stored);
+    let null = ports(json!([{"port": 80, "name": "web", "protocol": null}]));
+    let again = apply(&schema(), Some(&live), &null, &writer("me", 1), false).unwrap();
+    assert_eq!(of(&again).as_array().unwrap().len(), 1);
+    // The same item, said in full by another: both own it, and it goes when both have left it out.
+    let full = ports(json!([{"port": 80, "protocol": "TCP"}, {"port": 80, "protocol": "UDP"}]));
+    let both = apply(&schema(), Some(&live), &full, &writer("other", 2), false).unwrap();
+    assert_eq!(
+        of(&both),
+        json!([{"port": 80, "name": "web", "protocol": "TCP"}, {"port": 80, "protocol": "UDP"}])
+    );
+    let none = web(json!({"containers": [{"name": "c"}]}));
+    let one = apply(&schema(), Some(&both), &none, &writer("me", 3), false).unwrap();
+    assert_eq!(
+        of(&one),
+        json!([{"port": 80, "protocol": "TCP"}, {"port": 80, "protocol": "UDP"}]),
+        "the name was mine, the port is still theirs"
+    );
+    let gone = apply(&schema(), Some(&one), &none, &writer("other", 4), false).unwrap();
+    assert_eq!(of(&gone), Value::Null);
+    let twice = ports(json!([{"port": 80}, {"port": 80, "protocol": "TCP"}]));
+    let error = apply(&schema(), None, &twice, &writer("me", 0), false).unwrap_err();
+    assert!(error.to_string().contains(r#"{"port":80,"protocol":"TCP"}"#), "{error}");
+}
+
 #[test]
 fn lists_merge_in_the_order_of_the_configuration() {
     let names = |list: &str| {
@@ -236,6 +371,9 @@ fn bad_configurations_are_malformed() {
     let config = web(json!({"containers": [{"name": "a"}, {"name": "a"}]}));
     let error = apply(&schema(), None, &config, &writer("me", 0), false).unwrap_err();
     assert!(matches!(error, Error::Malformed(_)));
+    let config = web(json!({"containers": [{"image": "a"}]}));
+    let error = apply(&schema(), None, &config, &writer("me", 0), false).unwrap_err();
+    assert!(error.to_string().contains(r#"omits all key fields ["name"]"#), "{error}");
 }
 
 fn any_spec() -> impl Strategy<Value = Value> {

@@ -2,14 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    ManagedFieldsEntry, ObjectMeta, OwnerReference,
+};
 use serde_json::Value;
 
 use super::{check_labels, is_dns_label, is_dns_subdomain, is_path_segment, is_qualified_name};
 use crate::field::{FieldErrors, Path};
 use crate::names::{NameRule, Scope};
 
-const ANNOTATIONS_SIZE_MAX: usize = 256 * 1024;
+/// All annotations of an object together, keys and values.
+pub(crate) const ANNOTATIONS_SIZE_MAX: usize = 256 * 1024;
+const FIELD_MANAGER_LENGTH_MAX: usize = 128;
+const SUBRESOURCE_LENGTH_MAX: usize = 256;
 const IMMUTABLE: &str = "field is immutable";
 
 /// Everything about metadata, for all kinds alike.
@@ -31,6 +36,8 @@ pub fn check_metadata(meta: &ObjectMeta, scope: Scope, rule: NameRule, errors: &
     check_owners(owners, &path.child("ownerReferences"), errors);
     let finalizers = meta.finalizers.as_deref().unwrap_or_default();
     check_finalizers(finalizers, &path.child("finalizers"), errors);
+    let managers = meta.managed_fields.as_deref().unwrap_or_default();
+    check_managed_fields(managers, &path.child("managedFields"), errors);
 }
 
 /// A name under a kind's rule.
@@ -148,6 +155,38 @@ fn check_finalizers(finalizers: &[String], path: &Path, errors: &mut FieldErrors
     if has("orphan") && has("foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.invalid(path, as_json(finalizers), detail);
+    }
+}
+
+fn check_managed_fields(entries: &[ManagedFieldsEntry], path: &Path, errors: &mut FieldErrors) {
+    for (index, entry) in entries.iter().enumerate() {
+        let path = path.index(index);
+        let operation = entry.operation.as_deref().unwrap_or_default();
+        if !matches!(operation, "Apply" | "Update") {
+            errors.invalid(&path.child("operation"), operation, "must be `Apply` or `Update`");
+        }
+        let fields_type = entry.fields_type.as_deref().unwrap_or_default();
+        if !matches!(fields_type, "" | "FieldsV1") {
+            errors.invalid(&path.child("fieldsType"), fields_type, "must be `FieldsV1`");
+        }
+        let manager = entry.manager.as_deref().unwrap_or_default();
+        check_field_manager(manager, &path.child("manager"), errors);
+        if entry.subresource.as_ref().is_some_and(|it| it.len() > SUBRESOURCE_LENGTH_MAX) {
+            errors.too_long(&path.child("subresource"), SUBRESOURCE_LENGTH_MAX);
+        }
+    }
+}
+
+/// The name of whoever writes, as it stands in managedFields.
+pub fn check_field_manager(manager: &str, path: &Path, errors: &mut FieldErrors) {
+    if manager.len() > FIELD_MANAGER_LENGTH_MAX {
+        errors.too_long(path, FIELD_MANAGER_LENGTH_MAX);
+    }
+    let is_printable = |it: char| it == ' ' || !(it.is_control() || it.is_whitespace());
+    for (position, letter) in manager.char_indices().filter(|(_, it)| !is_printable(*it)) {
+        let code = u32::from(letter);
+        let detail = format!("invalid character U+{code:04X} (at position {position})");
+        errors.invalid(path, manager, &detail);
     }
 }
 

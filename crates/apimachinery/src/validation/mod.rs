@@ -9,7 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::field::{FieldErrors, Path};
 
-pub use metadata::{check_annotations, check_metadata, check_metadata_update, is_name};
+pub(crate) use metadata::ANNOTATIONS_SIZE_MAX;
+pub use metadata::{
+    check_annotations, check_field_manager, check_metadata, check_metadata_update, is_name,
+};
 
 const LABEL_LENGTH_MAX: usize = 63;
 const SUBDOMAIN_LENGTH_MAX: usize = 253;

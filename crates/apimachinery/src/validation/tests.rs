@@ -1,6 +1,8 @@
 //! Names and metadata: value in, problems out.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    ManagedFieldsEntry, ObjectMeta, OwnerReference,
+};
 
 use super::*;
 use crate::names::{NameRule, Scope};
@@ -126,5 +128,37 @@ fn updates_keep_identity_and_add_no_finalizers_while_deleting() {
     assert_eq!(
         update(|it| it.generation = Some(2)),
         "metadata.generation: Invalid value: 2: must not be decremented"
+    );
+}
+
+#[test]
+fn managed_fields_name_printable_managers() {
+    let entry = |manager: &str, operation: &str| ManagedFieldsEntry {
+        manager: Some(manager.to_owned()),
+        operation: Some(operation.to_owned()),
+        ..ManagedFieldsEntry::default()
+    };
+    let check = |entry: ManagedFieldsEntry, expected: &[&str]| {
+        let managed_fields = Some(vec![entry]);
+        let meta =
+            ObjectMeta { name: Some("a".to_owned()), managed_fields, ..ObjectMeta::default() };
+        assert_eq!(problems(&meta, Scope::Cluster), expected);
+    };
+    check(entry("kübectl 1", "Apply"), &[]);
+    check(
+        entry("a\u{7}", "Apply"),
+        &[
+            r#"metadata.managedFields[0].manager: Invalid value: "a\u{7}": invalid character U+0007 (at position 1)"#,
+        ],
+    );
+    check(
+        entry(&"a".repeat(129), "Update"),
+        &["metadata.managedFields[0].manager: Too long: may not be more than 128 bytes"],
+    );
+    check(
+        entry("a", "Delete"),
+        &[
+            r#"metadata.managedFields[0].operation: Invalid value: "Delete": must be `Apply` or `Update`"#,
+        ],
     );
 }

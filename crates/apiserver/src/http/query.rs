@@ -2,6 +2,7 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
+use apimachinery::validation::check_field_manager;
 use apimachinery::{ApiError, FieldErrors, GroupKind, Path, Reason};
 use client::{DeleteOptions, ListOptions, Preconditions, Propagation, WriteOptions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions as WireOptions;
@@ -80,8 +81,8 @@ impl Query {
         let manager = self.text("fieldManager");
         let validation = self.text("fieldValidation");
         let mut errors = FieldErrors::new();
-        if manager.as_ref().is_some_and(|it| it.len() > 128) {
-            errors.too_long(&Path::new("fieldManager"), 128);
+        if let Some(manager) = &manager {
+            check_field_manager(manager, &Path::new("fieldManager"), &mut errors);
         }
         if let Some(policy) = validation.as_deref()
             && !matches!(policy, "Ignore" | "Warn" | "Strict")

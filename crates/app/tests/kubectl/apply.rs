@@ -81,6 +81,96 @@ fn server_side_apply_tracks_owners_and_reports_conflicts() {
     assert!(diff.stdout.contains("replicas: 2"), "{}{}", diff.stdout, diff.stderr);
 }
 
+/// `protocol` is part of what tells ports apart and has a default: leaving it out names the same port again.
+#[test]
+fn server_side_apply_again_knows_ports_without_protocol() {
+    let Some(cluster) = Cluster::start(0) else { return };
+    let service = "\n---\napiVersion: v1\nkind: Service\nmetadata: { name: web }\n\
+                   spec: { selector: { app: web }, ports: [{ port: 80 }] }\n";
+    let file = cluster.file("web.yaml", &format!("{DEPLOYMENT}{service}"));
+    for _ in 0..3 {
+        cluster.ok(&["apply", "--server-side", "-f", &file]);
+    }
+    let containers = "jsonpath={.spec.template.spec.containers[0].ports}";
+    let of_deployment = || cluster.ok(&["get", "deploy", "web", "-o", containers]);
+    let of_service =
+        || cluster.ok(&["get", "service", "web", "-o", "jsonpath={.spec.ports[*].port}"]);
+    assert_eq!(of_deployment(), r#"[{"containerPort":8080,"protocol":"TCP"}]"#);
+    assert_eq!(of_service(), "80");
+    // Another manager says the protocol: it is the same port, and both own it.
+    let full = cluster.file(
+        "full.yaml",
+        &format!("{DEPLOYMENT}{service}")
+            .replace("containerPort: 8080", "containerPort: 8080, protocol: TCP")
+            .replace("port: 80 }", "port: 80, protocol: TCP }"),
+    );
+    cluster.ok(&["apply", "--server-side", "--field-manager=other", "-f", &full]);
+    let without =
+        cluster.file("without.yaml", &DEPLOYMENT.replace(", ports: [{ containerPort: 8080 }]", ""));
+    cluster.ok(&["apply", "--server-side", "-f", &without]);
+    assert_eq!(of_deployment(), r#"[{"containerPort":8080,"protocol":"TCP"}]"#);
+    cluster.ok(&["apply", "--server-side", "--field-manager=other", "-f", &without]);
+    assert_eq!(of_deployment(), "", "nobody owns the port any more");
+    assert_eq!(of_service(), "80");
+}
+
+/// kubectl hands the fields of client-side apply over by a JSON patch of `metadata.managedFields`.
+#[test]
+fn going_from_client_side_to_server_side_apply_drops_old_fields() {
+    let Some(cluster) = Cluster::start(0) else { return };
+    let map = |data: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: one }}\ndata: {{ {data} }}\n")
+    };
+    let both = cluster.file("both.yaml", &map("a: x, b: x"));
+    let one = cluster.file("one.yaml", &map("a: y"));
+    cluster.ok(&["apply", "-f", &both]);
+    let data = || cluster.ok(&["get", "configmap", "one", "-o", "jsonpath={.data}"]);
+    let applied = cluster.run(&["apply", "--server-side", "-f", &one]);
+    assert!(applied.is_ok && !applied.stderr.contains("migrat"), "{}", applied.stderr);
+    assert_eq!(data(), r#"{"a":"y"}"#);
+    let managers = ["get", "configmap", "one", "--show-managed-fields", "-o"];
+    let names = "jsonpath={.metadata.managedFields[*].manager}";
+    let managers = cluster.ok(&[&managers[..], &[names]].concat());
+    assert!(!managers.contains("client-side"), "{managers}");
+    // And back: client-side apply finds what was applied last.
+    cluster.ok(&["apply", "-f", &both]);
+    assert_eq!(data(), r#"{"a":"x","b":"x"}"#);
+}
+
+#[test]
+fn ownership_that_is_written_counts() {
+    let Some(cluster) = Cluster::start(0) else { return };
+    cluster.ok(&["create", "configmap", "one", "--from-literal=a=x"]);
+    let managers = || {
+        let shown = ["get", "configmap", "one", "--show-managed-fields", "-o"];
+        let names = "jsonpath={.metadata.managedFields[*].manager}";
+        cluster.ok(&[&shown[..], &[names]].concat())
+    };
+    let patch = |form: &str, patch: &str| {
+        cluster.run(&["patch", "configmap", "one", "--type", form, "-p", patch])
+    };
+    assert_eq!(managers(), "kubectl-create");
+    let entry = |manager: &str| {
+        format!(
+            r#"[{{"manager":"{manager}","operation":"Update","apiVersion":"v1",
+                "fieldsType":"FieldsV1","fieldsV1":{{"f:data":{{"f:a":{{}}}}}}}}]"#
+        )
+    };
+    let path = "/metadata/managedFields";
+    let json = |value: &str| format!(r#"[{{"op":"replace","path":"{path}","value":{value}}}]"#);
+    let merge = |value: &str| format!(r#"{{"metadata":{{"managedFields":{value}}}}}"#);
+    assert!(patch("json", &json(&entry("one"))).is_ok);
+    assert_eq!(managers(), "one");
+    assert!(patch("merge", &merge(&entry("two"))).is_ok);
+    assert_eq!(managers(), "two");
+    let refused = patch("merge", &merge(&entry(&"x".repeat(129))));
+    assert!(refused.stderr.contains("metadata.managedFields[0].manager: Too long"));
+    assert!(patch("merge", &merge(r#"[{"manager":"three"}]"#)).is_ok);
+    assert_eq!(managers(), "two", "what cannot be read is as if it was not said");
+    assert!(patch("json", &json("[{}]")).is_ok);
+    assert_eq!(managers(), "");
+}
+
 #[test]
 fn every_type_of_patch() {
     let Some(cluster) = Cluster::start(1) else { return };
@@ -127,6 +217,8 @@ fn label_annotate_wait_explain_and_api_resources() {
             .ok(&["get", "pods", "-l", "tier in (front),a!=c", "-o", "name"])
             .contains("pod/one")
     );
+    let protocol = cluster.ok(&["explain", "pod.spec.containers.ports.protocol"]);
+    assert!(protocol.contains("ENUM:") && protocol.contains("SCTP"), "{protocol}");
     let explained = cluster.ok(&["explain", "deployment.spec.strategy"]);
     for line in [
         "GROUP:      apps",

@@ -101,3 +101,12 @@ pub fn address<'a>(node: &'a Node, type_: &str) -> &'a str {
     let mut addresses = node.status.iter().flat_map(|it| it.addresses.iter().flatten());
     text(addresses.find(|it| it.type_ == type_).map(|it| &it.address))
 }
+
+/// What the provider ID of a simulated node starts with. It cannot be changed once it is there, other than a label.
+pub const SIMULATED: &str = "simulated://";
+
+/// A node that exists only in the API: nothing listens at its addresses.
+pub fn is_simulated(node: &Node) -> bool {
+    let provider_id = node.spec.as_ref().and_then(|it| it.provider_id.as_deref());
+    provider_id.is_some_and(|it| it.starts_with(SIMULATED))
+}
