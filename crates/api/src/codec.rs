@@ -1,14 +1,51 @@
 //! The encoder and decoder of each kind, compiled once, here. Other crates call them through `Resource`, so
 //! that serde is instantiated for a kind in this crate alone: that keeps builds short.
 
+use std::cell::Cell;
 use std::io;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::ser::Formatter;
 
 /// JSON as Go writes it, whose numbers clients know: a float that is whole has no point (`minimum: 7` of a schema, not `7.0`).
 struct GoNumbers;
+
+/// How often this thread has decoded and encoded objects, for tests that hold a write to what it should cost. Counted in builds
+/// with debug assertions alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub decodes: u32,
+    pub encodes: u32,
+}
+
+thread_local! {
+    static COUNTS: Cell<Counts> = const { Cell::new(Counts { decodes: 0, encodes: 0 }) };
+}
+
+/// What was counted since the last call.
+pub fn take_counts() -> Counts {
+    COUNTS.take()
+}
+
+fn count(change: impl FnOnce(&mut Counts)) {
+    if cfg!(debug_assertions) {
+        let mut counts = COUNTS.get();
+        change(&mut counts);
+        COUNTS.set(counts);
+    }
+}
+
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, serde_json::Error> {
+    count(|it| it.decodes += 1);
+    serde_json::from_slice(bytes)
+}
+
+/// A whole object.
+pub(crate) fn encode_object<T: Serialize>(object: &T) -> Vec<u8> {
+    count(|it| it.encodes += 1);
+    encode(object)
+}
 
 /// For every type of this crate, so that each has one encoder compiled, not two.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
@@ -42,11 +79,11 @@ impl Formatter for GoNumbers {
 macro_rules! codec {
     () => {
         fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-            serde_json::from_slice(bytes)
+            $crate::codec::decode(bytes)
         }
 
         fn encode(&self) -> Vec<u8> {
-            $crate::codec::encode(self)
+            $crate::codec::encode_object(self)
         }
 
         fn metadata(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {

@@ -31,6 +31,7 @@ mod schemas;
 
 use std::sync::Arc;
 
+pub use codec::{Counts, take_counts};
 pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;
 pub use object::{ApiObject, Dynamic, Meta, Stored};

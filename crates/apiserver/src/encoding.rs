@@ -90,9 +90,9 @@ pub(crate) enum Incoming {
 }
 
 impl Encoding {
-    /// The object, which must have no resourceVersion, as it goes to the store.
-    pub(crate) fn write(self, kind: &dyn Kind, object: &dyn ApiObject) -> Outgoing {
-        let json = stored_form(kind, object);
+    /// An object's JSON, which must have no resourceVersion, as it goes to the store.
+    pub(crate) fn write(self, kind: &dyn Kind, json: Bytes) -> Outgoing {
+        let json = stored_form(kind, json);
         if self == Self::Json {
             return Outgoing { json: unstamped(&json), value: None };
         }
@@ -153,8 +153,7 @@ impl Encoding {
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
 /// The JSON of the object in the version that the kind is stored in.
-pub(crate) fn stored_form(kind: &dyn Kind, object: &dyn ApiObject) -> Bytes {
-    let bytes = Bytes::from(object.encode());
+pub(crate) fn stored_form(kind: &dyn Kind, bytes: Bytes) -> Bytes {
     if !kind.is_custom() {
         return bytes;
     }

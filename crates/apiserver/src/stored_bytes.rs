@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
 const FIELD: &[u8] = b"\"resourceVersion\":\"";
 
@@ -85,6 +86,71 @@ fn splice(json: &[u8], start: usize, end: usize, version: u64, separator: &[u8])
     Bytes::from(out)
 }
 
+/// Puts ownership into JSON that has none, where an encoder would have put it. `None` if there is no metadata.
+pub(crate) fn with_managed_fields(json: &[u8], entries: &[ManagedFieldsEntry]) -> Option<Bytes> {
+    let start = metadata_start(json)?;
+    let at = place_of(json, start, b"managedFields")?;
+    let field = format!("\"managedFields\":{}", serde_json::to_string(entries).ok()?);
+    let is_first = at == start;
+    let is_last = json.get(at) == Some(&b'}');
+    let mut out = Vec::with_capacity(json.len() + field.len() + 1);
+    out.extend_from_slice(&json[..at]);
+    if is_last && !is_first {
+        out.push(b',');
+    }
+    out.extend_from_slice(field.as_bytes());
+    if !is_last {
+        out.push(b',');
+    }
+    out.extend_from_slice(&json[at..]);
+    Some(out.into())
+}
+
+/// Where a field of that name goes among the fields from `at` on, which are in order: at the start of the first one behind it,
+/// or at the brace that ends them.
+fn place_of(json: &[u8], mut at: usize, name: &[u8]) -> Option<usize> {
+    loop {
+        if json.get(at) == Some(&b'}') {
+            return Some(at);
+        }
+        let end = string_end(json, at)?;
+        if &json[at + 1..end] > name {
+            return Some(at);
+        }
+        // After the quote and the colon.
+        at = value_end(json, end + 2)?;
+        if json.get(at) == Some(&b',') {
+            at += 1;
+        }
+    }
+}
+
+/// Behind the value that starts at `at`.
+fn value_end(json: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    loop {
+        match json.get(at)? {
+            b'"' => {
+                at = string_end(json, at)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 0 => return Some(at),
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            b',' if depth == 0 => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
 /// The JSON with another version of the same group as its apiVersion; `None` if there is nothing to change.
 pub(crate) fn with_api_version(json: &[u8], wanted: &str) -> Option<Bytes> {
     let place = api_version_place(json)?;
@@ -148,7 +214,13 @@ fn string_end(json: &[u8], mut at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Unstamped, replace_version, served, with_api_version, with_version};
+    use api::core::ConfigMap;
+    use api::{Dynamic, Resource as _};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+
+    use super::{
+        Unstamped, replace_version, served, with_api_version, with_managed_fields, with_version,
+    };
 
     fn check(json: &str, expected: &str) {
         assert_eq!(with_version(json.as_bytes(), 7), expected.as_bytes());
@@ -205,5 +277,34 @@ mod tests {
         let json = with_version(br#"{"metadata":{"name":"n"}}"#, 9);
         let expected = r#"{"metadata":{"resourceVersion":"1234","name":"n"}}"#;
         assert_eq!(replace_version(&json, 1234), expected.as_bytes());
+    }
+
+    #[test]
+    fn ownership_is_put_where_an_encoder_puts_it() {
+        let entry = ManagedFieldsEntry {
+            manager: Some("kubectl".to_owned()),
+            operation: Some("Update".to_owned()),
+            ..ManagedFieldsEntry::default()
+        };
+        for metadata in [
+            r#"{}"#,
+            r#"{"name":"a"}"#,
+            r#"{"labels":{"managedFields":"}","z":"\\\""}}"#,
+            r#"{"annotations":{"a":"{[,"},"generation":7,"labels":{"b":"c"},"name":"a","uid":"u"}"#,
+        ] {
+            let json = format!(
+                r#"{{"apiVersion":"v1","data":{{"k":"v"}},"kind":"ConfigMap","metadata":{metadata}}}"#
+            );
+            let mut object = ConfigMap::decode(json.as_bytes()).expect("a ConfigMap");
+            let bare = object.encode();
+            object.metadata.managed_fields = Some(vec![entry.clone()]);
+            let put = with_managed_fields(&bare, std::slice::from_ref(&entry)).expect("metadata");
+            assert_eq!(put, object.encode(), "{metadata}");
+            let mut object = Dynamic::decode(json.as_bytes()).expect("an object");
+            let bare = api::ApiObject::encode(&object);
+            object.metadata.managed_fields = Some(vec![entry.clone()]);
+            let put = with_managed_fields(&bare, std::slice::from_ref(&entry)).expect("metadata");
+            assert_eq!(put, api::ApiObject::encode(&object), "{metadata}");
+        }
     }
 }

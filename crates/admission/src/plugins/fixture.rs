@@ -21,7 +21,10 @@ impl Objects {
     pub(crate) fn with(mut self, resource: &str, value: &Value) -> Self {
         let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
         let key = ObjectKey::new(text("namespace"), text("name"));
-        let meta = Meta { key: key.clone(), uid: text("uid"), ..Meta::default() };
+        // As the server reads them out of the kinds that have them.
+        let phase = value["status"]["phase"].as_str().map(|it| ("status.phase".into(), it.into()));
+        let fields = phase.into_iter().collect();
+        let meta = Meta { key: key.clone(), uid: text("uid"), fields, ..Meta::default() };
         let stored = Stored::new(meta, value.to_string().into_bytes().into());
         self.0.insert((resource.to_owned(), key), Arc::new(stored));
         self

@@ -221,12 +221,12 @@ impl Cache {
         &self,
         kind: &dyn Kind,
         key: Bytes,
-        object: &dyn ApiObject,
+        (object, json): (&dyn ApiObject, &Bytes),
     ) -> Announced<'_> {
         let prepared = Arc::new(Prepared {
             key: key.clone(),
             meta: meta_of(kind, object),
-            object: self.encoding.write(kind, object),
+            object: self.encoding.write(kind, json.clone()),
             result: OnceLock::new(),
         });
         self.prepared().entry(key).or_default().push(prepared.clone());
@@ -244,7 +244,7 @@ impl Cache {
 
     /// Writes an object, which must have no resourceVersion, without announcing it.
     pub(crate) fn put(&self, kind: &dyn Kind, key: Bytes, object: &dyn ApiObject) -> Op {
-        self.encoding.write(kind, object).put(key)
+        self.encoding.write(kind, object.encode().into()).put(key)
     }
 
     /// The object as it will be read back from the store.

@@ -5,6 +5,7 @@ use apimachinery::validation::check_metadata;
 use apimachinery::{ApiError, FieldErrors};
 
 use super::core::Core;
+use super::draft::Draft;
 use super::hooks::Write;
 use super::stages::MayCreate;
 use super::store::{Expect, Written};
@@ -54,31 +55,32 @@ async fn create_once(
     let mutated = admit::mutate(core, request, object.as_mut(), None).await?;
     metadata::fill_new(core, kind.as_ref(), object.meta_mut());
     kind.prepare_create(object.as_mut());
+    let mut draft = Draft::new(object);
     // Apply has recorded its own ownership already.
     if !super::update::is_applying(request) {
-        fields::record(core, request, None, object.as_mut());
+        fields::record(core, request, None, &mut draft);
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
     let hooks = request.hooks.clone();
-    let reserved = hooks.reserve(core, object.as_mut(), None)?;
-    validate(kind.as_ref(), object.as_ref())?;
-    request.warnings.extend(kind.warnings(object.as_ref()));
-    let _valid = admit::validate(core, request, mutated, object.as_mut(), None).await?;
-    hooks.check_write(core, &Write { request, object: object.as_ref(), old: None })?;
-    object.meta_mut().resource_version = None;
-    let key = object.key();
+    let reserved = hooks.reserve(core, &mut draft, None)?;
+    validate(kind.as_ref(), draft.object())?;
+    request.warnings.extend(kind.warnings(draft.object()));
+    let valid = admit::validate(core, request, mutated, draft.show(), None).await?;
+    hooks.check_write(core, &Write { request, object: draft.object(), old: None })?;
+    let sealed = draft.seal(&valid);
+    let key = sealed.object().key();
     let path = ObjectPath::of(kind.as_ref(), &key.namespace, &key.name)?;
     let taken = || ApiError::already_exists(&kind.names().group_resource(), &key.name);
     if request.call.write.dry_run {
         core.cache.wait_current().await?;
         let is_free = core.cache.get(kind.as_ref(), &path).is_none();
-        let dry = || (Outcome::Object(loose(object.encode())), 201);
+        let dry = || (Outcome::Object(loose(sealed.bytes().clone())), 201);
         return is_free.then(dry).ok_or_else(taken);
     }
     let guard = reserved.guard().filter(|_| core.config.is_shared());
     let is_guarded = guard.is_some();
     let place = store::Place { path: &path, expect: Expect::Absent(may_create), guard };
-    match store::put(core, kind.as_ref(), place, object.as_ref()).await? {
+    match store::put(core, kind.as_ref(), place, &sealed).await? {
         Written::Stored(stored) => {
             reserved.keep();
             Ok((Outcome::Object(stored), 201))

@@ -1,5 +1,6 @@
 //! DELETE: at once, or marked and kept while a grace period runs or finalizers are left.
 
+use admission::Valid;
 use api::ApiObject;
 use api::kind::DeletePolicy;
 use apimachinery::ApiError;
@@ -8,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusDetails, Time};
 use k8s_openapi::jiff::SignedDuration;
 
 use super::core::Core;
+use super::draft::Draft;
 use super::list::{ListAnswer, select};
 use super::store::{Expect, Place, Written};
 use super::update::{Current, TRIES_MAX, existing};
@@ -25,8 +27,8 @@ pub(crate) async fn delete(core: &Core, request: &mut Request) -> Result<(Outcom
     for _ in 0..TRIES_MAX {
         let current = existing(core, request).await?;
         check_preconditions(request, &options, &current)?;
-        let _valid = admit::delete(core, request, current.object.as_ref()).await?;
-        if let Some(outcome) = delete_once(core, request, &options, current).await? {
+        let valid = admit::delete(core, request, current.object.as_ref()).await?;
+        if let Some(outcome) = delete_once(core, request, &options, current, valid).await? {
             return Ok((outcome, 200));
         }
         if options.preconditions.resource_version.is_some() {
@@ -67,6 +69,7 @@ async fn delete_once(
     request: &Request,
     options: &DeleteOptions,
     current: Current,
+    valid: Valid,
 ) -> Result<Option<Outcome>, ApiError> {
     let kind = request.kind.as_ref();
     let path = request.path()?;
@@ -83,18 +86,15 @@ async fn delete_once(
         };
         return Ok(removed.map(|revision| gone(request, &current, revision)));
     }
+    let sealed = Draft::new(object).seal(&valid);
     if is_dry_run {
-        let bytes = with_version(&object.encode(), version);
-        return Ok(Some(Outcome::Object(loose(bytes.to_vec()))));
+        return Ok(Some(Outcome::Object(loose(with_version(sealed.bytes(), version)))));
     }
-    Ok(
-        match store::put(core, kind, Place::new(&path, Expect::At(version)), object.as_ref())
-            .await?
-        {
-            Written::Stored(stored) => Some(Outcome::Object(stored)),
-            Written::Refused => None,
-        },
-    )
+    let place = Place::new(&path, Expect::At(version));
+    Ok(match store::put(core, kind, place, &sealed).await? {
+        Written::Stored(stored) => Some(Outcome::Object(stored)),
+        Written::Refused => None,
+    })
 }
 
 /// The object as deletion leaves it; `None` if nothing changes because it is on its way out already.
@@ -165,7 +165,7 @@ fn gone(request: &Request, current: &Current, revision: u64) -> Outcome {
     if request.kind.returns_deleted() {
         let mut object = current.object.clone_box();
         object.meta_mut().resource_version = None;
-        return Outcome::Object(loose(with_version(&object.encode(), revision).to_vec()));
+        return Outcome::Object(loose(with_version(&object.encode(), revision)));
     }
     Outcome::Done(Box::new(StatusDetails {
         name: Some(request.name().to_owned()),

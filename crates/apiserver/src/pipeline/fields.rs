@@ -1,27 +1,35 @@
 //! Field ownership: who wrote which field, kept in metadata.managedFields.
 
-use api::{ApiObject, Kind, Part};
+use api::{Kind, Part};
 use apimachinery::apply::{Writer, record_update};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use serde_json::{Map, Value};
 
 use super::Request;
 use super::core::Core;
+use super::draft::Draft;
 
-/// Records this write in the object.
-pub(super) fn record(
-    core: &Core,
-    request: &Request,
-    live: Option<&dyn ApiObject>,
-    object: &mut dyn ApiObject,
-) {
+const MANAGED_FIELDS: &str = "managedFields";
+
+/// Records this write in the object. `live` is the tree of the object before.
+pub(super) fn record(core: &Core, request: &Request, live: Option<&Value>, draft: &mut Draft) {
     let api_version = request.kind.names().api_version();
     let writer = writer(core, request, &api_version);
-    let live = live.map(ApiObject::to_value);
-    let mut value = object.to_value();
-    record_update(&request.kind.schema(), live.as_ref(), &mut value, &writer);
-    let entries = value.pointer_mut("/metadata/managedFields").map(serde_json::Value::take);
-    object.meta_mut().managed_fields =
-        entries.and_then(|it| serde_json::from_value::<Vec<ManagedFieldsEntry>>(it).ok());
+    let claimed = draft.take_managed_fields();
+    let mut tree: Value = serde_json::from_slice(draft.bytes()).unwrap_or_default();
+    let claimed = claimed.and_then(|it| serde_json::to_value(it).ok());
+    if let (Some(claimed), Some(meta)) = (claimed, metadata(&mut tree)) {
+        meta.insert(MANAGED_FIELDS.to_owned(), claimed);
+    }
+    record_update(&request.kind.schema(), live, &mut tree, &writer);
+    let entries = metadata(&mut tree).and_then(|it| it.remove(MANAGED_FIELDS));
+    let entries = entries.and_then(|it| serde_json::from_value(it).ok());
+    if let Some(entries) = entries {
+        draft.set_managed_fields(entries);
+    }
+}
+
+fn metadata(tree: &mut Value) -> Option<&mut Map<String, Value>> {
+    tree.get_mut("metadata").and_then(Value::as_object_mut)
 }
 
 pub(super) fn writer<'a>(core: &Core, request: &'a Request, api_version: &'a str) -> Writer<'a> {

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use kvstore::Compare;
 
 use super::core::Core;
+use super::draft::Draft;
 use super::{Outcome, Request, method_not_allowed};
 use crate::cache::{Change, Observer};
 
@@ -58,7 +59,7 @@ pub(crate) trait Hooks: Send + Sync {
     fn reserve(
         &self,
         _core: &Core,
-        _object: &mut dyn ApiObject,
+        _draft: &mut Draft,
         _old: Option<&dyn ApiObject>,
     ) -> Result<Reserved, ApiError> {
         Ok(Reserved::default())

@@ -7,6 +7,7 @@ mod core;
 mod create;
 mod decode;
 mod delete;
+mod draft;
 mod fields;
 pub(crate) mod hooks;
 mod list;
@@ -39,6 +40,7 @@ pub use watch::{WatchItem, Watching};
 pub use self::core::Core;
 pub(crate) use admit::connect as admit_action;
 pub(crate) use delete::delete;
+pub(crate) use draft::Draft;
 pub(crate) use metadata::now;
 pub(crate) use stages::{Request, authenticate, enter, enter_in_process, enter_path};
 pub(crate) use unread::{Read, Unread};
@@ -226,6 +228,6 @@ pub(crate) fn method_not_allowed() -> ApiError {
 }
 
 /// An answer that is an object but not a stored one: reviews, scales, dry runs.
-pub(crate) fn loose(bytes: Vec<u8>) -> Arc<Stored> {
-    Arc::new(Stored::new(Meta::default(), Bytes::from(bytes)))
+pub(crate) fn loose(bytes: impl Into<Bytes>) -> Arc<Stored> {
+    Arc::new(Stored::new(Meta::default(), bytes.into()))
 }

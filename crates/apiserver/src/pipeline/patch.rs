@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::core::Core;
 use super::create::create_object;
 use super::update::{Current, TRIES_MAX, check_version, current, replace};
-use super::{Body, Outcome, Request, decode, fields, metadata, versions};
+use super::{Body, Outcome, Request, decode, fields, metadata};
 
 pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     let Body::Patch(form, bytes) = &request.call.body else {
@@ -64,15 +64,14 @@ fn patched(
     bytes: &Bytes,
 ) -> Result<Box<dyn ApiObject>, ApiError> {
     let schema = request.kind.schema();
-    let live = versions::served(request.kind.as_ref(), current.stored.clone());
-    let live: Value = serde_json::from_slice(&live.bytes).map_err(ApiError::internal)?;
+    let live = current.tree();
     let value = match form {
-        PatchKind::Json => patch::json(&live, bytes).map_err(|err| refuse(request, &err))?,
-        PatchKind::Merge => patch::merge(&live, &parse(bytes)?),
+        PatchKind::Json => patch::json(live, bytes).map_err(|err| refuse(request, &err))?,
+        PatchKind::Merge => patch::merge(live, &parse(bytes)?),
         PatchKind::Strategic => {
-            patch::strategic(&schema, &live, &parse(bytes)?).map_err(|err| refuse(request, &err))?
+            patch::strategic(&schema, live, &parse(bytes)?).map_err(|err| refuse(request, &err))?
         }
-        PatchKind::Apply => applied(core, request, Some(&live), bytes)?,
+        PatchKind::Apply => applied(core, request, Some(live), bytes)?,
     };
     typed(request, &value)
 }

@@ -73,8 +73,7 @@ async fn set_scale(core: &Core, request: &mut Request) -> Result<(Outcome, u16),
         let mut object = current.object.clone_box();
         request.kind.set_replicas(object.as_mut(), replicas);
         if let Some(Outcome::Object(stored)) = replace(core, request, &current, object).await? {
-            let object = request.kind.decode(&stored.bytes).map_err(ApiError::internal)?;
-            let scale = scale_of(request, &Current { stored, object })?;
+            let scale = scale_of(request, &Current::new(request.kind.as_ref(), stored)?)?;
             return Ok((Outcome::Object(loose(Resource::encode(&scale))), 200));
         }
     }

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use api::{ApiObject, Kind, Stored};
+use api::{Kind, Stored};
 use apimachinery::{ApiError, Reason};
 use kvstore::{Compare, Op, Revision, Txn};
 
 use super::core::Core;
+use super::draft::Sealed;
 use super::stages::MayCreate;
 use super::trace;
 use crate::cache::{Announced, ObjectPath, refusal, store_key};
@@ -55,16 +56,16 @@ fn txn(kind: &dyn Kind, path: &ObjectPath, compares: Vec<Compare>, op: Op) -> Tx
     if kind.is_relaxed(namespace) { txn.relaxed() } else { txn }
 }
 
-/// Writes the object, whose resourceVersion must be unset.
+/// Writes what was sealed, whose resourceVersion must be unset.
 pub(super) async fn put(
     core: &Core,
     kind: &dyn Kind,
     Place { path, expect, guard }: Place<'_>,
-    object: &dyn ApiObject,
+    sealed: &Sealed,
 ) -> Result<Written, ApiError> {
     let key = store_key(kind, path);
     trace::passed("store");
-    let prepared = prepare(core, kind, key.clone(), object)?;
+    let prepared = prepare(core, kind, key.clone(), sealed)?;
     let compares = [compare(&key, expect)].into_iter().chain(guard).collect();
     let txn = txn(kind, path, compares, prepared.write());
     match core.cache.store().txn(txn).await {
@@ -85,16 +86,15 @@ fn prepare<'a>(
     core: &'a Core,
     kind: &dyn Kind,
     key: bytes::Bytes,
-    object: &dyn ApiObject,
+    sealed: &Sealed,
 ) -> Result<Announced<'a>, ApiError> {
-    let announced = core.cache.prepare(kind, key.clone(), object);
+    let announced = core.cache.prepare(kind, key.clone(), (sealed.object(), sealed.bytes()));
     if !announced.is_too_large(kind) {
         return Ok(announced);
     }
     drop(announced);
-    let mut lighter = object.clone_box();
-    lighter.meta_mut().managed_fields = None;
-    let announced = core.cache.prepare(kind, key, lighter.as_ref());
+    let lighter = sealed.without_managed_fields();
+    let announced = core.cache.prepare(kind, key, (lighter.object(), lighter.bytes()));
     if announced.is_too_large(kind) {
         let why = "etcdserver: request is too large";
         return Err(ApiError::new(Reason::RequestEntityTooLarge, why));
@@ -120,6 +120,7 @@ pub(super) async fn remove(
 }
 
 /// Whether writing the object would change nothing.
-pub(super) fn is_same(kind: &dyn Kind, object: &dyn ApiObject, stored: &Stored) -> bool {
-    with_version(&stored_form(kind, object), stored.meta.resource_version) == stored.bytes
+pub(super) fn is_same(kind: &dyn Kind, sealed: &Sealed, stored: &Stored) -> bool {
+    let form = stored_form(kind, sealed.bytes().clone());
+    with_version(&form, stored.meta.resource_version) == stored.bytes
 }

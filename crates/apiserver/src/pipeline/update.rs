@@ -1,14 +1,17 @@
 //! PUT, and the common end of everything that changes an existing object.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use api::{ApiObject, Stored};
+use admission::Valid;
+use api::{ApiObject, Kind, Stored};
 use apimachinery::validation::{check_metadata, check_metadata_update};
 use apimachinery::{ApiError, FieldErrors, Path};
 use kvstore::Compare;
+use serde_json::Value;
 
 use super::core::Core;
 use super::create::{create_object, invalid_if_any};
+use super::draft::{Draft, Sealed};
 use super::hooks::Write;
 use super::store::{Expect, Place, Written};
 use super::{Outcome, Request, admit, decode, fields, loose, metadata, store, versions};
@@ -21,6 +24,21 @@ pub(crate) const TRIES_MAX: usize = 5;
 pub(crate) struct Current {
     pub(crate) stored: Arc<Stored>,
     pub(crate) object: Box<dyn ApiObject>,
+    /// In the version of the request.
+    served: Arc<Stored>,
+    tree: OnceLock<Value>,
+}
+
+impl Current {
+    pub(super) fn new(kind: &dyn Kind, stored: Arc<Stored>) -> Result<Self, ApiError> {
+        let served = versions::served(kind, stored.clone());
+        let object = kind.decode(&served.bytes).map_err(ApiError::internal)?;
+        Ok(Self { stored, object, served, tree: OnceLock::new() })
+    }
+
+    pub(super) fn tree(&self) -> &Value {
+        self.tree.get_or_init(|| serde_json::from_slice(&self.served.bytes).unwrap_or_default())
+    }
 }
 
 pub(super) async fn current(core: &Core, request: &Request) -> Result<Option<Current>, ApiError> {
@@ -28,9 +46,7 @@ pub(super) async fn current(core: &Core, request: &Request) -> Result<Option<Cur
     let Some(stored) = core.cache.get(request.kind.as_ref(), &request.path()?) else {
         return Ok(None);
     };
-    let served = versions::served(request.kind.as_ref(), stored.clone());
-    let object = request.kind.decode(&served.bytes).map_err(ApiError::internal)?;
-    Ok(Some(Current { stored, object }))
+    Current::new(request.kind.as_ref(), stored).map(Some)
 }
 
 /// The object that a subresource is of.
@@ -132,19 +148,19 @@ pub(super) async fn replace(
         let generation = old.meta().generation.unwrap_or(0) + 1;
         object.meta_mut().generation = Some(generation);
     }
+    let mut draft = Draft::new(object);
     if !is_applying(request) {
-        fields::record(core, request, Some(old), object.as_mut());
+        fields::record(core, request, Some(current.tree()), &mut draft);
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
     let hooks = request.hooks.clone();
-    let reserved = hooks.reserve(core, object.as_mut(), Some(old))?;
-    validate(request, object.as_ref(), old)?;
-    request.warnings.extend(kind.warnings(object.as_ref()));
-    let _valid = admit::validate(core, request, mutated, object.as_mut(), Some(old)).await?;
-    hooks.check_write(core, &Write { request, object: object.as_ref(), old: Some(old) })?;
-    object.meta_mut().resource_version = None;
+    let reserved = hooks.reserve(core, &mut draft, Some(old))?;
+    validate(request, draft.object(), old)?;
+    request.warnings.extend(kind.warnings(draft.object()));
+    let valid = admit::validate(core, request, mutated, draft.show(), Some(old)).await?;
+    hooks.check_write(core, &Write { request, object: draft.object(), old: Some(old) })?;
     let guard = reserved.guard().filter(|_| core.config.is_shared());
-    let written = commit(core, request, current, object.as_ref(), guard).await?;
+    let written = commit(core, request, current, &draft.seal(&valid), guard).await?;
     if written.is_some() && !request.call.write.dry_run {
         reserved.keep();
     }
@@ -156,17 +172,18 @@ pub(crate) async fn write_directly(
     core: &Core,
     request: &Request,
     current: &Current,
-    mut object: Box<dyn ApiObject>,
+    (mut object, valid): (Box<dyn ApiObject>, &Valid),
 ) -> Result<bool, ApiError> {
-    fields::record(core, request, Some(current.object.as_ref()), object.as_mut());
     object.meta_mut().resource_version = None;
+    let mut draft = Draft::new(object);
+    fields::record(core, request, Some(current.tree()), &mut draft);
     if request.call.write.dry_run {
         return Ok(true);
     }
     let expect = Expect::At(current.stored.meta.resource_version);
     let path = request.path()?;
     let place = Place::new(&path, expect);
-    let written = store::put(core, request.kind.as_ref(), place, object.as_ref()).await?;
+    let written = store::put(core, request.kind.as_ref(), place, &draft.seal(valid)).await?;
     Ok(matches!(written, Written::Stored(_)))
 }
 
@@ -193,27 +210,25 @@ async fn commit(
     core: &Core,
     request: &Request,
     current: &Current,
-    object: &dyn ApiObject,
+    sealed: &Sealed,
     guard: Option<Compare>,
 ) -> Result<Option<Outcome>, ApiError> {
     let kind = request.kind.as_ref();
     let version = current.stored.meta.resource_version;
-    if store::is_same(kind, object, &current.stored) {
+    if store::is_same(kind, sealed, &current.stored) {
         return Ok(Some(Outcome::Object(current.stored.clone())));
     }
+    let answer = |revision| loose(with_version(sealed.bytes(), revision));
     if request.call.write.dry_run {
-        let bytes = with_version(&object.encode(), version);
-        return Ok(Some(Outcome::Object(loose(bytes.to_vec()))));
+        return Ok(Some(Outcome::Object(answer(version))));
     }
     let path = request.path()?;
-    if super::delete::is_finished(request, object) {
+    if super::delete::is_finished(request, sealed.object()) {
         let removed = store::remove(core, kind, &path, version).await?;
-        return Ok(removed.map(|revision| {
-            Outcome::Object(loose(with_version(&object.encode(), revision).to_vec()))
-        }));
+        return Ok(removed.map(|revision| Outcome::Object(answer(revision))));
     }
     let place = Place { path: &path, expect: Expect::At(version), guard };
-    Ok(match store::put(core, kind, place, object).await? {
+    Ok(match store::put(core, kind, place, sealed).await? {
         Written::Stored(stored) => Some(Outcome::Object(stored)),
         Written::Refused => None,
     })

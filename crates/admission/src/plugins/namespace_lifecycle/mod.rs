@@ -3,11 +3,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::future::ready;
 use std::sync::Arc;
 
 use api::Lookup;
-use api::core::Namespace;
+
 use apimachinery::{ApiError, GroupResource, ObjectKey};
 use futures_util::future::BoxFuture;
 
@@ -42,12 +43,14 @@ impl NamespaceLifecycle {
             return Ok(());
         }
         let namespace = attributes.namespace;
-        let Some(stored) = self.lookup.get::<Namespace>(&ObjectKey::cluster(namespace)) else {
-            return Err(ApiError::not_found(&GroupResource::new("", "namespaces"), namespace));
+        let resource = GroupResource::new("", "namespaces");
+        let Some(stored) = self.lookup.find(&resource, &ObjectKey::cluster(namespace)) else {
+            return Err(ApiError::not_found(&resource, namespace));
         };
-        let phase = stored.status.as_ref().and_then(|it| it.phase.as_deref());
-        let is_terminating =
-            phase == Some("Terminating") || stored.metadata.deletion_timestamp.is_some();
+        // Asked on every write: what is read out of each object anyway says enough.
+        let is_phase = |it: &&(Cow<'static, str>, String)| it.0 == "status.phase";
+        let phase = stored.meta.fields.iter().find(is_phase).map(|it| it.1.as_str());
+        let is_terminating = phase == Some("Terminating") || stored.meta.is_deleting;
         if attributes.operation == Operation::Create && is_terminating {
             let why = format!(
                 "unable to create new content in namespace {namespace} because it is being terminated"

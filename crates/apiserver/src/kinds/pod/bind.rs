@@ -24,7 +24,7 @@ pub(super) async fn bind(core: &Core, request: &mut Request) -> Result<(Outcome,
     if request.call.name.is_none() {
         request.call.name.clone_from(&binding.metadata.name);
     }
-    let _valid = pipeline::admit_action(core, request, &mut binding).await?;
+    let valid = pipeline::admit_action(core, request, &mut binding).await?;
     if binding.target.name.as_deref().unwrap_or_default().is_empty() {
         return Err(ApiError::bad_request("the binding names no node"));
     }
@@ -44,7 +44,7 @@ pub(super) async fn bind(core: &Core, request: &mut Request) -> Result<(Outcome,
         api::core::pod::bind(pod, &binding, pipeline::now(core).0)
             .map_err(|why| ApiError::conflict(&resource, request.name(), &why))?;
         // The assignment is the server's own change: the pod's update rules, which forbid it to clients, do not apply.
-        if pipeline::write_directly(core, request, &current, object).await? {
+        if pipeline::write_directly(core, request, &current, (object, &valid)).await? {
             return Ok((Outcome::Done(Box::default()), 201));
         }
     }

@@ -15,8 +15,8 @@ use stdx::Random;
 use self::allocator::Allocator;
 use crate::cache::Change;
 use crate::config::ServiceCidr;
-use crate::pipeline::Core;
 use crate::pipeline::hooks::{Hooks, Of, Reserved};
+use crate::pipeline::{Core, Draft};
 
 pub(crate) struct Services {
     allocator: Allocator,
@@ -40,10 +40,10 @@ impl Hooks for Services {
     fn reserve(
         &self,
         core: &Core,
-        object: &mut dyn ApiObject,
+        draft: &mut Draft,
         old: Option<&dyn ApiObject>,
     ) -> Result<Reserved, ApiError> {
-        let service = object.downcast_mut::<Service>().expect("the kind is Service");
+        let service = draft.change().downcast_mut::<Service>().expect("the kind is Service");
         let old = old.and_then(|it| it.downcast_ref::<Service>());
         self.allocator.reserve(service, old, core.cache.revision()).map(Reserved::new)
     }
