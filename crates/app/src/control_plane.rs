@@ -85,13 +85,13 @@ impl Singletons {
             );
             server.client(user, CONTROLLER_MANAGER)
         };
-        controllers::start_all(&controllers::Context {
+        controllers::start(&controllers::Context {
             tasks: tasks.clone(),
             world: self.world.clone(),
             factory: factory.clone(),
             client_for: Arc::new(client_for),
             root_ca: self.root_ca.clone(),
-            config: controllers::Config::default(),
+            settings: controllers::Settings::default(),
         });
         factory.start();
         factory

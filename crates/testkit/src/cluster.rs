@@ -111,13 +111,13 @@ fn start_controllers(
         let user = User::new(format!("system:serviceaccount:kube-system:{name}"), &groups);
         faults.wrap(&server.client(user, "kube-controller-manager"))
     };
-    controllers::start_all(&controllers::Context {
+    controllers::start(&controllers::Context {
         tasks,
         world: world.clone(),
         factory: factory.clone(),
         client_for: Arc::new(client_for),
         root_ca: "simulated".to_owned(),
-        config: controllers::Config::default(),
+        settings: controllers::Settings::default(),
     });
     factory.start();
     factory

@@ -73,13 +73,13 @@ async fn start(
             clients.insert(controller.identity, issuer.client(controller.identity, NAME).await?);
         }
     }
-    controllers::start_all(&controllers::Context {
+    controllers::start(&controllers::Context {
         tasks: tasks.clone(),
         world: world.clone(),
         factory: factory.clone(),
         client_for: Arc::new(move |name| clients.get(name).unwrap_or(&manager).clone()),
         root_ca,
-        config: controllers::Config::default(),
+        settings: controllers::Settings::default(),
     });
     factory.start();
     Ok(())

@@ -119,7 +119,10 @@ impl Machine {
             if seen.has_booted() || boot == BOOTS_MAX {
                 return seen;
             }
-            eprintln!("the emulator did not come to our program, and starts again:\n{}", seen.kernel);
+            eprintln!(
+                "the emulator did not come to our program, and starts again:\n{}",
+                seen.kernel
+            );
         }
         unreachable!("the last boot returns")
     }

@@ -14,7 +14,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use api::Resource as _;
 use api::apps::deployment::Deployment;
 use api::apps::replica_set::ReplicaSet;
 use api::core::pod::Pod;
@@ -22,20 +21,34 @@ use api::object::key_of;
 use apimachinery::selector::{self, Labels};
 use apimachinery::{ApiError, ObjectKey};
 use client::{Api, DeleteOptions, PatchKind, Preconditions, Propagation};
-use informer::Indexer;
+use informer::{IndexFn, Indexer};
 use k8s_openapi::api::apps::v1::DeploymentStatus;
-use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
+use reconcile::{Change, EventRecorder, EventType, Next, Reconciler, itself, owner_key};
 use stdx::SharedClock;
 
 use self::plan::{Action, Observed, Scale};
-use crate::handlers::{on_change, on_transition};
+use crate::flags::at_least_one;
 use crate::own_writes::OwnWrites;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
 use crate::service_account::is_namespace_gone;
-use crate::{Descriptor, Startup, owners, pods};
+use crate::{Descriptor, Flags, Startup, owners, pods};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "deployment-controller", identity: "deployment-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "deployment-controller",
+    aliases: &["deployment"],
+    identity: "deployment-controller",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start,
+};
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// Deployments that are worked on at once
+    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
+    concurrent_deployment_syncs: usize,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -97,77 +110,69 @@ struct Deployments {
     clock: SharedClock,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let deployments = context.factory.informer::<Deployment>();
-    let replica_sets = context.factory.informer::<ReplicaSet>();
-    let pods = context.factory.informer::<Pod>();
-    replica_sets.add_index(BY_CONTROLLER, owners::index_by_controller::<ReplicaSet>);
-    replica_sets.add_index(ORPHANS, owners::index_orphans::<ReplicaSet>);
-    pods.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
+    let replica_set_indexes: [(_, IndexFn<ReplicaSet>); 2] =
+        [(BY_CONTROLLER, owners::index_by_controller), (ORPHANS, owners::index_orphans)];
+    let pod_indexes: [(_, IndexFn<Pod>); 1] = [(BY_CONTROLLER, owners::index_by_controller)];
+    let deployments: Indexer<Deployment> = controller.cache();
+    let replica_sets = controller.indexed_cache(&replica_set_indexes);
     let replica_set_writes = Arc::new(OwnWrites::default());
     let reconciler = Deployments {
-        deployments: deployments.indexer(),
-        replica_sets: replica_sets.indexer(),
-        pods: pods.indexer(),
-        deployments_api: client.api(),
-        replica_sets_api: client.api(),
+        deployments: deployments.clone(),
+        replica_sets: replica_sets.clone(),
+        pods: controller.indexed_cache(&pod_indexes),
+        deployments_api: startup.client.api(),
+        replica_sets_api: startup.client.api(),
         deployment_writes: OwnWrites::default(),
         replica_set_writes: replica_set_writes.clone(),
-        events: context.events(descriptor, &client),
-        clock: context.world.clock.clone(),
+        events: startup.events(),
+        clock: startup.world.clock.clone(),
     };
-    let to_queue = queue.clone();
-    on_change(&deployments, move |it| to_queue.add(key_of(&it.metadata)));
-    let (to_queue, known) = (queue.clone(), deployments.indexer());
-    on_transition(&replica_sets, move |before, after| {
-        if let (Some(deleted), None) = (before, after) {
-            replica_set_writes.forget(&key_of(&deleted.metadata));
-        }
-        for replica_set in [before, after].into_iter().flatten() {
-            deployments_of(&known, replica_set).into_iter().for_each(|key| to_queue.add(key));
-        }
-    });
-    let (to_queue, known) = (queue.clone(), replica_sets.indexer());
-    let rollouts = deployments.indexer();
-    on_transition(&pods, move |before, after| {
-        // Only the last pod of a Recreate rollout is waited for.
-        if let (Some(pod), None) = (before, after)
-            && let Some(key) = deployment_of_pod(&known, pod)
-            && rollouts.get(&key).is_some_and(|it| plan::is_recreate(&it))
-        {
-            to_queue.add(key);
-        }
-    });
-    let workers = context.config.concurrent_deployment_syncs;
-    context.run(descriptor, queue, workers, reconciler);
+    let adopters = deployments.clone();
+    controller
+        .watches(itself::<Deployment>)
+        .owns::<Deployment, ReplicaSet>()
+        .watches(move |it: &ReplicaSet| may_adopt(&adopters, it))
+        .follows(move |change: Change<'_, ReplicaSet>, _| {
+            if let Change::Deleted(deleted) = change {
+                replica_set_writes.forget(&key_of(&deleted.metadata));
+            }
+        })
+        .follows(move |change: Change<'_, Pod>, queue| {
+            // Only the last pod of a Recreate rollout is waited for.
+            if let Change::Deleted(pod) = change
+                && let Some(key) = deployment_of_pod(&deployments, &replica_sets, pod)
+                && deployments.get(&key).is_some_and(|it| plan::is_recreate(&it))
+            {
+                queue.add(key);
+            }
+        })
+        .workers(startup.settings::<Settings>().concurrent_deployment_syncs)
+        .run(reconciler);
 }
 
-fn deployments_of(known: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<ObjectKey> {
-    let namespace = owners::namespace(&replica_set.metadata);
-    if let Some(owner) = owners::controller_of(&replica_set.metadata) {
-        let is_ours = owner.kind == Deployment::FACTS.kind;
-        return is_ours
-            .then(|| ObjectKey::new(namespace, owner.name.clone()))
-            .into_iter()
-            .collect();
+/// The Deployments that a ReplicaSet without an owner matches.
+fn may_adopt(deployments: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<ObjectKey> {
+    if owners::controller_of(&replica_set.metadata).is_some() {
+        return Vec::new();
     }
     let labels = replica_set.metadata.labels.as_ref().unwrap_or(&NONE);
-    known
-        .list_namespace(namespace)
+    deployments
+        .list_namespace(owners::namespace(&replica_set.metadata))
         .iter()
         .filter(|it| selector_of(it).is_ok_and(|selector| selector.matches(labels)))
         .map(|it| key_of(&it.metadata))
         .collect()
 }
 
-fn deployment_of_pod(known: &Indexer<ReplicaSet>, pod: &Pod) -> Option<ObjectKey> {
-    let namespace = owners::namespace(&pod.metadata);
-    let owner = owners::controller_of(&pod.metadata).filter(|it| it.kind == "ReplicaSet")?;
-    let replica_set = known.get(&ObjectKey::new(namespace, owner.name.clone()))?;
-    let owner = owners::controller_of(&replica_set.metadata)?;
-    Some(ObjectKey::new(namespace, owner.name.clone()))
+fn deployment_of_pod(
+    deployments: &Indexer<Deployment>,
+    replica_sets: &Indexer<ReplicaSet>,
+    pod: &Pod,
+) -> Option<ObjectKey> {
+    let replica_set = replica_sets.get(&owner_key(replica_sets, &pod.metadata)?)?;
+    owner_key(deployments, &replica_set.metadata)
 }
 
 fn selector_of(deployment: &Deployment) -> Result<Labels, selector::Error> {
@@ -175,6 +180,7 @@ fn selector_of(deployment: &Deployment) -> Result<Labels, selector::Error> {
 }
 
 impl Reconciler for Deployments {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {

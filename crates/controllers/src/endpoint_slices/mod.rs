@@ -17,19 +17,35 @@ use api::object::key_of;
 use apimachinery::{ApiError, ObjectKey};
 use client::{Api, DeleteOptions, Preconditions};
 use informer::Indexer;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Change, Next, Reconciler, itself};
 use stdx::SharedClock;
 
 use self::plan::{Action, CONTROLLER, MANAGED_BY, Observed, SERVICE_NAME};
 use self::written::Written;
 use crate::backends::{BY_SELECTOR, Pace};
-use crate::endpoints::follow_pods;
-use crate::handlers::{on_change, on_transition};
+use crate::flags::at_least_one;
 use crate::pods::BY_LABEL;
-use crate::{Descriptor, Startup, backends, owners, pods};
+use crate::{Descriptor, Flags, Startup, backends, owners, pods};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "endpointslice-controller", identity: "endpointslice-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "endpointslice-controller",
+    aliases: &["endpointslice"],
+    identity: "endpointslice-controller",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start,
+};
+
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct Settings {
+    /// Services whose EndpointSlices are worked on at once
+    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
+    concurrent_service_endpoint_syncs: usize,
+    /// Endpoints that one slice has at most
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) max_endpoints_per_slice: u16,
+}
 
 const BY_SERVICE: &str = "service-name";
 
@@ -52,44 +68,34 @@ struct EndpointSlices {
     clock: SharedClock,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let services = context.factory.informer::<Service>();
-    let pods = context.factory.informer::<Pod>();
-    services.add_index(BY_SELECTOR, backends::index_by_selector);
-    pods.add_index(BY_LABEL, pods::index_by_label);
-    let slices = context.factory.informer::<EndpointSlice>();
-    slices.add_index(BY_SERVICE, index_by_service);
+fn start(startup: &Startup<'_>) {
+    let settings: &Settings = startup.settings();
+    let mut controller = startup.controller();
+    let services = controller.indexed_cache(&[(BY_SELECTOR, backends::index_by_selector)]);
     let written = Arc::new(Written::default());
     let reconciler = EndpointSlices {
-        services: services.indexer(),
-        pods: pods.indexer(),
-        slices: slices.indexer(),
-        api: client.api(),
+        services: services.clone(),
+        pods: controller.indexed_cache(&[(BY_LABEL, pods::index_by_label)]),
+        slices: controller.indexed_cache(&[(BY_SERVICE, index_by_service)]),
+        api: startup.client.api(),
         written: written.clone(),
-        endpoints_per_slice: context.config.max_endpoints_per_slice,
-        pace: Pace::new(context.world.clock.clone()),
-        clock: context.world.clock.clone(),
+        endpoints_per_slice: settings.max_endpoints_per_slice.into(),
+        pace: Pace::new(startup.world.clock.clone()),
+        clock: startup.world.clock.clone(),
     };
-    let to_queue = queue.clone();
-    on_change(&services, move |it| to_queue.add(key_of(&it.metadata)));
-    follow_pods(&pods, &services.indexer(), queue.clone());
-    let to_queue = queue.clone();
-    on_transition(&slices, move |before, after| {
-        let Some(slice) = after.or(before) else {
-            return;
-        };
-        let Some(service) = service_of(slice) else {
-            return;
-        };
-        if after.is_none() {
-            written.forget_slice(&service, owners::name(&slice.metadata));
-        }
-        to_queue.add(service);
-    });
-    let workers = context.config.concurrent_service_endpoint_syncs;
-    context.run(descriptor, queue, workers, reconciler);
+    controller
+        .watches(itself::<Service>)
+        .follows(move |change, queue| backends::follow_pod(change, &services, queue))
+        .watches(service_of)
+        .follows(move |change: Change<'_, EndpointSlice>, _| {
+            if let Change::Deleted(slice) = change
+                && let Some(service) = service_of(slice)
+            {
+                written.forget_slice(&service, owners::name(&slice.metadata));
+            }
+        })
+        .workers(settings.concurrent_service_endpoint_syncs)
+        .run(reconciler);
 }
 
 /// The Service whose slice this is, when we manage it.
@@ -111,6 +117,7 @@ fn version(slice: &EndpointSlice) -> u64 {
 }
 
 impl Reconciler for EndpointSlices {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {

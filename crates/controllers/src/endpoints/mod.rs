@@ -9,21 +9,34 @@ use std::sync::Arc;
 use api::core::endpoints::Endpoints;
 use api::core::pod::Pod;
 use api::core::service::Service;
-use api::object::key_of;
 use apimachinery::{ApiError, ObjectKey};
 use client::{Api, DeleteOptions, Preconditions};
 use informer::Indexer;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Next, Reconciler, itself};
 
 use self::plan::{Action, Observed};
 use crate::backends::{BY_SELECTOR, Pace};
-use crate::handlers::{on_change, on_transition};
+use crate::flags::at_least_one;
 use crate::own_writes::OwnWrites;
 use crate::pods::BY_LABEL;
-use crate::{Descriptor, Startup, backends, pods};
+use crate::{Descriptor, Flags, Startup, backends, pods};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "endpoints-controller", identity: "endpoint-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "endpoints-controller",
+    aliases: &["endpoint"],
+    identity: "endpoint-controller",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start,
+};
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// Services whose Endpoints are worked on at once
+    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
+    concurrent_endpoint_syncs: usize,
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("write endpoints {service}")]
@@ -42,57 +55,29 @@ struct EndpointsController {
     pace: Pace,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let services = context.factory.informer::<Service>();
-    let pods = context.factory.informer::<Pod>();
-    services.add_index(BY_SELECTOR, backends::index_by_selector);
-    pods.add_index(BY_LABEL, pods::index_by_label);
-    let endpoints = context.factory.informer::<Endpoints>();
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
+    let services = controller.indexed_cache(&[(BY_SELECTOR, backends::index_by_selector)]);
     let reconciler = EndpointsController {
-        services: services.indexer(),
-        pods: pods.indexer(),
-        endpoints: endpoints.indexer(),
-        api: client.api(),
+        services: services.clone(),
+        pods: controller.indexed_cache(&[(BY_LABEL, pods::index_by_label)]),
+        endpoints: controller.cache(),
+        api: startup.client.api(),
         own_writes: OwnWrites::default(),
-        pace: Pace::new(context.world.clock.clone()),
+        pace: Pace::new(startup.world.clock.clone()),
     };
-    let to_queue = queue.clone();
-    on_change(&services, move |it| to_queue.add(key_of(&it.metadata)));
-    follow_pods(&pods, &services.indexer(), queue.clone());
-    let (to_queue, known) = (queue.clone(), services.indexer());
-    on_change(&endpoints, move |it| {
+    let known = services.clone();
+    controller
+        .watches(itself::<Service>)
+        .follows(move |change, queue| backends::follow_pod(change, &services, queue))
         // Endpoints that stand alone are somebody else's.
-        let key = key_of(&it.metadata);
-        if known.get(&key).is_some() {
-            to_queue.add(key);
-        }
-    });
-    let workers = context.config.concurrent_endpoint_syncs;
-    context.run(descriptor, queue, workers, reconciler);
-}
-
-/// Wakes the Services that select a pod when something that endpoints show has changed.
-pub(crate) fn follow_pods(
-    pods: &informer::SharedInformer<Pod>,
-    services: &Indexer<Service>,
-    queue: WorkQueue,
-) {
-    let services = services.clone();
-    on_transition(pods, move |before, after| {
-        if let (Some(before), Some(after)) = (before, after)
-            && !backends::is_relevant(before, after)
-        {
-            return;
-        }
-        for pod in [before, after].into_iter().flatten() {
-            backends::services_of(&services, pod).into_iter().for_each(|it| queue.add(it));
-        }
-    });
+        .watches(move |it: &Endpoints| itself(it).filter(|key| known.get(key).is_some()))
+        .workers(startup.settings::<Settings>().concurrent_endpoint_syncs)
+        .run(reconciler);
 }
 
 impl Reconciler for EndpointsController {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {

@@ -19,20 +19,31 @@ use client::{
 };
 use informer::MetadataInformer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Change, Next, Reconciler, WorkQueue, on_change};
 use serde_json::json;
 
 use self::graph::{Graph, Node};
 use self::plan::{Action, Owner};
-use crate::handlers::on_metadata;
+use crate::flags::at_least_one;
 use crate::resources::{Followed, Listener, Resources};
-use crate::{Descriptor, Startup};
+use crate::{Descriptor, Flags, Startup};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "garbage-collector-controller",
+    aliases: &["garbagecollector"],
     identity: "generic-garbage-collector",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
     start,
 };
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// Objects whose owners are looked at at once
+    #[arg(long, value_name = "N", default_value = "20", value_parser = at_least_one)]
+    concurrent_gc_syncs: usize,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -54,7 +65,9 @@ pub(crate) enum Error {
     },
 }
 
-/// Objects are keys here by their uid: two objects of one name are two keys.
+/// The key of an object is its uid: two objects of one name are two keys.
+type Uid = String;
+
 struct GarbageCollector {
     client: Client,
     resources: Arc<Resources>,
@@ -72,32 +85,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let (shared, resources) = (Arc::new(Shared::default()), context.resources.clone());
-    resources.listen(Arc::new(Follower { shared: shared.clone(), queue: queue.clone() }));
-    let collector = GarbageCollector { client, resources, shared };
-    let workers = context.config.concurrent_gc_syncs;
-    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(collector));
+fn start(startup: &Startup<'_>) {
+    let controller = startup.controller::<Uid>();
+    let (shared, resources) = (Arc::new(Shared::default()), startup.resources.clone());
+    resources.listen(Arc::new(Follower { shared: shared.clone(), queue: controller.queue() }));
+    let collector = GarbageCollector { client: startup.client.clone(), resources, shared };
+    controller.workers(startup.settings::<Settings>().concurrent_gc_syncs).run(collector);
 }
 
 /// Keeps the graph.
 struct Follower {
     shared: Arc<Shared>,
-    queue: WorkQueue,
+    queue: WorkQueue<Uid>,
 }
 
 impl Listener for Follower {
     fn followed(&self, resource: &Discovered, informer: &Arc<MetadataInformer>) {
         let (shared, queue) = (self.shared.clone(), self.queue.clone());
         let resource = resource.resource.clone();
-        on_metadata(informer, move |before, after| {
-            if let (Some(before), Some(after)) = (before, after)
+        informer.add_event_handler(on_change(move |change: Change<'_, Meta>| {
+            if let Change::Updated { before, after } = change
                 && is_same(before, after)
             {
                 return;
             }
+            let (before, after) = (change.before(), change.after());
             let mut graph = lock(&shared.graph);
             let mut wake = BTreeSet::new();
             if let Some(before) = before.filter(|it| after.is_none_or(|a| a.uid != it.uid)) {
@@ -107,18 +119,18 @@ impl Listener for Follower {
                 wake.extend(graph.upsert(Node::new(&resource, after)));
             }
             drop(graph);
-            wake.into_iter().for_each(|it| queue.add(ObjectKey::cluster(it)));
-        });
+            wake.into_iter().for_each(|it| queue.add(it));
+        }));
     }
 
     fn forgotten(&self, resource: &GroupVersionResource) {
         let wake = lock(&self.shared.graph).remove_resource(resource);
-        wake.into_iter().for_each(|it| self.queue.add(ObjectKey::cluster(it)));
+        wake.into_iter().for_each(|it| self.queue.add(it));
     }
 
     fn settled(&self) {
         let waiting = std::mem::take(&mut *lock(&self.shared.waiting));
-        waiting.into_iter().for_each(|it| self.queue.add(ObjectKey::cluster(it)));
+        waiting.into_iter().for_each(|it| self.queue.add(it));
     }
 }
 
@@ -131,10 +143,11 @@ fn is_same(before: &Meta, after: &Meta) -> bool {
 }
 
 impl Reconciler for GarbageCollector {
+    type Key = Uid;
     type Error = Error;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
-        let Some(node) = lock(&self.shared.graph).get(&key.name).cloned() else {
+    async fn reconcile(&self, uid: &Uid) -> Result<Next, Error> {
+        let Some(node) = lock(&self.shared.graph).get(uid).cloned() else {
             return Ok(Next::Settled);
         };
         // Dependents may be of any kind: nothing is let go before all of them are known.

@@ -10,21 +10,35 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Meta;
 use api::core::namespace::Namespace;
-use api::object::key_of;
 use apimachinery::{ApiError, GroupVersionResource, ObjectKey, Scope};
 use client::{Api, Client, DeleteOptions, Discovered, ListOptions, Propagation};
 use informer::{Indexer, MetadataInformer};
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Change, Next, Reconciler, WorkQueue, itself, on_change};
 use stdx::SharedClock;
 
 use self::plan::Found;
-use crate::handlers::{on_change, on_metadata};
+use crate::flags::at_least_one;
 use crate::resources::Listener;
-use crate::{Descriptor, Startup, owners};
+use crate::{Descriptor, Flags, Startup, owners};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "namespace-controller", identity: "namespace-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "namespace-controller",
+    aliases: &["namespace"],
+    identity: "namespace-controller",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start,
+};
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// Namespaces that are emptied at once
+    #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one)]
+    concurrent_namespace_syncs: usize,
+}
 
 const FINALIZER: &str = "kubernetes";
 /// How long to leave what remains alone when no event comes: for resources that cannot be watched, and to say in the
@@ -56,26 +70,20 @@ struct Namespaces {
     clock: SharedClock,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let namespaces = context.factory.informer::<Namespace>();
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
+    let namespaces: Indexer<Namespace> = controller.cache();
     let reconciler = Namespaces {
-        namespaces: namespaces.indexer(),
-        api: client.api(),
-        client,
-        clock: context.world.clock.clone(),
+        namespaces: namespaces.clone(),
+        api: startup.client.api(),
+        client: startup.client.clone(),
+        clock: startup.world.clock.clone(),
     };
-    let to_queue = queue.clone();
-    on_change(&namespaces, move |it| {
-        if owners::is_deleting(&it.metadata) {
-            to_queue.add(key_of(&it.metadata));
-        }
-    });
-    let waker = Waker { namespaces: namespaces.indexer(), queue: queue.clone() };
-    context.resources.listen(Arc::new(waker));
-    let workers = context.config.concurrent_namespace_syncs;
-    context.run(descriptor, queue, workers, reconciler);
+    startup.resources.listen(Arc::new(Waker { namespaces, queue: controller.queue() }));
+    controller
+        .watches(|it: &Namespace| itself(it).filter(|_| owners::is_deleting(&it.metadata)))
+        .workers(startup.settings::<Settings>().concurrent_namespace_syncs)
+        .run(reconciler);
 }
 
 /// Wakes a namespace when it has lost its last object of a resource.
@@ -92,10 +100,8 @@ impl Listener for Waker {
         let (namespaces, queue) = (self.namespaces.clone(), self.queue.clone());
         // The informer owns its handlers, so a handler must not own the informer.
         let cache = Arc::downgrade(informer);
-        on_metadata(informer, move |before, after| {
-            let (Some(deleted), None) = (before, after) else {
-                return;
-            };
+        informer.add_event_handler(on_change(move |change: Change<'_, Meta>| {
+            let Change::Deleted(deleted) = change else { return };
             let key = ObjectKey::cluster(deleted.key.namespace.clone());
             let has_more = || cache.upgrade().is_some_and(|it| it.has_namespace(&key.name));
             let is_ending =
@@ -103,11 +109,12 @@ impl Listener for Waker {
             if is_ending && !has_more() {
                 queue.add(key);
             }
-        });
+        }));
     }
 }
 
 impl Reconciler for Namespaces {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {

@@ -18,22 +18,23 @@ use api::core::pod::Pod;
 use api::object::key_of;
 use apimachinery::selector::{self, Labels};
 use apimachinery::{ApiError, ObjectKey};
-use client::{Api, Client, DeleteOptions, PatchKind, Preconditions};
+use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use futures_util::future::join_all;
-use informer::{Indexer, SharedInformer};
+use informer::{IndexFn, Indexer};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use reconcile::{EventRecorder, EventType, Expectations, Next, Reconciler, WorkQueue};
+use reconcile::{
+    Change, EventRecorder, EventType, Expectations, Next, Reconciler, WorkQueue, itself, owner_key,
+};
 use stdx::SharedClock;
 
 use self::plan::{Observed, Plan};
 pub(crate) use self::status::{Failure, Status};
-use crate::handlers::{on_change, on_transition};
 use crate::own_writes::OwnWrites;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
 use crate::pods::ORPHANS_BY_LABEL;
-use crate::{Descriptor, Startup, labels, owners, pods};
+use crate::{Startup, labels, owners, pods};
 
 /// Index: a label that the owner's selector demands.
 const BY_SELECTOR: &str = "selector";
@@ -110,70 +111,65 @@ pub(crate) struct Replicas<T: ReplicaOwner> {
     clock: SharedClock,
 }
 
-pub(crate) fn start<T: ReplicaOwner>(context: &Startup, descriptor: &Descriptor, workers: usize) {
-    let client: Client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let owner_informer = context.factory.informer::<T>();
-    let pod_informer = context.factory.informer::<Pod>();
-    owner_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<T>);
-    owner_informer.add_index(BY_SELECTOR, index_by_selector::<T>);
-    pod_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
-    pod_informer.add_index(ORPHANS, owners::index_orphans::<Pod>);
-    pod_informer.add_index(ORPHANS_BY_LABEL, pods::index_orphans_by_label);
-    let expectations = Arc::new(Expectations::new(context.world.clock.clone()));
+pub(crate) fn start<T: ReplicaOwner>(startup: &Startup<'_>, workers: usize) {
+    let mut controller = startup.controller();
+    let owner_indexes: [(_, IndexFn<T>); 2] =
+        [(BY_CONTROLLER, owners::index_by_controller), (BY_SELECTOR, index_by_selector)];
+    let pod_indexes: [(_, IndexFn<Pod>); 3] = [
+        (BY_CONTROLLER, owners::index_by_controller),
+        (ORPHANS, owners::index_orphans),
+        (ORPHANS_BY_LABEL, pods::index_orphans_by_label),
+    ];
+    let owners = controller.indexed_cache(&owner_indexes);
+    let expectations = Arc::new(Expectations::new(startup.world.clock.clone()));
     let reconciler = Replicas {
-        owners: owner_informer.indexer(),
-        pods: pod_informer.indexer(),
-        owners_api: client.api::<T>(),
-        pods_api: client.api::<Pod>(),
+        owners: owners.clone(),
+        pods: controller.indexed_cache(&pod_indexes),
+        owners_api: startup.client.api::<T>(),
+        pods_api: startup.client.api::<Pod>(),
         expectations: expectations.clone(),
         own_writes: OwnWrites::default(),
-        events: context.events(descriptor, &client),
-        clock: context.world.clock.clone(),
+        events: startup.events(),
+        clock: startup.world.clock.clone(),
     };
-    let owners_queue = queue.clone();
-    on_change(&owner_informer, move |owner| owners_queue.add(key_of(owner.metadata())));
-    follow_pods(&pod_informer, &owner_informer.indexer(), expectations, queue.clone());
-    context.run(descriptor, queue, workers, reconciler);
+    controller
+        .watches(itself::<T>)
+        .follows(move |change, queue| follow_pod(change, &owners, &expectations, queue))
+        .workers(workers)
+        .run(reconciler);
 }
 
 /// Pod events settle expectations and wake the owner; a pod without an owner wakes all that may
 /// adopt it.
-fn follow_pods<T: ReplicaOwner>(
-    informer: &SharedInformer<Pod>,
+fn follow_pod<T: ReplicaOwner>(
+    change: Change<'_, Pod>,
     owners: &Indexer<T>,
-    expectations: Arc<Expectations>,
-    queue: WorkQueue,
+    expectations: &Expectations,
+    queue: &WorkQueue,
 ) {
-    let owners = owners.clone();
-    on_transition(informer, move |before, after| {
-        let owner_of = |pod: &Pod| owner_key::<T>(&owners, &pod.metadata);
-        match (before, after) {
-            (None, Some(pod)) if !owners::is_deleting(&pod.metadata) => {
-                if let Some(owner) = owner_of(pod) {
-                    expectations.creation_observed(&owner);
-                }
+    let owner_of = |pod: &Pod| owner_key(owners, &pod.metadata);
+    let pod = change.latest();
+    if let Some(owner) = owner_of(pod) {
+        match change {
+            Change::Deleted(_) => expectations.deletion_observed(&owner, &key_of(&pod.metadata)),
+            _ if owners::is_deleting(&pod.metadata) => {
+                expectations.deletion_observed(&owner, &key_of(&pod.metadata));
             }
-            (_, Some(pod)) if !owners::is_deleting(&pod.metadata) => {}
-            (Some(pod), None) | (_, Some(pod)) => {
-                if let Some(owner) = owner_of(pod) {
-                    expectations.deletion_observed(&owner, &key_of(&pod.metadata));
-                }
-            }
-            (None, None) => {}
+            Change::Added(_) => expectations.creation_observed(&owner),
+            Change::Updated { .. } => {}
         }
-        if let (Some(before), Some(after)) = (before, after)
-            && !is_relevant(before, after)
-        {
-            return;
+    }
+    if let Change::Updated { before, after } = change
+        && !is_relevant(before, after)
+    {
+        return;
+    }
+    for pod in change.states() {
+        match owners::controller_of(&pod.metadata) {
+            Some(_) => owner_of(pod).into_iter().for_each(|it| queue.add(it)),
+            None => may_adopt(owners, pod).into_iter().for_each(|it| queue.add(it)),
         }
-        for pod in [before, after].into_iter().flatten() {
-            match owners::controller_of(&pod.metadata) {
-                Some(_) => owner_of(pod).into_iter().for_each(|it| queue.add(it)),
-                None => may_adopt(&owners, pod).into_iter().for_each(|it| queue.add(it)),
-            }
-        }
-    });
+    }
 }
 
 /// Whether an owner's plan or counts could differ between two states of a pod.
@@ -185,16 +181,6 @@ fn is_relevant(before: &Pod, after: &Pod) -> bool {
         || pods::is_terminal(before) != pods::is_terminal(after)
         || pods::is_ready(before) != pods::is_ready(after)
         || pods::ready_since(before) != pods::ready_since(after)
-}
-
-fn owner_key<T: ReplicaOwner>(owners: &Indexer<T>, meta: &ObjectMeta) -> Option<ObjectKey> {
-    let reference = owners::controller_of(meta)?;
-    if reference.kind != T::FACTS.kind {
-        return None;
-    }
-    let key = ObjectKey::new(owners::namespace(meta), reference.name.clone());
-    let owner = owners.get(&key)?;
-    (owners::uid(owner.metadata()) == reference.uid).then_some(key)
 }
 
 fn may_adopt<T: ReplicaOwner>(owners: &Indexer<T>, pod: &Pod) -> Vec<ObjectKey> {
@@ -218,6 +204,7 @@ fn index_by_selector<T: ReplicaOwner>(owner: &T) -> Vec<String> {
 }
 
 impl<T: ReplicaOwner> Reconciler for Replicas<T> {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {

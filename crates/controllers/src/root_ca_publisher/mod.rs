@@ -6,20 +6,21 @@ mod tests;
 
 use api::core::config_map::ConfigMap;
 use api::core::namespace::Namespace;
-use api::object::key_of;
 use apimachinery::{ApiError, ObjectKey};
 use client::Api;
 use informer::Indexer;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Next, Reconciler, itself};
 
 use self::plan::{Action, NAME};
-use crate::handlers::on_change;
 use crate::service_account::is_namespace_gone;
-use crate::{Descriptor, Startup, owners};
+use crate::{Descriptor, Flags, Startup, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "root-ca-certificate-publisher-controller",
+    aliases: &["root-ca-cert-publisher"],
     identity: "root-ca-cert-publisher",
+    is_on_by_default: true,
+    flags: Flags::NONE,
     start,
 };
 
@@ -38,29 +39,22 @@ struct RootCaPublisher {
     root_ca: String,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let namespaces = context.factory.informer::<Namespace>();
-    let config_maps = context.factory.informer::<ConfigMap>();
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
     let reconciler = RootCaPublisher {
-        namespaces: namespaces.indexer(),
-        config_maps: config_maps.indexer(),
-        api: client.api(),
-        root_ca: context.root_ca.clone(),
+        namespaces: controller.cache(),
+        config_maps: controller.cache(),
+        api: startup.client.api(),
+        root_ca: startup.root_ca.clone(),
     };
-    let to_queue = queue.clone();
-    on_change(&namespaces, move |it| to_queue.add(key_of(&it.metadata)));
-    let to_queue = queue.clone();
-    on_change(&config_maps, move |it| {
-        if owners::name(&it.metadata) == NAME {
-            to_queue.add(ObjectKey::cluster(owners::namespace(&it.metadata)));
-        }
-    });
-    context.run(descriptor, queue, 1, reconciler);
+    controller
+        .watches(itself::<Namespace>)
+        .watches(|it: &ConfigMap| owners::namespace_of_named(&it.metadata, NAME))
+        .run(reconciler);
 }
 
 impl Reconciler for RootCaPublisher {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {

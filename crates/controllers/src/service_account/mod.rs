@@ -6,18 +6,22 @@ mod tests;
 
 use api::core::namespace::Namespace;
 use api::core::service_account::ServiceAccount;
-use api::object::key_of;
 use apimachinery::{ApiError, ObjectKey};
 use client::Api;
 use informer::Indexer;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Next, Reconciler, itself};
 
 use self::plan::NAME;
-use crate::handlers::on_change;
-use crate::{Descriptor, Startup, owners};
+use crate::{Descriptor, Flags, Startup, owners};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "serviceaccount-controller", identity: "service-account-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "serviceaccount-controller",
+    aliases: &["serviceaccount"],
+    identity: "service-account-controller",
+    is_on_by_default: true,
+    flags: Flags::NONE,
+    start,
+};
 
 #[derive(Debug, thiserror::Error)]
 #[error("create service account {namespace}/{NAME}")]
@@ -33,28 +37,21 @@ struct ServiceAccounts {
     api: Api<ServiceAccount>,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let namespaces = context.factory.informer::<Namespace>();
-    let accounts = context.factory.informer::<ServiceAccount>();
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
     let reconciler = ServiceAccounts {
-        namespaces: namespaces.indexer(),
-        accounts: accounts.indexer(),
-        api: client.api(),
+        namespaces: controller.cache(),
+        accounts: controller.cache(),
+        api: startup.client.api(),
     };
-    let to_queue = queue.clone();
-    on_change(&namespaces, move |it| to_queue.add(key_of(&it.metadata)));
-    let to_queue = queue.clone();
-    on_change(&accounts, move |it| {
-        if owners::name(&it.metadata) == NAME {
-            to_queue.add(ObjectKey::cluster(owners::namespace(&it.metadata)));
-        }
-    });
-    context.run(descriptor, queue, 1, reconciler);
+    controller
+        .watches(itself::<Namespace>)
+        .watches(|it: &ServiceAccount| owners::namespace_of_named(&it.metadata, NAME))
+        .run(reconciler);
 }
 
 impl Reconciler for ServiceAccounts {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {

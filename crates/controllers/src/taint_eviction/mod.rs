@@ -16,16 +16,23 @@ use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Taint, Toleration};
-use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
+use reconcile::{Change, EventRecorder, EventType, Next, Reconciler};
 use stdx::SharedClock;
 
 use self::plan::Verdict;
-use crate::handlers::on_transition;
 use crate::pods::BY_NODE;
-use crate::{Descriptor, Startup, owners, pods};
+use crate::{Descriptor, Flags, Startup, owners, pods};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "taint-eviction-controller", identity: "node-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "taint-eviction-controller",
+    aliases: &[],
+    identity: "node-controller",
+    is_on_by_default: true,
+    flags: Flags::NONE,
+    start,
+};
+
+const WORKERS: usize = 8;
 
 #[derive(Debug, thiserror::Error)]
 #[error("evict pod {pod}")]
@@ -45,46 +52,42 @@ struct TaintEviction {
     since: Mutex<BTreeMap<ObjectKey, Timestamp>>,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let nodes = context.factory.informer::<Node>();
-    let pods = context.factory.informer::<Pod>();
-    pods.add_index(BY_NODE, pods::index_by_node);
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
+    let pods = controller.indexed_cache(&[(BY_NODE, pods::index_by_node)]);
     let reconciler = TaintEviction {
-        nodes: nodes.indexer(),
-        pods: pods.indexer(),
-        api: client.api(),
-        events: context.events(descriptor, &client),
-        clock: context.world.clock.clone(),
+        nodes: controller.cache(),
+        pods: pods.clone(),
+        api: startup.client.api(),
+        events: startup.events(),
+        clock: startup.world.clock.clone(),
         since: Mutex::default(),
     };
-    let (to_queue, bound) = (queue.clone(), pods.indexer());
-    on_transition(&nodes, move |before, after| {
-        let is_same = before.is_some_and(|before| {
-            after.is_some_and(|after| no_execute(before).eq(no_execute(after)))
-        });
-        if let Some(node) = after.filter(|_| !is_same) {
-            for pod in bound.by_index(BY_NODE, owners::name(&node.metadata)) {
-                to_queue.add(key_of(&pod.metadata));
+    controller
+        .follows(move |change: Change<'_, Node>, queue| {
+            let Some(node) = change.after() else { return };
+            if change.before().is_some_and(|it| no_execute(it).eq(no_execute(node))) {
+                return;
             }
-        }
-    });
-    let to_queue = queue.clone();
-    on_transition(&pods, move |before, after| {
-        let is_same = match (before, after) {
-            (Some(before), Some(after)) => {
-                pods::node_name(before) == pods::node_name(after)
-                    && tolerations(before) == tolerations(after)
+            for pod in pods.by_index(BY_NODE, owners::name(&node.metadata)) {
+                queue.add(key_of(&pod.metadata));
             }
-            // Unbound pods are nobody's to evict.
-            (pod, None) | (None, pod) => pod.is_none_or(|it| pods::node_name(it).is_none()),
-        };
-        if let Some(pod) = after.or(before).filter(|_| !is_same) {
-            to_queue.add(key_of(&pod.metadata));
-        }
-    });
-    context.run(descriptor, queue, 8, reconciler);
+        })
+        .follows(|change: Change<'_, Pod>, queue| {
+            let is_same = match change {
+                Change::Updated { before, after } => {
+                    pods::node_name(before) == pods::node_name(after)
+                        && tolerations(before) == tolerations(after)
+                }
+                // Unbound pods are nobody's to evict.
+                Change::Added(pod) | Change::Deleted(pod) => pods::node_name(pod).is_none(),
+            };
+            if !is_same {
+                queue.add(key_of(&change.latest().metadata));
+            }
+        })
+        .workers(WORKERS)
+        .run(reconciler);
 }
 
 fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
@@ -97,6 +100,7 @@ fn tolerations(pod: &Pod) -> &[Toleration] {
 }
 
 impl Reconciler for TaintEviction {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
