@@ -11,7 +11,6 @@ mod garbage_collector;
 mod labels;
 mod namespace;
 mod node_lifecycle;
-mod own_writes;
 mod owners;
 mod pod_gc;
 mod pods;

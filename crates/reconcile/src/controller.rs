@@ -11,6 +11,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Resource;
 use apimachinery::ObjectKey;
@@ -19,6 +20,7 @@ use informer::{Factory, IndexFn, Indexer, SharedInformer};
 use lifecycle::Tasks;
 
 use crate::change::{Change, on_change};
+use crate::own_writes::OwnWrites;
 use crate::owners;
 use crate::queue::{Key, WorkQueue};
 use crate::workers::{self, Reconciler};
@@ -67,6 +69,19 @@ impl<K: Key> Controller<K> {
             informer.add_index(name, *index);
         }
         informer.indexer()
+    }
+
+    /// A tracker of what the reconciler writes to objects of a kind. See `OwnWrites`.
+    pub fn own_writes<T: Resource>(&mut self, patience: Duration) -> Arc<OwnWrites<T, K>> {
+        let informer = self.informer::<T>();
+        let writes = Arc::new(OwnWrites::new(informer.indexer(), patience));
+        let noted = writes.clone();
+        informer.add_event_handler(on_change(move |change: Change<'_, T>| {
+            if let Change::Deleted(object) = change {
+                noted.gone(&**object);
+            }
+        }));
+        writes
     }
 
     fn informer<T: Resource>(&mut self) -> Arc<SharedInformer<T>> {

@@ -18,19 +18,20 @@ use api::apps::deployment::Deployment;
 use api::apps::replica_set::ReplicaSet;
 use api::core::pod::Pod;
 use api::object::key_of;
+use apimachinery::ObjectKey;
 use apimachinery::selector::{self, Labels};
-use apimachinery::{ApiError, ObjectKey};
 use client::{Api, DeleteOptions, PatchKind, Preconditions, Propagation};
 use informer::{IndexFn, Indexer};
 use k8s_openapi::api::apps::v1::DeploymentStatus;
-use reconcile::{Change, EventRecorder, EventType, Next, Reconciler, itself, owner_key};
+use reconcile::{
+    Change, EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler,
+    is_namespace_gone, itself, owner_key,
+};
 use stdx::SharedClock;
 
 use self::plan::{Action, Observed, Scale};
 use crate::flags::at_least_one;
-use crate::own_writes::OwnWrites;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
-use crate::service_account::is_namespace_gone;
 use crate::{Descriptor, Flags, Startup, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -58,44 +59,10 @@ pub(crate) enum Error {
         #[source]
         source: selector::Error,
     },
-    #[error("check that deployment {deployment} still exists before adopting")]
-    CheckDeployment {
-        deployment: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("claim replica set {replica_set}")]
-    Claim {
-        replica_set: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("create replica set {replica_set}")]
-    Create {
-        replica_set: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
     #[error("replica set {replica_set} exists with another template")]
     Collision { replica_set: ObjectKey },
-    #[error("update replica set {replica_set}")]
-    Update {
-        replica_set: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("delete replica set {replica_set}")]
-    Delete {
-        replica_set: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("update deployment {deployment}")]
-    UpdateDeployment {
-        deployment: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
+    #[error(transparent)]
+    Call(#[from] Failed),
 }
 
 struct Deployments {
@@ -104,8 +71,8 @@ struct Deployments {
     pods: Indexer<Pod>,
     deployments_api: Api<Deployment>,
     replica_sets_api: Api<ReplicaSet>,
-    deployment_writes: OwnWrites,
-    replica_set_writes: Arc<OwnWrites>,
+    deployment_writes: Arc<OwnWrites<Deployment>>,
+    replica_set_writes: Arc<OwnWrites<ReplicaSet>>,
     events: EventRecorder,
     clock: SharedClock,
 }
@@ -117,15 +84,14 @@ fn start(startup: &Startup<'_>) {
     let pod_indexes: [(_, IndexFn<Pod>); 1] = [(BY_CONTROLLER, owners::index_by_controller)];
     let deployments: Indexer<Deployment> = controller.cache();
     let replica_sets = controller.indexed_cache(&replica_set_indexes);
-    let replica_set_writes = Arc::new(OwnWrites::default());
     let reconciler = Deployments {
         deployments: deployments.clone(),
         replica_sets: replica_sets.clone(),
         pods: controller.indexed_cache(&pod_indexes),
         deployments_api: startup.client.api(),
         replica_sets_api: startup.client.api(),
-        deployment_writes: OwnWrites::default(),
-        replica_set_writes: replica_set_writes.clone(),
+        deployment_writes: controller.own_writes(PATIENCE),
+        replica_set_writes: controller.own_writes(PATIENCE),
         events: startup.events(),
         clock: startup.world.clock.clone(),
     };
@@ -134,11 +100,6 @@ fn start(startup: &Startup<'_>) {
         .watches(itself::<Deployment>)
         .owns::<Deployment, ReplicaSet>()
         .watches(move |it: &ReplicaSet| may_adopt(&adopters, it))
-        .follows(move |change: Change<'_, ReplicaSet>, _| {
-            if let Change::Deleted(deleted) = change {
-                replica_set_writes.forget(&key_of(&deleted.metadata));
-            }
-        })
         .follows(move |change: Change<'_, Pod>, queue| {
             // Only the last pod of a Recreate rollout is waited for.
             if let Change::Deleted(pod) = change
@@ -184,20 +145,19 @@ impl Reconciler for Deployments {
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+        let waits = [self.deployment_writes.wait(key), self.replica_set_writes.wait(key)];
         let Some(deployment) = self.deployments.get(key) else {
             self.deployment_writes.forget(key);
+            self.replica_set_writes.forget(key);
             return Ok(Next::Settled);
         };
-        if !self.deployment_writes.is_shown(&deployment.metadata) {
-            return Ok(Next::Settled);
+        if let Some(wait) = waits.into_iter().flatten().max() {
+            return Ok(Next::After(wait));
         }
         if selector_of(&deployment).is_ok_and(|it| it.is_everything()) {
             return self.refuse_everything(key, &deployment).await;
         }
         let owned = self.claim(key, &deployment).await?;
-        if owned.iter().any(|it| !self.replica_set_writes.is_shown(&it.metadata)) {
-            return Ok(Next::Settled);
-        }
         let mut observed = Observed::new(deployment, owned, self.clock.now());
         observed.has_old_pods =
             observed.is_recreate() && observed.old.iter().any(|it| self.has_pods(it));
@@ -271,13 +231,10 @@ impl Deployments {
     }
 
     async fn is_still_there(&self, key: &ObjectKey, cached: &Deployment) -> Result<bool, Error> {
-        match self.deployments_api.get(&key.namespace, &key.name).await {
-            Ok(live) => {
-                Ok(live.metadata.uid == cached.metadata.uid && !owners::is_deleting(&live.metadata))
-            }
-            Err(err) if err.is_not_found() => Ok(false),
-            Err(source) => Err(Error::CheckDeployment { deployment: key.clone(), source }),
-        }
+        let live = self.deployments_api.get(&key.namespace, &key.name).await.unless_gone();
+        let live = live.map_err(Failed::to::<Deployment>("look for", key))?;
+        let is_same = |it: &Deployment| it.metadata.uid == cached.metadata.uid;
+        Ok(live.is_some_and(|it| is_same(&it) && !owners::is_deleting(&it.metadata)))
     }
 
     async fn patch(
@@ -290,11 +247,7 @@ impl Deployments {
             .replica_sets_api
             .patch(&key.namespace, &key.name, PatchKind::Strategic, body)
             .await;
-        match patched {
-            Ok(patched) => Ok(Some(patched)),
-            Err(err) if err.is_not_found() => Ok(None),
-            Err(source) => Err(Error::Claim { replica_set: key, source }),
-        }
+        Ok(patched.unless_gone().map_err(Failed::to::<ReplicaSet>("claim", &key))?)
     }
 
     async fn apply(
@@ -305,8 +258,8 @@ impl Deployments {
     ) -> Result<(), Error> {
         match action {
             Action::Create(replica_set) => self.create(key, deployment, *replica_set).await,
-            Action::Update(replica_set) => self.update(*replica_set).await,
-            Action::Scale(scale) => self.scale(deployment, scale).await,
+            Action::Update(replica_set) => self.update(key, *replica_set).await,
+            Action::Scale(scale) => self.scale(key, deployment, scale).await,
             Action::Delete(replica_set) => self.delete(&replica_set).await,
             Action::SetRevision(revision) => self.set_revision(key, deployment, revision).await,
             Action::SetStatus(status) => self.set_status(key, deployment, *status).await,
@@ -322,7 +275,8 @@ impl Deployments {
         let name = key_of(&replica_set.metadata);
         let size = plan::replicas(&replica_set);
         match self.replica_sets_api.create(replica_set).await {
-            Ok(_) => {
+            Ok(created) => {
+                self.replica_set_writes.wrote(key, &created);
                 if size > 0 {
                     self.report_scaling(deployment, &name.name, 0, size);
                 }
@@ -337,7 +291,7 @@ impl Deployments {
                 }
                 let reason = status::NOT_CREATED;
                 self.events.event(deployment, EventType::Warning, reason, message);
-                Err(Error::Create { replica_set: name, source })
+                Err(Failed::to::<ReplicaSet>("create", &name)(source).into())
             }
         }
     }
@@ -350,10 +304,8 @@ impl Deployments {
         deployment: &Deployment,
         name: ObjectKey,
     ) -> Result<(), Error> {
-        let live = match self.replica_sets_api.get(&name.namespace, &name.name).await {
-            Ok(live) => live,
-            Err(source) => return Err(Error::Create { replica_set: name, source }),
-        };
+        let live = self.replica_sets_api.get(&name.namespace, &name.name).await;
+        let live = live.map_err(Failed::to::<ReplicaSet>("look for", &name))?;
         let owner = owners::controller_of(&live.metadata).map(|it| it.uid.as_str());
         let is_ours = owner == deployment.metadata.uid.as_deref();
         let template = deployment.spec.as_ref().map(|it| &it.template);
@@ -366,25 +318,27 @@ impl Deployments {
         Err(Error::Collision { replica_set: name })
     }
 
-    async fn update(&self, replica_set: ReplicaSet) -> Result<(), Error> {
+    async fn update(&self, owner: &ObjectKey, replica_set: ReplicaSet) -> Result<(), Error> {
         let key = key_of(&replica_set.metadata);
-        match self.replica_sets_api.update(replica_set).await {
-            Ok(written) => {
-                self.replica_set_writes.note(&written.metadata);
-                Ok(())
-            }
-            Err(source) => Err(Error::Update { replica_set: key, source }),
-        }
+        let written = self.replica_sets_api.update(replica_set).await;
+        let written = written.map_err(Failed::to::<ReplicaSet>("update", &key))?;
+        self.replica_set_writes.wrote(owner, &written);
+        Ok(())
     }
 
-    async fn scale(&self, deployment: &Deployment, scale: Scale) -> Result<(), Error> {
+    async fn scale(
+        &self,
+        key: &ObjectKey,
+        deployment: &Deployment,
+        scale: Scale,
+    ) -> Result<(), Error> {
         let before = plan::replicas(&scale.replica_set);
         let mut replica_set = ReplicaSet::clone(&scale.replica_set);
         let name = owners::name(&replica_set.metadata).to_owned();
         replica_set.spec.get_or_insert_default().replicas = Some(scale.replicas);
         let annotations = replica_set.metadata.annotations.get_or_insert_default();
         annotations.extend(plan::size_annotations(deployment));
-        self.update(replica_set).await?;
+        self.update(key, replica_set).await?;
         if before != scale.replicas {
             self.report_scaling(deployment, &name, before, scale.replicas);
         }
@@ -407,11 +361,9 @@ impl Deployments {
             },
             ..DeleteOptions::default()
         };
-        match self.replica_sets_api.delete(&key.namespace, &key.name, options).await {
-            Ok(()) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => Err(Error::Delete { replica_set: key, source }),
-        }
+        let deleted = self.replica_sets_api.delete(&key.namespace, &key.name, options).await;
+        deleted.unless_gone().map_err(Failed::to::<ReplicaSet>("delete", &key))?;
+        Ok(())
     }
 
     async fn set_revision(
@@ -423,14 +375,11 @@ impl Deployments {
         let mut deployment = deployment.clone();
         let annotations = deployment.metadata.annotations.get_or_insert_default();
         annotations.insert(revisions::REVISION.to_owned(), revision);
-        match self.deployments_api.update(deployment).await {
-            Ok(written) => {
-                self.deployment_writes.note(&written.metadata);
-                Ok(())
-            }
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
+        let written = self.deployments_api.update(deployment).await.unless_gone();
+        if let Some(written) = written.map_err(Failed::to::<Deployment>("update", key))? {
+            self.deployment_writes.wrote(key, &written);
         }
+        Ok(())
     }
 
     async fn set_status(
@@ -440,14 +389,12 @@ impl Deployments {
         status: DeploymentStatus,
     ) -> Result<(), Error> {
         let deployment = Deployment { status: Some(status), ..deployment.clone() };
-        match self.deployments_api.update_status(deployment).await {
-            Ok(written) => {
-                self.deployment_writes.note(&written.metadata);
-                Ok(())
-            }
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
+        let written = self.deployments_api.update_status(deployment).await.unless_gone();
+        let failed = Failed::to::<Deployment>("update the status of", key);
+        if let Some(written) = written.map_err(failed)? {
+            self.deployment_writes.wrote(key, &written);
         }
+        Ok(())
     }
 }
 

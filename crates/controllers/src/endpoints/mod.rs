@@ -9,15 +9,14 @@ use std::sync::Arc;
 use api::core::endpoints::Endpoints;
 use api::core::pod::Pod;
 use api::core::service::Service;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, Preconditions};
 use informer::Indexer;
-use reconcile::{Next, Reconciler, itself};
+use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 
 use self::plan::{Action, Observed};
 use crate::backends::{BY_SELECTOR, Pace};
 use crate::flags::at_least_one;
-use crate::own_writes::OwnWrites;
 use crate::pods::BY_LABEL;
 use crate::{Descriptor, Flags, Startup, backends, pods};
 
@@ -38,20 +37,12 @@ struct Settings {
     concurrent_endpoint_syncs: usize,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("write endpoints {service}")]
-pub(crate) struct Error {
-    service: ObjectKey,
-    #[source]
-    source: ApiError,
-}
-
 struct EndpointsController {
     services: Indexer<Service>,
     pods: Indexer<Pod>,
     endpoints: Indexer<Endpoints>,
     api: Api<Endpoints>,
-    own_writes: OwnWrites,
+    own_writes: Arc<OwnWrites<Endpoints>>,
     pace: Pace,
 }
 
@@ -63,7 +54,7 @@ fn start(startup: &Startup<'_>) {
         pods: controller.indexed_cache(&[(BY_LABEL, pods::index_by_label)]),
         endpoints: controller.cache(),
         api: startup.client.api(),
-        own_writes: OwnWrites::default(),
+        own_writes: controller.own_writes(PATIENCE),
         pace: Pace::new(startup.world.clock.clone()),
     };
     let known = services.clone();
@@ -78,52 +69,41 @@ fn start(startup: &Startup<'_>) {
 
 impl Reconciler for EndpointsController {
     type Key = ObjectKey;
-    type Error = Error;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
+        if let Some(wait) = self.own_writes.wait(key) {
+            return Ok(Next::After(wait));
+        }
         let endpoints = self.endpoints.get(key);
-        if endpoints.as_ref().is_some_and(|it| !self.own_writes.is_shown(&it.metadata)) {
+        let Some(service) = self.services.get(key) else {
+            self.delete(key, endpoints).await?;
             return Ok(Next::Settled);
-        }
-        let written = match self.services.get(key) {
-            None => self.delete(key, endpoints).await,
-            Some(service) => match backends::selector(&service) {
-                None => Ok(()),
-                Some(selector) => {
-                    if let Some(wait) = self.pace.wait(key) {
-                        return Ok(Next::After(wait));
-                    }
-                    let pods = backends::selected(&self.pods, &key.namespace, selector);
-                    let n_pods = pods.len();
-                    let action = plan::plan(&Observed { service, pods, endpoints });
-                    self.apply(key, action, n_pods).await
-                }
-            },
         };
-        match written {
-            Ok(()) => Ok(Next::Settled),
-            // Made by an earlier reconcile, and not in the cache yet: its event comes.
-            Err(err) if err.is_already_exists() => Ok(Next::Settled),
-            Err(err) if crate::service_account::is_namespace_gone(&err) => Ok(Next::Settled),
-            Err(source) => Err(Error { service: key.clone(), source }),
+        let Some(selector) = backends::selector(&service) else { return Ok(Next::Settled) };
+        if let Some(wait) = self.pace.wait(key) {
+            return Ok(Next::After(wait));
         }
+        let pods = backends::selected(&self.pods, &key.namespace, selector);
+        let n_pods = pods.len();
+        if let Some(action) = plan::plan(&Observed { service, pods, endpoints }) {
+            self.apply(key, action, n_pods).await?;
+        }
+        Ok(Next::Settled)
     }
 }
 
 impl EndpointsController {
-    async fn apply(
-        &self,
-        key: &ObjectKey,
-        action: Option<Action>,
-        n_pods: usize,
-    ) -> Result<(), ApiError> {
+    async fn apply(&self, key: &ObjectKey, action: Action, n_pods: usize) -> Result<(), Failed> {
         let written = match action {
-            None => return Ok(()),
-            Some(Action::Create(endpoints)) => self.api.create(*endpoints).await?,
-            Some(Action::Update(endpoints)) => self.api.update(*endpoints).await?,
+            Action::Create(endpoints) => self.api.create(*endpoints).await,
+            Action::Update(endpoints) => self.api.update(*endpoints).await,
         };
-        self.own_writes.note(&written.metadata);
-        self.pace.wrote(key, n_pods);
+        let written = written.unless_there_or_over();
+        if let Some(written) = written.map_err(Failed::to::<Endpoints>("write", key))? {
+            self.own_writes.wrote(key, &written);
+            self.pace.wrote(key, n_pods);
+        }
         Ok(())
     }
 
@@ -132,7 +112,7 @@ impl EndpointsController {
         &self,
         key: &ObjectKey,
         endpoints: Option<Arc<Endpoints>>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), Failed> {
         self.own_writes.forget(key);
         self.pace.forget(key);
         let Some(endpoints) = endpoints else {
@@ -141,6 +121,8 @@ impl EndpointsController {
         let preconditions =
             Preconditions { uid: endpoints.metadata.uid.clone(), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        self.api.delete(&key.namespace, &key.name, options).await
+        let deleted = self.api.delete(&key.namespace, &key.name, options).await;
+        deleted.unless_gone().map_err(Failed::to::<Endpoints>("delete", key))?;
+        Ok(())
     }
 }

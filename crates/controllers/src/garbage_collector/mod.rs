@@ -19,7 +19,7 @@ use client::{
 };
 use informer::MetadataInformer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use reconcile::{Change, Next, Reconciler, WorkQueue, on_change};
+use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue, on_change};
 use serde_json::json;
 
 use self::graph::{Graph, Node};
@@ -49,20 +49,8 @@ struct Settings {
 pub(crate) enum Error {
     #[error("owner {kind} {name} has a kind that is not served")]
     UnknownKind { kind: String, name: String },
-    #[error("read {resource} {key}")]
-    Read {
-        resource: String,
-        key: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("write {resource} {key}")]
-    Write {
-        resource: String,
-        key: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
+    #[error(transparent)]
+    Call(#[from] Failed),
 }
 
 /// The key of an object is its uid: two objects of one name are two keys.
@@ -279,14 +267,8 @@ impl GarbageCollector {
         key: &ObjectKey,
     ) -> Result<Option<Arc<Stored>>, Error> {
         let api = self.client.dynamic(resource.clone());
-        match api.get(&key.namespace, &key.name).await {
-            Ok(live) => Ok(Some(live)),
-            Err(err) if err.is_not_found() => Ok(None),
-            Err(source) => {
-                let resource = resource.group_resource().to_string();
-                Err(Error::Read { resource, key: key.clone(), source })
-            }
-        }
+        let found = api.get(&key.namespace, &key.name).await.unless_gone();
+        Ok(found.map_err(failed("read", resource, key))?)
     }
 
     async fn apply(&self, node: &Node, action: Action) -> Result<(), Error> {
@@ -349,14 +331,8 @@ impl GarbageCollector {
         let api = self.client.dynamic(resource.clone());
         let options = WriteOptions::default();
         let patched = api.patch(&key.namespace, &key.name, PatchKind::Merge, body, options).await;
-        match patched {
-            Ok(_) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => {
-                let resource = resource.group_resource().to_string();
-                Err(Error::Write { resource, key: key.clone(), source })
-            }
-        }
+        patched.unless_gone().map_err(failed("write", resource, key))?;
+        Ok(())
     }
 
     async fn delete(
@@ -374,15 +350,18 @@ impl GarbageCollector {
             ..DeleteOptions::default()
         };
         let api = self.client.dynamic(node.resource.clone());
-        match api.delete(&node.key.namespace, &node.key.name, options).await {
-            Ok(()) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => {
-                let resource = node.resource.group_resource().to_string();
-                Err(Error::Write { resource, key: node.key.clone(), source })
-            }
-        }
+        let deleted = api.delete(&node.key.namespace, &node.key.name, options).await;
+        deleted.unless_gone().map_err(failed("delete", &node.resource, &node.key))?;
+        Ok(())
     }
+}
+
+fn failed(
+    action: &'static str,
+    resource: &GroupVersionResource,
+    key: &ObjectKey,
+) -> impl FnOnce(ApiError) -> Failed + use<> {
+    Failed::to_any(action, resource.group_resource().to_string(), key)
 }
 
 /// Owners live in the same namespace, or in none.

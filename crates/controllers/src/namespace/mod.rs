@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use api::Meta;
 use api::core::namespace::Namespace;
+use api::object::key_of;
 use apimachinery::{ApiError, GroupVersionResource, ObjectKey, Scope};
 use client::{Api, Client, DeleteOptions, Discovered, ListOptions, Propagation};
 use informer::{Indexer, MetadataInformer};
-use reconcile::{Change, Next, Reconciler, WorkQueue, itself, on_change};
+use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue, itself, on_change};
 use stdx::SharedClock;
 
 use self::plan::Found;
@@ -47,18 +48,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("update the status of namespace {namespace}")]
-    UpdateStatus {
-        namespace: String,
-        #[source]
-        source: ApiError,
-    },
-    #[error("finalize namespace {namespace}")]
-    Finalize {
-        namespace: String,
-        #[source]
-        source: ApiError,
-    },
+    #[error(transparent)]
+    Call(#[from] Failed),
     #[error("namespace {namespace} still has content that cannot be deleted: {failures}")]
     Content { namespace: String, failures: String },
 }
@@ -234,27 +225,18 @@ impl Namespaces {
         };
         let mut namespace = Namespace::clone(cached);
         namespace.status.get_or_insert_default().conditions = Some(wanted);
-        match self.api.update_status(namespace).await {
-            Ok(written) => Ok(Some(written)),
-            Err(err) if err.is_not_found() => Ok(None),
-            Err(source) => {
-                let namespace = owners::name(&cached.metadata).to_owned();
-                Err(Error::UpdateStatus { namespace, source })
-            }
-        }
+        let (key, written) = (key_of(&cached.metadata), self.api.update_status(namespace).await);
+        let failed = Failed::to::<Namespace>("update the status of", &key);
+        Ok(written.unless_gone().map_err(failed)?)
     }
 
     async fn finalize(&self, namespace: &Namespace) -> Result<(), Error> {
         let mut finalized = namespace.clone();
         let finalizers = finalized.spec.get_or_insert_default().finalizers.get_or_insert_default();
         finalizers.retain(|it| it != FINALIZER);
-        match self.api.update_subresource(finalized, "finalize").await {
-            Ok(_) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => {
-                let namespace = owners::name(&namespace.metadata).to_owned();
-                Err(Error::Finalize { namespace, source })
-            }
-        }
+        let written = self.api.update_subresource(finalized, "finalize").await;
+        let failed = Failed::to::<Namespace>("finalize", &key_of(&namespace.metadata));
+        written.unless_gone().map_err(failed)?;
+        Ok(())
     }
 }

@@ -14,12 +14,12 @@ use api::coordination::lease::Lease;
 use api::core::node::Node;
 use api::core::pod::Pod;
 use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Api, PatchKind};
 use informer::Indexer;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeCondition, Taint};
-use reconcile::{Change, EventRecorder, EventType, Next, Reconciler, itself};
+use reconcile::{Change, EventRecorder, EventType, Failed, Next, Outcome as _, Reconciler, itself};
 use serde_json::json;
 use stdx::SharedClock;
 
@@ -50,28 +50,6 @@ pub(crate) struct Settings {
 
 const LEASES: &str = "kube-node-lease";
 const WORKERS: usize = 8;
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("mark node {node} as unknown")]
-    Conditions {
-        node: String,
-        #[source]
-        source: ApiError,
-    },
-    #[error("set the taints of node {node}")]
-    Taints {
-        node: String,
-        #[source]
-        source: ApiError,
-    },
-    #[error("mark pod {pod} as not ready")]
-    Pod {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-}
 
 /// When each node's last heartbeat was seen here. Our clock, not the node's: clocks differ.
 #[derive(Default)]
@@ -159,9 +137,9 @@ fn heartbeat(node: &Node) -> Option<Timestamp> {
 
 impl Reconciler for NodeLifecycle {
     type Key = ObjectKey;
-    type Error = Error;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let Some(node) = self.nodes.get(key) else {
             self.heartbeats.forget(&key.name);
             return Ok(Next::Settled);
@@ -194,40 +172,36 @@ impl NodeLifecycle {
         &self,
         node: &Node,
         conditions: &[NodeCondition],
-    ) -> Result<Option<Arc<Node>>, Error> {
-        let name = owners::name(&node.metadata).to_owned();
+    ) -> Result<Option<Arc<Node>>, Failed> {
+        let key = key_of(&node.metadata);
         let body = json!({
             "metadata": {"resourceVersion": node.metadata.resource_version},
             "status": {"conditions": conditions},
         });
         let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
-        match self.nodes_api.patch_status("", &name, kind, body).await {
-            Ok(changed) => {
-                let message = format!("Node {name} status is now: NodeNotReady");
-                self.events.event(node, EventType::Normal, "NodeNotReady", message);
-                Ok(Some(changed))
-            }
-            Err(err) if err.is_not_found() => Ok(None),
-            Err(source) => Err(Error::Conditions { node: name, source }),
+        let changed = self.nodes_api.patch_status("", &key.name, kind, body).await.unless_gone();
+        let changed = changed.map_err(Failed::to::<Node>("mark as unknown", &key))?;
+        if changed.is_some() {
+            let message = format!("Node {key} status is now: NodeNotReady");
+            self.events.event(node, EventType::Normal, "NodeNotReady", message);
         }
+        Ok(changed)
     }
 
     /// With the resourceVersion that was looked at: taints that others set meanwhile are not lost.
-    async fn set_taints(&self, node: &Node, taints: Vec<Taint>) -> Result<(), Error> {
-        let name = owners::name(&node.metadata).to_owned();
+    async fn set_taints(&self, node: &Node, taints: Vec<Taint>) -> Result<(), Failed> {
+        let key = key_of(&node.metadata);
         let body = json!({
             "metadata": {"resourceVersion": node.metadata.resource_version},
             "spec": {"taints": taints},
         });
         let body = body.to_string().into();
-        match self.nodes_api.patch("", &name, PatchKind::Merge, body).await {
-            Ok(_) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => Err(Error::Taints { node: name, source }),
-        }
+        let patched = self.nodes_api.patch("", &key.name, PatchKind::Merge, body).await;
+        patched.unless_gone().map_err(Failed::to::<Node>("set the taints of", &key))?;
+        Ok(())
     }
 
-    async fn mark_pods(&self, node: &ObjectKey, now: Timestamp) -> Result<(), Error> {
+    async fn mark_pods(&self, node: &ObjectKey, now: Timestamp) -> Result<(), Failed> {
         for pod in self.pods.by_index(BY_NODE, &node.name) {
             if !pods::is_ready(&pod) {
                 continue;
@@ -242,13 +216,11 @@ impl NodeLifecycle {
                 }]},
             });
             let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
-            match self.pods_api.patch_status(&key.namespace, &key.name, kind, body).await {
-                Ok(_) => {
-                    let message = "Node is not ready".to_owned();
-                    self.events.event(&*pod, EventType::Warning, "NodeNotReady", message);
-                }
-                Err(err) if err.is_not_found() || err.is_conflict() => {}
-                Err(source) => return Err(Error::Pod { pod: key, source }),
+            let marked = self.pods_api.patch_status(&key.namespace, &key.name, kind, body).await;
+            let marked = marked.unless_replaced();
+            if marked.map_err(Failed::to::<Pod>("mark as not ready", &key))?.is_some() {
+                let message = "Node is not ready".to_owned();
+                self.events.event(&*pod, EventType::Warning, "NodeNotReady", message);
             }
         }
         Ok(())

@@ -13,11 +13,11 @@ use std::time::Duration;
 use api::core::node::Node;
 use api::core::pod::Pod;
 use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
 use jiff::Timestamp;
-use reconcile::{Change, Next, Reconciler};
+use reconcile::{Change, Failed, Next, Outcome as _, Reconciler};
 use serde_json::json;
 use stdx::SharedClock;
 
@@ -46,22 +46,6 @@ struct Settings {
 const FINISHED_PAUSE: Duration = Duration::from_secs(5);
 /// Index: pods that ran to their end.
 const FINISHED: &str = "finished";
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("look for node {node} before its pods are given up")]
-    CheckNode {
-        node: String,
-        #[source]
-        source: ApiError,
-    },
-    #[error("delete pod {pod}")]
-    Delete {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-}
 
 struct PodGc {
     nodes: Indexer<Node>,
@@ -137,9 +121,9 @@ fn start(startup: &Startup<'_>) {
 
 impl Reconciler for PodGc {
     type Key = Key;
-    type Error = Error;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Key) -> Result<Next, Failed> {
         match key {
             Key::Pod(key) => self.look_at(key).await,
             Key::Finished => self.sweep().await,
@@ -149,7 +133,7 @@ impl Reconciler for PodGc {
 
 impl PodGc {
     /// The finished pods above the threshold.
-    async fn sweep(&self) -> Result<Next, Error> {
+    async fn sweep(&self) -> Result<Next, Failed> {
         let Some(threshold) = self.threshold else { return Ok(Next::Settled) };
         if self.pods.count_by_index(FINISHED, FINISHED) <= threshold {
             return Ok(Next::Settled);
@@ -160,7 +144,7 @@ impl PodGc {
         Ok(Next::Settled)
     }
 
-    async fn look_at(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn look_at(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let Some(pod) = self.pods.get(key) else {
             self.missing().remove(key);
             return Ok(Next::Settled);
@@ -190,16 +174,14 @@ impl PodGc {
     }
 
     /// The cache may be behind: the server has the last word before anything is deleted.
-    async fn is_node_gone(&self, node: &str) -> Result<bool, Error> {
-        match self.nodes_api.get("", node).await {
-            Ok(_) => Ok(false),
-            Err(err) if err.is_not_found() => Ok(true),
-            Err(source) => Err(Error::CheckNode { node: node.to_owned(), source }),
-        }
+    async fn is_node_gone(&self, node: &str) -> Result<bool, Failed> {
+        let found = self.nodes_api.get("", node).await.unless_gone();
+        let key = ObjectKey::cluster(node);
+        Ok(found.map_err(Failed::to::<Node>("look for", &key))?.is_none())
     }
 
     /// A pod that cannot have finished by itself ends as Failed, so that its owner replaces it.
-    async fn fail(&self, pod: &Pod, now: Timestamp) -> Result<(), Error> {
+    async fn fail(&self, pod: &Pod, now: Timestamp) -> Result<(), Failed> {
         if pods::is_terminal(pod) {
             return Ok(());
         }
@@ -216,10 +198,11 @@ impl PodGc {
         });
         let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
         let patched = self.pods_api.patch_status(&key.namespace, &key.name, kind, body).await;
-        settled(key, patched.map(|_| ()))
+        patched.unless_replaced().map_err(Failed::to::<Pod>("fail", &key))?;
+        Ok(())
     }
 
-    async fn delete(&self, pod: &Pod) -> Result<(), Error> {
+    async fn delete(&self, pod: &Pod) -> Result<(), Failed> {
         let key = key_of(&pod.metadata);
         let options = DeleteOptions {
             grace_period_seconds: Some(0),
@@ -227,15 +210,7 @@ impl PodGc {
             ..DeleteOptions::default()
         };
         let deleted = self.pods_api.delete(&key.namespace, &key.name, options).await;
-        settled(key, deleted)
-    }
-}
-
-/// Gone, or another pod of that name: nothing left to do.
-fn settled(pod: ObjectKey, result: Result<(), ApiError>) -> Result<(), Error> {
-    match result {
-        Ok(()) => Ok(()),
-        Err(err) if err.is_not_found() || err.is_conflict() => Ok(()),
-        Err(source) => Err(Error::Delete { pod, source }),
+        deleted.unless_replaced().map_err(Failed::to::<Pod>("delete", &key))?;
+        Ok(())
     }
 }

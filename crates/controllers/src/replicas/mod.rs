@@ -1,7 +1,7 @@
 //! What ReplicaSet and ReplicationController share: keeping a number of equal pods.
 //!
 //! The cache may be behind our own writes, so a reconcile creates and deletes only when it shows all
-//! that earlier ones did (`Expectations`). A pod event that matters wakes its owner, found in O(1); a reconcile reads
+//! that earlier ones did (`OwnWrites`). A pod event that matters wakes its owner, found in O(1); a reconcile reads
 //! the owner's pods and the orphans with one label of its selector, by index; never all pods.
 
 mod plan;
@@ -11,7 +11,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::Resource;
 use api::core::pod::Pod;
@@ -25,21 +24,19 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use reconcile::{
-    Change, EventRecorder, EventType, Expectations, Next, Reconciler, WorkQueue, itself, owner_key,
+    Change, EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler,
+    WorkQueue, is_namespace_ending, itself, owner_key,
 };
 use stdx::SharedClock;
 
 use self::plan::{Observed, Plan};
 pub(crate) use self::status::{Failure, Status};
-use crate::own_writes::OwnWrites;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
 use crate::pods::ORPHANS_BY_LABEL;
 use crate::{Startup, labels, owners, pods};
 
 /// Index: a label that the owner's selector demands.
 const BY_SELECTOR: &str = "selector";
-/// A little later than `Expectations` give up.
-const EXPIRY: Duration = Duration::from_secs(5 * 60 + 1);
 
 /// A kind that keeps a number of equal pods.
 pub(crate) trait ReplicaOwner: Resource {
@@ -62,42 +59,8 @@ pub(crate) enum Error {
         #[source]
         source: selector::Error,
     },
-    #[error("check that {owner} still exists before adopting pods")]
-    CheckOwner {
-        owner: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("adopt pod {pod}")]
-    Adopt {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("release pod {pod}")]
-    Release {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("create a pod of {owner}")]
-    CreatePod {
-        owner: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("delete pod {pod}")]
-    DeletePod {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("update the status of {owner}")]
-    UpdateStatus {
-        owner: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
+    #[error(transparent)]
+    Call(#[from] Failed),
 }
 
 pub(crate) struct Replicas<T: ReplicaOwner> {
@@ -105,8 +68,8 @@ pub(crate) struct Replicas<T: ReplicaOwner> {
     pods: Indexer<Pod>,
     owners_api: Api<T>,
     pods_api: Api<Pod>,
-    expectations: Arc<Expectations>,
-    own_writes: OwnWrites,
+    owner_writes: Arc<OwnWrites<T>>,
+    pod_writes: Arc<OwnWrites<Pod>>,
     events: EventRecorder,
     clock: SharedClock,
 }
@@ -121,44 +84,25 @@ pub(crate) fn start<T: ReplicaOwner>(startup: &Startup<'_>, workers: usize) {
         (ORPHANS_BY_LABEL, pods::index_orphans_by_label),
     ];
     let owners = controller.indexed_cache(&owner_indexes);
-    let expectations = Arc::new(Expectations::new(startup.world.clock.clone()));
     let reconciler = Replicas {
         owners: owners.clone(),
         pods: controller.indexed_cache(&pod_indexes),
         owners_api: startup.client.api::<T>(),
         pods_api: startup.client.api::<Pod>(),
-        expectations: expectations.clone(),
-        own_writes: OwnWrites::default(),
+        owner_writes: controller.own_writes(PATIENCE),
+        pod_writes: controller.own_writes(PATIENCE),
         events: startup.events(),
         clock: startup.world.clock.clone(),
     };
     controller
         .watches(itself::<T>)
-        .follows(move |change, queue| follow_pod(change, &owners, &expectations, queue))
+        .follows(move |change, queue| follow_pod(change, &owners, queue))
         .workers(workers)
         .run(reconciler);
 }
 
-/// Pod events settle expectations and wake the owner; a pod without an owner wakes all that may
-/// adopt it.
-fn follow_pod<T: ReplicaOwner>(
-    change: Change<'_, Pod>,
-    owners: &Indexer<T>,
-    expectations: &Expectations,
-    queue: &WorkQueue,
-) {
-    let owner_of = |pod: &Pod| owner_key(owners, &pod.metadata);
-    let pod = change.latest();
-    if let Some(owner) = owner_of(pod) {
-        match change {
-            Change::Deleted(_) => expectations.deletion_observed(&owner, &key_of(&pod.metadata)),
-            _ if owners::is_deleting(&pod.metadata) => {
-                expectations.deletion_observed(&owner, &key_of(&pod.metadata));
-            }
-            Change::Added(_) => expectations.creation_observed(&owner),
-            Change::Updated { .. } => {}
-        }
-    }
+/// Pod events wake the owner; a pod without an owner wakes all that may adopt it.
+fn follow_pod<T: ReplicaOwner>(change: Change<'_, Pod>, owners: &Indexer<T>, queue: &WorkQueue) {
     if let Change::Updated { before, after } = change
         && !is_relevant(before, after)
     {
@@ -166,7 +110,7 @@ fn follow_pod<T: ReplicaOwner>(
     }
     for pod in change.states() {
         match owners::controller_of(&pod.metadata) {
-            Some(_) => owner_of(pod).into_iter().for_each(|it| queue.add(it)),
+            Some(_) => owner_key(owners, &pod.metadata).into_iter().for_each(|it| queue.add(it)),
             None => may_adopt(owners, pod).into_iter().for_each(|it| queue.add(it)),
         }
     }
@@ -209,37 +153,43 @@ impl<T: ReplicaOwner> Reconciler for Replicas<T> {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
         let Some(owner) = self.owners.get(key) else {
-            self.expectations.forget(key);
-            self.own_writes.forget(key);
+            self.owner_writes.forget(key);
+            self.pod_writes.forget(key);
             return Ok(Next::Settled);
         };
-        if !self.own_writes.is_shown(owner.metadata()) {
-            return Ok(Next::Settled);
+        if let Some(wait) = self.owner_writes.wait(key) {
+            return Ok(Next::After(wait));
         }
         let plan = plan::plan(&self.observe(key, &owner)?);
         if !self.claim(key, &*owner, &plan).await? {
             return Ok(Next::Settled);
         }
-        let failed = match self.create(key, &*owner, plan.create).await {
-            Ok(()) => self.delete(key, &*owner, &plan.delete).await,
-            failed => failed,
+        let (reason, done) = match self.create(key, &*owner, plan.create).await {
+            Ok(()) => ("FailedDelete", self.delete(key, &*owner, &plan.delete).await),
+            failed => ("FailedCreate", failed),
         };
-        let failure = failed.as_ref().err().and_then(failure);
+        let failure = done
+            .as_ref()
+            .err()
+            .map(|it| Failure { reason: reason.to_owned(), message: it.cause().to_string() });
         let next = self.update_status(key, &*owner, &plan, failure).await?;
-        failed.map(|()| self.until_expiry(key, next))
+        done?;
+        Ok(self.until_shown(key, next))
     }
 }
 
 impl<T: ReplicaOwner> Replicas<T> {
-    /// Events of our own writes may be lost with a watch that breaks; then nobody else would wake the owner.
-    fn until_expiry(&self, key: &ObjectKey, next: Next) -> Next {
-        match next {
-            Next::Settled if !self.expectations.is_satisfied(key) => Next::After(EXPIRY),
-            next => next,
+    /// An object may be gone before the cache saw it; then nobody else would wake the owner.
+    fn until_shown(&self, key: &ObjectKey, next: Next) -> Next {
+        match (next, self.pod_writes.wait(key)) {
+            (Next::Settled, Some(wait)) => Next::After(wait),
+            (next, _) => next,
         }
     }
 
     fn observe<'a>(&'a self, key: &ObjectKey, owner: &'a T) -> Result<Observed<'a>, Error> {
+        // Before the pods are read: what the cache shows later does not count.
+        let is_cache_current = self.pod_writes.wait(key).is_none();
         let uid = owners::uid(owner.metadata());
         let selector =
             owner.selector().map_err(|source| Error::Selector { owner: key.clone(), source })?;
@@ -252,7 +202,7 @@ impl<T: ReplicaOwner> Replicas<T> {
             selector,
             candidates,
             related_per_node: Box::new(|| self.related_per_node(owner)),
-            is_cache_current: self.expectations.is_satisfied(key),
+            is_cache_current,
             now: self.clock.now(),
         })
     }
@@ -292,11 +242,11 @@ impl<T: ReplicaOwner> Replicas<T> {
         let reference = owners::controller_reference(owner);
         for pod in &plan.adopt {
             let body = owners::adoption_patch(&reference, owners::uid(&pod.metadata));
-            self.patch(pod, body).await.map_err(|(pod, source)| Error::Adopt { pod, source })?;
+            self.patch("adopt", pod, body).await?;
         }
         for pod in &plan.release {
             let body = owners::release_patch(&reference.uid, owners::uid(&pod.metadata));
-            self.patch(pod, body).await.map_err(|(pod, source)| Error::Release { pod, source })?;
+            self.patch("release", pod, body).await?;
         }
         Ok(true)
     }
@@ -304,44 +254,41 @@ impl<T: ReplicaOwner> Replicas<T> {
     /// The cache may show an owner that is gone, or was made again under the same name: its pods
     /// must not be given to it.
     async fn is_still_there(&self, key: &ObjectKey, owner: &T) -> Result<bool, Error> {
-        match self.owners_api.get(&key.namespace, &key.name).await {
-            Ok(live) => Ok(live.metadata().uid == owner.metadata().uid
-                && !owners::is_deleting(live.metadata())),
-            Err(err) if err.is_not_found() => Ok(false),
-            Err(source) => Err(Error::CheckOwner { owner: key.clone(), source }),
-        }
+        let live = self.owners_api.get(&key.namespace, &key.name).await.unless_gone();
+        let live = live.map_err(Failed::to::<T>("look for", key))?;
+        let is_same = |it: &T| it.metadata().uid == owner.metadata().uid;
+        Ok(live.is_some_and(|it| is_same(&it) && !owners::is_deleting(it.metadata())))
     }
 
-    async fn patch(&self, pod: &Pod, body: bytes::Bytes) -> Result<(), (ObjectKey, ApiError)> {
+    async fn patch(
+        &self,
+        action: &'static str,
+        pod: &Pod,
+        body: bytes::Bytes,
+    ) -> Result<(), Failed> {
         let key = key_of(&pod.metadata);
         let patched =
             self.pods_api.patch(&key.namespace, &key.name, PatchKind::Strategic, body).await;
-        match patched {
-            Ok(_) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(err) => Err((key, err)),
-        }
+        patched.unless_gone().map_err(Failed::to::<Pod>(action, &key))?;
+        Ok(())
     }
 
     /// Creates in batches of 1, 2, 4, ...: a mistake that refuses every pod is found out by one
     /// request and not by hundreds.
-    async fn create(&self, key: &ObjectKey, owner: &T, count: usize) -> Result<(), Error> {
+    async fn create(&self, key: &ObjectKey, owner: &T, count: usize) -> Result<(), Failed> {
         let Some(template) = owner.template().filter(|_| count > 0) else {
             return Ok(());
         };
-        self.expectations.expect_creations(key, count);
         let (mut left, mut batch) = (count, 1);
         while left > 0 {
             let size = batch.min(left);
             let pods = (0..size).map(|_| self.create_one(key, owner, template));
             left -= size;
             if let Some(failed) = join_all(pods).await.into_iter().find_map(Result::err) {
-                // Nobody will create the rest: they must not be waited for.
-                (0..left).for_each(|_| self.expectations.creation_observed(key));
                 return if is_namespace_ending(&failed) {
                     Ok(())
                 } else {
-                    Err(Error::CreatePod { owner: key.clone(), source: failed })
+                    Err(Failed::to::<T>("create a pod of", key)(failed))
                 };
             }
             batch *= 2;
@@ -358,12 +305,12 @@ impl<T: ReplicaOwner> Replicas<T> {
         let pod = pod_from(owner, template);
         match self.pods_api.create(pod).await {
             Ok(pod) => {
+                self.pod_writes.wrote(key, &pod);
                 let message = format!("Created pod: {}", owners::name(&pod.metadata));
                 self.events.event(owner, EventType::Normal, "SuccessfulCreate", message);
                 Ok(())
             }
             Err(err) => {
-                self.expectations.creation_observed(key);
                 if !is_namespace_ending(&err) {
                     let message = format!("Error creating: {err}");
                     self.events.event(owner, EventType::Warning, "FailedCreate", message);
@@ -373,35 +320,28 @@ impl<T: ReplicaOwner> Replicas<T> {
         }
     }
 
-    async fn delete(&self, key: &ObjectKey, owner: &T, pods: &[Arc<Pod>]) -> Result<(), Error> {
-        if pods.is_empty() {
-            return Ok(());
-        }
-        let keys = pods.iter().map(|it| key_of(&it.metadata)).collect();
-        self.expectations.expect_deletions(key, keys);
+    async fn delete(&self, key: &ObjectKey, owner: &T, pods: &[Arc<Pod>]) -> Result<(), Failed> {
         let deletions = pods.iter().map(|it| self.delete_one(key, owner, it));
         join_all(deletions).await.into_iter().find(Result::is_err).unwrap_or(Ok(()))
     }
 
-    async fn delete_one(&self, key: &ObjectKey, owner: &T, pod: &Pod) -> Result<(), Error> {
+    async fn delete_one(&self, key: &ObjectKey, owner: &T, pod: &Pod) -> Result<(), Failed> {
         let pod_key = key_of(&pod.metadata);
         let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        match self.pods_api.delete(&pod_key.namespace, &pod_key.name, options).await {
-            Ok(()) => {
+        let deleted = self.pods_api.delete(&pod_key.namespace, &pod_key.name, options).await;
+        match deleted.unless_replaced() {
+            Ok(None) => Ok(()),
+            Ok(Some(())) => {
+                self.pod_writes.deleted(key, pod);
                 let message = format!("Deleted pod: {}", pod_key.name);
                 self.events.event(owner, EventType::Normal, "SuccessfulDelete", message);
                 Ok(())
             }
             Err(err) => {
-                self.expectations.deletion_observed(key, &pod_key);
-                // A conflict means another pod of that name: ours is gone.
-                if err.is_not_found() || err.is_conflict() {
-                    return Ok(());
-                }
                 let message = format!("Error deleting: {err}");
                 self.events.event(owner, EventType::Warning, "FailedDelete", message);
-                Err(Error::DeletePod { pod: pod_key, source: err })
+                Err(Failed::to::<Pod>("delete", &pod_key)(err))
             }
         }
     }
@@ -429,29 +369,15 @@ impl<T: ReplicaOwner> Replicas<T> {
             status.failure.clone_from(&stored.failure);
         }
         if status != stored {
-            match self.owners_api.update_status(owner.with_status(status, now)).await {
-                Ok(written) => self.own_writes.note(written.metadata()),
-                Err(err) if err.is_not_found() => return Ok(Next::Settled),
-                Err(source) => return Err(Error::UpdateStatus { owner: key.clone(), source }),
+            let written = self.owners_api.update_status(owner.with_status(status, now)).await;
+            let failed = Failed::to::<T>("update the status of", key);
+            match written.unless_gone().map_err(failed)? {
+                Some(written) => self.owner_writes.wrote(key, &written),
+                None => return Ok(Next::Settled),
             }
         }
         Ok(counted.next_available.map_or(Next::Settled, Next::After))
     }
-}
-
-fn failure(error: &Error) -> Option<Failure> {
-    let (reason, source) = match error {
-        Error::CreatePod { source, .. } => ("FailedCreate", source),
-        Error::DeletePod { source, .. } => ("FailedDelete", source),
-        _ => return None,
-    };
-    Some(Failure { reason: reason.to_owned(), message: source.to_string() })
-}
-
-/// The namespace is being deleted: creating there is over, and no failure of ours.
-fn is_namespace_ending(err: &ApiError) -> bool {
-    let causes = err.details().and_then(|it| it.causes.as_ref());
-    causes.into_iter().flatten().any(|it| it.reason.as_deref() == Some("NamespaceTerminating"))
 }
 
 fn pod_from<T: ReplicaOwner>(owner: &T, template: &PodTemplateSpec) -> Pod {

@@ -6,13 +6,12 @@ mod tests;
 
 use api::core::config_map::ConfigMap;
 use api::core::namespace::Namespace;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::Api;
 use informer::Indexer;
-use reconcile::{Next, Reconciler, itself};
+use reconcile::{Failed, Next, Outcome as _, Reconciler, itself};
 
 use self::plan::{Action, NAME};
-use crate::service_account::is_namespace_gone;
 use crate::{Descriptor, Flags, Startup, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -23,14 +22,6 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     flags: Flags::NONE,
     start,
 };
-
-#[derive(Debug, thiserror::Error)]
-#[error("publish config map {namespace}/{NAME}")]
-pub(crate) struct Error {
-    namespace: String,
-    #[source]
-    source: ApiError,
-}
 
 struct RootCaPublisher {
     namespaces: Indexer<Namespace>,
@@ -55,21 +46,20 @@ fn start(startup: &Startup<'_>) {
 
 impl Reconciler for RootCaPublisher {
     type Key = ObjectKey;
-    type Error = Error;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let namespace = &key.name;
         let observed = self.namespaces.get(key);
-        let stored = self.config_maps.get(&ObjectKey::new(namespace, NAME));
+        let published = ObjectKey::new(namespace, NAME);
+        let stored = self.config_maps.get(&published);
         let written = match plan::plan(observed.as_deref(), stored.as_deref(), &self.root_ca) {
             None => return Ok(Next::Settled),
             Some(Action::Update(wanted)) => self.api.update(wanted).await,
             Some(Action::Create(wanted)) => self.api.create(wanted).await,
         };
-        match written {
-            Ok(_) => Ok(Next::Settled),
-            Err(err) if err.is_already_exists() || is_namespace_gone(&err) => Ok(Next::Settled),
-            Err(source) => Err(Error { namespace: namespace.clone(), source }),
-        }
+        let written = written.unless_there_or_over();
+        written.map_err(Failed::to::<ConfigMap>("publish", &published))?;
+        Ok(Next::Settled)
     }
 }

@@ -6,10 +6,11 @@ mod tests;
 
 use api::core::namespace::Namespace;
 use api::core::service_account::ServiceAccount;
-use apimachinery::{ApiError, ObjectKey};
+use api::object::key_of;
+use apimachinery::ObjectKey;
 use client::Api;
 use informer::Indexer;
-use reconcile::{Next, Reconciler, itself};
+use reconcile::{Failed, Next, Outcome as _, Reconciler, itself};
 
 use self::plan::NAME;
 use crate::{Descriptor, Flags, Startup, owners};
@@ -22,14 +23,6 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     flags: Flags::NONE,
     start,
 };
-
-#[derive(Debug, thiserror::Error)]
-#[error("create service account {namespace}/{NAME}")]
-pub(crate) struct Error {
-    namespace: String,
-    #[source]
-    source: ApiError,
-}
 
 struct ServiceAccounts {
     namespaces: Indexer<Namespace>,
@@ -52,29 +45,18 @@ fn start(startup: &Startup<'_>) {
 
 impl Reconciler for ServiceAccounts {
     type Key = ObjectKey;
-    type Error = Error;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let namespace = &key.name;
         let observed = self.namespaces.get(key);
         let stored = self.accounts.get(&ObjectKey::new(namespace, NAME));
         let Some(account) = plan::plan(observed.as_deref(), stored.as_deref()) else {
             return Ok(Next::Settled);
         };
-        match self.api.create(account).await {
-            Ok(_) => Ok(Next::Settled),
-            Err(err) if err.is_already_exists() || is_namespace_gone(&err) => Ok(Next::Settled),
-            Err(source) => Err(Error { namespace: namespace.clone(), source }),
-        }
+        let key = key_of(&account.metadata);
+        let created = self.api.create(account).await.unless_there_or_over();
+        created.map_err(Failed::to::<ServiceAccount>("create", &key))?;
+        Ok(Next::Settled)
     }
-}
-
-/// The namespace ended between our look and our write: there is nothing left to do in it.
-pub(crate) fn is_namespace_gone(err: &ApiError) -> bool {
-    let causes = err.details().and_then(|it| it.causes.as_ref());
-    err.is_not_found()
-        || causes
-            .into_iter()
-            .flatten()
-            .any(|it| it.reason.as_deref() == Some("NamespaceTerminating"))
 }

@@ -11,12 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use api::core::node::Node;
 use api::core::pod::Pod;
 use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Taint, Toleration};
-use reconcile::{Change, EventRecorder, EventType, Next, Reconciler};
+use reconcile::{Change, EventRecorder, EventType, Failed, Next, Outcome as _, Reconciler};
 use stdx::SharedClock;
 
 use self::plan::Verdict;
@@ -33,14 +33,6 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 };
 
 const WORKERS: usize = 8;
-
-#[derive(Debug, thiserror::Error)]
-#[error("evict pod {pod}")]
-pub(crate) struct Error {
-    pod: ObjectKey,
-    #[source]
-    source: ApiError,
-}
 
 struct TaintEviction {
     nodes: Indexer<Node>,
@@ -101,9 +93,9 @@ fn tolerations(pod: &Pod) -> &[Toleration] {
 
 impl Reconciler for TaintEviction {
     type Key = ObjectKey;
-    type Error = Error;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let pod = self.pods.get(key).filter(|it| !owners::is_deleting(&it.metadata));
         let Some(pod) = pod else {
             self.since().remove(key);
@@ -143,7 +135,7 @@ impl TaintEviction {
         }
     }
 
-    async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Result<(), Error> {
+    async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Result<(), Failed> {
         let message = format!("Marking for deletion Pod {key}");
         self.events.event(pod, EventType::Normal, "TaintManagerEviction", message);
         let (reason, message) =
@@ -156,11 +148,7 @@ impl TaintEviction {
             Ok(_) => self.api.delete(&key.namespace, &key.name, options).await,
             Err(err) => Err(err),
         };
-        match evicted {
-            Ok(()) => Ok(()),
-            // Gone, or another pod of that name.
-            Err(err) if err.is_not_found() || err.is_conflict() => Ok(()),
-            Err(source) => Err(Error { pod: key.clone(), source }),
-        }
+        evicted.unless_replaced().map_err(Failed::to::<Pod>("evict", key))?;
+        Ok(())
     }
 }
