@@ -2,6 +2,7 @@
 //! through the client. `ALL` is the list; `start` starts those that the flags select.
 
 mod backends;
+mod claims;
 mod conditions;
 mod deployment;
 mod endpoint_slices;

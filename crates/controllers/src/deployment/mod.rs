@@ -30,6 +30,7 @@ use reconcile::{
 use stdx::SharedClock;
 
 use self::plan::{Action, Observed, Scale};
+use crate::claims::Claimant;
 use crate::flags::at_least_one;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
 use crate::{Descriptor, Flags, Startup, owners, pods};
@@ -154,10 +155,12 @@ impl Reconciler for Deployments {
         if let Some(wait) = waits.into_iter().flatten().max() {
             return Ok(Next::After(wait));
         }
-        if selector_of(&deployment).is_ok_and(|it| it.is_everything()) {
+        let selector = selector_of(&deployment)
+            .map_err(|source| Error::Selector { deployment: key.clone(), source })?;
+        if selector.is_everything() {
             return self.refuse_everything(key, &deployment).await;
         }
-        let owned = self.claim(key, &deployment).await?;
+        let owned = self.claim(key, &deployment, &selector).await?;
         let mut observed = Observed::new(deployment, owned, self.clock.now());
         observed.has_old_pods =
             observed.is_recreate() && observed.old.iter().any(|it| self.has_pods(it));
@@ -178,9 +181,7 @@ impl Deployments {
     ) -> Result<Next, Error> {
         let text = "This deployment is selecting all pods. A non-empty selector is required.";
         self.events.event(deployment, EventType::Warning, "SelectingAll", text.to_owned());
-        let mut status = deployment.status.clone().unwrap_or_default();
-        if status.observed_generation < deployment.metadata.generation {
-            status.observed_generation = deployment.metadata.generation;
+        if let Some(status) = status::seen(deployment) {
             self.set_status(key, deployment, status).await?;
         }
         Ok(Next::Settled)
@@ -197,35 +198,25 @@ impl Deployments {
         &self,
         key: &ObjectKey,
         deployment: &Arc<Deployment>,
+        selector: &Labels,
     ) -> Result<Vec<Arc<ReplicaSet>>, Error> {
-        let selector = selector_of(deployment)
-            .map_err(|source| Error::Selector { deployment: key.clone(), source })?;
         let uid = owners::uid(&deployment.metadata);
         let is_deleting = owners::is_deleting(&deployment.metadata);
-        let matches =
-            |it: &ReplicaSet| selector.matches(it.metadata.labels.as_ref().unwrap_or(&NONE));
-        let mut owned = Vec::new();
-        for replica_set in self.replica_sets.by_index(BY_CONTROLLER, uid) {
-            if is_deleting || matches(&replica_set) {
-                owned.push(replica_set);
-            } else {
-                let body = owners::release_patch(uid, owners::uid(&replica_set.metadata));
-                self.patch(&replica_set, body).await?;
-            }
+        let mut candidates = self.replica_sets.by_index(BY_CONTROLLER, uid);
+        candidates.extend(self.replica_sets.by_index(ORPHANS, &key.namespace));
+        let claims = Claimant { uid, selector, is_deleting }.claim(&candidates);
+        for replica_set in claims.release {
+            let body = owners::release_patch(uid, owners::uid(&replica_set.metadata));
+            self.patch("release", &replica_set, body).await?;
         }
-        let orphans = self.replica_sets.by_index(ORPHANS, &key.namespace).into_iter();
-        let wanted: Vec<Arc<ReplicaSet>> = orphans
-            .filter(|it| matches(it) && !owners::is_deleting(&it.metadata) && !is_deleting)
-            .collect();
-        if wanted.is_empty() || !self.is_still_there(key, deployment).await? {
+        let mut owned = claims.owned;
+        if claims.adopt.is_empty() || !self.is_still_there(key, deployment).await? {
             return Ok(owned);
         }
         let reference = owners::controller_reference(&**deployment);
-        for replica_set in wanted {
+        for replica_set in claims.adopt {
             let body = owners::adoption_patch(&reference, owners::uid(&replica_set.metadata));
-            if let Some(adopted) = self.patch(&replica_set, body).await? {
-                owned.push(adopted);
-            }
+            owned.extend(self.patch("adopt", &replica_set, body).await?);
         }
         Ok(owned)
     }
@@ -239,6 +230,7 @@ impl Deployments {
 
     async fn patch(
         &self,
+        action: &'static str,
         replica_set: &ReplicaSet,
         body: bytes::Bytes,
     ) -> Result<Option<Arc<ReplicaSet>>, Error> {
@@ -247,7 +239,7 @@ impl Deployments {
             .replica_sets_api
             .patch(&key.namespace, &key.name, PatchKind::Strategic, body)
             .await;
-        Ok(patched.unless_gone().map_err(Failed::to::<ReplicaSet>("claim", &key))?)
+        Ok(patched.unless_gone().map_err(Failed::to::<ReplicaSet>(action, &key))?)
     }
 
     async fn apply(
@@ -306,15 +298,10 @@ impl Deployments {
     ) -> Result<(), Error> {
         let live = self.replica_sets_api.get(&name.namespace, &name.name).await;
         let live = live.map_err(Failed::to::<ReplicaSet>("look for", &name))?;
-        let owner = owners::controller_of(&live.metadata).map(|it| it.uid.as_str());
-        let is_ours = owner == deployment.metadata.uid.as_deref();
-        let template = deployment.spec.as_ref().map(|it| &it.template);
-        if is_ours && template.is_some_and(|it| revisions::is_of_template(&live, it)) {
+        if revisions::is_own(&live, deployment) {
             return Ok(());
         }
-        let mut status = deployment.status.clone().unwrap_or_default();
-        status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
-        self.set_status(key, deployment, status).await?;
+        self.set_status(key, deployment, status::collided(deployment)).await?;
         Err(Error::Collision { replica_set: name })
     }
 

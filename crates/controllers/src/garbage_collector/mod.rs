@@ -23,7 +23,7 @@ use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue, on_ch
 use serde_json::json;
 
 use self::graph::{Graph, Node};
-use self::plan::{Action, Owner};
+use self::plan::{Action, Fate, Owner};
 use crate::flags::at_least_one;
 use crate::resources::{Followed, Listener, Resources};
 use crate::{Descriptor, Flags, Startup};
@@ -143,10 +143,9 @@ impl Reconciler for GarbageCollector {
         if is_waiting && self.waits(&node.uid, || self.resources.is_settled()) {
             return Ok(Next::Settled);
         }
-        if is_waiting {
-            for action in self.plan_owner(&node) {
-                self.apply(&node, action).await?;
-            }
+        let actions = plan::plan_owner(&lock(&self.shared.graph), &node);
+        for action in actions {
+            self.apply(&node, action).await?;
         }
         if !node.is_deleting && !self.waits(&node.uid, || self.are_owners_settled(&node)) {
             self.judge(&node).await?;
@@ -173,11 +172,10 @@ impl GarbageCollector {
     /// Whether a missing owner would be in the graph if it existed. Without this every object would be looked up at the
     /// server while caches fill.
     fn are_owners_settled(&self, node: &Node) -> bool {
-        node.owners.iter().filter(|it| !self.is_known_solid(node, it)).all(|it| {
-            match self.followed(it) {
-                Some(followed) => followed.is_settled,
-                None => self.resources.is_settled(),
-            }
+        let doubtful = plan::doubtful(&lock(&self.shared.graph), node);
+        doubtful.into_iter().all(|it| match self.followed(it) {
+            Some(followed) => followed.is_settled,
+            None => self.resources.is_settled(),
         })
     }
 
@@ -186,68 +184,37 @@ impl GarbageCollector {
         self.resources.of_kind(&group, &reference.kind)
     }
 
-    fn plan_owner(&self, node: &Node) -> Vec<Action> {
-        let graph = lock(&self.shared.graph);
-        let dependents = graph.dependents(&node.uid);
-        if node.is_orphaning {
-            return plan::plan_orphaning(&dependents);
-        }
-        plan::plan_foreground(&node.uid, &dependents).into_iter().collect()
-    }
-
     /// Looks at the owners of an object. When all are known to exist, the server is not asked.
     async fn judge(&self, node: &Node) -> Result<(), Error> {
-        if node.owners.iter().all(|it| self.is_known_solid(node, it)) {
+        if plan::doubtful(&lock(&self.shared.graph), node).is_empty() {
             return Ok(());
         }
-        let Some(live) = self.read(&node.resource, &node.key).await? else {
+        let live = self.read(&node.resource, &node.key).await?;
+        let Some(live) = live.filter(|it| it.meta.uid == node.uid) else {
             return Ok(());
         };
-        if live.meta.uid != node.uid {
-            return Ok(());
-        }
         let mut owners = Vec::new();
         for reference in &live.meta.owner_references {
             owners.push((reference.clone(), self.state_of(node, reference).await?));
         }
         let has_dependents = !lock(&self.shared.graph).dependents(&node.uid).is_empty();
-        let action = plan::plan_dependent(&owners, &live.meta.finalizers, has_dependents);
-        match action {
+        match plan::plan_dependent(&owners, &live.meta.finalizers, has_dependents) {
             None => Ok(()),
-            Some(Action::DropOwners(uids)) => self.drop_owners(node, &live, &uids).await,
-            Some(Action::Delete(propagation)) => self.delete(node, &live, propagation).await,
-            Some(action) => self.apply(node, action).await,
+            Some(Fate::DropOwners(uids)) => self.drop_owners(&node.resource, &live, &uids).await,
+            Some(Fate::Delete(propagation)) => self.delete(node, &live, propagation).await,
         }
-    }
-
-    fn is_known_solid(&self, node: &Node, reference: &OwnerReference) -> bool {
-        let graph = lock(&self.shared.graph);
-        graph.get(&reference.uid).is_some_and(|it| is_in_reach(node, it) && !it.is_foreground)
     }
 
     async fn state_of(&self, node: &Node, reference: &OwnerReference) -> Result<Owner, Error> {
-        let known = lock(&self.shared.graph).get(&reference.uid).cloned();
-        if let Some(owner) = known.filter(|it| is_in_reach(node, it)) {
-            return Ok(if owner.is_foreground { Owner::WaitsForDependents } else { Owner::Solid });
+        if let Some(known) = plan::known(&lock(&self.shared.graph), node, reference) {
+            return Ok(known);
         }
         let (resource, scope) = self.resource_of(reference)?;
-        let namespace = match scope {
-            Scope::Cluster => "",
-            Scope::Namespaced => &node.key.namespace,
-        };
-        // A cluster-scoped object cannot have a namespaced owner: a mistake that cannot be looked up, so
-        // nothing is deleted because of it.
-        if scope == Scope::Namespaced && namespace.is_empty() {
+        let Some(namespace) = plan::namespace_of_owner(scope, &node.key) else {
             return Ok(Owner::Solid);
-        }
-        let key = ObjectKey::new(namespace, reference.name.clone());
-        match self.read(&resource, &key).await? {
-            Some(live) if live.meta.uid == reference.uid => {
-                let is_foreground = Node::new(&resource, &live.meta).is_foreground;
-                Ok(if is_foreground { Owner::WaitsForDependents } else { Owner::Solid })
-            }
-            _ => Ok(Owner::Absent),
-        }
+        };
+        let live = self.read(&resource, &ObjectKey::new(namespace, reference.name.clone())).await?;
+        Ok(plan::found(&resource, reference, live.as_deref().map(|it| &it.meta)))
     }
 
     fn resource_of(
@@ -290,19 +257,14 @@ impl GarbageCollector {
                 match live.filter(|it| it.meta.uid == uid) {
                     None => Ok(()),
                     Some(live) => {
-                        self.drop_from(&resource, &live, std::slice::from_ref(&node.uid)).await
+                        self.drop_owners(&resource, &live, std::slice::from_ref(&node.uid)).await
                     }
                 }
             }
-            Action::DropOwners(_) | Action::Delete(_) => Ok(()),
         }
     }
 
-    async fn drop_owners(&self, node: &Node, live: &Stored, uids: &[String]) -> Result<(), Error> {
-        self.drop_from(&node.resource, live, uids).await
-    }
-
-    async fn drop_from(
+    async fn drop_owners(
         &self,
         resource: &GroupVersionResource,
         live: &Stored,
@@ -362,9 +324,4 @@ fn failed(
     key: &ObjectKey,
 ) -> impl FnOnce(ApiError) -> Failed + use<> {
     Failed::to_any(action, resource.group_resource().to_string(), key)
-}
-
-/// Owners live in the same namespace, or in none.
-fn is_in_reach(dependent: &Node, owner: &Node) -> bool {
-    owner.key.namespace.is_empty() || owner.key.namespace == dependent.key.namespace
 }

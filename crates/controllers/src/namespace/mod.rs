@@ -13,13 +13,13 @@ use std::time::Duration;
 use api::Meta;
 use api::core::namespace::Namespace;
 use api::object::key_of;
-use apimachinery::{ApiError, GroupVersionResource, ObjectKey, Scope};
+use apimachinery::{ApiError, ObjectKey, Scope};
 use client::{Api, Client, DeleteOptions, Discovered, ListOptions, Propagation};
 use informer::{Indexer, MetadataInformer};
 use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue, itself, on_change};
 use stdx::SharedClock;
 
-use self::plan::Found;
+use self::plan::{Found, Verdict};
 use crate::flags::at_least_one;
 use crate::resources::Listener;
 use crate::{Descriptor, Flags, Startup, owners};
@@ -41,7 +41,6 @@ struct Settings {
     concurrent_namespace_syncs: usize,
 }
 
-const FINALIZER: &str = "kubernetes";
 /// How long to leave what remains alone when no event comes: for resources that cannot be watched, and to say in the
 /// conditions how many objects are left.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -112,59 +111,42 @@ impl Reconciler for Namespaces {
         let Some(cached) = self.namespaces.get(key) else {
             return Ok(Next::Settled);
         };
-        if !owners::is_deleting(&cached.metadata) || !has_finalizer(&cached) {
+        if !plan::is_ending(&cached) {
             return Ok(Next::Settled);
         }
         let found = self.empty(&key.name).await;
         let namespace = self.set_conditions(&cached, &found).await?;
-        if found.is_empty() {
-            return match namespace {
-                Some(namespace) => self.finalize(&namespace).await.map(|()| Next::Settled),
-                None => Ok(Next::Settled),
-            };
+        match (found.verdict(), namespace) {
+            (Verdict::LetGo, None) => Ok(Next::Settled),
+            (Verdict::LetGo, Some(namespace)) => {
+                self.finalize(&namespace).await?;
+                Ok(Next::Settled)
+            }
+            (Verdict::Wait, _) => Ok(Next::After(LOOK_AGAIN)),
+            (Verdict::Retry(failures), _) => {
+                Err(Error::Content { namespace: key.name.clone(), failures })
+            }
         }
-        if found.discovery_failure.is_some() || !found.content_failures.is_empty() {
-            let failures = found.discovery_failure.into_iter().chain(found.content_failures);
-            let failures = failures.collect::<Vec<_>>().join("; ");
-            return Err(Error::Content { namespace: key.name.clone(), failures });
-        }
-        Ok(Next::After(LOOK_AGAIN))
     }
 }
 
-fn has_finalizer(namespace: &Namespace) -> bool {
-    let finalizers = namespace.spec.as_ref().and_then(|it| it.finalizers.as_ref());
-    finalizers.into_iter().flatten().any(|it| it == FINALIZER)
-}
-
-fn is_deletable(resource: &Discovered) -> bool {
-    let can = |verb: &str| resource.verbs.iter().any(|it| it == verb);
-    resource.scope == Scope::Namespaced && can("list") && can("delete")
-}
-
 impl Namespaces {
-    /// Pods first and alone: what they depend on (secrets, claims, policies) outlives them.
     async fn empty(&self, namespace: &str) -> Found {
         let mut found = Found::default();
-        let mut resources = match self.client.discover().await {
-            Ok(resources) => resources,
+        let served = match self.client.discover().await {
+            Ok(served) => served,
             Err(err) => {
                 found.discovery_failure = Some(err.to_string());
                 return found;
             }
         };
-        resources.retain(is_deletable);
-        resources.sort_by(|one, two| one.resource.cmp(&two.resource));
-        let is_pods = |it: &Discovered| it.resource == GroupVersionResource::new("", "v1", "pods");
-        let (pods, rest): (Vec<_>, Vec<_>) = resources.into_iter().partition(is_pods);
-        for resource in &pods {
-            self.empty_of(namespace, resource, &mut found).await;
-        }
-        if !found.is_empty() {
-            return found;
-        }
-        for resource in &rest {
-            self.empty_of(namespace, resource, &mut found).await;
+        for step in plan::steps(served) {
+            for resource in &step {
+                self.empty_of(namespace, resource, &mut found).await;
+            }
+            if !found.is_empty() {
+                break;
+            }
         }
         found
     }
@@ -202,13 +184,7 @@ impl Namespaces {
             }
         }
         let after = api.list(namespace, ListOptions::default()).await?;
-        if !after.items.is_empty() {
-            let gvr = &resource.resource;
-            found.remaining.insert(format!("{}.{}", gvr.resource, gvr.group), after.items.len());
-        }
-        for finalizer in after.items.iter().flat_map(|it| &it.meta.finalizers) {
-            *found.finalizers.entry(finalizer.clone()).or_insert(0) += 1;
-        }
+        found.note(&resource.resource, &after.items);
         Ok(())
     }
 
@@ -231,9 +207,7 @@ impl Namespaces {
     }
 
     async fn finalize(&self, namespace: &Namespace) -> Result<(), Error> {
-        let mut finalized = namespace.clone();
-        let finalizers = finalized.spec.get_or_insert_default().finalizers.get_or_insert_default();
-        finalizers.retain(|it| it != FINALIZER);
+        let finalized = plan::finalized(namespace);
         let written = self.api.update_subresource(finalized, "finalize").await;
         let failed = Failed::to::<Namespace>("finalize", &key_of(&namespace.metadata));
         written.unless_gone().map_err(failed)?;

@@ -30,6 +30,7 @@ use reconcile::{
 use stdx::SharedClock;
 
 use self::plan::{Observed, Plan};
+use self::status::Wanted;
 pub(crate) use self::status::{Failure, Status};
 use crate::owners::{BY_CONTROLLER, ORPHANS};
 use crate::pods::ORPHANS_BY_LABEL;
@@ -353,30 +354,26 @@ impl<T: ReplicaOwner> Replicas<T> {
         plan: &Plan,
         failure: Option<Failure>,
     ) -> Result<Next, Error> {
-        let now = self.clock.now();
-        let counted = status::count(plan, owner.template(), owner.min_ready_seconds(), now);
-        let observed_generation = owner.metadata().generation.unwrap_or(0);
-        let mut status = Status { observed_generation, failure, ..counted.status };
-        if !T::COUNTS_TERMINATING {
-            status.terminating = 0;
-        }
         // Creating and deleting took a while: written on what is known by now, or the write would be refused.
         let latest = self.owners.get(key).filter(|it| it.metadata().uid == owner.metadata().uid);
-        let owner = latest.as_deref().unwrap_or(owner);
-        let stored = owner.status();
-        // A failure that goes on is said once: its words may differ in every attempt.
-        if status.failure.is_some() && stored.failure.is_some() {
-            status.failure.clone_from(&stored.failure);
-        }
-        if status != stored {
-            let written = self.owners_api.update_status(owner.with_status(status, now)).await;
+        let latest = latest.as_deref().unwrap_or(owner);
+        let wanted = Wanted {
+            template: owner.template(),
+            min_ready_seconds: owner.min_ready_seconds(),
+            generation: owner.metadata().generation.unwrap_or(0),
+            counts_terminating: T::COUNTS_TERMINATING,
+        };
+        let now = self.clock.now();
+        let planned = status::plan(plan, &wanted, failure, &latest.status(), now);
+        if let Some(status) = planned.write {
+            let written = self.owners_api.update_status(latest.with_status(status, now)).await;
             let failed = Failed::to::<T>("update the status of", key);
             match written.unless_gone().map_err(failed)? {
                 Some(written) => self.owner_writes.wrote(key, &written),
                 None => return Ok(Next::Settled),
             }
         }
-        Ok(counted.next_available.map_or(Next::Settled, Next::After))
+        Ok(planned.next_available.map_or(Next::Settled, Next::After))
     }
 }
 

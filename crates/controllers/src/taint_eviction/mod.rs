@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::{Taint, Toleration};
 use reconcile::{Change, EventRecorder, EventType, Failed, Next, Outcome as _, Reconciler};
 use stdx::SharedClock;
 
-use self::plan::Verdict;
+use self::plan::{Observed, Verdict};
 use crate::pods::BY_NODE;
 use crate::{Descriptor, Flags, Startup, owners, pods};
 
@@ -102,37 +102,34 @@ impl Reconciler for TaintEviction {
             return Ok(Next::Settled);
         };
         let node = pods::node_name(&pod).and_then(|it| self.nodes.get(&ObjectKey::cluster(it)));
-        let taints: Vec<Taint> = node.iter().flat_map(|it| no_execute(it)).cloned().collect();
-        match plan::plan(&taints, tolerations(&pod)) {
-            Verdict::Stay => {
-                self.stay(key, &pod);
-                Ok(Next::Settled)
+        let taints = node.as_ref().and_then(|it| it.spec.as_ref()?.taints.as_deref());
+        let now = self.clock.now();
+        let verdict = plan::plan(&Observed {
+            taints: taints.unwrap_or_default(),
+            tolerations: tolerations(&pod),
+            since: self.since().get(key).copied(),
+            now,
+        });
+        match verdict {
+            Verdict::Stay => return Ok(Next::Settled),
+            Verdict::Wait(left) => {
+                self.since().entry(key.clone()).or_insert(now);
+                return Ok(Next::After(left));
             }
-            Verdict::LeaveAfter(period) => {
-                let now = self.clock.now();
-                let since = *self.since().entry(key.clone()).or_insert(now);
-                let left = pods::remaining(since, period, now);
-                if !left.is_zero() {
-                    return Ok(Next::After(left));
-                }
-                self.evict(key, &pod).await?;
-                self.since().remove(key);
-                Ok(Next::Settled)
+            Verdict::StayAfterAll => {
+                let message = format!("Cancelling deletion of Pod {key}");
+                self.events.event(&*pod, EventType::Normal, "TaintManagerEviction", message);
             }
+            Verdict::Evict => self.evict(key, &pod).await?,
         }
+        self.since().remove(key);
+        Ok(Next::Settled)
     }
 }
 
 impl TaintEviction {
     fn since(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Timestamp>> {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn stay(&self, key: &ObjectKey, pod: &Pod) {
-        if self.since().remove(key).is_some() {
-            let message = format!("Cancelling deletion of Pod {key}");
-            self.events.event(pod, EventType::Normal, "TaintManagerEviction", message);
-        }
     }
 
     async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Result<(), Failed> {
