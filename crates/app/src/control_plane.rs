@@ -1,25 +1,17 @@
-//! The wiring: which component gets which identity, which client, which informers. The only place where siblings meet.
+//! What `up` adds to the wiring of `control-plane`: clients in this process, its names, and how long to wait for nodes.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use apimachinery::User;
 use apiserver::Server;
-use client::Client;
+use control_plane::{Clients, FleetConfig};
 use informer::{EventHandler, Factory};
 use k8s_openapi::api::core::v1::Node;
-use lifecycle::Tasks;
-use reconcile::Election;
-use simulator::Fleet;
 use stdx::World;
 
 /// As `/version` shows it.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARGO_PKG_VERSION"));
-
-/// Upstream's names of the two, which are also those of their Leases.
-pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
-pub(crate) const SCHEDULER: &str = "kube-scheduler";
 
 /// The network that pods get addresses from.
 #[derive(Clone, Copy, Debug)]
@@ -28,87 +20,10 @@ pub(crate) struct PodNetwork {
     pub(crate) prefix_length: u8,
 }
 
-/// What runs once in a cluster, however many servers it has.
-#[derive(Clone)]
-pub(crate) struct Singletons {
-    pub(crate) server: Arc<Server>,
-    pub(crate) world: World,
-    /// What pods get as kube-root-ca.crt.
-    pub(crate) root_ca: String,
-}
-
-impl Singletons {
-    /// Runs them here, for ever. Returns the controllers' informers.
-    pub(crate) fn start(&self, tasks: &Tasks) -> Arc<Factory> {
-        self.start_scheduler(&tasks.child("scheduler"));
-        self.start_controllers(&tasks.child("controller-manager"))
-    }
-
-    /// Runs each of the two here whenever this server leads in it, as seen by its Lease, which has upstream's name. Upstream's
-    /// processes end when they lose it; this one has a node and an API to serve, so what it ran ends, and it stands again.
-    pub(crate) fn start_when_elected(&self, tasks: &Tasks) {
-        let controllers = self.clone();
-        self.stand(tasks, CONTROLLER_MANAGER, move |tasks| {
-            let _ = controllers.start_controllers(tasks);
-        });
-        let scheduler = self.clone();
-        self.stand(tasks, SCHEDULER, move |tasks| scheduler.start_scheduler(tasks));
-    }
-
-    fn stand(
-        &self,
-        tasks: &Tasks,
-        name: &'static str,
-        start: impl Fn(&Tasks) + Send + Sync + 'static,
-    ) {
-        let start = Arc::new(start);
-        let election = Election {
-            client: self.server.client(User::new(format!("system:{name}"), &[]), name),
-            world: self.world.clone(),
-            name,
-            identity: identity(&self.world),
-        };
-        reconcile::with_leaderships(tasks, election, move |tasks| {
-            let start = start.clone();
-            async move { start(&tasks) }
-        });
-    }
-
-    /// Each under the identity that upstream gives it.
-    fn start_controllers(&self, tasks: &Tasks) -> Arc<Factory> {
-        let factory = self.factory(tasks);
-        let server = self.server.clone();
-        let client_for = move |name: &str| -> Client {
-            let user = User::new(
-                format!("system:serviceaccount:kube-system:{name}"),
-                &["system:serviceaccounts", "system:serviceaccounts:kube-system"],
-            );
-            server.client(user, CONTROLLER_MANAGER)
-        };
-        controllers::start_all(&controllers::Context {
-            tasks: tasks.clone(),
-            world: self.world.clone(),
-            factory: factory.clone(),
-            client_for: Arc::new(client_for),
-            root_ca: self.root_ca.clone(),
-            config: controllers::Config::default(),
-        });
-        factory.start();
-        factory
-    }
-
-    /// Informers that see what the controllers see.
-    pub(crate) fn factory(&self, tasks: &Tasks) -> Arc<Factory> {
-        let user = User::new(format!("system:{CONTROLLER_MANAGER}"), &[]);
-        Factory::new(self.server.client(user, CONTROLLER_MANAGER), self.world.clone(), tasks)
-    }
-
-    fn start_scheduler(&self, tasks: &Tasks) {
-        let client = self.server.client(User::new(format!("system:{SCHEDULER}"), &[]), SCHEDULER);
-        let factory = Factory::new(client.clone(), self.world.clone(), tasks);
-        scheduler::start(scheduler::Config::default(), tasks, &self.world, &factory, &client);
-        factory.start();
-    }
+/// Each component with a client in this process.
+pub(crate) fn clients(server: &Arc<Server>) -> Clients {
+    let server = server.clone();
+    Clients::new(move |it| server.client(it.user(), it.field_manager()))
 }
 
 /// As upstream's: the machine, and what tells this process from others on it.
@@ -116,25 +31,14 @@ pub(crate) fn identity(world: &World) -> String {
     format!("{}_{}", crate::node::node_name(), world.random.uuid())
 }
 
-/// Each simulated node writes as itself; the fleet reads pods through the given factory.
-pub(crate) fn start_fleet(
-    server: &Arc<Server>,
-    tasks: &Tasks,
-    world: &World,
-    factory: &Arc<Factory>,
-    nodes: usize,
-    network: PodNetwork,
-) -> Fleet {
-    let config = simulator::Config {
+/// Simulated nodes, of the version that this server shows.
+pub(crate) fn fleet(nodes: usize, network: PodNetwork) -> FleetConfig {
+    FleetConfig {
         nodes,
         pod_network: network.address,
         pod_prefix_length: network.prefix_length,
         version: KUBERNETES_VERSION.to_owned(),
-    };
-    let client_for = |name: &str| {
-        server.client(User::new(format!("system:node:{name}"), &["system:nodes"]), "kubelet")
-    };
-    Fleet::start(config, &tasks.child("simulator"), world, factory, client_for)
+    }
 }
 
 /// Returns when this many nodes are Ready.

@@ -1,17 +1,17 @@
 //! The controllers of kube-controller-manager, one folder each: observe caches, plan purely, apply
-//! through the client. `ALL` is the list; `start_all` starts it.
+//! through the client. `ALL` is the list; `start` starts those that the flags select.
 
 mod backends;
+mod claims;
 mod conditions;
 mod deployment;
 mod endpoint_slices;
 mod endpoints;
+mod flags;
 mod garbage_collector;
-mod handlers;
 mod labels;
 mod namespace;
 mod node_lifecycle;
-mod own_writes;
 mod owners;
 mod pod_gc;
 mod pods;
@@ -24,23 +24,28 @@ mod service_account;
 mod taint_eviction;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use client::Client;
 use informer::Factory;
 use lifecycle::Tasks;
-use reconcile::{EventRecorder, Reconciler, WorkQueue};
+use reconcile::{Controller, EventRecorder, Key};
 use stdx::World;
 
+pub use self::flags::{Flags, Settings};
 use self::resources::Resources;
 
 /// One controller, as `--controllers` and RBAC know it.
 pub struct Descriptor {
     /// Upstream's name of the controller.
     pub name: &'static str,
+    /// Names that upstream gave it before.
+    pub aliases: &'static [&'static str],
     /// The service account in kube-system that it acts as.
     pub identity: &'static str,
-    pub(crate) start: fn(&Startup, &Self),
+    /// Whether `*` means it too.
+    pub is_on_by_default: bool,
+    pub flags: Flags,
+    pub(crate) start: fn(&Startup<'_>),
 }
 
 /// Every controller, by name.
@@ -69,106 +74,63 @@ pub struct Context {
     pub client_for: Arc<dyn Fn(&str) -> Client + Send + Sync>,
     /// PEM of the authority that signed the API server's certificate.
     pub root_ca: String,
-    pub config: Config,
+    pub settings: Settings,
 }
 
-/// Workers per controller and the periods that users tune; the defaults are upstream's flags'.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// `--concurrent-deployment-syncs`
-    pub concurrent_deployment_syncs: usize,
-    /// `--concurrent-replicaset-syncs`
-    pub concurrent_replicaset_syncs: usize,
-    /// `--concurrent-rc-syncs`
-    pub concurrent_rc_syncs: usize,
-    /// `--concurrent-endpoint-syncs`
-    pub concurrent_endpoint_syncs: usize,
-    /// `--concurrent-service-endpoint-syncs`
-    pub concurrent_service_endpoint_syncs: usize,
-    /// `--concurrent-gc-syncs`
-    pub concurrent_gc_syncs: usize,
-    /// `--concurrent-namespace-syncs`
-    pub concurrent_namespace_syncs: usize,
-    /// `--max-endpoints-per-slice`
-    pub max_endpoints_per_slice: usize,
-    /// `--node-monitor-grace-period`
-    pub node_monitor_grace_period: Duration,
-    /// `--node-startup-grace-period`
-    pub node_startup_grace_period: Duration,
-    /// `--terminated-pod-gc-threshold`
-    pub terminated_pod_gc_threshold: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            concurrent_deployment_syncs: 5,
-            concurrent_replicaset_syncs: 5,
-            concurrent_rc_syncs: 5,
-            concurrent_endpoint_syncs: 5,
-            concurrent_service_endpoint_syncs: 5,
-            concurrent_gc_syncs: 20,
-            concurrent_namespace_syncs: 10,
-            max_endpoints_per_slice: 100,
-            node_monitor_grace_period: Duration::from_secs(50),
-            node_startup_grace_period: Duration::from_secs(60),
-            terminated_pod_gc_threshold: 12_500,
-        }
-    }
-}
-
-/// What controllers share besides: made anew by every `start_all`.
-pub(crate) struct Startup {
-    context: Context,
+/// What one controller is started with.
+pub(crate) struct Startup<'a> {
+    context: &'a Context,
+    descriptor: &'a Descriptor,
+    /// The parent of all its tasks.
+    tasks: Tasks,
+    client: Client,
     resources: Arc<Resources>,
 }
 
-impl std::ops::Deref for Startup {
+impl std::ops::Deref for Startup<'_> {
     type Target = Context;
 
     fn deref(&self) -> &Context {
-        &self.context
+        self.context
     }
 }
 
-impl Context {
-    fn client(&self, descriptor: &Descriptor) -> Client {
-        (self.client_for)(descriptor.identity)
+impl Startup<'_> {
+    /// The controller, under its own name, still to be told what it watches.
+    fn controller<K: Key>(&self) -> Controller<K> {
+        Controller::new(self.descriptor.name, &self.tasks, &self.factory)
     }
 
-    fn events(&self, descriptor: &Descriptor, client: &Client) -> EventRecorder {
-        EventRecorder::new(
-            &self.tasks.child(descriptor.name),
-            client.clone(),
-            self.world.clone(),
-            descriptor.name,
-        )
+    /// What its flags say.
+    fn settings<S: 'static>(&self) -> &S {
+        self.context.settings.get()
     }
 
-    /// Works on the queue as this controller, once the caches are full.
-    fn run<R: Reconciler>(
-        &self,
-        descriptor: &Descriptor,
-        queue: WorkQueue,
-        workers: usize,
-        reconciler: R,
-    ) {
-        let tasks = self.tasks.child(descriptor.name);
-        reconcile::run_synced(&tasks, &self.factory, queue, workers, Arc::new(reconciler));
+    fn events(&self) -> EventRecorder {
+        let world = self.world.clone();
+        EventRecorder::new(&self.tasks, self.client.clone(), world, self.descriptor.name)
     }
 }
 
-/// Starts every controller. Informers they need are made in the factory, which the caller starts.
-pub fn start_all(context: &Context) {
-    let startup = Startup { context: context.clone(), resources: Arc::default() };
-    for descriptor in ALL {
-        (descriptor.start)(&startup, descriptor);
+/// Starts the selected controllers. Informers they need are made in the factory, which the caller starts.
+pub fn start(context: &Context) {
+    let resources = Arc::<Resources>::default();
+    for descriptor in ALL.iter().filter(|it| context.settings.is_selected(it)) {
+        (descriptor.start)(&Startup {
+            context,
+            descriptor,
+            tasks: context.tasks.child(descriptor.name),
+            client: (context.client_for)(descriptor.identity),
+            resources: resources.clone(),
+        });
     }
-    resources::start(context, startup.resources);
+    resources::start(context, resources);
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::ALL;
 
     #[test]
@@ -178,5 +140,11 @@ mod tests {
         sorted.sort_unstable();
         sorted.dedup();
         assert_eq!(names, sorted);
+    }
+
+    #[test]
+    fn no_name_means_two_controllers() {
+        let names = || ALL.iter().flat_map(|it| it.aliases.iter().copied().chain([it.name]));
+        assert_eq!(names().collect::<BTreeSet<_>>().len(), names().count());
     }
 }

@@ -1,16 +1,14 @@
 //! Who controls an object: owner references, and indexes by them.
 
 use api::Resource;
+use apimachinery::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+pub(crate) use reconcile::controller_of;
 
 /// Index: the uid of the controller that an object belongs to.
 pub(crate) const BY_CONTROLLER: &str = "controller-uid";
 /// Index: the namespace of an object that belongs to no controller.
 pub(crate) const ORPHANS: &str = "orphans-by-namespace";
-
-pub(crate) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
-    meta.owner_references.iter().flatten().find(|it| it.controller == Some(true))
-}
 
 /// The reference that makes `owner` the controller of a dependent.
 pub(crate) fn controller_reference<T: Resource>(owner: &T) -> OwnerReference {
@@ -40,6 +38,11 @@ pub(crate) fn name(meta: &ObjectMeta) -> &str {
 
 pub(crate) fn namespace(meta: &ObjectMeta) -> &str {
     meta.namespace.as_deref().unwrap_or_default()
+}
+
+/// The key of an object's namespace, when the object has this name: for those who keep one object per namespace.
+pub(crate) fn namespace_of_named(meta: &ObjectMeta, wanted: &str) -> Option<ObjectKey> {
+    (name(meta) == wanted).then(|| ObjectKey::cluster(namespace(meta)))
 }
 
 pub(crate) fn is_deleting(meta: &ObjectMeta) -> bool {

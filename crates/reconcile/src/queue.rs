@@ -5,6 +5,7 @@
 //! seen, only that work starts after the last one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,40 +19,63 @@ const DELAY_MAX: Duration = Duration::from_secs(1000);
 /// early looks again.
 const AHEAD_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
+/// What work is named by: an object's key, a uid, a node and a set, or an enum of what one queue carries.
+pub trait Key: Clone + Display + Ord + Send + Sync + 'static {}
+
+impl<K: Clone + Display + Ord + Send + Sync + 'static> Key for K {}
+
 /// Keys waiting for work: each at most once, never two workers on one key. Cheap to clone.
-#[derive(Clone)]
-pub struct WorkQueue {
-    shared: Arc<Shared>,
+pub struct WorkQueue<K = ObjectKey> {
+    shared: Arc<Shared<K>>,
 }
 
-struct Shared {
+impl<K> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+struct Shared<K> {
     name: &'static str,
-    state: Mutex<State>,
+    state: Mutex<State<K>>,
     /// One permit per change that a waiting worker should look at. Whoever takes a key passes the permit on when
     /// there is more to wait for, so that a delay is never left without a worker that sleeps until it.
     changed: Notify,
 }
 
-#[derive(Default)]
-struct State {
+struct State<K> {
     /// The order of work. Every key here is in `dirty` and not in `processing`.
-    queue: VecDeque<ObjectKey>,
+    queue: VecDeque<K>,
     /// Needs work that has not started.
-    dirty: BTreeSet<ObjectKey>,
+    dirty: BTreeSet<K>,
     /// A worker has it. A key in `dirty` too goes back to `queue` when the worker is done.
-    processing: BTreeSet<ObjectKey>,
+    processing: BTreeSet<K>,
     /// By due time, then by order of addition. Every key here is in `due` with the same time.
-    delayed: BTreeMap<(Instant, u64), ObjectKey>,
-    due: BTreeMap<ObjectKey, (Instant, u64)>,
+    delayed: BTreeMap<(Instant, u64), K>,
+    due: BTreeMap<K, (Instant, u64)>,
     /// Makes equal due times different; never used again.
     next_delay: u64,
     /// Failures in a row.
-    failures: BTreeMap<ObjectKey, u32>,
+    failures: BTreeMap<K, u32>,
 }
 
-impl State {
+impl<K> Default for State<K> {
+    fn default() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            dirty: BTreeSet::new(),
+            processing: BTreeSet::new(),
+            delayed: BTreeMap::new(),
+            due: BTreeMap::new(),
+            next_delay: 0,
+            failures: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Key> State<K> {
     /// Whether a worker should be woken.
-    fn add(&mut self, key: ObjectKey) -> bool {
+    fn add(&mut self, key: K) -> bool {
         if !self.dirty.insert(key.clone()) || self.processing.contains(&key) {
             return false;
         }
@@ -59,7 +83,7 @@ impl State {
         true
     }
 
-    fn delay(&mut self, key: ObjectKey, due: Instant) {
+    fn delay(&mut self, key: K, due: Instant) {
         if let Some(earlier) = self.due.get(&key) {
             if earlier.0 <= due {
                 return;
@@ -83,7 +107,7 @@ impl State {
         }
     }
 
-    fn take(&mut self) -> Option<ObjectKey> {
+    fn take(&mut self) -> Option<K> {
         let key = self.queue.pop_front()?;
         self.dirty.remove(&key);
         self.processing.insert(key.clone());
@@ -95,7 +119,7 @@ impl State {
     }
 }
 
-impl WorkQueue {
+impl<K: Key> WorkQueue<K> {
     /// Per-key backoff 5 ms to 1000 s, as client-go's default rate limiter.
     pub fn new(name: &'static str) -> Self {
         let shared = Shared { name, state: Mutex::default(), changed: Notify::new() };
@@ -106,18 +130,18 @@ impl WorkQueue {
         self.shared.name
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<K>> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn add(&self, key: ObjectKey) {
+    pub fn add(&self, key: K) {
         if self.state().add(key) {
             self.shared.changed.notify_one();
         }
     }
 
     /// A key that already waits keeps the earlier of both times.
-    pub fn add_after(&self, key: ObjectKey, delay: Duration) {
+    pub fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
             return self.add(key);
         }
@@ -126,7 +150,7 @@ impl WorkQueue {
     }
 
     /// Adds the key after the delay that its failures so far ask for, and counts one more failure.
-    pub fn add_rate_limited(&self, key: ObjectKey) {
+    pub fn add_rate_limited(&self, key: K) {
         let delay = {
             let mut state = self.state();
             let failures = state.failures.entry(key.clone()).or_default();
@@ -138,11 +162,11 @@ impl WorkQueue {
     }
 
     /// Ends the row of failures: the next one starts with the shortest delay again.
-    pub fn forget(&self, key: &ObjectKey) {
+    pub fn forget(&self, key: &K) {
         self.state().failures.remove(key);
     }
 
-    pub fn failures(&self, key: &ObjectKey) -> u32 {
+    pub fn failures(&self, key: &K) -> u32 {
         self.state().failures.get(key).copied().unwrap_or_default()
     }
 
@@ -156,7 +180,7 @@ impl WorkQueue {
     }
 
     /// Waits for a key. The caller must call `done` with it, whatever happens. Dropping the future loses nothing.
-    pub async fn take(&self) -> ObjectKey {
+    pub async fn take(&self) -> K {
         loop {
             let changed = self.shared.changed.notified();
             let next_due = {
@@ -181,7 +205,7 @@ impl WorkQueue {
         }
     }
 
-    pub fn done(&self, key: &ObjectKey) {
+    pub fn done(&self, key: &K) {
         let mut state = self.state();
         state.processing.remove(key);
         if state.dirty.contains(key) {

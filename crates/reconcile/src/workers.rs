@@ -5,13 +5,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Resource;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ApiError;
 use futures_util::FutureExt as _;
-use informer::{EventHandler, Factory, SharedInformer};
 use lifecycle::{Shutdown, Tasks};
 
-use crate::queue::WorkQueue;
+use crate::queue::{Key, WorkQueue};
 
 /// What a reconcile asks for when it went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +20,19 @@ pub enum Next {
 }
 
 pub trait Reconciler: Send + Sync + 'static {
+    type Key: Key;
     type Error: std::error::Error + Send + 'static;
-    fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = Result<Next, Self::Error>> + Send;
+    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Next, Self::Error>> + Send;
 }
 
 /// Starts `workers` tasks that take keys from the queue until shutdown. A reconcile that is under way then is
 /// dropped, as a crash would: every reconciler starts from any state.
-pub fn run<R: Reconciler>(tasks: &Tasks, queue: WorkQueue, workers: usize, reconciler: Arc<R>) {
+pub(crate) fn run<R: Reconciler>(
+    tasks: &Tasks,
+    queue: &WorkQueue<R::Key>,
+    workers: usize,
+    reconciler: &Arc<R>,
+) {
     for number in 0..workers {
         let (queue, reconciler) = (queue.clone(), reconciler.clone());
         tasks.spawn(&format!("{}/{number}", queue.name()), move |shutdown| {
@@ -37,26 +41,7 @@ pub fn run<R: Reconciler>(tasks: &Tasks, queue: WorkQueue, workers: usize, recon
     }
 }
 
-/// As `run`, but nobody works before every informer made so far has its first list: a reconciler that saw half of the
-/// cluster would take the other half for missing and make it again.
-pub fn run_synced<R: Reconciler>(
-    tasks: &Tasks,
-    factory: &Arc<Factory>,
-    queue: WorkQueue,
-    workers: usize,
-    reconciler: Arc<R>,
-) {
-    let (factory, workers_tasks) = (factory.clone(), tasks.clone());
-    tasks.spawn("waiting-for-caches", move |shutdown| async move {
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => {}
-            () = factory.wait_for_sync() => run(&workers_tasks, queue, workers, reconciler),
-        }
-    });
-}
-
-async fn work<R: Reconciler>(queue: WorkQueue, reconciler: Arc<R>, shutdown: Shutdown) {
+async fn work<R: Reconciler>(queue: WorkQueue<R::Key>, reconciler: Arc<R>, shutdown: Shutdown) {
     loop {
         let key = tokio::select! {
             biased;
@@ -74,9 +59,9 @@ async fn work<R: Reconciler>(queue: WorkQueue, reconciler: Arc<R>, shutdown: Shu
     }
 }
 
-fn conclude<E: std::error::Error + 'static>(
-    queue: &WorkQueue,
-    key: &ObjectKey,
+fn conclude<K: Key, E: std::error::Error + 'static>(
+    queue: &WorkQueue<K>,
+    key: &K,
     outcome: std::thread::Result<Result<Next, E>>,
 ) {
     let (controller, attempt) = (queue.name(), queue.failures(key) + 1);
@@ -113,38 +98,9 @@ fn is_conflict<E: std::error::Error + 'static>(err: &E) -> bool {
     false
 }
 
-/// Puts keys made from each object of a kind into a queue, on add, update and delete. An update gives the keys of
-/// the object before and after.
-pub fn enqueue<T: Resource>(
-    informer: &SharedInformer<T>,
-    queue: &WorkQueue,
-    keys: impl Fn(&T) -> Vec<ObjectKey> + Send + Sync + 'static,
-) {
-    informer.add_event_handler(Arc::new(Enqueue { queue: queue.clone(), keys }));
-}
-
-struct Enqueue<F> {
-    queue: WorkQueue,
-    keys: F,
-}
-
-impl<T, F: Fn(&T) -> Vec<ObjectKey> + Send + Sync> EventHandler<T> for Enqueue<F> {
-    fn on_add(&self, object: &Arc<T>, _is_initial: bool) {
-        (self.keys)(object).into_iter().for_each(|it| self.queue.add(it));
-    }
-
-    fn on_update(&self, old: &Arc<T>, new: &Arc<T>) {
-        (self.keys)(old).into_iter().for_each(|it| self.queue.add(it));
-        (self.keys)(new).into_iter().for_each(|it| self.queue.add(it));
-    }
-
-    fn on_delete(&self, last: &Arc<T>) {
-        (self.keys)(last).into_iter().for_each(|it| self.queue.add(it));
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fmt::{self, Display};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
@@ -157,20 +113,34 @@ mod tests {
     use super::{Next, Reconciler, run};
     use crate::WorkQueue;
 
+    /// Of two parts, as a set of daemons has one for each of its nodes.
+    #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Place {
+        set: ObjectKey,
+        node: &'static str,
+    }
+
+    impl Display for Place {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{} on {}", self.set, self.node)
+        }
+    }
+
     /// Panics, then conflicts, then asks to be called again, then settles.
     struct Moody {
         calls: AtomicUsize,
-        seen: mpsc::Sender<ObjectKey>,
+        seen: mpsc::Sender<Place>,
     }
 
     impl Reconciler for Moody {
+        type Key = Place;
         type Error = ApiError;
 
-        async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ApiError> {
+        async fn reconcile(&self, key: &Place) -> Result<Next, ApiError> {
             let _ = self.seen.send(key.clone()).await;
             match self.calls.fetch_add(1, Ordering::Relaxed) {
                 0 => panic!("the first call panics"),
-                1 => Err(ApiError::modified(&GroupResource::new("", "pods"), &key.name)),
+                1 => Err(ApiError::modified(&GroupResource::new("", "pods"), key.node)),
                 2 => Ok(Next::After(Duration::from_secs(7))),
                 _ => Ok(Next::Settled),
             }
@@ -182,8 +152,8 @@ mod tests {
         let (tasks, queue) = (Tasks::new(), WorkQueue::new("moody"));
         let (seen, mut calls) = mpsc::channel(8);
         let moody = Moody { calls: AtomicUsize::new(0), seen };
-        run(&tasks, queue.clone(), 2, Arc::new(moody));
-        let key = ObjectKey::new("default", "web");
+        run(&tasks, &queue, 2, &Arc::new(moody));
+        let key = Place { set: ObjectKey::new("default", "web"), node: "n1" };
         let start = Instant::now();
         queue.add(key.clone());
         let mut times = Vec::new();

@@ -7,6 +7,8 @@
 mod binding;
 mod cycle;
 mod diagnosis;
+#[cfg(test)]
+mod fixture;
 mod node;
 pub mod plugins;
 mod pod;

@@ -10,7 +10,7 @@ use informer::{Factory, Indexer};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use lifecycle::Tasks;
-use reconcile::WorkQueue;
+use reconcile::{Controller, WorkQueue, itself};
 use stdx::World;
 
 use crate::addresses::Addresses;
@@ -26,6 +26,9 @@ pub struct Config {
     /// What the nodes show as their kubelet's version.
     pub version: String,
 }
+
+/// All nodes share them.
+const WORKERS: usize = 32;
 
 /// One node of the fleet.
 #[derive(Clone)]
@@ -94,28 +97,25 @@ impl Fleet {
             let name = node::name(index);
             Member { index, address: node::address(index), client: client_for(&name), name }
         };
+        let mut controller = Controller::new("simulated-pods", tasks, factory);
         let members = Arc::new(Members {
             all: (0..config.nodes).map(member).collect(),
             dead: Mutex::default(),
             leases: Mutex::default(),
-            nodes: factory.informer::<Node>().indexer(),
+            nodes: controller.cache(),
             world: world.clone(),
             version: config.version,
         });
-        let queue = WorkQueue::new("simulated-pods");
-        let informer = factory.informer::<Pod>();
-        reconcile::enqueue(&informer, &queue, |pod: &Pod| match &pod.spec {
-            Some(spec) if spec.node_name.as_deref().is_some_and(|it| it.starts_with("sim-")) => {
-                vec![key_of(&pod.metadata)]
-            }
-            _ => Vec::new(),
-        });
+        let (queue, pods) = (controller.queue(), controller.cache::<Pod>());
         let addresses = Mutex::new(Addresses::new(config.pod_network, config.pod_prefix_length));
-        let pods = Arc::new(Pods { members: members.clone(), pods: informer.indexer(), addresses });
-        reconcile::run_synced(tasks, factory, queue.clone(), 32, pods);
+        let reconciler = Pods { members: members.clone(), pods: pods.clone(), addresses };
+        controller
+            .watches(|it: &Pod| itself(it).filter(|_| is_on_fleet(it)))
+            .workers(WORKERS)
+            .run(reconciler);
         let renewing = members.clone();
         tasks.spawn_restarting("leases", move |shutdown| leases::run(renewing.clone(), shutdown));
-        Self { members, queue, pods: informer.indexer(), tasks: tasks.clone() }
+        Self { members, queue, pods, tasks: tasks.clone() }
     }
 
     /// The node falls silent: no lease, no status, no pod moves on.
@@ -146,4 +146,9 @@ impl Fleet {
             }
         }
     }
+}
+
+fn is_on_fleet(pod: &Pod) -> bool {
+    let node = pod.spec.as_ref().and_then(|it| it.node_name.as_deref());
+    node.is_some_and(|it| it.starts_with("sim-"))
 }

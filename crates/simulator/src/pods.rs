@@ -135,6 +135,7 @@ pub(crate) struct Pods {
 }
 
 impl Reconciler for Pods {
+    type Key = ObjectKey;
     type Error = ApiError;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ApiError> {

@@ -9,11 +9,10 @@ use apimachinery::User;
 use apiserver::{Compaction, Config, Parts, Server};
 use authn::pki::ServiceAccountKey;
 use client::Client;
-use informer::Factory;
+use control_plane::{Clients, Components, ControllerSettings, Fleet, FleetConfig};
 use kvstore::Store as _;
 use kvstore::memory::Memory;
 use lifecycle::{Late, Readiness, Tasks};
-use simulator::Fleet;
 use stdx::World;
 
 use crate::faults::Faults;
@@ -62,9 +61,14 @@ impl Cluster {
         let server = Server::start(config, parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
-        let factory = start_controllers(&server, &tasks, &world, &faults);
-        start_scheduler(&server, &tasks, &world, &faults);
-        let fleet = start_fleet(&server, &tasks, &world, &factory, options.nodes, &faults);
+        let components = Components {
+            world: world.clone(),
+            clients: clients(&server, &faults),
+            root_ca: "simulated".to_owned(),
+            controllers: ControllerSettings::default(),
+        };
+        let factory = components.start(&tasks);
+        let fleet = components.start_fleet(&tasks, &factory, fleet(options.nodes));
         factory.wait_for_sync().await;
         let admin = server.client(User::new("admin", &["system:masters"]), "admin");
         Ok(Self { server, fleet, faults, world, admin, store, recorder, tasks })
@@ -95,61 +99,17 @@ impl Cluster {
     }
 }
 
-fn start_controllers(
-    server: &Arc<Server>,
-    tasks: &Tasks,
-    world: &World,
-    faults: &Faults,
-) -> Arc<Factory> {
-    let tasks = tasks.child("controller-manager");
-    let manager =
-        server.client(User::new("system:kube-controller-manager", &[]), "kube-controller-manager");
-    let factory = Factory::new(faults.wrap(&manager), world.clone(), &tasks);
+/// Each component in this process, over a transport that fails now and then.
+fn clients(server: &Arc<Server>, faults: &Faults) -> Clients {
     let (server, faults) = (server.clone(), faults.clone());
-    let client_for = move |name: &str| {
-        let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
-        let user = User::new(format!("system:serviceaccount:kube-system:{name}"), &groups);
-        faults.wrap(&server.client(user, "kube-controller-manager"))
-    };
-    controllers::start_all(&controllers::Context {
-        tasks,
-        world: world.clone(),
-        factory: factory.clone(),
-        client_for: Arc::new(client_for),
-        root_ca: "simulated".to_owned(),
-        config: controllers::Config::default(),
-    });
-    factory.start();
-    factory
+    Clients::new(move |it| faults.wrap(&server.client(it.user(), it.field_manager())))
 }
 
-fn start_scheduler(server: &Arc<Server>, tasks: &Tasks, world: &World, faults: &Faults) {
-    let tasks = tasks.child("scheduler");
-    let client =
-        faults.wrap(&server.client(User::new("system:kube-scheduler", &[]), "kube-scheduler"));
-    let factory = Factory::new(client.clone(), world.clone(), &tasks);
-    scheduler::start(scheduler::Config::default(), &tasks, world, &factory, &client);
-    factory.start();
-}
-
-fn start_fleet(
-    server: &Arc<Server>,
-    tasks: &Tasks,
-    world: &World,
-    factory: &Arc<Factory>,
-    nodes: usize,
-    faults: &Faults,
-) -> Fleet {
-    let config = simulator::Config {
+fn fleet(nodes: usize) -> FleetConfig {
+    FleetConfig {
         nodes,
         pod_network: Ipv4Addr::new(10, 244, 0, 0),
         pod_prefix_length: 16,
         version: "v1.36.0+xebec".to_owned(),
-    };
-    let client_for = |name: &str| {
-        faults.wrap(
-            &server.client(User::new(format!("system:node:{name}"), &["system:nodes"]), "kubelet"),
-        )
-    };
-    Fleet::start(config, &tasks.child("simulator"), world, factory, client_for)
+    }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use client::Client;
-use informer::Factory;
+use control_plane::{
+    CONTROLLER_MANAGER as NAME, Clients, Components, ControllerSettings, Identity,
+};
 use lifecycle::Tasks;
 use stdx::World;
 
 use super::remote;
 use super::service_accounts::Issuer;
-use crate::control_plane::CONTROLLER_MANAGER as NAME;
 use crate::{logging, serve};
 
 #[derive(clap::Args)]
@@ -29,6 +30,8 @@ pub(crate) struct Flags {
     /// Run only while holding the Lease kube-system/kube-controller-manager
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     leader_elect: bool,
+    #[command(flatten)]
+    controllers: ControllerSettings,
     /// Log level: 0 warnings, 2 information, 4 debug
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
@@ -48,8 +51,15 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         let issuer = flags.use_service_account_credentials.then_some(config);
         let (manager, leading_world) = (client.clone(), world.clone());
         let lead = move |tasks: Tasks| async move {
-            if let Err(err) = start(&tasks, &leading_world, manager, issuer, root_ca).await {
-                tracing::error!(error = format!("{err:#}"), "the controllers did not start");
+            let clients = clients(&tasks, &leading_world, manager, issuer, &flags.controllers);
+            match clients.await {
+                Ok(clients) => {
+                    let (world, controllers) = (leading_world, flags.controllers);
+                    Components { world, clients, root_ca, controllers }.start_controllers(&tasks);
+                }
+                Err(err) => {
+                    tracing::error!(error = format!("{err:#}"), "the controllers did not start");
+                }
             }
         };
         remote::lead(&tasks, client, world, NAME, flags.leader_elect, lead).await;
@@ -57,30 +67,27 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     })
 }
 
-async fn start(
+/// The manager's own client, and one for each service account that a selected controller acts as.
+async fn clients(
     tasks: &Tasks,
     world: &World,
     manager: Client,
     issuer: Option<client::https::Config>,
-    root_ca: String,
-) -> Result<()> {
-    let factory = Factory::new(manager.clone(), world.clone(), tasks);
-    let mut clients = BTreeMap::new();
+    controllers: &ControllerSettings,
+) -> Result<Clients> {
+    let mut accounts = BTreeMap::new();
     if let Some(config) = issuer {
         let (tasks, world) = (tasks.clone(), world.clone());
         let issuer = Arc::new(Issuer { manager: manager.clone(), config, tasks, world });
-        for controller in controllers::ALL {
-            clients.insert(controller.identity, issuer.client(controller.identity, NAME).await?);
+        for account in controllers.identities() {
+            accounts.insert(account, issuer.client(account, NAME).await?);
         }
     }
-    controllers::start_all(&controllers::Context {
-        tasks: tasks.clone(),
-        world: world.clone(),
-        factory: factory.clone(),
-        client_for: Arc::new(move |name| clients.get(name).unwrap_or(&manager).clone()),
-        root_ca,
-        config: controllers::Config::default(),
-    });
-    factory.start();
-    Ok(())
+    Ok(Clients::new(move |identity| {
+        let own = match identity {
+            Identity::Controller(account) => accounts.get(account),
+            Identity::ControllerManager | Identity::Scheduler | Identity::Node(_) => None,
+        };
+        own.unwrap_or(&manager).clone()
+    }))
 }

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use informer::Factory;
+use control_plane::{Clients, Components, ControllerSettings, SCHEDULER as NAME};
 use lifecycle::Tasks;
 use stdx::World;
 
 use super::remote;
-use crate::control_plane::SCHEDULER as NAME;
 use crate::{logging, serve};
 
 #[derive(clap::Args)]
@@ -30,18 +29,14 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         let world = World::system();
         let client =
             remote::connect(&remote::config(&flags.kubeconfig, NAME)?, NAME, &tasks, &world)?;
-        let (leading_client, leading_world) = (client.clone(), world.clone());
-        let lead = move |tasks: Tasks| async move {
-            let factory = Factory::new(leading_client.clone(), leading_world.clone(), &tasks);
-            scheduler::start(
-                scheduler::Config::default(),
-                &tasks,
-                &leading_world,
-                &factory,
-                &leading_client,
-            );
-            factory.start();
+        let own = client.clone();
+        let components = Components {
+            world: world.clone(),
+            clients: Clients::new(move |_| own.clone()),
+            root_ca: String::new(),
+            controllers: ControllerSettings::default(),
         };
+        let lead = move |tasks: Tasks| async move { components.start_scheduler(&tasks) };
         remote::lead(&tasks, client, world, NAME, flags.leader_elect, lead).await;
         Ok(())
     })

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::control_plane::{Components, ControllerSettings};
 use anyhow::{Result, bail};
 use informer::Factory;
 use lifecycle::Tasks;
@@ -14,7 +15,7 @@ use stdx::World;
 
 use super::network::{Cidr, parse_cidr};
 use crate::api_server::{ApiServer, Settings};
-use crate::control_plane::{self, PodNetwork, Singletons};
+use crate::control_plane::{self, PodNetwork};
 use crate::data_dir::DataDir;
 use crate::progress::{Progress, say};
 use crate::{api_server, data_dir, datastore, detach, kubeconfig_file, logging, node, serve};
@@ -59,6 +60,8 @@ pub(crate) struct Flags {
     simulate: usize,
     #[command(flatten)]
     datastore: datastore::Flags,
+    #[command(flatten)]
+    controllers: ControllerSettings,
     /// Go to the background once the cluster is ready
     #[arg(long)]
     detach: bool,
@@ -119,7 +122,13 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     progress.done(&format!("API server ready on https://{}", api.address));
     let merged = kubeconfig_file::merge_into_users(&api.cluster, &api.pki.admin)?;
 
-    let factory = start_singletons(&api, tasks, &world, &progress).await;
+    let components = Components {
+        world: world.clone(),
+        clients: control_plane::clients(&api.server),
+        root_ca: api.cluster.ca_pem.clone(),
+        controllers: flags.controllers.clone(),
+    };
+    let factory = start_components(&components, api.is_shared(), tasks, &progress).await;
     if let Some(Machine { settings, network }) = &machine {
         progress.waiting("starting the node");
         let neighbors = node::Neighbors { api: &api, network, tasks, world: &world };
@@ -133,7 +142,8 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
             address: flags.pod_cidr.address,
             prefix_length: flags.pod_cidr.prefix_length,
         };
-        control_plane::start_fleet(&api.server, tasks, &world, &factory, flags.simulate, network);
+        let fleet = control_plane::fleet(flags.simulate, network);
+        components.start_fleet(tasks, &factory, fleet);
         let wanted = flags.simulate + usize::from(machine.is_some());
         control_plane::wait_for_nodes(&factory, wanted).await;
         progress.done(&format!("{} simulated nodes ready", flags.simulate));
@@ -149,26 +159,21 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
 
 /// Controllers and scheduler: here, or by election where other servers may be over the same store. Returns informers for
 /// the rest of the start.
-async fn start_singletons(
-    api: &ApiServer,
+async fn start_components(
+    components: &Components,
+    is_shared: bool,
     tasks: &Tasks,
-    world: &World,
     progress: &Progress,
 ) -> Arc<Factory> {
-    let singletons = Singletons {
-        server: api.server.clone(),
-        world: world.clone(),
-        root_ca: api.cluster.ca_pem.clone(),
-    };
-    if api.is_shared() {
-        singletons.start_when_elected(tasks);
+    if is_shared {
+        components.start_when_elected(tasks, || control_plane::identity(&components.world));
         progress.done("controllers and scheduler stand for election");
-        let factory = singletons.factory(&tasks.child("nodes"));
+        let factory = components.factory(&tasks.child("nodes"));
         factory.start();
         return factory;
     }
     progress.waiting("starting controllers and scheduler");
-    let factory = singletons.start(tasks);
+    let factory = components.start(tasks);
     factory.wait_for_sync().await;
     progress.done("controllers and scheduler running");
     factory

@@ -13,6 +13,7 @@ use apimachinery::ObjectKey;
 use informer::Indexer;
 use k8s_openapi::api::core::v1::{Container, ObjectReference, PodIP, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use reconcile::{Change, WorkQueue};
 
 pub(crate) use self::pace::Pace;
 use crate::pods::BY_LABEL;
@@ -58,7 +59,7 @@ pub(crate) fn ports(service: &Service) -> &[ServicePort] {
 }
 
 /// The Services that select a pod. The Services need the index `BY_SELECTOR`.
-pub(crate) fn services_of(services: &Indexer<Service>, pod: &Pod) -> Vec<ObjectKey> {
+fn services_of(services: &Indexer<Service>, pod: &Pod) -> Vec<ObjectKey> {
     pods::index_by_label(pod)
         .iter()
         .flat_map(|it| services.by_index(BY_SELECTOR, it))
@@ -81,8 +82,18 @@ pub(crate) fn selected(
     selected
 }
 
+/// Wakes the Services that select a pod when something that endpoints show has changed.
+pub(crate) fn follow_pod(change: Change<'_, Pod>, services: &Indexer<Service>, queue: &WorkQueue) {
+    if let Change::Updated { before, after } = change
+        && !is_relevant(before, after)
+    {
+        return;
+    }
+    change.states().flat_map(|it| services_of(services, it)).for_each(|it| queue.add(it));
+}
+
 /// Whether endpoints could differ between two states of a pod.
-pub(crate) fn is_relevant(before: &Pod, after: &Pod) -> bool {
+fn is_relevant(before: &Pod, after: &Pod) -> bool {
     before.metadata.labels != after.metadata.labels
         || owners::is_deleting(&before.metadata) != owners::is_deleting(&after.metadata)
         || pods::is_ready(before) != pods::is_ready(after)

@@ -14,28 +14,43 @@ mod tests;
 
 use std::sync::Arc;
 
-use api::Resource as _;
 use api::apps::deployment::Deployment;
 use api::apps::replica_set::ReplicaSet;
 use api::core::pod::Pod;
 use api::object::key_of;
+use apimachinery::ObjectKey;
 use apimachinery::selector::{self, Labels};
-use apimachinery::{ApiError, ObjectKey};
 use client::{Api, DeleteOptions, PatchKind, Preconditions, Propagation};
-use informer::Indexer;
+use informer::{IndexFn, Indexer};
 use k8s_openapi::api::apps::v1::DeploymentStatus;
-use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
+use reconcile::{
+    Change, EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler,
+    is_namespace_gone, itself, owner_key,
+};
 use stdx::SharedClock;
 
 use self::plan::{Action, Observed, Scale};
-use crate::handlers::{on_change, on_transition};
-use crate::own_writes::OwnWrites;
+use crate::claims::Claimant;
+use crate::flags::at_least_one;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
-use crate::service_account::is_namespace_gone;
-use crate::{Descriptor, Startup, owners, pods};
+use crate::{Descriptor, Flags, Startup, owners, pods};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "deployment-controller", identity: "deployment-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "deployment-controller",
+    aliases: &["deployment"],
+    identity: "deployment-controller",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start,
+};
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// Deployments that are worked on at once
+    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
+    concurrent_deployment_syncs: usize,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -45,44 +60,10 @@ pub(crate) enum Error {
         #[source]
         source: selector::Error,
     },
-    #[error("check that deployment {deployment} still exists before adopting")]
-    CheckDeployment {
-        deployment: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("claim replica set {replica_set}")]
-    Claim {
-        replica_set: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("create replica set {replica_set}")]
-    Create {
-        replica_set: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
     #[error("replica set {replica_set} exists with another template")]
     Collision { replica_set: ObjectKey },
-    #[error("update replica set {replica_set}")]
-    Update {
-        replica_set: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("delete replica set {replica_set}")]
-    Delete {
-        replica_set: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("update deployment {deployment}")]
-    UpdateDeployment {
-        deployment: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
+    #[error(transparent)]
+    Call(#[from] Failed),
 }
 
 struct Deployments {
@@ -91,83 +72,69 @@ struct Deployments {
     pods: Indexer<Pod>,
     deployments_api: Api<Deployment>,
     replica_sets_api: Api<ReplicaSet>,
-    deployment_writes: OwnWrites,
-    replica_set_writes: Arc<OwnWrites>,
+    deployment_writes: Arc<OwnWrites<Deployment>>,
+    replica_set_writes: Arc<OwnWrites<ReplicaSet>>,
     events: EventRecorder,
     clock: SharedClock,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let deployments = context.factory.informer::<Deployment>();
-    let replica_sets = context.factory.informer::<ReplicaSet>();
-    let pods = context.factory.informer::<Pod>();
-    replica_sets.add_index(BY_CONTROLLER, owners::index_by_controller::<ReplicaSet>);
-    replica_sets.add_index(ORPHANS, owners::index_orphans::<ReplicaSet>);
-    pods.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
-    let replica_set_writes = Arc::new(OwnWrites::default());
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
+    let replica_set_indexes: [(_, IndexFn<ReplicaSet>); 2] =
+        [(BY_CONTROLLER, owners::index_by_controller), (ORPHANS, owners::index_orphans)];
+    let pod_indexes: [(_, IndexFn<Pod>); 1] = [(BY_CONTROLLER, owners::index_by_controller)];
+    let deployments: Indexer<Deployment> = controller.cache();
+    let replica_sets = controller.indexed_cache(&replica_set_indexes);
     let reconciler = Deployments {
-        deployments: deployments.indexer(),
-        replica_sets: replica_sets.indexer(),
-        pods: pods.indexer(),
-        deployments_api: client.api(),
-        replica_sets_api: client.api(),
-        deployment_writes: OwnWrites::default(),
-        replica_set_writes: replica_set_writes.clone(),
-        events: context.events(descriptor, &client),
-        clock: context.world.clock.clone(),
+        deployments: deployments.clone(),
+        replica_sets: replica_sets.clone(),
+        pods: controller.indexed_cache(&pod_indexes),
+        deployments_api: startup.client.api(),
+        replica_sets_api: startup.client.api(),
+        deployment_writes: controller.own_writes(PATIENCE),
+        replica_set_writes: controller.own_writes(PATIENCE),
+        events: startup.events(),
+        clock: startup.world.clock.clone(),
     };
-    let to_queue = queue.clone();
-    on_change(&deployments, move |it| to_queue.add(key_of(&it.metadata)));
-    let (to_queue, known) = (queue.clone(), deployments.indexer());
-    on_transition(&replica_sets, move |before, after| {
-        if let (Some(deleted), None) = (before, after) {
-            replica_set_writes.forget(&key_of(&deleted.metadata));
-        }
-        for replica_set in [before, after].into_iter().flatten() {
-            deployments_of(&known, replica_set).into_iter().for_each(|key| to_queue.add(key));
-        }
-    });
-    let (to_queue, known) = (queue.clone(), replica_sets.indexer());
-    let rollouts = deployments.indexer();
-    on_transition(&pods, move |before, after| {
-        // Only the last pod of a Recreate rollout is waited for.
-        if let (Some(pod), None) = (before, after)
-            && let Some(key) = deployment_of_pod(&known, pod)
-            && rollouts.get(&key).is_some_and(|it| plan::is_recreate(&it))
-        {
-            to_queue.add(key);
-        }
-    });
-    let workers = context.config.concurrent_deployment_syncs;
-    context.run(descriptor, queue, workers, reconciler);
+    let adopters = deployments.clone();
+    controller
+        .watches(itself::<Deployment>)
+        .owns::<Deployment, ReplicaSet>()
+        .watches(move |it: &ReplicaSet| may_adopt(&adopters, it))
+        .follows(move |change: Change<'_, Pod>, queue| {
+            // Only the last pod of a Recreate rollout is waited for.
+            if let Change::Deleted(pod) = change
+                && let Some(key) = deployment_of_pod(&deployments, &replica_sets, pod)
+                && deployments.get(&key).is_some_and(|it| plan::is_recreate(&it))
+            {
+                queue.add(key);
+            }
+        })
+        .workers(startup.settings::<Settings>().concurrent_deployment_syncs)
+        .run(reconciler);
 }
 
-fn deployments_of(known: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<ObjectKey> {
-    let namespace = owners::namespace(&replica_set.metadata);
-    if let Some(owner) = owners::controller_of(&replica_set.metadata) {
-        let is_ours = owner.kind == Deployment::FACTS.kind;
-        return is_ours
-            .then(|| ObjectKey::new(namespace, owner.name.clone()))
-            .into_iter()
-            .collect();
+/// The Deployments that a ReplicaSet without an owner matches.
+fn may_adopt(deployments: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<ObjectKey> {
+    if owners::controller_of(&replica_set.metadata).is_some() {
+        return Vec::new();
     }
     let labels = replica_set.metadata.labels.as_ref().unwrap_or(&NONE);
-    known
-        .list_namespace(namespace)
+    deployments
+        .list_namespace(owners::namespace(&replica_set.metadata))
         .iter()
         .filter(|it| selector_of(it).is_ok_and(|selector| selector.matches(labels)))
         .map(|it| key_of(&it.metadata))
         .collect()
 }
 
-fn deployment_of_pod(known: &Indexer<ReplicaSet>, pod: &Pod) -> Option<ObjectKey> {
-    let namespace = owners::namespace(&pod.metadata);
-    let owner = owners::controller_of(&pod.metadata).filter(|it| it.kind == "ReplicaSet")?;
-    let replica_set = known.get(&ObjectKey::new(namespace, owner.name.clone()))?;
-    let owner = owners::controller_of(&replica_set.metadata)?;
-    Some(ObjectKey::new(namespace, owner.name.clone()))
+fn deployment_of_pod(
+    deployments: &Indexer<Deployment>,
+    replica_sets: &Indexer<ReplicaSet>,
+    pod: &Pod,
+) -> Option<ObjectKey> {
+    let replica_set = replica_sets.get(&owner_key(replica_sets, &pod.metadata)?)?;
+    owner_key(deployments, &replica_set.metadata)
 }
 
 fn selector_of(deployment: &Deployment) -> Result<Labels, selector::Error> {
@@ -175,23 +142,25 @@ fn selector_of(deployment: &Deployment) -> Result<Labels, selector::Error> {
 }
 
 impl Reconciler for Deployments {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+        let waits = [self.deployment_writes.wait(key), self.replica_set_writes.wait(key)];
         let Some(deployment) = self.deployments.get(key) else {
             self.deployment_writes.forget(key);
+            self.replica_set_writes.forget(key);
             return Ok(Next::Settled);
         };
-        if !self.deployment_writes.is_shown(&deployment.metadata) {
-            return Ok(Next::Settled);
+        if let Some(wait) = waits.into_iter().flatten().max() {
+            return Ok(Next::After(wait));
         }
-        if selector_of(&deployment).is_ok_and(|it| it.is_everything()) {
+        let selector = selector_of(&deployment)
+            .map_err(|source| Error::Selector { deployment: key.clone(), source })?;
+        if selector.is_everything() {
             return self.refuse_everything(key, &deployment).await;
         }
-        let owned = self.claim(key, &deployment).await?;
-        if owned.iter().any(|it| !self.replica_set_writes.is_shown(&it.metadata)) {
-            return Ok(Next::Settled);
-        }
+        let owned = self.claim(key, &deployment, &selector).await?;
         let mut observed = Observed::new(deployment, owned, self.clock.now());
         observed.has_old_pods =
             observed.is_recreate() && observed.old.iter().any(|it| self.has_pods(it));
@@ -212,9 +181,7 @@ impl Deployments {
     ) -> Result<Next, Error> {
         let text = "This deployment is selecting all pods. A non-empty selector is required.";
         self.events.event(deployment, EventType::Warning, "SelectingAll", text.to_owned());
-        let mut status = deployment.status.clone().unwrap_or_default();
-        if status.observed_generation < deployment.metadata.generation {
-            status.observed_generation = deployment.metadata.generation;
+        if let Some(status) = status::seen(deployment) {
             self.set_status(key, deployment, status).await?;
         }
         Ok(Next::Settled)
@@ -231,51 +198,39 @@ impl Deployments {
         &self,
         key: &ObjectKey,
         deployment: &Arc<Deployment>,
+        selector: &Labels,
     ) -> Result<Vec<Arc<ReplicaSet>>, Error> {
-        let selector = selector_of(deployment)
-            .map_err(|source| Error::Selector { deployment: key.clone(), source })?;
         let uid = owners::uid(&deployment.metadata);
         let is_deleting = owners::is_deleting(&deployment.metadata);
-        let matches =
-            |it: &ReplicaSet| selector.matches(it.metadata.labels.as_ref().unwrap_or(&NONE));
-        let mut owned = Vec::new();
-        for replica_set in self.replica_sets.by_index(BY_CONTROLLER, uid) {
-            if is_deleting || matches(&replica_set) {
-                owned.push(replica_set);
-            } else {
-                let body = owners::release_patch(uid, owners::uid(&replica_set.metadata));
-                self.patch(&replica_set, body).await?;
-            }
+        let mut candidates = self.replica_sets.by_index(BY_CONTROLLER, uid);
+        candidates.extend(self.replica_sets.by_index(ORPHANS, &key.namespace));
+        let claims = Claimant { uid, selector, is_deleting }.claim(&candidates);
+        for replica_set in claims.release {
+            let body = owners::release_patch(uid, owners::uid(&replica_set.metadata));
+            self.patch("release", &replica_set, body).await?;
         }
-        let orphans = self.replica_sets.by_index(ORPHANS, &key.namespace).into_iter();
-        let wanted: Vec<Arc<ReplicaSet>> = orphans
-            .filter(|it| matches(it) && !owners::is_deleting(&it.metadata) && !is_deleting)
-            .collect();
-        if wanted.is_empty() || !self.is_still_there(key, deployment).await? {
+        let mut owned = claims.owned;
+        if claims.adopt.is_empty() || !self.is_still_there(key, deployment).await? {
             return Ok(owned);
         }
         let reference = owners::controller_reference(&**deployment);
-        for replica_set in wanted {
+        for replica_set in claims.adopt {
             let body = owners::adoption_patch(&reference, owners::uid(&replica_set.metadata));
-            if let Some(adopted) = self.patch(&replica_set, body).await? {
-                owned.push(adopted);
-            }
+            owned.extend(self.patch("adopt", &replica_set, body).await?);
         }
         Ok(owned)
     }
 
     async fn is_still_there(&self, key: &ObjectKey, cached: &Deployment) -> Result<bool, Error> {
-        match self.deployments_api.get(&key.namespace, &key.name).await {
-            Ok(live) => {
-                Ok(live.metadata.uid == cached.metadata.uid && !owners::is_deleting(&live.metadata))
-            }
-            Err(err) if err.is_not_found() => Ok(false),
-            Err(source) => Err(Error::CheckDeployment { deployment: key.clone(), source }),
-        }
+        let live = self.deployments_api.get(&key.namespace, &key.name).await.unless_gone();
+        let live = live.map_err(Failed::to::<Deployment>("look for", key))?;
+        let is_same = |it: &Deployment| it.metadata.uid == cached.metadata.uid;
+        Ok(live.is_some_and(|it| is_same(&it) && !owners::is_deleting(&it.metadata)))
     }
 
     async fn patch(
         &self,
+        action: &'static str,
         replica_set: &ReplicaSet,
         body: bytes::Bytes,
     ) -> Result<Option<Arc<ReplicaSet>>, Error> {
@@ -284,11 +239,7 @@ impl Deployments {
             .replica_sets_api
             .patch(&key.namespace, &key.name, PatchKind::Strategic, body)
             .await;
-        match patched {
-            Ok(patched) => Ok(Some(patched)),
-            Err(err) if err.is_not_found() => Ok(None),
-            Err(source) => Err(Error::Claim { replica_set: key, source }),
-        }
+        Ok(patched.unless_gone().map_err(Failed::to::<ReplicaSet>(action, &key))?)
     }
 
     async fn apply(
@@ -299,8 +250,8 @@ impl Deployments {
     ) -> Result<(), Error> {
         match action {
             Action::Create(replica_set) => self.create(key, deployment, *replica_set).await,
-            Action::Update(replica_set) => self.update(*replica_set).await,
-            Action::Scale(scale) => self.scale(deployment, scale).await,
+            Action::Update(replica_set) => self.update(key, *replica_set).await,
+            Action::Scale(scale) => self.scale(key, deployment, scale).await,
             Action::Delete(replica_set) => self.delete(&replica_set).await,
             Action::SetRevision(revision) => self.set_revision(key, deployment, revision).await,
             Action::SetStatus(status) => self.set_status(key, deployment, *status).await,
@@ -316,7 +267,8 @@ impl Deployments {
         let name = key_of(&replica_set.metadata);
         let size = plan::replicas(&replica_set);
         match self.replica_sets_api.create(replica_set).await {
-            Ok(_) => {
+            Ok(created) => {
+                self.replica_set_writes.wrote(key, &created);
                 if size > 0 {
                     self.report_scaling(deployment, &name.name, 0, size);
                 }
@@ -331,7 +283,7 @@ impl Deployments {
                 }
                 let reason = status::NOT_CREATED;
                 self.events.event(deployment, EventType::Warning, reason, message);
-                Err(Error::Create { replica_set: name, source })
+                Err(Failed::to::<ReplicaSet>("create", &name)(source).into())
             }
         }
     }
@@ -344,41 +296,36 @@ impl Deployments {
         deployment: &Deployment,
         name: ObjectKey,
     ) -> Result<(), Error> {
-        let live = match self.replica_sets_api.get(&name.namespace, &name.name).await {
-            Ok(live) => live,
-            Err(source) => return Err(Error::Create { replica_set: name, source }),
-        };
-        let owner = owners::controller_of(&live.metadata).map(|it| it.uid.as_str());
-        let is_ours = owner == deployment.metadata.uid.as_deref();
-        let template = deployment.spec.as_ref().map(|it| &it.template);
-        if is_ours && template.is_some_and(|it| revisions::is_of_template(&live, it)) {
+        let live = self.replica_sets_api.get(&name.namespace, &name.name).await;
+        let live = live.map_err(Failed::to::<ReplicaSet>("look for", &name))?;
+        if revisions::is_own(&live, deployment) {
             return Ok(());
         }
-        let mut status = deployment.status.clone().unwrap_or_default();
-        status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
-        self.set_status(key, deployment, status).await?;
+        self.set_status(key, deployment, status::collided(deployment)).await?;
         Err(Error::Collision { replica_set: name })
     }
 
-    async fn update(&self, replica_set: ReplicaSet) -> Result<(), Error> {
+    async fn update(&self, owner: &ObjectKey, replica_set: ReplicaSet) -> Result<(), Error> {
         let key = key_of(&replica_set.metadata);
-        match self.replica_sets_api.update(replica_set).await {
-            Ok(written) => {
-                self.replica_set_writes.note(&written.metadata);
-                Ok(())
-            }
-            Err(source) => Err(Error::Update { replica_set: key, source }),
-        }
+        let written = self.replica_sets_api.update(replica_set).await;
+        let written = written.map_err(Failed::to::<ReplicaSet>("update", &key))?;
+        self.replica_set_writes.wrote(owner, &written);
+        Ok(())
     }
 
-    async fn scale(&self, deployment: &Deployment, scale: Scale) -> Result<(), Error> {
+    async fn scale(
+        &self,
+        key: &ObjectKey,
+        deployment: &Deployment,
+        scale: Scale,
+    ) -> Result<(), Error> {
         let before = plan::replicas(&scale.replica_set);
         let mut replica_set = ReplicaSet::clone(&scale.replica_set);
         let name = owners::name(&replica_set.metadata).to_owned();
         replica_set.spec.get_or_insert_default().replicas = Some(scale.replicas);
         let annotations = replica_set.metadata.annotations.get_or_insert_default();
         annotations.extend(plan::size_annotations(deployment));
-        self.update(replica_set).await?;
+        self.update(key, replica_set).await?;
         if before != scale.replicas {
             self.report_scaling(deployment, &name, before, scale.replicas);
         }
@@ -401,11 +348,9 @@ impl Deployments {
             },
             ..DeleteOptions::default()
         };
-        match self.replica_sets_api.delete(&key.namespace, &key.name, options).await {
-            Ok(()) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => Err(Error::Delete { replica_set: key, source }),
-        }
+        let deleted = self.replica_sets_api.delete(&key.namespace, &key.name, options).await;
+        deleted.unless_gone().map_err(Failed::to::<ReplicaSet>("delete", &key))?;
+        Ok(())
     }
 
     async fn set_revision(
@@ -417,14 +362,11 @@ impl Deployments {
         let mut deployment = deployment.clone();
         let annotations = deployment.metadata.annotations.get_or_insert_default();
         annotations.insert(revisions::REVISION.to_owned(), revision);
-        match self.deployments_api.update(deployment).await {
-            Ok(written) => {
-                self.deployment_writes.note(&written.metadata);
-                Ok(())
-            }
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
+        let written = self.deployments_api.update(deployment).await.unless_gone();
+        if let Some(written) = written.map_err(Failed::to::<Deployment>("update", key))? {
+            self.deployment_writes.wrote(key, &written);
         }
+        Ok(())
     }
 
     async fn set_status(
@@ -434,14 +376,12 @@ impl Deployments {
         status: DeploymentStatus,
     ) -> Result<(), Error> {
         let deployment = Deployment { status: Some(status), ..deployment.clone() };
-        match self.deployments_api.update_status(deployment).await {
-            Ok(written) => {
-                self.deployment_writes.note(&written.metadata);
-                Ok(())
-            }
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => Err(Error::UpdateDeployment { deployment: key.clone(), source }),
+        let written = self.deployments_api.update_status(deployment).await.unless_gone();
+        let failed = Failed::to::<Deployment>("update the status of", key);
+        if let Some(written) = written.map_err(failed)? {
+            self.deployment_writes.wrote(key, &written);
         }
+        Ok(())
     }
 }
 

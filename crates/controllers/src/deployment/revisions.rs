@@ -10,6 +10,8 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
 
+use crate::owners;
+
 pub(crate) const HASH_LABEL: &str = "pod-template-hash";
 pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
 pub(crate) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
@@ -48,6 +50,15 @@ pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>)
         number /= base;
     }
     text
+}
+
+/// Whether a ReplicaSet that has the name we wanted is our own earlier write, which the cache does not show yet. Otherwise it is
+/// of another template with the same hash, or somebody else's.
+pub(crate) fn is_own(live: &ReplicaSet, deployment: &Deployment) -> bool {
+    let owner = owners::controller_of(&live.metadata).map(|it| it.uid.as_str());
+    let template = deployment.spec.as_ref().map(|it| &it.template);
+    owner == deployment.metadata.uid.as_deref()
+        && template.is_some_and(|it| is_of_template(live, it))
 }
 
 /// The ReplicaSet that was made for the Deployment's present template: the oldest, if there are more.

@@ -194,6 +194,23 @@ pub(crate) fn not_created(
     (status != stored).then_some(status)
 }
 
+/// The status of a Deployment that was looked at and left alone, when that is news.
+pub(crate) fn seen(deployment: &Deployment) -> Option<DeploymentStatus> {
+    let mut status = deployment.status.clone().unwrap_or_default();
+    if status.observed_generation >= deployment.metadata.generation {
+        return None;
+    }
+    status.observed_generation = deployment.metadata.generation;
+    Some(status)
+}
+
+/// The status after the name of a ReplicaSet was found taken: the next attempt has another hash.
+pub(crate) fn collided(deployment: &Deployment) -> DeploymentStatus {
+    let mut status = deployment.status.clone().unwrap_or_default();
+    status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
+    status
+}
+
 /// A ReplicaSet that cannot create pods speaks through the Deployment, the current one first.
 fn set_failure(observed: &Observed, conditions: &mut Vec<DeploymentCondition>) {
     let failure = observed.current.iter().chain(&observed.old).find_map(|it| {

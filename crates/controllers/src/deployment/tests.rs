@@ -11,9 +11,12 @@ use k8s_openapi::api::apps::v1::{
     ReplicaSetStatus, RollingUpdateDeployment,
 };
 use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    LabelSelector, ObjectMeta, OwnerReference, Time,
+};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
+use reconcile::testing::converges;
 
 use super::plan::{Action, Observed, plan};
 use super::revisions::{self, REVISION};
@@ -267,31 +270,63 @@ fn the_hash_label_and_empty_maps_do_not_make_another_template() {
     assert!(!revisions::is_of_template(&set, &template("old")));
 }
 
-/// Carries actions out on the model; pods become available at once.
-fn apply(actions: Vec<Action>, deployment: &mut Arc<Deployment>, sets: &mut Vec<Arc<ReplicaSet>>) {
-    for action in actions {
-        match action {
-            Action::Create(it) => {
-                let mut created = *it;
-                created.metadata.uid = created.metadata.name.clone();
-                created.metadata.creation_timestamp = Some(Time(at(50)));
-                sets.push(Arc::new(created));
-            }
-            Action::Update(it) => replace(sets, *it),
-            Action::Scale(it) => {
-                let mut scaled = ReplicaSet::clone(&it.replica_set);
-                scaled.spec.as_mut().unwrap().replicas = Some(it.replicas);
-                let annotations = scaled.metadata.annotations.get_or_insert_default();
-                annotations.extend(super::plan::size_annotations(deployment));
-                replace(sets, scaled);
-            }
-            Action::Delete(it) => sets.retain(|other| other.metadata.uid != it.metadata.uid),
-            Action::SetRevision(it) => {
-                let meta = &mut Arc::make_mut(deployment).metadata;
-                meta.annotations.get_or_insert_default().insert(REVISION.to_owned(), it);
-            }
-            Action::SetStatus(it) => Arc::make_mut(deployment).status = Some(*it),
+#[test]
+fn a_name_that_is_taken_is_our_own_or_a_collision() {
+    let deployment = deployment(3, "");
+    let owned_by = |uid: &str| {
+        let mut set = ReplicaSet::clone(&replica_set(0, "*new 3/3"));
+        set.metadata.owner_references = Some(vec![OwnerReference {
+            uid: uid.to_owned(),
+            controller: Some(true),
+            ..OwnerReference::default()
+        }]);
+        set
+    };
+    assert!(revisions::is_own(&owned_by("uid-web"), &deployment));
+    assert!(!revisions::is_own(&owned_by("uid-other"), &deployment));
+    assert!(!revisions::is_own(&replica_set(0, "*new 3/3"), &deployment));
+    let mut other = owned_by("uid-web");
+    other.spec.as_mut().unwrap().template = Some(template("old"));
+    assert!(!revisions::is_own(&other, &deployment));
+    let collided = super::status::collided(&deployment);
+    assert_eq!(collided.collision_count, Some(1));
+}
+
+#[test]
+fn a_deployment_that_is_left_alone_is_seen_once() {
+    let mut deployment = deployment(3, "");
+    let seen = super::status::seen(&deployment).unwrap();
+    assert_eq!(seen.observed_generation, Some(1));
+    Arc::make_mut(&mut deployment).status = Some(seen);
+    assert_eq!(super::status::seen(&deployment), None);
+}
+
+/// What a Deployment's plan is made of.
+type Model = (Arc<Deployment>, Vec<Arc<ReplicaSet>>);
+
+/// Carries an action out on the model; pods become available at once.
+fn apply((deployment, sets): &mut Model, action: Action) {
+    match action {
+        Action::Create(it) => {
+            let mut created = *it;
+            created.metadata.uid = created.metadata.name.clone();
+            created.metadata.creation_timestamp = Some(Time(at(50)));
+            sets.push(Arc::new(created));
         }
+        Action::Update(it) => replace(sets, *it),
+        Action::Scale(it) => {
+            let mut scaled = ReplicaSet::clone(&it.replica_set);
+            scaled.spec.as_mut().unwrap().replicas = Some(it.replicas);
+            let annotations = scaled.metadata.annotations.get_or_insert_default();
+            annotations.extend(super::plan::size_annotations(deployment));
+            replace(sets, scaled);
+        }
+        Action::Delete(it) => sets.retain(|other| other.metadata.uid != it.metadata.uid),
+        Action::SetRevision(it) => {
+            let meta = &mut Arc::make_mut(deployment).metadata;
+            meta.annotations.get_or_insert_default().insert(REVISION.to_owned(), it);
+        }
+        Action::SetStatus(it) => Arc::make_mut(deployment).status = Some(*it),
     }
     for set in sets.iter_mut().map(Arc::make_mut) {
         let replicas = set.spec.as_ref().unwrap().replicas.unwrap();
@@ -320,26 +355,20 @@ proptest! {
     ) {
         let strategy = if is_recreate { "recreate" } else { "" };
         let options = format!("surge={surge} unavailable={unavailable} limit=2 {strategy}");
-        let mut deployment = deployment(replicas, &options);
-        let mut sets: Vec<Arc<ReplicaSet>> = old
+        let sets: Vec<Arc<ReplicaSet>> = old
             .iter()
             .enumerate()
             .map(|(n, (size, up))| {
                 replica_set(n, &format!("old-{n} {size}/{} revision={}", up.min(size), n + 1))
             })
             .collect();
-        let mut rounds = 0;
-        loop {
-            let observed = observe(&deployment, &sets);
-            let actions = plan(&observed).actions;
-            prop_assert_eq!(&actions, &plan(&observed).actions);
-            if actions.is_empty() {
-                break;
-            }
-            rounds += 1;
-            prop_assert!(rounds < 100, "still {:?}", render(&actions));
-            apply(actions, &mut deployment, &mut sets);
-        }
+        let rested = converges(
+            |(deployment, sets): &Model| plan(&observe(deployment, sets)).actions,
+            apply,
+            (deployment(replicas, &options), sets),
+            100,
+        );
+        let (deployment, sets) = rested.unwrap();
         let observed = observe(&deployment, &sets);
         let current = observed.current.clone().expect("the current replica set exists");
         prop_assert_eq!(super::plan::replicas(&current), replicas);

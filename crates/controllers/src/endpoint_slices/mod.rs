@@ -1,95 +1,83 @@
 //! EndpointSlices of every Service with a selector.
 //!
-//! Slices have generated names, so a cache that is behind could make us create them twice: `Written`
-//! remembers our own writes until the cache shows them.
+//! Slices have generated names, so a cache that is behind could make us create them twice: our own writes are remembered
+//! until the cache shows them.
 
 mod plan;
 #[cfg(test)]
 mod tests;
-mod written;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::core::pod::Pod;
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
 use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, Preconditions};
 use informer::Indexer;
-use reconcile::{Next, Reconciler, WorkQueue};
-use stdx::SharedClock;
+use reconcile::{Failed, Next, Outcome as _, OwnWrites, Reconciler, is_namespace_gone, itself};
 
 use self::plan::{Action, CONTROLLER, MANAGED_BY, Observed, SERVICE_NAME};
-use self::written::Written;
 use crate::backends::{BY_SELECTOR, Pace};
-use crate::endpoints::follow_pods;
-use crate::handlers::{on_change, on_transition};
+use crate::flags::at_least_one;
 use crate::pods::BY_LABEL;
-use crate::{Descriptor, Startup, backends, owners, pods};
+use crate::{Descriptor, Flags, Startup, backends, owners, pods};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "endpointslice-controller", identity: "endpointslice-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "endpointslice-controller",
+    aliases: &["endpointslice"],
+    identity: "endpointslice-controller",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start,
+};
+
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct Settings {
+    /// Services whose EndpointSlices are worked on at once
+    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
+    concurrent_service_endpoint_syncs: usize,
+    /// Endpoints that one slice has at most
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) max_endpoints_per_slice: u16,
+}
 
 const BY_SERVICE: &str = "service-name";
-
-#[derive(Debug, thiserror::Error)]
-#[error("write endpoint slices of service {service}")]
-pub(crate) struct Error {
-    service: ObjectKey,
-    #[source]
-    source: ApiError,
-}
+/// Who waits for slices is without endpoints: look again earlier than others do.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 struct EndpointSlices {
     services: Indexer<Service>,
     pods: Indexer<Pod>,
     slices: Indexer<EndpointSlice>,
     api: Api<EndpointSlice>,
-    written: Arc<Written>,
+    own_writes: Arc<OwnWrites<EndpointSlice>>,
     endpoints_per_slice: usize,
     pace: Pace,
-    clock: SharedClock,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let services = context.factory.informer::<Service>();
-    let pods = context.factory.informer::<Pod>();
-    services.add_index(BY_SELECTOR, backends::index_by_selector);
-    pods.add_index(BY_LABEL, pods::index_by_label);
-    let slices = context.factory.informer::<EndpointSlice>();
-    slices.add_index(BY_SERVICE, index_by_service);
-    let written = Arc::new(Written::default());
+fn start(startup: &Startup<'_>) {
+    let settings: &Settings = startup.settings();
+    let mut controller = startup.controller();
+    let services = controller.indexed_cache(&[(BY_SELECTOR, backends::index_by_selector)]);
     let reconciler = EndpointSlices {
-        services: services.indexer(),
-        pods: pods.indexer(),
-        slices: slices.indexer(),
-        api: client.api(),
-        written: written.clone(),
-        endpoints_per_slice: context.config.max_endpoints_per_slice,
-        pace: Pace::new(context.world.clock.clone()),
-        clock: context.world.clock.clone(),
+        services: services.clone(),
+        pods: controller.indexed_cache(&[(BY_LABEL, pods::index_by_label)]),
+        slices: controller.indexed_cache(&[(BY_SERVICE, index_by_service)]),
+        api: startup.client.api(),
+        own_writes: controller.own_writes(PATIENCE),
+        endpoints_per_slice: settings.max_endpoints_per_slice.into(),
+        pace: Pace::new(startup.world.clock.clone()),
     };
-    let to_queue = queue.clone();
-    on_change(&services, move |it| to_queue.add(key_of(&it.metadata)));
-    follow_pods(&pods, &services.indexer(), queue.clone());
-    let to_queue = queue.clone();
-    on_transition(&slices, move |before, after| {
-        let Some(slice) = after.or(before) else {
-            return;
-        };
-        let Some(service) = service_of(slice) else {
-            return;
-        };
-        if after.is_none() {
-            written.forget_slice(&service, owners::name(&slice.metadata));
-        }
-        to_queue.add(service);
-    });
-    let workers = context.config.concurrent_service_endpoint_syncs;
-    context.run(descriptor, queue, workers, reconciler);
+    controller
+        .watches(itself::<Service>)
+        .follows(move |change, queue| backends::follow_pod(change, &services, queue))
+        .watches(service_of)
+        .workers(settings.concurrent_service_endpoint_syncs)
+        .run(reconciler);
 }
 
 /// The Service whose slice this is, when we manage it.
@@ -106,22 +94,18 @@ fn index_by_service(slice: &EndpointSlice) -> Vec<String> {
     service_of(slice).map(|it| it.to_string()).into_iter().collect()
 }
 
-fn version(slice: &EndpointSlice) -> u64 {
-    slice.metadata.resource_version.as_deref().and_then(|it| it.parse().ok()).unwrap_or(0)
-}
-
 impl Reconciler for EndpointSlices {
-    type Error = Error;
+    type Key = ObjectKey;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let Some(service) = self.services.get(key) else {
             // The garbage collector takes the slices along.
-            self.written.forget(key);
+            self.own_writes.forget(key);
             self.pace.forget(key);
             return Ok(Next::Settled);
         };
-        let slices = self.slices.by_index(BY_SERVICE, &key.to_string());
-        if let Some(wait) = self.written.wait(key, &slices, self.clock.now()) {
+        if let Some(wait) = self.own_writes.wait(key) {
             return Ok(Next::After(wait));
         }
         let Some(selector) = backends::selector(&service) else {
@@ -133,6 +117,7 @@ impl Reconciler for EndpointSlices {
         if let Some(wait) = self.pace.wait(key) {
             return Ok(Next::After(wait));
         }
+        let slices = self.slices.by_index(BY_SERVICE, &key.to_string());
         let pods = backends::selected(&self.pods, &key.namespace, selector);
         let (n_pods, endpoints_per_slice) = (pods.len(), self.endpoints_per_slice);
         let actions = plan::plan(&Observed { service, pods, slices, endpoints_per_slice });
@@ -140,36 +125,42 @@ impl Reconciler for EndpointSlices {
             self.pace.wrote(key, n_pods);
         }
         for action in actions {
-            match self.apply(key, action).await {
-                Ok(()) => {}
-                Err(err) if crate::service_account::is_namespace_gone(&err) => {}
-                Err(source) => return Err(Error { service: key.clone(), source }),
-            }
+            self.apply(key, action).await?;
         }
         Ok(Next::Settled)
     }
 }
 
 impl EndpointSlices {
-    async fn apply(&self, service: &ObjectKey, action: Action) -> Result<(), ApiError> {
+    async fn apply(&self, service: &ObjectKey, action: Action) -> Result<(), Failed> {
         let written = match action {
-            Action::Create(slice) => self.api.create(*slice).await?,
-            Action::Update(slice) => self.api.update(*slice).await?,
-            Action::Delete(slice) => return self.delete(&slice).await,
+            Action::Delete(slice) => return self.delete(service, &slice).await,
+            Action::Create(slice) => {
+                let created = self.api.create(*slice).await.unless(is_namespace_gone);
+                // It has no name yet: its Service's says which it is.
+                created.map_err(Failed::to::<Service>("create a slice of", service))?
+            }
+            Action::Update(slice) => {
+                let key = key_of(&slice.metadata);
+                let updated = self.api.update(*slice).await.unless(is_namespace_gone);
+                updated.map_err(Failed::to::<EndpointSlice>("update", &key))?
+            }
         };
-        let name = owners::name(&written.metadata);
-        self.written.note(service, name, version(&written), self.clock.now());
+        if let Some(written) = written {
+            self.own_writes.wrote(service, &written);
+        }
         Ok(())
     }
 
-    async fn delete(&self, slice: &EndpointSlice) -> Result<(), ApiError> {
+    async fn delete(&self, service: &ObjectKey, slice: &EndpointSlice) -> Result<(), Failed> {
         let key = key_of(&slice.metadata);
         let preconditions =
             Preconditions { uid: slice.metadata.uid.clone(), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        match self.api.delete(&key.namespace, &key.name, options).await {
-            Err(err) if !err.is_not_found() => Err(err),
-            _ => Ok(()),
+        let deleted = self.api.delete(&key.namespace, &key.name, options).await;
+        if deleted.unless_gone().map_err(Failed::to::<EndpointSlice>("delete", &key))?.is_some() {
+            self.own_writes.deleted(service, slice);
         }
+        Ok(())
     }
 }

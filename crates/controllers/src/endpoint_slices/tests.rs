@@ -7,6 +7,7 @@ use api::core::pod::Pod;
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
 use proptest::prelude::*;
+use reconcile::testing::converges;
 use serde_json::json;
 
 use super::plan::{Action, Observed, plan};
@@ -57,29 +58,32 @@ impl Model {
 
     /// Plans, carries out, and tells: `create 3, update 2, delete`.
     fn step(&mut self, pods: Vec<Arc<Pod>>) -> String {
-        let mut words = Vec::new();
-        for action in plan(&self.observed(pods)) {
-            let size = |it: &EndpointSlice| it.endpoints.as_ref().map_or(0, Vec::len);
-            match action {
-                Action::Create(mut slice) => {
-                    words.push(format!("create {}", size(&slice)));
-                    self.next += 1;
-                    let name = format!("web-{}", self.next);
-                    slice.metadata.name = Some(name.clone());
-                    self.slices.insert(name, Arc::new(*slice));
-                }
-                Action::Update(slice) => {
-                    words.push(format!("update {}", size(&slice)));
-                    let name = slice.metadata.name.clone().unwrap();
-                    self.slices.insert(name, Arc::new(*slice));
-                }
-                Action::Delete(slice) => {
-                    words.push("delete".to_owned());
-                    self.slices.remove(slice.metadata.name.as_ref().unwrap());
-                }
+        let words: Vec<String> =
+            plan(&self.observed(pods)).into_iter().map(|it| self.apply(it)).collect();
+        words.join(", ")
+    }
+
+    fn apply(&mut self, action: Action) -> String {
+        let size = |it: &EndpointSlice| it.endpoints.as_ref().map_or(0, Vec::len);
+        match action {
+            Action::Create(mut slice) => {
+                self.next += 1;
+                let (name, told) =
+                    (format!("web-{}", self.next), format!("create {}", size(&slice)));
+                slice.metadata.name = Some(name.clone());
+                self.slices.insert(name, Arc::new(*slice));
+                told
+            }
+            Action::Update(slice) => {
+                let told = format!("update {}", size(&slice));
+                self.slices.insert(slice.metadata.name.clone().unwrap(), Arc::new(*slice));
+                told
+            }
+            Action::Delete(slice) => {
+                self.slices.remove(slice.metadata.name.as_ref().unwrap());
+                "delete".to_owned()
             }
         }
-        words.join(", ")
     }
 }
 
@@ -129,10 +133,13 @@ proptest! {
     ) {
         let mut model = Model::new();
         for numbers in rounds {
-            let observed = model.observed(pods(numbers.clone()));
-            prop_assert_eq!(plan(&observed), plan(&observed));
-            model.step(pods(numbers.clone()));
-            prop_assert_eq!(model.step(pods(numbers.clone())), "");
+            let rested = converges(
+                |model: &Model| plan(&model.observed(pods(numbers.clone()))),
+                |model, action| _ = model.apply(action),
+                model,
+                1,
+            );
+            model = rested.unwrap();
             let shown: usize =
                 model.slices.values().map(|it| it.endpoints.as_ref().map_or(0, Vec::len)).sum();
             prop_assert_eq!(shown, numbers.len());

@@ -9,28 +9,32 @@ use std::sync::Arc;
 use api::core::endpoints::Endpoints;
 use api::core::pod::Pod;
 use api::core::service::Service;
-use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, Preconditions};
 use informer::Indexer;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 
 use self::plan::{Action, Observed};
 use crate::backends::{BY_SELECTOR, Pace};
-use crate::handlers::{on_change, on_transition};
-use crate::own_writes::OwnWrites;
+use crate::flags::at_least_one;
 use crate::pods::BY_LABEL;
-use crate::{Descriptor, Startup, backends, pods};
+use crate::{Descriptor, Flags, Startup, backends, pods};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "endpoints-controller", identity: "endpoint-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "endpoints-controller",
+    aliases: &["endpoint"],
+    identity: "endpoint-controller",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start,
+};
 
-#[derive(Debug, thiserror::Error)]
-#[error("write endpoints {service}")]
-pub(crate) struct Error {
-    service: ObjectKey,
-    #[source]
-    source: ApiError,
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// Services whose Endpoints are worked on at once
+    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
+    concurrent_endpoint_syncs: usize,
 }
 
 struct EndpointsController {
@@ -38,107 +42,68 @@ struct EndpointsController {
     pods: Indexer<Pod>,
     endpoints: Indexer<Endpoints>,
     api: Api<Endpoints>,
-    own_writes: OwnWrites,
+    own_writes: Arc<OwnWrites<Endpoints>>,
     pace: Pace,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let services = context.factory.informer::<Service>();
-    let pods = context.factory.informer::<Pod>();
-    services.add_index(BY_SELECTOR, backends::index_by_selector);
-    pods.add_index(BY_LABEL, pods::index_by_label);
-    let endpoints = context.factory.informer::<Endpoints>();
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
+    let services = controller.indexed_cache(&[(BY_SELECTOR, backends::index_by_selector)]);
     let reconciler = EndpointsController {
-        services: services.indexer(),
-        pods: pods.indexer(),
-        endpoints: endpoints.indexer(),
-        api: client.api(),
-        own_writes: OwnWrites::default(),
-        pace: Pace::new(context.world.clock.clone()),
+        services: services.clone(),
+        pods: controller.indexed_cache(&[(BY_LABEL, pods::index_by_label)]),
+        endpoints: controller.cache(),
+        api: startup.client.api(),
+        own_writes: controller.own_writes(PATIENCE),
+        pace: Pace::new(startup.world.clock.clone()),
     };
-    let to_queue = queue.clone();
-    on_change(&services, move |it| to_queue.add(key_of(&it.metadata)));
-    follow_pods(&pods, &services.indexer(), queue.clone());
-    let (to_queue, known) = (queue.clone(), services.indexer());
-    on_change(&endpoints, move |it| {
+    let known = services.clone();
+    controller
+        .watches(itself::<Service>)
+        .follows(move |change, queue| backends::follow_pod(change, &services, queue))
         // Endpoints that stand alone are somebody else's.
-        let key = key_of(&it.metadata);
-        if known.get(&key).is_some() {
-            to_queue.add(key);
-        }
-    });
-    let workers = context.config.concurrent_endpoint_syncs;
-    context.run(descriptor, queue, workers, reconciler);
-}
-
-/// Wakes the Services that select a pod when something that endpoints show has changed.
-pub(crate) fn follow_pods(
-    pods: &informer::SharedInformer<Pod>,
-    services: &Indexer<Service>,
-    queue: WorkQueue,
-) {
-    let services = services.clone();
-    on_transition(pods, move |before, after| {
-        if let (Some(before), Some(after)) = (before, after)
-            && !backends::is_relevant(before, after)
-        {
-            return;
-        }
-        for pod in [before, after].into_iter().flatten() {
-            backends::services_of(&services, pod).into_iter().for_each(|it| queue.add(it));
-        }
-    });
+        .watches(move |it: &Endpoints| itself(it).filter(|key| known.get(key).is_some()))
+        .workers(startup.settings::<Settings>().concurrent_endpoint_syncs)
+        .run(reconciler);
 }
 
 impl Reconciler for EndpointsController {
-    type Error = Error;
+    type Key = ObjectKey;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
+        if let Some(wait) = self.own_writes.wait(key) {
+            return Ok(Next::After(wait));
+        }
         let endpoints = self.endpoints.get(key);
-        if endpoints.as_ref().is_some_and(|it| !self.own_writes.is_shown(&it.metadata)) {
+        let Some(service) = self.services.get(key) else {
+            self.delete(key, endpoints).await?;
             return Ok(Next::Settled);
-        }
-        let written = match self.services.get(key) {
-            None => self.delete(key, endpoints).await,
-            Some(service) => match backends::selector(&service) {
-                None => Ok(()),
-                Some(selector) => {
-                    if let Some(wait) = self.pace.wait(key) {
-                        return Ok(Next::After(wait));
-                    }
-                    let pods = backends::selected(&self.pods, &key.namespace, selector);
-                    let n_pods = pods.len();
-                    let action = plan::plan(&Observed { service, pods, endpoints });
-                    self.apply(key, action, n_pods).await
-                }
-            },
         };
-        match written {
-            Ok(()) => Ok(Next::Settled),
-            // Made by an earlier reconcile, and not in the cache yet: its event comes.
-            Err(err) if err.is_already_exists() => Ok(Next::Settled),
-            Err(err) if crate::service_account::is_namespace_gone(&err) => Ok(Next::Settled),
-            Err(source) => Err(Error { service: key.clone(), source }),
+        let Some(selector) = backends::selector(&service) else { return Ok(Next::Settled) };
+        if let Some(wait) = self.pace.wait(key) {
+            return Ok(Next::After(wait));
         }
+        let pods = backends::selected(&self.pods, &key.namespace, selector);
+        let n_pods = pods.len();
+        if let Some(action) = plan::plan(&Observed { service, pods, endpoints }) {
+            self.apply(key, action, n_pods).await?;
+        }
+        Ok(Next::Settled)
     }
 }
 
 impl EndpointsController {
-    async fn apply(
-        &self,
-        key: &ObjectKey,
-        action: Option<Action>,
-        n_pods: usize,
-    ) -> Result<(), ApiError> {
+    async fn apply(&self, key: &ObjectKey, action: Action, n_pods: usize) -> Result<(), Failed> {
         let written = match action {
-            None => return Ok(()),
-            Some(Action::Create(endpoints)) => self.api.create(*endpoints).await?,
-            Some(Action::Update(endpoints)) => self.api.update(*endpoints).await?,
+            Action::Create(endpoints) => self.api.create(*endpoints).await,
+            Action::Update(endpoints) => self.api.update(*endpoints).await,
         };
-        self.own_writes.note(&written.metadata);
-        self.pace.wrote(key, n_pods);
+        let written = written.unless_there_or_over();
+        if let Some(written) = written.map_err(Failed::to::<Endpoints>("write", key))? {
+            self.own_writes.wrote(key, &written);
+            self.pace.wrote(key, n_pods);
+        }
         Ok(())
     }
 
@@ -147,7 +112,7 @@ impl EndpointsController {
         &self,
         key: &ObjectKey,
         endpoints: Option<Arc<Endpoints>>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), Failed> {
         self.own_writes.forget(key);
         self.pace.forget(key);
         let Some(endpoints) = endpoints else {
@@ -156,6 +121,8 @@ impl EndpointsController {
         let preconditions =
             Preconditions { uid: endpoints.metadata.uid.clone(), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        self.api.delete(&key.namespace, &key.name, options).await
+        let deleted = self.api.delete(&key.namespace, &key.name, options).await;
+        deleted.unless_gone().map_err(Failed::to::<Endpoints>("delete", key))?;
+        Ok(())
     }
 }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use api::core::endpoints::Endpoints;
 use api::core::pod::Pod;
 use api::core::service::Service;
 use proptest::prelude::*;
+use reconcile::testing::converges;
 use serde_json::json;
 
 use super::plan::{Action, Observed, plan};
@@ -92,11 +94,15 @@ proptest! {
             .map(|(n, it)| format!("p{n} 10.1.0.{n}{}", if *it { " ready" } else { "" }))
             .collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let mut observed = observed("", &texts);
-        let Some(Action::Create(endpoints)) = plan(&observed) else {
-            return Err(TestCaseError::fail("absent endpoints are created"));
-        };
-        observed.endpoints = Some(Arc::new(*endpoints));
-        prop_assert_eq!(plan(&observed), None);
+        let rested = converges(
+            |endpoints: &Option<Arc<Endpoints>>| {
+                let seen = Observed { endpoints: endpoints.clone(), ..observed("", &texts) };
+                plan(&seen).into_iter().collect()
+            },
+            |endpoints, (Action::Create(it) | Action::Update(it))| *endpoints = Some(Arc::new(*it)),
+            None,
+            1,
+        );
+        prop_assert!(rested.unwrap().is_some(), "absent endpoints are created");
     }
 }

@@ -19,42 +19,43 @@ use client::{
 };
 use informer::MetadataInformer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue, on_change};
 use serde_json::json;
 
 use self::graph::{Graph, Node};
-use self::plan::{Action, Owner};
-use crate::handlers::on_metadata;
+use self::plan::{Action, Fate, Owner};
+use crate::flags::at_least_one;
 use crate::resources::{Followed, Listener, Resources};
-use crate::{Descriptor, Startup};
+use crate::{Descriptor, Flags, Startup};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "garbage-collector-controller",
+    aliases: &["garbagecollector"],
     identity: "generic-garbage-collector",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
     start,
 };
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// Objects whose owners are looked at at once
+    #[arg(long, value_name = "N", default_value = "20", value_parser = at_least_one)]
+    concurrent_gc_syncs: usize,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("owner {kind} {name} has a kind that is not served")]
     UnknownKind { kind: String, name: String },
-    #[error("read {resource} {key}")]
-    Read {
-        resource: String,
-        key: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("write {resource} {key}")]
-    Write {
-        resource: String,
-        key: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
+    #[error(transparent)]
+    Call(#[from] Failed),
 }
 
-/// Objects are keys here by their uid: two objects of one name are two keys.
+/// The key of an object is its uid: two objects of one name are two keys.
+type Uid = String;
+
 struct GarbageCollector {
     client: Client,
     resources: Arc<Resources>,
@@ -72,32 +73,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let (shared, resources) = (Arc::new(Shared::default()), context.resources.clone());
-    resources.listen(Arc::new(Follower { shared: shared.clone(), queue: queue.clone() }));
-    let collector = GarbageCollector { client, resources, shared };
-    let workers = context.config.concurrent_gc_syncs;
-    reconcile::run(&context.tasks.child(descriptor.name), queue, workers, Arc::new(collector));
+fn start(startup: &Startup<'_>) {
+    let controller = startup.controller::<Uid>();
+    let (shared, resources) = (Arc::new(Shared::default()), startup.resources.clone());
+    resources.listen(Arc::new(Follower { shared: shared.clone(), queue: controller.queue() }));
+    let collector = GarbageCollector { client: startup.client.clone(), resources, shared };
+    controller.workers(startup.settings::<Settings>().concurrent_gc_syncs).run(collector);
 }
 
 /// Keeps the graph.
 struct Follower {
     shared: Arc<Shared>,
-    queue: WorkQueue,
+    queue: WorkQueue<Uid>,
 }
 
 impl Listener for Follower {
     fn followed(&self, resource: &Discovered, informer: &Arc<MetadataInformer>) {
         let (shared, queue) = (self.shared.clone(), self.queue.clone());
         let resource = resource.resource.clone();
-        on_metadata(informer, move |before, after| {
-            if let (Some(before), Some(after)) = (before, after)
+        informer.add_event_handler(on_change(move |change: Change<'_, Meta>| {
+            if let Change::Updated { before, after } = change
                 && is_same(before, after)
             {
                 return;
             }
+            let (before, after) = (change.before(), change.after());
             let mut graph = lock(&shared.graph);
             let mut wake = BTreeSet::new();
             if let Some(before) = before.filter(|it| after.is_none_or(|a| a.uid != it.uid)) {
@@ -107,18 +107,18 @@ impl Listener for Follower {
                 wake.extend(graph.upsert(Node::new(&resource, after)));
             }
             drop(graph);
-            wake.into_iter().for_each(|it| queue.add(ObjectKey::cluster(it)));
-        });
+            wake.into_iter().for_each(|it| queue.add(it));
+        }));
     }
 
     fn forgotten(&self, resource: &GroupVersionResource) {
         let wake = lock(&self.shared.graph).remove_resource(resource);
-        wake.into_iter().for_each(|it| self.queue.add(ObjectKey::cluster(it)));
+        wake.into_iter().for_each(|it| self.queue.add(it));
     }
 
     fn settled(&self) {
         let waiting = std::mem::take(&mut *lock(&self.shared.waiting));
-        waiting.into_iter().for_each(|it| self.queue.add(ObjectKey::cluster(it)));
+        waiting.into_iter().for_each(|it| self.queue.add(it));
     }
 }
 
@@ -131,10 +131,11 @@ fn is_same(before: &Meta, after: &Meta) -> bool {
 }
 
 impl Reconciler for GarbageCollector {
+    type Key = Uid;
     type Error = Error;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
-        let Some(node) = lock(&self.shared.graph).get(&key.name).cloned() else {
+    async fn reconcile(&self, uid: &Uid) -> Result<Next, Error> {
+        let Some(node) = lock(&self.shared.graph).get(uid).cloned() else {
             return Ok(Next::Settled);
         };
         // Dependents may be of any kind: nothing is let go before all of them are known.
@@ -142,10 +143,9 @@ impl Reconciler for GarbageCollector {
         if is_waiting && self.waits(&node.uid, || self.resources.is_settled()) {
             return Ok(Next::Settled);
         }
-        if is_waiting {
-            for action in self.plan_owner(&node) {
-                self.apply(&node, action).await?;
-            }
+        let actions = plan::plan_owner(&lock(&self.shared.graph), &node);
+        for action in actions {
+            self.apply(&node, action).await?;
         }
         if !node.is_deleting && !self.waits(&node.uid, || self.are_owners_settled(&node)) {
             self.judge(&node).await?;
@@ -172,11 +172,10 @@ impl GarbageCollector {
     /// Whether a missing owner would be in the graph if it existed. Without this every object would be looked up at the
     /// server while caches fill.
     fn are_owners_settled(&self, node: &Node) -> bool {
-        node.owners.iter().filter(|it| !self.is_known_solid(node, it)).all(|it| {
-            match self.followed(it) {
-                Some(followed) => followed.is_settled,
-                None => self.resources.is_settled(),
-            }
+        let doubtful = plan::doubtful(&lock(&self.shared.graph), node);
+        doubtful.into_iter().all(|it| match self.followed(it) {
+            Some(followed) => followed.is_settled,
+            None => self.resources.is_settled(),
         })
     }
 
@@ -185,68 +184,37 @@ impl GarbageCollector {
         self.resources.of_kind(&group, &reference.kind)
     }
 
-    fn plan_owner(&self, node: &Node) -> Vec<Action> {
-        let graph = lock(&self.shared.graph);
-        let dependents = graph.dependents(&node.uid);
-        if node.is_orphaning {
-            return plan::plan_orphaning(&dependents);
-        }
-        plan::plan_foreground(&node.uid, &dependents).into_iter().collect()
-    }
-
     /// Looks at the owners of an object. When all are known to exist, the server is not asked.
     async fn judge(&self, node: &Node) -> Result<(), Error> {
-        if node.owners.iter().all(|it| self.is_known_solid(node, it)) {
+        if plan::doubtful(&lock(&self.shared.graph), node).is_empty() {
             return Ok(());
         }
-        let Some(live) = self.read(&node.resource, &node.key).await? else {
+        let live = self.read(&node.resource, &node.key).await?;
+        let Some(live) = live.filter(|it| it.meta.uid == node.uid) else {
             return Ok(());
         };
-        if live.meta.uid != node.uid {
-            return Ok(());
-        }
         let mut owners = Vec::new();
         for reference in &live.meta.owner_references {
             owners.push((reference.clone(), self.state_of(node, reference).await?));
         }
         let has_dependents = !lock(&self.shared.graph).dependents(&node.uid).is_empty();
-        let action = plan::plan_dependent(&owners, &live.meta.finalizers, has_dependents);
-        match action {
+        match plan::plan_dependent(&owners, &live.meta.finalizers, has_dependents) {
             None => Ok(()),
-            Some(Action::DropOwners(uids)) => self.drop_owners(node, &live, &uids).await,
-            Some(Action::Delete(propagation)) => self.delete(node, &live, propagation).await,
-            Some(action) => self.apply(node, action).await,
+            Some(Fate::DropOwners(uids)) => self.drop_owners(&node.resource, &live, &uids).await,
+            Some(Fate::Delete(propagation)) => self.delete(node, &live, propagation).await,
         }
-    }
-
-    fn is_known_solid(&self, node: &Node, reference: &OwnerReference) -> bool {
-        let graph = lock(&self.shared.graph);
-        graph.get(&reference.uid).is_some_and(|it| is_in_reach(node, it) && !it.is_foreground)
     }
 
     async fn state_of(&self, node: &Node, reference: &OwnerReference) -> Result<Owner, Error> {
-        let known = lock(&self.shared.graph).get(&reference.uid).cloned();
-        if let Some(owner) = known.filter(|it| is_in_reach(node, it)) {
-            return Ok(if owner.is_foreground { Owner::WaitsForDependents } else { Owner::Solid });
+        if let Some(known) = plan::known(&lock(&self.shared.graph), node, reference) {
+            return Ok(known);
         }
         let (resource, scope) = self.resource_of(reference)?;
-        let namespace = match scope {
-            Scope::Cluster => "",
-            Scope::Namespaced => &node.key.namespace,
-        };
-        // A cluster-scoped object cannot have a namespaced owner: a mistake that cannot be looked up, so
-        // nothing is deleted because of it.
-        if scope == Scope::Namespaced && namespace.is_empty() {
+        let Some(namespace) = plan::namespace_of_owner(scope, &node.key) else {
             return Ok(Owner::Solid);
-        }
-        let key = ObjectKey::new(namespace, reference.name.clone());
-        match self.read(&resource, &key).await? {
-            Some(live) if live.meta.uid == reference.uid => {
-                let is_foreground = Node::new(&resource, &live.meta).is_foreground;
-                Ok(if is_foreground { Owner::WaitsForDependents } else { Owner::Solid })
-            }
-            _ => Ok(Owner::Absent),
-        }
+        };
+        let live = self.read(&resource, &ObjectKey::new(namespace, reference.name.clone())).await?;
+        Ok(plan::found(&resource, reference, live.as_deref().map(|it| &it.meta)))
     }
 
     fn resource_of(
@@ -266,14 +234,8 @@ impl GarbageCollector {
         key: &ObjectKey,
     ) -> Result<Option<Arc<Stored>>, Error> {
         let api = self.client.dynamic(resource.clone());
-        match api.get(&key.namespace, &key.name).await {
-            Ok(live) => Ok(Some(live)),
-            Err(err) if err.is_not_found() => Ok(None),
-            Err(source) => {
-                let resource = resource.group_resource().to_string();
-                Err(Error::Read { resource, key: key.clone(), source })
-            }
-        }
+        let found = api.get(&key.namespace, &key.name).await.unless_gone();
+        Ok(found.map_err(failed("read", resource, key))?)
     }
 
     async fn apply(&self, node: &Node, action: Action) -> Result<(), Error> {
@@ -295,19 +257,14 @@ impl GarbageCollector {
                 match live.filter(|it| it.meta.uid == uid) {
                     None => Ok(()),
                     Some(live) => {
-                        self.drop_from(&resource, &live, std::slice::from_ref(&node.uid)).await
+                        self.drop_owners(&resource, &live, std::slice::from_ref(&node.uid)).await
                     }
                 }
             }
-            Action::DropOwners(_) | Action::Delete(_) => Ok(()),
         }
     }
 
-    async fn drop_owners(&self, node: &Node, live: &Stored, uids: &[String]) -> Result<(), Error> {
-        self.drop_from(&node.resource, live, uids).await
-    }
-
-    async fn drop_from(
+    async fn drop_owners(
         &self,
         resource: &GroupVersionResource,
         live: &Stored,
@@ -336,14 +293,8 @@ impl GarbageCollector {
         let api = self.client.dynamic(resource.clone());
         let options = WriteOptions::default();
         let patched = api.patch(&key.namespace, &key.name, PatchKind::Merge, body, options).await;
-        match patched {
-            Ok(_) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => {
-                let resource = resource.group_resource().to_string();
-                Err(Error::Write { resource, key: key.clone(), source })
-            }
-        }
+        patched.unless_gone().map_err(failed("write", resource, key))?;
+        Ok(())
     }
 
     async fn delete(
@@ -361,18 +312,16 @@ impl GarbageCollector {
             ..DeleteOptions::default()
         };
         let api = self.client.dynamic(node.resource.clone());
-        match api.delete(&node.key.namespace, &node.key.name, options).await {
-            Ok(()) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => {
-                let resource = node.resource.group_resource().to_string();
-                Err(Error::Write { resource, key: node.key.clone(), source })
-            }
-        }
+        let deleted = api.delete(&node.key.namespace, &node.key.name, options).await;
+        deleted.unless_gone().map_err(failed("delete", &node.resource, &node.key))?;
+        Ok(())
     }
 }
 
-/// Owners live in the same namespace, or in none.
-fn is_in_reach(dependent: &Node, owner: &Node) -> bool {
-    owner.key.namespace.is_empty() || owner.key.namespace == dependent.key.namespace
+fn failed(
+    action: &'static str,
+    resource: &GroupVersionResource,
+    key: &ObjectKey,
+) -> impl FnOnce(ApiError) -> Failed + use<> {
+    Failed::to_any(action, resource.group_resource().to_string(), key)
 }

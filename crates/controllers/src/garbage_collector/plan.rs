@@ -1,11 +1,11 @@
 //! What becomes of an object, given what is known about its owners and dependents. Pure.
 
-use apimachinery::GroupVersionResource;
-use apimachinery::ObjectKey;
+use api::Meta;
+use apimachinery::{GroupVersionResource, ObjectKey, Scope};
 use client::Propagation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::graph::Node;
+use super::graph::{FOREGROUND, Graph, Node, ORPHAN};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -16,11 +16,17 @@ pub(crate) enum Owner {
     WaitsForDependents,
 }
 
+/// What becomes of an object because of its owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum Fate {
     /// Drop these owners, by uid, from the object.
     DropOwners(Vec<String>),
     Delete(Propagation),
+}
+
+/// What an object that is being deleted does for its dependents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
     RemoveFinalizer(&'static str),
     /// Take this owner away from a dependent.
     Orphan {
@@ -30,12 +36,51 @@ pub(crate) enum Action {
     },
 }
 
+/// Owners live in the same namespace, or in none.
+fn is_in_reach(dependent: &Node, owner: &Node) -> bool {
+    owner.key.namespace.is_empty() || owner.key.namespace == dependent.key.namespace
+}
+
+/// What the graph knows of an owner; absent when the server must be asked, since the graph may be behind.
+pub(crate) fn known(graph: &Graph, node: &Node, reference: &OwnerReference) -> Option<Owner> {
+    let owner = graph.get(&reference.uid).filter(|it| is_in_reach(node, it))?;
+    Some(if owner.is_foreground { Owner::WaitsForDependents } else { Owner::Solid })
+}
+
+/// The owners that are not known to exist and to stay. When there are none the object stays, and the server is not asked.
+pub(crate) fn doubtful<'a>(graph: &Graph, node: &'a Node) -> Vec<&'a OwnerReference> {
+    let is_solid = |it: &&OwnerReference| known(graph, node, it) == Some(Owner::Solid);
+    node.owners.iter().filter(|it| !is_solid(it)).collect()
+}
+
+/// The namespace in which to look for an owner. Absent for a namespaced owner of a cluster-scoped object: a mistake that cannot
+/// be looked up, so nothing is deleted because of it.
+pub(crate) fn namespace_of_owner(scope: Scope, dependent: &ObjectKey) -> Option<&str> {
+    match scope {
+        Scope::Cluster => Some(""),
+        Scope::Namespaced => Some(dependent.namespace.as_str()).filter(|it| !it.is_empty()),
+    }
+}
+
+/// What the server's answer says of an owner; another object of its name is not it.
+pub(crate) fn found(
+    resource: &GroupVersionResource,
+    reference: &OwnerReference,
+    live: Option<&Meta>,
+) -> Owner {
+    match live.filter(|it| it.uid == reference.uid) {
+        None => Owner::Absent,
+        Some(live) if Node::new(resource, live).is_foreground => Owner::WaitsForDependents,
+        Some(_) => Owner::Solid,
+    }
+}
+
 /// An object that is not being deleted, or only waits for others: judged by its owners.
 pub(crate) fn plan_dependent(
     owners: &[(OwnerReference, Owner)],
     finalizers: &[String],
     has_dependents: bool,
-) -> Option<Action> {
+) -> Option<Fate> {
     let of = |state: Owner| owners.iter().filter(move |(_, it)| *it == state);
     if owners.is_empty() {
         return None;
@@ -46,35 +91,44 @@ pub(crate) fn plan_dependent(
             .filter(|(_, it)| *it != Owner::Solid)
             .map(|(reference, _)| reference.uid.clone())
             .collect();
-        return (!lost.is_empty()).then_some(Action::DropOwners(lost));
+        return (!lost.is_empty()).then_some(Fate::DropOwners(lost));
     }
     let has = |finalizer: &str| finalizers.iter().any(|it| it == finalizer);
     let is_awaited = of(Owner::WaitsForDependents).next().is_some();
     let propagation = if is_awaited && has_dependents {
         Propagation::Foreground
-    } else if has(super::graph::ORPHAN) {
+    } else if has(ORPHAN) {
         Propagation::Orphan
-    } else if has(super::graph::FOREGROUND) {
+    } else if has(FOREGROUND) {
         Propagation::Foreground
     } else {
         Propagation::Background
     };
-    Some(Action::Delete(propagation))
+    Some(Fate::Delete(propagation))
+}
+
+/// An object that is being deleted, and does something for its dependents before it goes.
+pub(crate) fn plan_owner(graph: &Graph, node: &Node) -> Vec<Action> {
+    let dependents = graph.dependents(&node.uid);
+    if node.is_orphaning {
+        return plan_orphaning(&dependents);
+    }
+    if node.is_foreground { plan_foreground(&node.uid, &dependents) } else { Vec::new() }
 }
 
 /// An object that waits for its dependents: it may go when none of them blocks it.
-pub(crate) fn plan_foreground(uid: &str, dependents: &[&Node]) -> Option<Action> {
-    let blocks = |it: &&&Node| {
+fn plan_foreground(uid: &str, dependents: &[&Node]) -> Vec<Action> {
+    let blocks = |it: &&Node| {
         it.owners.iter().any(|it| it.uid == uid && it.block_owner_deletion == Some(true))
     };
-    match dependents.iter().find(blocks) {
-        Some(_) => None,
-        None => Some(Action::RemoveFinalizer(super::graph::FOREGROUND)),
+    match dependents.iter().any(blocks) {
+        true => Vec::new(),
+        false => vec![Action::RemoveFinalizer(FOREGROUND)],
     }
 }
 
 /// An object that leaves its dependents behind.
-pub(crate) fn plan_orphaning(dependents: &[&Node]) -> Vec<Action> {
+fn plan_orphaning(dependents: &[&Node]) -> Vec<Action> {
     let mut actions: Vec<Action> = dependents
         .iter()
         .map(|it| Action::Orphan {
@@ -83,6 +137,6 @@ pub(crate) fn plan_orphaning(dependents: &[&Node]) -> Vec<Action> {
             uid: it.uid.clone(),
         })
         .collect();
-    actions.push(Action::RemoveFinalizer(super::graph::ORPHAN));
+    actions.push(Action::RemoveFinalizer(ORPHAN));
     actions
 }

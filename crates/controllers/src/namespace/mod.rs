@@ -10,41 +10,45 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Meta;
 use api::core::namespace::Namespace;
 use api::object::key_of;
-use apimachinery::{ApiError, GroupVersionResource, ObjectKey, Scope};
+use apimachinery::{ApiError, ObjectKey, Scope};
 use client::{Api, Client, DeleteOptions, Discovered, ListOptions, Propagation};
 use informer::{Indexer, MetadataInformer};
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue, itself, on_change};
 use stdx::SharedClock;
 
-use self::plan::Found;
-use crate::handlers::{on_change, on_metadata};
+use self::plan::{Found, Verdict};
+use crate::flags::at_least_one;
 use crate::resources::Listener;
-use crate::{Descriptor, Startup, owners};
+use crate::{Descriptor, Flags, Startup, owners};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "namespace-controller", identity: "namespace-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "namespace-controller",
+    aliases: &["namespace"],
+    identity: "namespace-controller",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start,
+};
 
-const FINALIZER: &str = "kubernetes";
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// Namespaces that are emptied at once
+    #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one)]
+    concurrent_namespace_syncs: usize,
+}
+
 /// How long to leave what remains alone when no event comes: for resources that cannot be watched, and to say in the
 /// conditions how many objects are left.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("update the status of namespace {namespace}")]
-    UpdateStatus {
-        namespace: String,
-        #[source]
-        source: ApiError,
-    },
-    #[error("finalize namespace {namespace}")]
-    Finalize {
-        namespace: String,
-        #[source]
-        source: ApiError,
-    },
+    #[error(transparent)]
+    Call(#[from] Failed),
     #[error("namespace {namespace} still has content that cannot be deleted: {failures}")]
     Content { namespace: String, failures: String },
 }
@@ -56,26 +60,20 @@ struct Namespaces {
     clock: SharedClock,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let namespaces = context.factory.informer::<Namespace>();
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
+    let namespaces: Indexer<Namespace> = controller.cache();
     let reconciler = Namespaces {
-        namespaces: namespaces.indexer(),
-        api: client.api(),
-        client,
-        clock: context.world.clock.clone(),
+        namespaces: namespaces.clone(),
+        api: startup.client.api(),
+        client: startup.client.clone(),
+        clock: startup.world.clock.clone(),
     };
-    let to_queue = queue.clone();
-    on_change(&namespaces, move |it| {
-        if owners::is_deleting(&it.metadata) {
-            to_queue.add(key_of(&it.metadata));
-        }
-    });
-    let waker = Waker { namespaces: namespaces.indexer(), queue: queue.clone() };
-    context.resources.listen(Arc::new(waker));
-    let workers = context.config.concurrent_namespace_syncs;
-    context.run(descriptor, queue, workers, reconciler);
+    startup.resources.listen(Arc::new(Waker { namespaces, queue: controller.queue() }));
+    controller
+        .watches(|it: &Namespace| itself(it).filter(|_| owners::is_deleting(&it.metadata)))
+        .workers(startup.settings::<Settings>().concurrent_namespace_syncs)
+        .run(reconciler);
 }
 
 /// Wakes a namespace when it has lost its last object of a resource.
@@ -92,10 +90,8 @@ impl Listener for Waker {
         let (namespaces, queue) = (self.namespaces.clone(), self.queue.clone());
         // The informer owns its handlers, so a handler must not own the informer.
         let cache = Arc::downgrade(informer);
-        on_metadata(informer, move |before, after| {
-            let (Some(deleted), None) = (before, after) else {
-                return;
-            };
+        informer.add_event_handler(on_change(move |change: Change<'_, Meta>| {
+            let Change::Deleted(deleted) = change else { return };
             let key = ObjectKey::cluster(deleted.key.namespace.clone());
             let has_more = || cache.upgrade().is_some_and(|it| it.has_namespace(&key.name));
             let is_ending =
@@ -103,70 +99,54 @@ impl Listener for Waker {
             if is_ending && !has_more() {
                 queue.add(key);
             }
-        });
+        }));
     }
 }
 
 impl Reconciler for Namespaces {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
         let Some(cached) = self.namespaces.get(key) else {
             return Ok(Next::Settled);
         };
-        if !owners::is_deleting(&cached.metadata) || !has_finalizer(&cached) {
+        if !plan::is_ending(&cached) {
             return Ok(Next::Settled);
         }
         let found = self.empty(&key.name).await;
         let namespace = self.set_conditions(&cached, &found).await?;
-        if found.is_empty() {
-            return match namespace {
-                Some(namespace) => self.finalize(&namespace).await.map(|()| Next::Settled),
-                None => Ok(Next::Settled),
-            };
+        match (found.verdict(), namespace) {
+            (Verdict::LetGo, None) => Ok(Next::Settled),
+            (Verdict::LetGo, Some(namespace)) => {
+                self.finalize(&namespace).await?;
+                Ok(Next::Settled)
+            }
+            (Verdict::Wait, _) => Ok(Next::After(LOOK_AGAIN)),
+            (Verdict::Retry(failures), _) => {
+                Err(Error::Content { namespace: key.name.clone(), failures })
+            }
         }
-        if found.discovery_failure.is_some() || !found.content_failures.is_empty() {
-            let failures = found.discovery_failure.into_iter().chain(found.content_failures);
-            let failures = failures.collect::<Vec<_>>().join("; ");
-            return Err(Error::Content { namespace: key.name.clone(), failures });
-        }
-        Ok(Next::After(LOOK_AGAIN))
     }
 }
 
-fn has_finalizer(namespace: &Namespace) -> bool {
-    let finalizers = namespace.spec.as_ref().and_then(|it| it.finalizers.as_ref());
-    finalizers.into_iter().flatten().any(|it| it == FINALIZER)
-}
-
-fn is_deletable(resource: &Discovered) -> bool {
-    let can = |verb: &str| resource.verbs.iter().any(|it| it == verb);
-    resource.scope == Scope::Namespaced && can("list") && can("delete")
-}
-
 impl Namespaces {
-    /// Pods first and alone: what they depend on (secrets, claims, policies) outlives them.
     async fn empty(&self, namespace: &str) -> Found {
         let mut found = Found::default();
-        let mut resources = match self.client.discover().await {
-            Ok(resources) => resources,
+        let served = match self.client.discover().await {
+            Ok(served) => served,
             Err(err) => {
                 found.discovery_failure = Some(err.to_string());
                 return found;
             }
         };
-        resources.retain(is_deletable);
-        resources.sort_by(|one, two| one.resource.cmp(&two.resource));
-        let is_pods = |it: &Discovered| it.resource == GroupVersionResource::new("", "v1", "pods");
-        let (pods, rest): (Vec<_>, Vec<_>) = resources.into_iter().partition(is_pods);
-        for resource in &pods {
-            self.empty_of(namespace, resource, &mut found).await;
-        }
-        if !found.is_empty() {
-            return found;
-        }
-        for resource in &rest {
-            self.empty_of(namespace, resource, &mut found).await;
+        for step in plan::steps(served) {
+            for resource in &step {
+                self.empty_of(namespace, resource, &mut found).await;
+            }
+            if !found.is_empty() {
+                break;
+            }
         }
         found
     }
@@ -204,13 +184,7 @@ impl Namespaces {
             }
         }
         let after = api.list(namespace, ListOptions::default()).await?;
-        if !after.items.is_empty() {
-            let gvr = &resource.resource;
-            found.remaining.insert(format!("{}.{}", gvr.resource, gvr.group), after.items.len());
-        }
-        for finalizer in after.items.iter().flat_map(|it| &it.meta.finalizers) {
-            *found.finalizers.entry(finalizer.clone()).or_insert(0) += 1;
-        }
+        found.note(&resource.resource, &after.items);
         Ok(())
     }
 
@@ -227,27 +201,16 @@ impl Namespaces {
         };
         let mut namespace = Namespace::clone(cached);
         namespace.status.get_or_insert_default().conditions = Some(wanted);
-        match self.api.update_status(namespace).await {
-            Ok(written) => Ok(Some(written)),
-            Err(err) if err.is_not_found() => Ok(None),
-            Err(source) => {
-                let namespace = owners::name(&cached.metadata).to_owned();
-                Err(Error::UpdateStatus { namespace, source })
-            }
-        }
+        let (key, written) = (key_of(&cached.metadata), self.api.update_status(namespace).await);
+        let failed = Failed::to::<Namespace>("update the status of", &key);
+        Ok(written.unless_gone().map_err(failed)?)
     }
 
     async fn finalize(&self, namespace: &Namespace) -> Result<(), Error> {
-        let mut finalized = namespace.clone();
-        let finalizers = finalized.spec.get_or_insert_default().finalizers.get_or_insert_default();
-        finalizers.retain(|it| it != FINALIZER);
-        match self.api.update_subresource(finalized, "finalize").await {
-            Ok(_) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => {
-                let namespace = owners::name(&namespace.metadata).to_owned();
-                Err(Error::Finalize { namespace, source })
-            }
-        }
+        let finalized = plan::finalized(namespace);
+        let written = self.api.update_subresource(finalized, "finalize").await;
+        let failed = Failed::to::<Namespace>("finalize", &key_of(&namespace.metadata));
+        written.unless_gone().map_err(failed)?;
+        Ok(())
     }
 }

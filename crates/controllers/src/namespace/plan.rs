@@ -1,10 +1,44 @@
 //! What a terminating namespace still holds, said as conditions; and whether it may go. Pure.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::Stored;
+use api::core::namespace::Namespace;
+use apimachinery::{GroupVersionResource, Scope};
+use client::Discovered;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NamespaceCondition;
-use std::collections::BTreeMap;
 
-use crate::conditions;
+use crate::{conditions, owners};
+
+const FINALIZER: &str = "kubernetes";
+
+/// Whether there is anything to do: it is being deleted, and we have not let it go yet.
+pub(crate) fn is_ending(namespace: &Namespace) -> bool {
+    let finalizers = namespace.spec.as_ref().and_then(|it| it.finalizers.as_ref());
+    owners::is_deleting(&namespace.metadata)
+        && finalizers.into_iter().flatten().any(|it| it == FINALIZER)
+}
+
+/// The namespace without what holds it.
+pub(crate) fn finalized(namespace: &Namespace) -> Namespace {
+    let mut finalized = namespace.clone();
+    let finalizers = finalized.spec.get_or_insert_default().finalizers.get_or_insert_default();
+    finalizers.retain(|it| it != FINALIZER);
+    finalized
+}
+
+/// What is to be emptied, in steps: the next is for when the last has left nothing. Pods first and alone: what they depend on
+/// (secrets, claims, policies) outlives them.
+pub(crate) fn steps(mut served: Vec<Discovered>) -> [Vec<Discovered>; 2] {
+    let can = |it: &Discovered, verb: &str| it.verbs.iter().any(|it| it == verb);
+    served.retain(|it| it.scope == Scope::Namespaced && can(it, "list") && can(it, "delete"));
+    served.sort_by(|one, two| one.resource.cmp(&two.resource));
+    let pods = GroupVersionResource::new("", "v1", "pods");
+    let (pods, rest) = served.into_iter().partition(|it| it.resource == pods);
+    [pods, rest]
+}
 
 /// What one attempt to empty a namespace found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,11 +53,48 @@ pub(crate) struct Found {
     pub finalizers: BTreeMap<String, usize>,
 }
 
+/// What becomes of the namespace after that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    LetGo,
+    /// What remains ends by itself; an event tells.
+    Wait,
+    /// Try again: something could not be deleted, and this is why.
+    Retry(String),
+}
+
 impl Found {
     pub(crate) fn is_empty(&self) -> bool {
         self.discovery_failure.is_none()
             && self.content_failures.is_empty()
             && self.remaining.is_empty()
+    }
+
+    /// What is left of a resource after its objects were deleted.
+    pub(crate) fn note(&mut self, resource: &GroupVersionResource, left: &[Arc<Stored>]) {
+        if !left.is_empty() {
+            let name = format!("{}.{}", resource.resource, resource.group);
+            self.remaining.insert(name, left.len());
+        }
+        for finalizer in left.iter().flat_map(|it| &it.meta.finalizers) {
+            *self.finalizers.entry(finalizer.clone()).or_insert(0) += 1;
+        }
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        if self.is_empty() {
+            return Verdict::LetGo;
+        }
+        let failures: Vec<&str> = self
+            .discovery_failure
+            .iter()
+            .chain(&self.content_failures)
+            .map(String::as_str)
+            .collect();
+        match failures.as_slice() {
+            [] => Verdict::Wait,
+            failures => Verdict::Retry(failures.join("; ")),
+        }
     }
 }
 

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use api::core::namespace::Namespace;
+use apimachinery::{GroupVersionResource, Scope};
+use client::Discovered;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NamespaceCondition;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use reconcile::testing::converges;
+use serde_json::json;
 
-use super::plan::{Found, conditions, plan};
+use super::plan::{Found, Verdict, conditions, finalized, is_ending, plan, steps};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
@@ -54,6 +58,58 @@ fn planning_twice_on_the_same_state_changes_nothing() {
     assert_eq!(conditions(&once, &found, at(60)), once);
     let cleared = conditions(&once, &Found::default(), at(60));
     assert_ne!(cleared, once);
+}
+
+#[test]
+fn a_namespace_goes_when_nothing_is_left_and_failures_are_tried_again() {
+    let check = |found: Found, expected: Verdict| assert_eq!(found.verdict(), expected);
+    check(Found::default(), Verdict::LetGo);
+    let remaining = BTreeMap::from([("pods.".to_owned(), 1)]);
+    check(Found { remaining: remaining.clone(), ..Found::default() }, Verdict::Wait);
+    let failures = vec!["a: no".to_owned(), "b: no".to_owned()];
+    let failed = Found { remaining, content_failures: failures, ..Found::default() };
+    check(failed, Verdict::Retry("a: no; b: no".to_owned()));
+    let unknown = Found { discovery_failure: Some("down".to_owned()), ..Found::default() };
+    check(unknown, Verdict::Retry("down".to_owned()));
+}
+
+#[test]
+fn pods_come_first_and_only_what_can_be_deleted_in_a_namespace_comes_at_all() {
+    let resource = |name: &str, scope, verbs: &[&str]| Discovered {
+        resource: GroupVersionResource::new("", "v1", name),
+        kind: name.to_owned(),
+        scope,
+        verbs: verbs.iter().map(|it| (*it).to_owned()).collect(),
+    };
+    let all = ["list", "delete"];
+    let [first, then] = steps(vec![
+        resource("secrets", Scope::Namespaced, &all),
+        resource("bindings", Scope::Namespaced, &["create"]),
+        resource("nodes", Scope::Cluster, &all),
+        resource("pods", Scope::Namespaced, &all),
+        resource("configmaps", Scope::Namespaced, &all),
+    ]);
+    let names = |it: Vec<Discovered>| -> Vec<String> {
+        it.into_iter().map(|it| it.resource.resource).collect()
+    };
+    assert_eq!(
+        (names(first), names(then)),
+        (vec!["pods".to_owned()], vec!["configmaps".to_owned(), "secrets".to_owned()])
+    );
+}
+
+#[test]
+fn only_a_deleted_namespace_that_we_still_hold_is_worked_on() {
+    let namespace = |meta: serde_json::Value, finalizers: &[&str]| -> Namespace {
+        serde_json::from_value(json!({"metadata": meta, "spec": {"finalizers": finalizers}}))
+            .unwrap()
+    };
+    let ending = json!({"name": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+    assert!(!is_ending(&namespace(json!({"name": "shop"}), &["kubernetes"])));
+    assert!(!is_ending(&namespace(ending.clone(), &["example.com/hold"])));
+    let held = namespace(ending, &["kubernetes", "example.com/hold"]);
+    assert!(is_ending(&held));
+    assert_eq!(finalized(&held).spec.unwrap().finalizers.unwrap(), ["example.com/hold"]);
 }
 
 fn any_found() -> impl Strategy<Value = Found> {

@@ -14,46 +14,42 @@ use api::coordination::lease::Lease;
 use api::core::node::Node;
 use api::core::pod::Pod;
 use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Api, PatchKind};
 use informer::Indexer;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeCondition, Taint};
-use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
+use reconcile::{Change, EventRecorder, EventType, Failed, Next, Outcome as _, Reconciler, itself};
 use serde_json::json;
 use stdx::SharedClock;
 
 use self::plan::Observed;
-use crate::handlers::on_transition;
+use crate::flags::duration;
 use crate::pods::BY_NODE;
-use crate::{Descriptor, Startup, conditions, owners, pods};
+use crate::{Descriptor, Flags, Startup, conditions, owners, pods};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "node-lifecycle-controller", identity: "node-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "node-lifecycle-controller",
+    aliases: &["nodelifecycle"],
+    identity: "node-controller",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start,
+};
+
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct Settings {
+    /// How long a node may be silent before it counts as unreachable
+    #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = duration)]
+    pub(crate) node_monitor_grace_period: Duration,
+    /// How long a node that has never said that it is ready may be silent
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    pub(crate) node_startup_grace_period: Duration,
+}
 
 const LEASES: &str = "kube-node-lease";
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("mark node {node} as unknown")]
-    Conditions {
-        node: String,
-        #[source]
-        source: ApiError,
-    },
-    #[error("set the taints of node {node}")]
-    Taints {
-        node: String,
-        #[source]
-        source: ApiError,
-    },
-    #[error("mark pod {pod} as not ready")]
-    Pod {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-}
+const WORKERS: usize = 8;
 
 /// When each node's last heartbeat was seen here. Our clock, not the node's: clocks differ.
 #[derive(Default)]
@@ -88,48 +84,51 @@ struct NodeLifecycle {
     startup_grace: Duration,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let nodes = context.factory.informer::<Node>();
-    let pods = context.factory.informer::<Pod>();
-    let leases = context.factory.informer::<Lease>();
-    pods.add_index(BY_NODE, pods::index_by_node);
+fn start(startup: &Startup<'_>) {
+    let settings: &Settings = startup.settings();
+    let mut controller = startup.controller();
     let heartbeats = Arc::new(Heartbeats::default());
     let reconciler = NodeLifecycle {
-        nodes: nodes.indexer(),
-        pods: pods.indexer(),
-        nodes_api: client.api(),
-        pods_api: client.api(),
+        nodes: controller.cache(),
+        pods: controller.indexed_cache(&[(BY_NODE, pods::index_by_node)]),
+        nodes_api: startup.client.api(),
+        pods_api: startup.client.api(),
         heartbeats: heartbeats.clone(),
-        events: context.events(descriptor, &client),
-        clock: context.world.clock.clone(),
-        grace: context.config.node_monitor_grace_period,
-        startup_grace: context.config.node_startup_grace_period,
+        events: startup.events(),
+        clock: startup.world.clock.clone(),
+        grace: settings.node_monitor_grace_period,
+        startup_grace: settings.node_startup_grace_period,
     };
-    let (clock, beats) = (context.world.clock.clone(), heartbeats.clone());
-    on_transition(&leases, move |before, after| {
-        let Some(lease) = after.filter(|it| owners::namespace(&it.metadata) == LEASES) else {
-            return;
-        };
-        let renewed = |it: &Lease| it.spec.as_ref().and_then(|it| it.renew_time.clone());
-        // No key: the node's timer finds the newer heartbeat when it rings.
-        if before.is_none_or(|it| renewed(it) != renewed(lease)) {
+    let (clock, beats) = (startup.world.clock.clone(), heartbeats.clone());
+    let renewals = move |change: Change<'_, Lease>| {
+        let lease = change.after().filter(|it| owners::namespace(&it.metadata) == LEASES);
+        if let Some(lease) =
+            lease.filter(|it| change.before().is_none_or(|b| renewed(b) != renewed(it)))
+        {
             beats.seen(owners::name(&lease.metadata), clock.now());
         }
-    });
-    let (clock, to_queue) = (context.world.clock.clone(), queue.clone());
-    on_transition(&nodes, move |before, after| {
-        if let Some(node) = after
-            && before.is_none_or(|it| heartbeat(it) != heartbeat(node))
+    };
+    let clock = startup.world.clock.clone();
+    let posts = move |change: Change<'_, Node>| {
+        let node = change.after();
+        if let Some(node) =
+            node.filter(|it| change.before().is_none_or(|b| heartbeat(b) != heartbeat(it)))
         {
             heartbeats.seen(owners::name(&node.metadata), clock.now());
         }
-        if let Some(node) = after.or(before) {
-            to_queue.add(key_of(&node.metadata));
-        }
-    });
-    context.run(descriptor, queue, 8, reconciler);
+    };
+    controller
+        // No key: the node's timer finds the newer heartbeat when it rings.
+        .follows(move |change, _| renewals(change))
+        // Noted before the node is looked at.
+        .follows(move |change, _| posts(change))
+        .watches(itself::<Node>)
+        .workers(WORKERS)
+        .run(reconciler);
+}
+
+fn renewed(lease: &Lease) -> Option<Timestamp> {
+    lease.spec.as_ref()?.renew_time.as_ref().map(|it| it.0)
 }
 
 fn heartbeat(node: &Node) -> Option<Timestamp> {
@@ -137,9 +136,10 @@ fn heartbeat(node: &Node) -> Option<Timestamp> {
 }
 
 impl Reconciler for NodeLifecycle {
-    type Error = Error;
+    type Key = ObjectKey;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let Some(node) = self.nodes.get(key) else {
             self.heartbeats.forget(&key.name);
             return Ok(Next::Settled);
@@ -172,40 +172,36 @@ impl NodeLifecycle {
         &self,
         node: &Node,
         conditions: &[NodeCondition],
-    ) -> Result<Option<Arc<Node>>, Error> {
-        let name = owners::name(&node.metadata).to_owned();
+    ) -> Result<Option<Arc<Node>>, Failed> {
+        let key = key_of(&node.metadata);
         let body = json!({
             "metadata": {"resourceVersion": node.metadata.resource_version},
             "status": {"conditions": conditions},
         });
         let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
-        match self.nodes_api.patch_status("", &name, kind, body).await {
-            Ok(changed) => {
-                let message = format!("Node {name} status is now: NodeNotReady");
-                self.events.event(node, EventType::Normal, "NodeNotReady", message);
-                Ok(Some(changed))
-            }
-            Err(err) if err.is_not_found() => Ok(None),
-            Err(source) => Err(Error::Conditions { node: name, source }),
+        let changed = self.nodes_api.patch_status("", &key.name, kind, body).await.unless_gone();
+        let changed = changed.map_err(Failed::to::<Node>("mark as unknown", &key))?;
+        if changed.is_some() {
+            let message = format!("Node {key} status is now: NodeNotReady");
+            self.events.event(node, EventType::Normal, "NodeNotReady", message);
         }
+        Ok(changed)
     }
 
     /// With the resourceVersion that was looked at: taints that others set meanwhile are not lost.
-    async fn set_taints(&self, node: &Node, taints: Vec<Taint>) -> Result<(), Error> {
-        let name = owners::name(&node.metadata).to_owned();
+    async fn set_taints(&self, node: &Node, taints: Vec<Taint>) -> Result<(), Failed> {
+        let key = key_of(&node.metadata);
         let body = json!({
             "metadata": {"resourceVersion": node.metadata.resource_version},
             "spec": {"taints": taints},
         });
         let body = body.to_string().into();
-        match self.nodes_api.patch("", &name, PatchKind::Merge, body).await {
-            Ok(_) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(source) => Err(Error::Taints { node: name, source }),
-        }
+        let patched = self.nodes_api.patch("", &key.name, PatchKind::Merge, body).await;
+        patched.unless_gone().map_err(Failed::to::<Node>("set the taints of", &key))?;
+        Ok(())
     }
 
-    async fn mark_pods(&self, node: &ObjectKey, now: Timestamp) -> Result<(), Error> {
+    async fn mark_pods(&self, node: &ObjectKey, now: Timestamp) -> Result<(), Failed> {
         for pod in self.pods.by_index(BY_NODE, &node.name) {
             if !pods::is_ready(&pod) {
                 continue;
@@ -220,13 +216,11 @@ impl NodeLifecycle {
                 }]},
             });
             let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
-            match self.pods_api.patch_status(&key.namespace, &key.name, kind, body).await {
-                Ok(_) => {
-                    let message = "Node is not ready".to_owned();
-                    self.events.event(&*pod, EventType::Warning, "NodeNotReady", message);
-                }
-                Err(err) if err.is_not_found() || err.is_conflict() => {}
-                Err(source) => return Err(Error::Pod { pod: key, source }),
+            let marked = self.pods_api.patch_status(&key.namespace, &key.name, kind, body).await;
+            let marked = marked.unless_replaced();
+            if marked.map_err(Failed::to::<Pod>("mark as not ready", &key))?.is_some() {
+                let message = "Node is not ready".to_owned();
+                self.events.event(&*pod, EventType::Warning, "NodeNotReady", message);
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::core::node::Node;
 use jiff::Timestamp;
 use proptest::prelude::*;
+use reconcile::testing::converges;
 use serde_json::json;
 
 use super::plan::{Observed, Plan, plan};
@@ -101,16 +102,23 @@ proptest! {
         is_tainted: bool,
         silent in 0..100i64,
     ) {
-        let mut node = node(ready, if is_tainted { &DEAD } else { &[] });
-        let first = plan(&observed(node.clone(), silent));
-        prop_assert_eq!(&first, &plan(&observed(node.clone(), silent)));
-        if let Some(conditions) = first.conditions {
-            node.status.as_mut().unwrap().conditions = Some(conditions);
-        }
-        if let Some(taints) = first.taints {
-            node.spec.as_mut().unwrap().taints = Some(taints);
-        }
-        let second = plan(&observed(node, silent));
-        prop_assert_eq!((second.conditions, second.taints), (None, None));
+        let rested = converges(
+            |node: &Node| {
+                let plan = plan(&observed(node.clone(), silent));
+                let changes = (plan.conditions, plan.taints);
+                Some(changes).filter(|it| *it != (None, None)).into_iter().collect()
+            },
+            |node, (conditions, taints)| {
+                if let Some(conditions) = conditions {
+                    node.status.as_mut().unwrap().conditions = Some(conditions);
+                }
+                if let Some(taints) = taints {
+                    node.spec.as_mut().unwrap().taints = Some(taints);
+                }
+            },
+            node(ready, if is_tainted { &DEAD } else { &[] }),
+            1,
+        );
+        rested.unwrap();
     }
 }

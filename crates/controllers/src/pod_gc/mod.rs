@@ -6,51 +6,46 @@ mod plan;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::core::node::Node;
 use api::core::pod::Pod;
 use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
 use jiff::Timestamp;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Change, Failed, Next, Outcome as _, Reconciler};
 use serde_json::json;
 use stdx::SharedClock;
 
 use self::plan::Verdict;
-use crate::handlers::on_transition;
 use crate::pods::BY_NODE;
-use crate::{Descriptor, Startup, conditions, owners, pods};
+use crate::{Descriptor, Flags, Startup, conditions, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "pod-garbage-collector-controller",
+    aliases: &["podgc"],
     identity: "pod-garbage-collector",
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
     start,
 };
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// How many finished pods may stay; the oldest above that are deleted. 0 or less: all stay
+    #[arg(long, value_name = "N", default_value_t = 12_500, allow_negative_numbers = true)]
+    terminated_pod_gc_threshold: i32,
+}
 
 /// Finished pods are counted at most this often: one by one they would cost a list of all each.
 const FINISHED_PAUSE: Duration = Duration::from_secs(5);
 /// Index: pods that ran to their end.
 const FINISHED: &str = "finished";
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("look for node {node} before its pods are given up")]
-    CheckNode {
-        node: String,
-        #[source]
-        source: ApiError,
-    },
-    #[error("delete pod {pod}")]
-    Delete {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-}
 
 struct PodGc {
     nodes: Indexer<Node>,
@@ -58,77 +53,98 @@ struct PodGc {
     nodes_api: Api<Node>,
     pods_api: Api<Pod>,
     clock: SharedClock,
-    threshold: usize,
+    /// Finished pods that may stay; absent: all.
+    threshold: Option<usize>,
     /// Since when the node of a pod is missing, as seen here.
     missing: Mutex<BTreeMap<ObjectKey, Timestamp>>,
 }
 
-/// The key under which finished pods are counted; no pod has it.
-fn finished_key() -> ObjectKey {
-    ObjectKey::cluster(FINISHED)
+/// What there is to look at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Pod(ObjectKey),
+    /// All finished pods: are they too many?
+    Finished,
+}
+
+impl Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(key) => key.fmt(f),
+            Self::Finished => f.write_str("finished pods"),
+        }
+    }
 }
 
 fn index_finished(pod: &Pod) -> Vec<String> {
     if pods::is_terminal(pod) { vec![FINISHED.to_owned()] } else { Vec::new() }
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let nodes = context.factory.informer::<Node>();
-    let pods = context.factory.informer::<Pod>();
-    pods.add_index(BY_NODE, pods::index_by_node);
-    pods.add_index(FINISHED, index_finished);
+fn start(startup: &Startup<'_>) {
+    let settings: &Settings = startup.settings();
+    let mut controller = startup.controller();
+    let nodes: Indexer<Node> = controller.cache();
+    let pods: Indexer<Pod> =
+        controller.indexed_cache(&[(BY_NODE, pods::index_by_node), (FINISHED, index_finished)]);
     let reconciler = PodGc {
-        nodes: nodes.indexer(),
-        pods: pods.indexer(),
-        nodes_api: client.api(),
-        pods_api: client.api(),
-        clock: context.world.clock.clone(),
-        threshold: context.config.terminated_pod_gc_threshold,
+        nodes: nodes.clone(),
+        pods: pods.clone(),
+        nodes_api: startup.client.api(),
+        pods_api: startup.client.api(),
+        clock: startup.world.clock.clone(),
+        threshold: usize::try_from(settings.terminated_pod_gc_threshold).ok().filter(|it| *it > 0),
         missing: Mutex::default(),
     };
-    let (to_queue, bound) = (queue.clone(), pods.indexer());
-    on_transition(&nodes, move |before, after| {
-        if let (Some(node), None) = (before, after) {
-            for pod in bound.by_index(BY_NODE, owners::name(&node.metadata)) {
-                to_queue.add(key_of(&pod.metadata));
+    controller
+        .follows(move |change: Change<'_, Node>, queue| {
+            if let Change::Deleted(node) = change {
+                for pod in pods.by_index(BY_NODE, owners::name(&node.metadata)) {
+                    queue.add(Key::Pod(key_of(&pod.metadata)));
+                }
             }
-        }
-    });
-    let (to_queue, known) = (queue.clone(), nodes.indexer());
-    on_transition(&pods, move |before, after| {
-        let Some(pod) = after else {
-            return;
-        };
-        if pods::is_terminal(pod) && before.is_none_or(|it| !pods::is_terminal(it)) {
-            to_queue.add_after(finished_key(), FINISHED_PAUSE);
-        }
-        let is_suspect = match pods::node_name(pod) {
-            None => owners::is_deleting(&pod.metadata),
-            Some(node) => known.get(&ObjectKey::cluster(node)).is_none(),
-        };
-        if is_suspect {
-            to_queue.add(key_of(&pod.metadata));
-        }
-    });
-    context.run(descriptor, queue, 1, reconciler);
+        })
+        .follows(move |change: Change<'_, Pod>, queue| {
+            let Some(pod) = change.after() else { return };
+            if pods::is_terminal(pod) && change.before().is_none_or(|it| !pods::is_terminal(it)) {
+                queue.add_after(Key::Finished, FINISHED_PAUSE);
+            }
+            let is_suspect = match pods::node_name(pod) {
+                None => owners::is_deleting(&pod.metadata),
+                Some(node) => nodes.get(&ObjectKey::cluster(node)).is_none(),
+            };
+            if is_suspect {
+                queue.add(Key::Pod(key_of(&pod.metadata)));
+            }
+        })
+        .run(reconciler);
 }
 
 impl Reconciler for PodGc {
-    type Error = Error;
+    type Key = Key;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
-        if *key == finished_key() {
-            if self.pods.count_by_index(FINISHED, FINISHED) <= self.threshold {
-                return Ok(Next::Settled);
-            }
-            let finished = self.pods.by_index(FINISHED, FINISHED);
-            for pod in plan::excess(finished, self.threshold) {
-                self.delete(&pod).await?;
-            }
+    async fn reconcile(&self, key: &Key) -> Result<Next, Failed> {
+        match key {
+            Key::Pod(key) => self.look_at(key).await,
+            Key::Finished => self.sweep().await,
+        }
+    }
+}
+
+impl PodGc {
+    /// The finished pods above the threshold.
+    async fn sweep(&self) -> Result<Next, Failed> {
+        let Some(threshold) = self.threshold else { return Ok(Next::Settled) };
+        if self.pods.count_by_index(FINISHED, FINISHED) <= threshold {
             return Ok(Next::Settled);
         }
+        for pod in plan::excess(self.pods.by_index(FINISHED, FINISHED), threshold) {
+            self.delete(&pod).await?;
+        }
+        Ok(Next::Settled)
+    }
+
+    async fn look_at(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let Some(pod) = self.pods.get(key) else {
             self.missing().remove(key);
             return Ok(Next::Settled);
@@ -152,24 +168,20 @@ impl Reconciler for PodGc {
         self.missing().remove(key);
         Ok(Next::Settled)
     }
-}
 
-impl PodGc {
     fn missing(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Timestamp>> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The cache may be behind: the server has the last word before anything is deleted.
-    async fn is_node_gone(&self, node: &str) -> Result<bool, Error> {
-        match self.nodes_api.get("", node).await {
-            Ok(_) => Ok(false),
-            Err(err) if err.is_not_found() => Ok(true),
-            Err(source) => Err(Error::CheckNode { node: node.to_owned(), source }),
-        }
+    async fn is_node_gone(&self, node: &str) -> Result<bool, Failed> {
+        let found = self.nodes_api.get("", node).await.unless_gone();
+        let key = ObjectKey::cluster(node);
+        Ok(found.map_err(Failed::to::<Node>("look for", &key))?.is_none())
     }
 
     /// A pod that cannot have finished by itself ends as Failed, so that its owner replaces it.
-    async fn fail(&self, pod: &Pod, now: Timestamp) -> Result<(), Error> {
+    async fn fail(&self, pod: &Pod, now: Timestamp) -> Result<(), Failed> {
         if pods::is_terminal(pod) {
             return Ok(());
         }
@@ -186,10 +198,11 @@ impl PodGc {
         });
         let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
         let patched = self.pods_api.patch_status(&key.namespace, &key.name, kind, body).await;
-        settled(key, patched.map(|_| ()))
+        patched.unless_replaced().map_err(Failed::to::<Pod>("fail", &key))?;
+        Ok(())
     }
 
-    async fn delete(&self, pod: &Pod) -> Result<(), Error> {
+    async fn delete(&self, pod: &Pod) -> Result<(), Failed> {
         let key = key_of(&pod.metadata);
         let options = DeleteOptions {
             grace_period_seconds: Some(0),
@@ -197,15 +210,7 @@ impl PodGc {
             ..DeleteOptions::default()
         };
         let deleted = self.pods_api.delete(&key.namespace, &key.name, options).await;
-        settled(key, deleted)
-    }
-}
-
-/// Gone, or another pod of that name: nothing left to do.
-fn settled(pod: ObjectKey, result: Result<(), ApiError>) -> Result<(), Error> {
-    match result {
-        Ok(()) => Ok(()),
-        Err(err) if err.is_not_found() || err.is_conflict() => Ok(()),
-        Err(source) => Err(Error::Delete { pod, source }),
+        deleted.unless_replaced().map_err(Failed::to::<Pod>("delete", &key))?;
+        Ok(())
     }
 }

@@ -6,17 +6,29 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
+use crate::flags::at_least_one;
 use crate::replicas::{self, Failure, ReplicaOwner, Status};
-use crate::{Descriptor, conditions};
+use crate::{Descriptor, Flags, conditions};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "replicaset-controller",
+    aliases: &["replicaset"],
     identity: "replicaset-controller",
-    start: |context, descriptor| {
-        let workers = context.config.concurrent_replicaset_syncs;
-        replicas::start::<ReplicaSet>(context, descriptor, workers);
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start: |startup| {
+        let workers = startup.settings::<Settings>().concurrent_replicaset_syncs;
+        replicas::start::<ReplicaSet>(startup, workers);
     },
 };
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// ReplicaSets that are worked on at once
+    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
+    concurrent_replicaset_syncs: usize,
+}
 
 const FAILURE: &str = "ReplicaFailure";
 

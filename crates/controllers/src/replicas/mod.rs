@@ -1,7 +1,7 @@
 //! What ReplicaSet and ReplicationController share: keeping a number of equal pods.
 //!
 //! The cache may be behind our own writes, so a reconcile creates and deletes only when it shows all
-//! that earlier ones did (`Expectations`). A pod event that matters wakes its owner, found in O(1); a reconcile reads
+//! that earlier ones did (`OwnWrites`). A pod event that matters wakes its owner, found in O(1); a reconcile reads
 //! the owner's pods and the orphans with one label of its selector, by index; never all pods.
 
 mod plan;
@@ -11,34 +11,33 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::Resource;
 use api::core::pod::Pod;
 use api::object::key_of;
 use apimachinery::selector::{self, Labels};
 use apimachinery::{ApiError, ObjectKey};
-use client::{Api, Client, DeleteOptions, PatchKind, Preconditions};
+use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use futures_util::future::join_all;
-use informer::{Indexer, SharedInformer};
+use informer::{IndexFn, Indexer};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use reconcile::{EventRecorder, EventType, Expectations, Next, Reconciler, WorkQueue};
+use reconcile::{
+    Change, EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler,
+    WorkQueue, is_namespace_ending, itself, owner_key,
+};
 use stdx::SharedClock;
 
 use self::plan::{Observed, Plan};
+use self::status::Wanted;
 pub(crate) use self::status::{Failure, Status};
-use crate::handlers::{on_change, on_transition};
-use crate::own_writes::OwnWrites;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
 use crate::pods::ORPHANS_BY_LABEL;
-use crate::{Descriptor, Startup, labels, owners, pods};
+use crate::{Startup, labels, owners, pods};
 
 /// Index: a label that the owner's selector demands.
 const BY_SELECTOR: &str = "selector";
-/// A little later than `Expectations` give up.
-const EXPIRY: Duration = Duration::from_secs(5 * 60 + 1);
 
 /// A kind that keeps a number of equal pods.
 pub(crate) trait ReplicaOwner: Resource {
@@ -61,42 +60,8 @@ pub(crate) enum Error {
         #[source]
         source: selector::Error,
     },
-    #[error("check that {owner} still exists before adopting pods")]
-    CheckOwner {
-        owner: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("adopt pod {pod}")]
-    Adopt {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("release pod {pod}")]
-    Release {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("create a pod of {owner}")]
-    CreatePod {
-        owner: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("delete pod {pod}")]
-    DeletePod {
-        pod: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
-    #[error("update the status of {owner}")]
-    UpdateStatus {
-        owner: ObjectKey,
-        #[source]
-        source: ApiError,
-    },
+    #[error(transparent)]
+    Call(#[from] Failed),
 }
 
 pub(crate) struct Replicas<T: ReplicaOwner> {
@@ -104,76 +69,52 @@ pub(crate) struct Replicas<T: ReplicaOwner> {
     pods: Indexer<Pod>,
     owners_api: Api<T>,
     pods_api: Api<Pod>,
-    expectations: Arc<Expectations>,
-    own_writes: OwnWrites,
+    owner_writes: Arc<OwnWrites<T>>,
+    pod_writes: Arc<OwnWrites<Pod>>,
     events: EventRecorder,
     clock: SharedClock,
 }
 
-pub(crate) fn start<T: ReplicaOwner>(context: &Startup, descriptor: &Descriptor, workers: usize) {
-    let client: Client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let owner_informer = context.factory.informer::<T>();
-    let pod_informer = context.factory.informer::<Pod>();
-    owner_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<T>);
-    owner_informer.add_index(BY_SELECTOR, index_by_selector::<T>);
-    pod_informer.add_index(BY_CONTROLLER, owners::index_by_controller::<Pod>);
-    pod_informer.add_index(ORPHANS, owners::index_orphans::<Pod>);
-    pod_informer.add_index(ORPHANS_BY_LABEL, pods::index_orphans_by_label);
-    let expectations = Arc::new(Expectations::new(context.world.clock.clone()));
+pub(crate) fn start<T: ReplicaOwner>(startup: &Startup<'_>, workers: usize) {
+    let mut controller = startup.controller();
+    let owner_indexes: [(_, IndexFn<T>); 2] =
+        [(BY_CONTROLLER, owners::index_by_controller), (BY_SELECTOR, index_by_selector)];
+    let pod_indexes: [(_, IndexFn<Pod>); 3] = [
+        (BY_CONTROLLER, owners::index_by_controller),
+        (ORPHANS, owners::index_orphans),
+        (ORPHANS_BY_LABEL, pods::index_orphans_by_label),
+    ];
+    let owners = controller.indexed_cache(&owner_indexes);
     let reconciler = Replicas {
-        owners: owner_informer.indexer(),
-        pods: pod_informer.indexer(),
-        owners_api: client.api::<T>(),
-        pods_api: client.api::<Pod>(),
-        expectations: expectations.clone(),
-        own_writes: OwnWrites::default(),
-        events: context.events(descriptor, &client),
-        clock: context.world.clock.clone(),
+        owners: owners.clone(),
+        pods: controller.indexed_cache(&pod_indexes),
+        owners_api: startup.client.api::<T>(),
+        pods_api: startup.client.api::<Pod>(),
+        owner_writes: controller.own_writes(PATIENCE),
+        pod_writes: controller.own_writes(PATIENCE),
+        events: startup.events(),
+        clock: startup.world.clock.clone(),
     };
-    let owners_queue = queue.clone();
-    on_change(&owner_informer, move |owner| owners_queue.add(key_of(owner.metadata())));
-    follow_pods(&pod_informer, &owner_informer.indexer(), expectations, queue.clone());
-    context.run(descriptor, queue, workers, reconciler);
+    controller
+        .watches(itself::<T>)
+        .follows(move |change, queue| follow_pod(change, &owners, queue))
+        .workers(workers)
+        .run(reconciler);
 }
 
-/// Pod events settle expectations and wake the owner; a pod without an owner wakes all that may
-/// adopt it.
-fn follow_pods<T: ReplicaOwner>(
-    informer: &SharedInformer<Pod>,
-    owners: &Indexer<T>,
-    expectations: Arc<Expectations>,
-    queue: WorkQueue,
-) {
-    let owners = owners.clone();
-    on_transition(informer, move |before, after| {
-        let owner_of = |pod: &Pod| owner_key::<T>(&owners, &pod.metadata);
-        match (before, after) {
-            (None, Some(pod)) if !owners::is_deleting(&pod.metadata) => {
-                if let Some(owner) = owner_of(pod) {
-                    expectations.creation_observed(&owner);
-                }
-            }
-            (_, Some(pod)) if !owners::is_deleting(&pod.metadata) => {}
-            (Some(pod), None) | (_, Some(pod)) => {
-                if let Some(owner) = owner_of(pod) {
-                    expectations.deletion_observed(&owner, &key_of(&pod.metadata));
-                }
-            }
-            (None, None) => {}
+/// Pod events wake the owner; a pod without an owner wakes all that may adopt it.
+fn follow_pod<T: ReplicaOwner>(change: Change<'_, Pod>, owners: &Indexer<T>, queue: &WorkQueue) {
+    if let Change::Updated { before, after } = change
+        && !is_relevant(before, after)
+    {
+        return;
+    }
+    for pod in change.states() {
+        match owners::controller_of(&pod.metadata) {
+            Some(_) => owner_key(owners, &pod.metadata).into_iter().for_each(|it| queue.add(it)),
+            None => may_adopt(owners, pod).into_iter().for_each(|it| queue.add(it)),
         }
-        if let (Some(before), Some(after)) = (before, after)
-            && !is_relevant(before, after)
-        {
-            return;
-        }
-        for pod in [before, after].into_iter().flatten() {
-            match owners::controller_of(&pod.metadata) {
-                Some(_) => owner_of(pod).into_iter().for_each(|it| queue.add(it)),
-                None => may_adopt(&owners, pod).into_iter().for_each(|it| queue.add(it)),
-            }
-        }
-    });
+    }
 }
 
 /// Whether an owner's plan or counts could differ between two states of a pod.
@@ -185,16 +126,6 @@ fn is_relevant(before: &Pod, after: &Pod) -> bool {
         || pods::is_terminal(before) != pods::is_terminal(after)
         || pods::is_ready(before) != pods::is_ready(after)
         || pods::ready_since(before) != pods::ready_since(after)
-}
-
-fn owner_key<T: ReplicaOwner>(owners: &Indexer<T>, meta: &ObjectMeta) -> Option<ObjectKey> {
-    let reference = owners::controller_of(meta)?;
-    if reference.kind != T::FACTS.kind {
-        return None;
-    }
-    let key = ObjectKey::new(owners::namespace(meta), reference.name.clone());
-    let owner = owners.get(&key)?;
-    (owners::uid(owner.metadata()) == reference.uid).then_some(key)
 }
 
 fn may_adopt<T: ReplicaOwner>(owners: &Indexer<T>, pod: &Pod) -> Vec<ObjectKey> {
@@ -218,41 +149,48 @@ fn index_by_selector<T: ReplicaOwner>(owner: &T) -> Vec<String> {
 }
 
 impl<T: ReplicaOwner> Reconciler for Replicas<T> {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
         let Some(owner) = self.owners.get(key) else {
-            self.expectations.forget(key);
-            self.own_writes.forget(key);
+            self.owner_writes.forget(key);
+            self.pod_writes.forget(key);
             return Ok(Next::Settled);
         };
-        if !self.own_writes.is_shown(owner.metadata()) {
-            return Ok(Next::Settled);
+        if let Some(wait) = self.owner_writes.wait(key) {
+            return Ok(Next::After(wait));
         }
         let plan = plan::plan(&self.observe(key, &owner)?);
         if !self.claim(key, &*owner, &plan).await? {
             return Ok(Next::Settled);
         }
-        let failed = match self.create(key, &*owner, plan.create).await {
-            Ok(()) => self.delete(key, &*owner, &plan.delete).await,
-            failed => failed,
+        let (reason, done) = match self.create(key, &*owner, plan.create).await {
+            Ok(()) => ("FailedDelete", self.delete(key, &*owner, &plan.delete).await),
+            failed => ("FailedCreate", failed),
         };
-        let failure = failed.as_ref().err().and_then(failure);
+        let failure = done
+            .as_ref()
+            .err()
+            .map(|it| Failure { reason: reason.to_owned(), message: it.cause().to_string() });
         let next = self.update_status(key, &*owner, &plan, failure).await?;
-        failed.map(|()| self.until_expiry(key, next))
+        done?;
+        Ok(self.until_shown(key, next))
     }
 }
 
 impl<T: ReplicaOwner> Replicas<T> {
-    /// Events of our own writes may be lost with a watch that breaks; then nobody else would wake the owner.
-    fn until_expiry(&self, key: &ObjectKey, next: Next) -> Next {
-        match next {
-            Next::Settled if !self.expectations.is_satisfied(key) => Next::After(EXPIRY),
-            next => next,
+    /// An object may be gone before the cache saw it; then nobody else would wake the owner.
+    fn until_shown(&self, key: &ObjectKey, next: Next) -> Next {
+        match (next, self.pod_writes.wait(key)) {
+            (Next::Settled, Some(wait)) => Next::After(wait),
+            (next, _) => next,
         }
     }
 
     fn observe<'a>(&'a self, key: &ObjectKey, owner: &'a T) -> Result<Observed<'a>, Error> {
+        // Before the pods are read: what the cache shows later does not count.
+        let is_cache_current = self.pod_writes.wait(key).is_none();
         let uid = owners::uid(owner.metadata());
         let selector =
             owner.selector().map_err(|source| Error::Selector { owner: key.clone(), source })?;
@@ -265,7 +203,7 @@ impl<T: ReplicaOwner> Replicas<T> {
             selector,
             candidates,
             related_per_node: Box::new(|| self.related_per_node(owner)),
-            is_cache_current: self.expectations.is_satisfied(key),
+            is_cache_current,
             now: self.clock.now(),
         })
     }
@@ -305,11 +243,11 @@ impl<T: ReplicaOwner> Replicas<T> {
         let reference = owners::controller_reference(owner);
         for pod in &plan.adopt {
             let body = owners::adoption_patch(&reference, owners::uid(&pod.metadata));
-            self.patch(pod, body).await.map_err(|(pod, source)| Error::Adopt { pod, source })?;
+            self.patch("adopt", pod, body).await?;
         }
         for pod in &plan.release {
             let body = owners::release_patch(&reference.uid, owners::uid(&pod.metadata));
-            self.patch(pod, body).await.map_err(|(pod, source)| Error::Release { pod, source })?;
+            self.patch("release", pod, body).await?;
         }
         Ok(true)
     }
@@ -317,44 +255,41 @@ impl<T: ReplicaOwner> Replicas<T> {
     /// The cache may show an owner that is gone, or was made again under the same name: its pods
     /// must not be given to it.
     async fn is_still_there(&self, key: &ObjectKey, owner: &T) -> Result<bool, Error> {
-        match self.owners_api.get(&key.namespace, &key.name).await {
-            Ok(live) => Ok(live.metadata().uid == owner.metadata().uid
-                && !owners::is_deleting(live.metadata())),
-            Err(err) if err.is_not_found() => Ok(false),
-            Err(source) => Err(Error::CheckOwner { owner: key.clone(), source }),
-        }
+        let live = self.owners_api.get(&key.namespace, &key.name).await.unless_gone();
+        let live = live.map_err(Failed::to::<T>("look for", key))?;
+        let is_same = |it: &T| it.metadata().uid == owner.metadata().uid;
+        Ok(live.is_some_and(|it| is_same(&it) && !owners::is_deleting(it.metadata())))
     }
 
-    async fn patch(&self, pod: &Pod, body: bytes::Bytes) -> Result<(), (ObjectKey, ApiError)> {
+    async fn patch(
+        &self,
+        action: &'static str,
+        pod: &Pod,
+        body: bytes::Bytes,
+    ) -> Result<(), Failed> {
         let key = key_of(&pod.metadata);
         let patched =
             self.pods_api.patch(&key.namespace, &key.name, PatchKind::Strategic, body).await;
-        match patched {
-            Ok(_) => Ok(()),
-            Err(err) if err.is_not_found() => Ok(()),
-            Err(err) => Err((key, err)),
-        }
+        patched.unless_gone().map_err(Failed::to::<Pod>(action, &key))?;
+        Ok(())
     }
 
     /// Creates in batches of 1, 2, 4, ...: a mistake that refuses every pod is found out by one
     /// request and not by hundreds.
-    async fn create(&self, key: &ObjectKey, owner: &T, count: usize) -> Result<(), Error> {
+    async fn create(&self, key: &ObjectKey, owner: &T, count: usize) -> Result<(), Failed> {
         let Some(template) = owner.template().filter(|_| count > 0) else {
             return Ok(());
         };
-        self.expectations.expect_creations(key, count);
         let (mut left, mut batch) = (count, 1);
         while left > 0 {
             let size = batch.min(left);
             let pods = (0..size).map(|_| self.create_one(key, owner, template));
             left -= size;
             if let Some(failed) = join_all(pods).await.into_iter().find_map(Result::err) {
-                // Nobody will create the rest: they must not be waited for.
-                (0..left).for_each(|_| self.expectations.creation_observed(key));
                 return if is_namespace_ending(&failed) {
                     Ok(())
                 } else {
-                    Err(Error::CreatePod { owner: key.clone(), source: failed })
+                    Err(Failed::to::<T>("create a pod of", key)(failed))
                 };
             }
             batch *= 2;
@@ -371,12 +306,12 @@ impl<T: ReplicaOwner> Replicas<T> {
         let pod = pod_from(owner, template);
         match self.pods_api.create(pod).await {
             Ok(pod) => {
+                self.pod_writes.wrote(key, &pod);
                 let message = format!("Created pod: {}", owners::name(&pod.metadata));
                 self.events.event(owner, EventType::Normal, "SuccessfulCreate", message);
                 Ok(())
             }
             Err(err) => {
-                self.expectations.creation_observed(key);
                 if !is_namespace_ending(&err) {
                     let message = format!("Error creating: {err}");
                     self.events.event(owner, EventType::Warning, "FailedCreate", message);
@@ -386,35 +321,28 @@ impl<T: ReplicaOwner> Replicas<T> {
         }
     }
 
-    async fn delete(&self, key: &ObjectKey, owner: &T, pods: &[Arc<Pod>]) -> Result<(), Error> {
-        if pods.is_empty() {
-            return Ok(());
-        }
-        let keys = pods.iter().map(|it| key_of(&it.metadata)).collect();
-        self.expectations.expect_deletions(key, keys);
+    async fn delete(&self, key: &ObjectKey, owner: &T, pods: &[Arc<Pod>]) -> Result<(), Failed> {
         let deletions = pods.iter().map(|it| self.delete_one(key, owner, it));
         join_all(deletions).await.into_iter().find(Result::is_err).unwrap_or(Ok(()))
     }
 
-    async fn delete_one(&self, key: &ObjectKey, owner: &T, pod: &Pod) -> Result<(), Error> {
+    async fn delete_one(&self, key: &ObjectKey, owner: &T, pod: &Pod) -> Result<(), Failed> {
         let pod_key = key_of(&pod.metadata);
         let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        match self.pods_api.delete(&pod_key.namespace, &pod_key.name, options).await {
-            Ok(()) => {
+        let deleted = self.pods_api.delete(&pod_key.namespace, &pod_key.name, options).await;
+        match deleted.unless_replaced() {
+            Ok(None) => Ok(()),
+            Ok(Some(())) => {
+                self.pod_writes.deleted(key, pod);
                 let message = format!("Deleted pod: {}", pod_key.name);
                 self.events.event(owner, EventType::Normal, "SuccessfulDelete", message);
                 Ok(())
             }
             Err(err) => {
-                self.expectations.deletion_observed(key, &pod_key);
-                // A conflict means another pod of that name: ours is gone.
-                if err.is_not_found() || err.is_conflict() {
-                    return Ok(());
-                }
                 let message = format!("Error deleting: {err}");
                 self.events.event(owner, EventType::Warning, "FailedDelete", message);
-                Err(Error::DeletePod { pod: pod_key, source: err })
+                Err(Failed::to::<Pod>("delete", &pod_key)(err))
             }
         }
     }
@@ -426,45 +354,27 @@ impl<T: ReplicaOwner> Replicas<T> {
         plan: &Plan,
         failure: Option<Failure>,
     ) -> Result<Next, Error> {
-        let now = self.clock.now();
-        let counted = status::count(plan, owner.template(), owner.min_ready_seconds(), now);
-        let observed_generation = owner.metadata().generation.unwrap_or(0);
-        let mut status = Status { observed_generation, failure, ..counted.status };
-        if !T::COUNTS_TERMINATING {
-            status.terminating = 0;
-        }
         // Creating and deleting took a while: written on what is known by now, or the write would be refused.
         let latest = self.owners.get(key).filter(|it| it.metadata().uid == owner.metadata().uid);
-        let owner = latest.as_deref().unwrap_or(owner);
-        let stored = owner.status();
-        // A failure that goes on is said once: its words may differ in every attempt.
-        if status.failure.is_some() && stored.failure.is_some() {
-            status.failure.clone_from(&stored.failure);
-        }
-        if status != stored {
-            match self.owners_api.update_status(owner.with_status(status, now)).await {
-                Ok(written) => self.own_writes.note(written.metadata()),
-                Err(err) if err.is_not_found() => return Ok(Next::Settled),
-                Err(source) => return Err(Error::UpdateStatus { owner: key.clone(), source }),
+        let latest = latest.as_deref().unwrap_or(owner);
+        let wanted = Wanted {
+            template: owner.template(),
+            min_ready_seconds: owner.min_ready_seconds(),
+            generation: owner.metadata().generation.unwrap_or(0),
+            counts_terminating: T::COUNTS_TERMINATING,
+        };
+        let now = self.clock.now();
+        let planned = status::plan(plan, &wanted, failure, &latest.status(), now);
+        if let Some(status) = planned.write {
+            let written = self.owners_api.update_status(latest.with_status(status, now)).await;
+            let failed = Failed::to::<T>("update the status of", key);
+            match written.unless_gone().map_err(failed)? {
+                Some(written) => self.owner_writes.wrote(key, &written),
+                None => return Ok(Next::Settled),
             }
         }
-        Ok(counted.next_available.map_or(Next::Settled, Next::After))
+        Ok(planned.next_available.map_or(Next::Settled, Next::After))
     }
-}
-
-fn failure(error: &Error) -> Option<Failure> {
-    let (reason, source) = match error {
-        Error::CreatePod { source, .. } => ("FailedCreate", source),
-        Error::DeletePod { source, .. } => ("FailedDelete", source),
-        _ => return None,
-    };
-    Some(Failure { reason: reason.to_owned(), message: source.to_string() })
-}
-
-/// The namespace is being deleted: creating there is over, and no failure of ours.
-fn is_namespace_ending(err: &ApiError) -> bool {
-    let causes = err.details().and_then(|it| it.causes.as_ref());
-    causes.into_iter().flatten().any(|it| it.reason.as_deref() == Some("NamespaceTerminating"))
 }
 
 fn pod_from<T: ReplicaOwner>(owner: &T, template: &PodTemplateSpec) -> Pod {

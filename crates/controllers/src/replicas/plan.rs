@@ -8,6 +8,7 @@ use api::core::pod::Pod;
 use apimachinery::selector::Labels;
 use jiff::Timestamp;
 
+use crate::claims::Claimant;
 use crate::{owners, pods};
 
 /// Pods created or deleted by one reconcile, at most; the next one goes on.
@@ -59,27 +60,25 @@ pub(crate) fn plan(observed: &Observed<'_>) -> Plan {
 }
 
 fn claim(observed: &Observed<'_>) -> Plan {
-    let mut plan = Plan::default();
-    let no_labels = BTreeMap::new();
-    for pod in &observed.candidates {
-        let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
-        let is_match = observed.selector.matches(labels);
-        match owners::controller_of(&pod.metadata) {
-            Some(owner) if owner.uid != observed.owner_uid => {}
-            Some(_) if !pods::is_active(pod) => {
-                plan.terminating += usize::from(is_match && !pods::is_terminal(pod));
-            }
-            Some(_) if is_match => plan.active.push(pod.clone()),
-            Some(_) if observed.is_deleting => {}
-            Some(_) => plan.release.push(pod.clone()),
-            None if is_match && pods::is_active(pod) && !observed.is_deleting => {
-                plan.adopt.push(pod.clone());
-                plan.active.push(pod.clone());
-            }
-            None => {}
-        }
-    }
-    plan
+    let claimant = Claimant {
+        uid: &observed.owner_uid,
+        selector: &observed.selector,
+        is_deleting: observed.is_deleting,
+    };
+    // Pods that are over are left where they are: nobody gains from moving them.
+    let claims = claimant.claim(observed.candidates.iter().filter(|it| pods::is_active(it)));
+    let is_terminating = |pod: &&Arc<Pod>| {
+        let owner = owners::controller_of(&pod.metadata);
+        owner.is_some_and(|it| it.uid == observed.owner_uid)
+            && owners::is_deleting(&pod.metadata)
+            && !pods::is_terminal(pod)
+            && claimant.matches(&***pod)
+    };
+    let terminating = observed.candidates.iter().filter(is_terminating).count();
+    let mut active = claims.owned;
+    active.extend_from_slice(&claims.adopt);
+    let (adopt, release) = (claims.adopt, claims.release);
+    Plan { adopt, release, active, terminating, ..Plan::default() }
 }
 
 /// Sorts pods by who goes first when there are too many: what does the least work, then what was placed or became ready

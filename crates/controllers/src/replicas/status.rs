@@ -28,13 +28,48 @@ pub(crate) struct Status {
     pub failure: Option<Failure>,
 }
 
-pub(crate) struct Counted {
-    pub status: Status,
+/// What the owner says about itself.
+pub(crate) struct Wanted<'a> {
+    pub template: Option<&'a PodTemplateSpec>,
+    pub min_ready_seconds: i32,
+    pub generation: i64,
+    pub counts_terminating: bool,
+}
+
+pub(crate) struct Planned {
+    /// The status to write, if it differs from what is stored.
+    pub write: Option<Status>,
     /// When the next ready pod becomes available by the passing of time alone.
     pub next_available: Option<Duration>,
 }
 
-pub(crate) fn count(
+pub(crate) fn plan(
+    plan: &Plan,
+    wanted: &Wanted<'_>,
+    failure: Option<Failure>,
+    stored: &Status,
+    now: Timestamp,
+) -> Planned {
+    let Counted { mut status, next_available } =
+        count(plan, wanted.template, wanted.min_ready_seconds, now);
+    status.observed_generation = wanted.generation;
+    if !wanted.counts_terminating {
+        status.terminating = 0;
+    }
+    // A failure that goes on is said once: its words may differ in every attempt.
+    status.failure = match (failure, &stored.failure) {
+        (Some(_), Some(said)) => Some(said.clone()),
+        (failure, _) => failure,
+    };
+    Planned { write: (status != *stored).then_some(status), next_available }
+}
+
+struct Counted {
+    status: Status,
+    next_available: Option<Duration>,
+}
+
+fn count(
     plan: &Plan,
     template: Option<&PodTemplateSpec>,
     min_ready_seconds: i32,

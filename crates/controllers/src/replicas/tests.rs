@@ -10,9 +10,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use proptest::prelude::*;
+use reconcile::testing::converges;
 
 use super::plan::{Observed, Plan, plan};
-use super::status;
+use super::status::{self, Failure, Planned, Status, Wanted};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
@@ -166,13 +167,41 @@ fn nothing_is_created_or_deleted_while_earlier_writes_are_not_seen() {
     assert_eq!(render(&plan(&deleting)), "");
 }
 
+/// The status after `plan`, of an owner that wants its pods ready for five seconds.
+fn told(plan: &Plan, failure: Option<&str>, stored: &Status) -> Planned {
+    let wanted =
+        Wanted { template: None, min_ready_seconds: 5, generation: 1, counts_terminating: true };
+    let failure =
+        failure.map(|it| Failure { reason: "FailedCreate".to_owned(), message: it.to_owned() });
+    status::plan(plan, &wanted, failure, stored, at(0))
+}
+
 #[test]
 fn a_ready_pod_is_available_after_its_minimum_time() {
-    let plan = plan(&observed(3, vec![pod("a ready=10"), pod("b ready=4"), pod("c")]));
-    let counted = status::count(&plan, None, 5, at(0));
-    let status = &counted.status;
+    let pods = vec![pod("a ready=10"), pod("b ready=4"), pod("c"), pod("d deleting")];
+    let planned = told(&plan(&observed(3, pods)), None, &Status::default());
+    let status = planned.write.unwrap();
     assert_eq!((status.replicas, status.ready, status.available), (3, 2, 1));
-    assert_eq!(counted.next_available, Some(Duration::from_secs(1)));
+    assert_eq!((status.terminating, status.observed_generation), (1, 1));
+    assert_eq!(planned.next_available, Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn a_failure_is_said_once_until_it_is_over() {
+    let plan = plan(&observed(3, Vec::new()));
+    let first = told(&plan, Some("no room"), &Status::default()).write.unwrap();
+    assert_eq!(first.failure.as_ref().unwrap().message, "no room");
+    assert_eq!(told(&plan, Some("still no room"), &first).write, None);
+    assert_eq!(told(&plan, None, &first).write.unwrap().failure, None);
+}
+
+#[test]
+fn kinds_without_the_field_do_not_count_what_is_ending() {
+    let plan = plan(&observed(1, vec![pod("a"), pod("b deleting")]));
+    let wanted =
+        Wanted { template: None, min_ready_seconds: 0, generation: 1, counts_terminating: false };
+    let status = status::plan(&plan, &wanted, None, &Status::default(), at(0)).write.unwrap();
+    assert_eq!((status.replicas, status.terminating), (1, 0));
 }
 
 #[test]
@@ -195,23 +224,47 @@ fn some_pod() -> impl Strategy<Value = String> {
     (owner, labels, life, place).prop_map(|(a, b, c, d)| format!("{a}{b}{c}{d}"))
 }
 
-/// Carries a plan out on the model.
-fn apply(plan: &Plan, pods: &mut Vec<Arc<Pod>>, created: &mut usize) {
-    let is_in = |list: &[Arc<Pod>], it: &Arc<Pod>| {
-        list.iter().any(|other| other.metadata.name == it.metadata.name)
+/// A part of a plan.
+#[derive(Debug, PartialEq)]
+enum Step {
+    Adopt(Arc<Pod>),
+    Release(Arc<Pod>),
+    Delete(Arc<Pod>),
+    Create,
+}
+
+fn steps(plan: Plan) -> Vec<Step> {
+    let mut steps: Vec<Step> = plan.adopt.into_iter().map(Step::Adopt).collect();
+    steps.extend(plan.release.into_iter().map(Step::Release));
+    steps.extend(plan.delete.into_iter().map(Step::Delete));
+    steps.extend((0..plan.create).map(|_| Step::Create));
+    steps
+}
+
+/// Carries a part of a plan out on the model.
+fn apply(pods: &mut Vec<Arc<Pod>>, step: Step) {
+    let position = |pods: &[Arc<Pod>], wanted: &Pod| {
+        pods.iter().position(|it| it.metadata.name == wanted.metadata.name).unwrap()
     };
-    pods.retain(|it| !is_in(&plan.delete, it));
-    for pod in pods.iter_mut() {
-        if is_in(&plan.adopt, pod) {
-            Arc::make_mut(pod).metadata.owner_references = Some(vec![owner("owner")]);
-        } else if is_in(&plan.release, pod) {
-            Arc::make_mut(pod).metadata.owner_references = None;
+    match step {
+        Step::Adopt(it) => {
+            let at = position(pods, &it);
+            Arc::make_mut(&mut pods[at]).metadata.owner_references = Some(vec![owner("owner")]);
         }
+        Step::Release(it) => {
+            let at = position(pods, &it);
+            Arc::make_mut(&mut pods[at]).metadata.owner_references = None;
+        }
+        Step::Delete(it) => _ = pods.remove(position(pods, &it)),
+        // Names are never used again: the model only grows by one at a time.
+        Step::Create => pods.push(pod(&format!("new-{}", unused(pods)))),
     }
-    for _ in 0..plan.create {
-        *created += 1;
-        pods.push(pod(&format!("new-{created}")));
-    }
+}
+
+/// A number that no pod of the model has in its name.
+fn unused(pods: &[Arc<Pod>]) -> usize {
+    let numbers = pods.iter().filter_map(|it| it.metadata.name.as_deref()?.strip_prefix("new-"));
+    numbers.filter_map(|it| it.parse::<usize>().ok()).max().map_or(0, |it| it + 1)
 }
 
 proptest! {
@@ -220,17 +273,29 @@ proptest! {
         replicas in 0..20i32,
         pods in prop::collection::vec(some_pod(), 0..20),
     ) {
-        let mut pods: Vec<Arc<Pod>> =
+        let pods: Vec<Arc<Pod>> =
             pods.iter().enumerate().map(|(n, it)| pod(&format!("pod-{n}{it}"))).collect();
-        let mut created = 0;
-        for _ in 0..2 {
-            let observed = observed(replicas, pods.clone());
-            let plan = plan(&observed);
-            prop_assert_eq!(render(&plan), render(&super::plan::plan(&observed)));
-            apply(&plan, &mut pods, &mut created);
-        }
-        let last = plan(&observed(replicas, pods));
-        prop_assert_eq!(render(&last), "");
+        let rested =
+            converges(|pods: &Vec<_>| steps(plan(&observed(replicas, pods.clone()))), apply, pods, 2);
+        let last = plan(&observed(replicas, rested.unwrap()));
         prop_assert_eq!(i32::try_from(last.active.len()).unwrap(), replicas);
+    }
+
+    #[test]
+    fn one_write_of_the_status_is_enough(
+        replicas in 0..5i32,
+        pods in prop::collection::vec(some_pod(), 0..10),
+        failure in prop::option::of("[a-c]"),
+    ) {
+        let pods: Vec<Arc<Pod>> =
+            pods.iter().enumerate().map(|(n, it)| pod(&format!("pod-{n}{it}"))).collect();
+        let plan = plan(&observed(replicas, pods));
+        let rested = converges(
+            |stored| told(&plan, failure.as_deref(), stored).write.into_iter().collect(),
+            |stored, written| *stored = written,
+            Status::default(),
+            1,
+        );
+        prop_assert_eq!(rested.unwrap().failure.is_some(), failure.is_some());
     }
 }

@@ -7,17 +7,30 @@ use k8s_openapi::api::core::v1::{
     PodTemplateSpec, ReplicationControllerCondition, ReplicationControllerStatus,
 };
 
+use crate::flags::at_least_one;
 use crate::replicas::{self, Failure, ReplicaOwner, Status};
-use crate::{Descriptor, conditions};
+use crate::{Descriptor, Flags, conditions};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "replicationcontroller-controller",
+    aliases: &["replicationcontroller"],
     identity: "replication-controller",
-    start: |context, descriptor| {
-        let workers = context.config.concurrent_rc_syncs;
-        replicas::start::<ReplicationController>(context, descriptor, workers);
+    is_on_by_default: true,
+    flags: Flags::of::<Settings>(),
+    start: |startup| {
+        let workers = startup.settings::<Settings>().concurrent_rc_syncs;
+        replicas::start::<ReplicationController>(startup, workers);
     },
 };
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Settings {
+    /// ReplicationControllers that are worked on at once
+    // Upstream spells it with underscores, too.
+    #[arg(long, alias = "concurrent_rc_syncs", value_name = "N", default_value = "5", value_parser = at_least_one)]
+    concurrent_rc_syncs: usize,
+}
 
 const FAILURE: &str = "ReplicaFailure";
 

@@ -6,17 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::apiextensions::custom_resource_definition::CustomResourceDefinition;
-use apimachinery::{ApiError, GroupVersionResource, ObjectKey};
+use apimachinery::{ApiError, GroupVersionResource};
 use client::{Client, Discovered};
 use informer::{Factory, MetadataInformer};
 use lifecycle::Tasks;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Controller, Next, Reconciler};
 
 use crate::Context;
-use crate::handlers::on_change;
 
 /// Discovery is part of the garbage collector upstream and needs no more rights than it has.
-const IDENTITY: &str = "generic-garbage-collector";
+pub(crate) const IDENTITY: &str = "generic-garbage-collector";
 /// A resource that cannot be listed for this long (a conversion webhook that is down) holds up nobody any more.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -84,21 +83,25 @@ impl Resources {
     }
 }
 
-/// Starts following, with all listeners known.
+/// There is one thing to do: discover all.
+const ALL: &str = "resources";
+
+/// Starts following, with all listeners known; if there are none, nothing is followed.
 pub(crate) fn start(context: &Context, resources: Arc<Resources>) {
+    if resources.listeners().is_empty() {
+        return;
+    }
     let tasks = context.tasks.child("resources");
-    let queue = WorkQueue::new("resource-discovery");
-    let definitions = context.factory.informer::<CustomResourceDefinition>();
-    let to_queue = queue.clone();
-    on_change(&definitions, move |_| to_queue.add(ObjectKey::cluster("resources")));
-    queue.add(ObjectKey::cluster("resources"));
     let discovery = Discovery {
         client: (context.client_for)(IDENTITY),
         factory: context.factory.clone(),
         resources,
         tasks: tasks.clone(),
     };
-    reconcile::run(&tasks, queue, 1, Arc::new(discovery));
+    let controller = Controller::new("resource-discovery", &tasks, &context.factory);
+    controller.queue().add(ALL);
+    // The definitions themselves are not read: discovery says what they amount to.
+    controller.watches(|_: &CustomResourceDefinition| Some(ALL)).run(discovery);
 }
 
 /// Keeps the set of followed resources equal to what the server serves.
@@ -116,9 +119,10 @@ fn is_followed(resource: &Discovered) -> bool {
 }
 
 impl Reconciler for Discovery {
+    type Key = &'static str;
     type Error = Error;
 
-    async fn reconcile(&self, _key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, _all: &&'static str) -> Result<Next, Error> {
         let served = self.client.discover().await.map_err(Error)?;
         let served: BTreeMap<GroupVersionResource, Discovered> =
             served.into_iter().filter(is_followed).map(|it| (it.resource.clone(), it)).collect();

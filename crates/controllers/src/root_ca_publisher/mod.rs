@@ -6,30 +6,22 @@ mod tests;
 
 use api::core::config_map::ConfigMap;
 use api::core::namespace::Namespace;
-use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::Api;
 use informer::Indexer;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Failed, Next, Outcome as _, Reconciler, itself};
 
 use self::plan::{Action, NAME};
-use crate::handlers::on_change;
-use crate::service_account::is_namespace_gone;
-use crate::{Descriptor, Startup, owners};
+use crate::{Descriptor, Flags, Startup, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "root-ca-certificate-publisher-controller",
+    aliases: &["root-ca-cert-publisher"],
     identity: "root-ca-cert-publisher",
+    is_on_by_default: true,
+    flags: Flags::NONE,
     start,
 };
-
-#[derive(Debug, thiserror::Error)]
-#[error("publish config map {namespace}/{NAME}")]
-pub(crate) struct Error {
-    namespace: String,
-    #[source]
-    source: ApiError,
-}
 
 struct RootCaPublisher {
     namespaces: Indexer<Namespace>,
@@ -38,44 +30,36 @@ struct RootCaPublisher {
     root_ca: String,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let namespaces = context.factory.informer::<Namespace>();
-    let config_maps = context.factory.informer::<ConfigMap>();
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
     let reconciler = RootCaPublisher {
-        namespaces: namespaces.indexer(),
-        config_maps: config_maps.indexer(),
-        api: client.api(),
-        root_ca: context.root_ca.clone(),
+        namespaces: controller.cache(),
+        config_maps: controller.cache(),
+        api: startup.client.api(),
+        root_ca: startup.root_ca.clone(),
     };
-    let to_queue = queue.clone();
-    on_change(&namespaces, move |it| to_queue.add(key_of(&it.metadata)));
-    let to_queue = queue.clone();
-    on_change(&config_maps, move |it| {
-        if owners::name(&it.metadata) == NAME {
-            to_queue.add(ObjectKey::cluster(owners::namespace(&it.metadata)));
-        }
-    });
-    context.run(descriptor, queue, 1, reconciler);
+    controller
+        .watches(itself::<Namespace>)
+        .watches(|it: &ConfigMap| owners::namespace_of_named(&it.metadata, NAME))
+        .run(reconciler);
 }
 
 impl Reconciler for RootCaPublisher {
-    type Error = Error;
+    type Key = ObjectKey;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let namespace = &key.name;
         let observed = self.namespaces.get(key);
-        let stored = self.config_maps.get(&ObjectKey::new(namespace, NAME));
+        let published = ObjectKey::new(namespace, NAME);
+        let stored = self.config_maps.get(&published);
         let written = match plan::plan(observed.as_deref(), stored.as_deref(), &self.root_ca) {
             None => return Ok(Next::Settled),
             Some(Action::Update(wanted)) => self.api.update(wanted).await,
             Some(Action::Create(wanted)) => self.api.create(wanted).await,
         };
-        match written {
-            Ok(_) => Ok(Next::Settled),
-            Err(err) if err.is_already_exists() || is_namespace_gone(&err) => Ok(Next::Settled),
-            Err(source) => Err(Error { namespace: namespace.clone(), source }),
-        }
+        let written = written.unless_there_or_over();
+        written.map_err(Failed::to::<ConfigMap>("publish", &published))?;
+        Ok(Next::Settled)
     }
 }

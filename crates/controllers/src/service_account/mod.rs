@@ -7,25 +7,22 @@ mod tests;
 use api::core::namespace::Namespace;
 use api::core::service_account::ServiceAccount;
 use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::Api;
 use informer::Indexer;
-use reconcile::{Next, Reconciler, WorkQueue};
+use reconcile::{Failed, Next, Outcome as _, Reconciler, itself};
 
 use self::plan::NAME;
-use crate::handlers::on_change;
-use crate::{Descriptor, Startup, owners};
+use crate::{Descriptor, Flags, Startup, owners};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "serviceaccount-controller", identity: "service-account-controller", start };
-
-#[derive(Debug, thiserror::Error)]
-#[error("create service account {namespace}/{NAME}")]
-pub(crate) struct Error {
-    namespace: String,
-    #[source]
-    source: ApiError,
-}
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "serviceaccount-controller",
+    aliases: &["serviceaccount"],
+    identity: "service-account-controller",
+    is_on_by_default: true,
+    flags: Flags::NONE,
+    start,
+};
 
 struct ServiceAccounts {
     namespaces: Indexer<Namespace>,
@@ -33,51 +30,33 @@ struct ServiceAccounts {
     api: Api<ServiceAccount>,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let namespaces = context.factory.informer::<Namespace>();
-    let accounts = context.factory.informer::<ServiceAccount>();
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
     let reconciler = ServiceAccounts {
-        namespaces: namespaces.indexer(),
-        accounts: accounts.indexer(),
-        api: client.api(),
+        namespaces: controller.cache(),
+        accounts: controller.cache(),
+        api: startup.client.api(),
     };
-    let to_queue = queue.clone();
-    on_change(&namespaces, move |it| to_queue.add(key_of(&it.metadata)));
-    let to_queue = queue.clone();
-    on_change(&accounts, move |it| {
-        if owners::name(&it.metadata) == NAME {
-            to_queue.add(ObjectKey::cluster(owners::namespace(&it.metadata)));
-        }
-    });
-    context.run(descriptor, queue, 1, reconciler);
+    controller
+        .watches(itself::<Namespace>)
+        .watches(|it: &ServiceAccount| owners::namespace_of_named(&it.metadata, NAME))
+        .run(reconciler);
 }
 
 impl Reconciler for ServiceAccounts {
-    type Error = Error;
+    type Key = ObjectKey;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let namespace = &key.name;
         let observed = self.namespaces.get(key);
         let stored = self.accounts.get(&ObjectKey::new(namespace, NAME));
         let Some(account) = plan::plan(observed.as_deref(), stored.as_deref()) else {
             return Ok(Next::Settled);
         };
-        match self.api.create(account).await {
-            Ok(_) => Ok(Next::Settled),
-            Err(err) if err.is_already_exists() || is_namespace_gone(&err) => Ok(Next::Settled),
-            Err(source) => Err(Error { namespace: namespace.clone(), source }),
-        }
+        let key = key_of(&account.metadata);
+        let created = self.api.create(account).await.unless_there_or_over();
+        created.map_err(Failed::to::<ServiceAccount>("create", &key))?;
+        Ok(Next::Settled)
     }
-}
-
-/// The namespace ended between our look and our write: there is nothing left to do in it.
-pub(crate) fn is_namespace_gone(err: &ApiError) -> bool {
-    let causes = err.details().and_then(|it| it.causes.as_ref());
-    err.is_not_found()
-        || causes
-            .into_iter()
-            .flatten()
-            .any(|it| it.reason.as_deref() == Some("NamespaceTerminating"))
 }

@@ -11,29 +11,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use api::core::node::Node;
 use api::core::pod::Pod;
 use api::object::key_of;
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Taint, Toleration};
-use reconcile::{EventRecorder, EventType, Next, Reconciler, WorkQueue};
+use reconcile::{Change, EventRecorder, EventType, Failed, Next, Outcome as _, Reconciler};
 use stdx::SharedClock;
 
-use self::plan::Verdict;
-use crate::handlers::on_transition;
+use self::plan::{Observed, Verdict};
 use crate::pods::BY_NODE;
-use crate::{Descriptor, Startup, owners, pods};
+use crate::{Descriptor, Flags, Startup, owners, pods};
 
-pub(crate) const DESCRIPTOR: Descriptor =
-    Descriptor { name: "taint-eviction-controller", identity: "node-controller", start };
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "taint-eviction-controller",
+    aliases: &[],
+    identity: "node-controller",
+    is_on_by_default: true,
+    flags: Flags::NONE,
+    start,
+};
 
-#[derive(Debug, thiserror::Error)]
-#[error("evict pod {pod}")]
-pub(crate) struct Error {
-    pod: ObjectKey,
-    #[source]
-    source: ApiError,
-}
+const WORKERS: usize = 8;
 
 struct TaintEviction {
     nodes: Indexer<Node>,
@@ -45,46 +44,42 @@ struct TaintEviction {
     since: Mutex<BTreeMap<ObjectKey, Timestamp>>,
 }
 
-fn start(context: &Startup, descriptor: &Descriptor) {
-    let client = context.client(descriptor);
-    let queue = WorkQueue::new(descriptor.name);
-    let nodes = context.factory.informer::<Node>();
-    let pods = context.factory.informer::<Pod>();
-    pods.add_index(BY_NODE, pods::index_by_node);
+fn start(startup: &Startup<'_>) {
+    let mut controller = startup.controller();
+    let pods = controller.indexed_cache(&[(BY_NODE, pods::index_by_node)]);
     let reconciler = TaintEviction {
-        nodes: nodes.indexer(),
-        pods: pods.indexer(),
-        api: client.api(),
-        events: context.events(descriptor, &client),
-        clock: context.world.clock.clone(),
+        nodes: controller.cache(),
+        pods: pods.clone(),
+        api: startup.client.api(),
+        events: startup.events(),
+        clock: startup.world.clock.clone(),
         since: Mutex::default(),
     };
-    let (to_queue, bound) = (queue.clone(), pods.indexer());
-    on_transition(&nodes, move |before, after| {
-        let is_same = before.is_some_and(|before| {
-            after.is_some_and(|after| no_execute(before).eq(no_execute(after)))
-        });
-        if let Some(node) = after.filter(|_| !is_same) {
-            for pod in bound.by_index(BY_NODE, owners::name(&node.metadata)) {
-                to_queue.add(key_of(&pod.metadata));
+    controller
+        .follows(move |change: Change<'_, Node>, queue| {
+            let Some(node) = change.after() else { return };
+            if change.before().is_some_and(|it| no_execute(it).eq(no_execute(node))) {
+                return;
             }
-        }
-    });
-    let to_queue = queue.clone();
-    on_transition(&pods, move |before, after| {
-        let is_same = match (before, after) {
-            (Some(before), Some(after)) => {
-                pods::node_name(before) == pods::node_name(after)
-                    && tolerations(before) == tolerations(after)
+            for pod in pods.by_index(BY_NODE, owners::name(&node.metadata)) {
+                queue.add(key_of(&pod.metadata));
             }
-            // Unbound pods are nobody's to evict.
-            (pod, None) | (None, pod) => pod.is_none_or(|it| pods::node_name(it).is_none()),
-        };
-        if let Some(pod) = after.or(before).filter(|_| !is_same) {
-            to_queue.add(key_of(&pod.metadata));
-        }
-    });
-    context.run(descriptor, queue, 8, reconciler);
+        })
+        .follows(|change: Change<'_, Pod>, queue| {
+            let is_same = match change {
+                Change::Updated { before, after } => {
+                    pods::node_name(before) == pods::node_name(after)
+                        && tolerations(before) == tolerations(after)
+                }
+                // Unbound pods are nobody's to evict.
+                Change::Added(pod) | Change::Deleted(pod) => pods::node_name(pod).is_none(),
+            };
+            if !is_same {
+                queue.add(key_of(&change.latest().metadata));
+            }
+        })
+        .workers(WORKERS)
+        .run(reconciler);
 }
 
 fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
@@ -97,33 +92,38 @@ fn tolerations(pod: &Pod) -> &[Toleration] {
 }
 
 impl Reconciler for TaintEviction {
-    type Error = Error;
+    type Key = ObjectKey;
+    type Error = Failed;
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
         let pod = self.pods.get(key).filter(|it| !owners::is_deleting(&it.metadata));
         let Some(pod) = pod else {
             self.since().remove(key);
             return Ok(Next::Settled);
         };
         let node = pods::node_name(&pod).and_then(|it| self.nodes.get(&ObjectKey::cluster(it)));
-        let taints: Vec<Taint> = node.iter().flat_map(|it| no_execute(it)).cloned().collect();
-        match plan::plan(&taints, tolerations(&pod)) {
-            Verdict::Stay => {
-                self.stay(key, &pod);
-                Ok(Next::Settled)
+        let taints = node.as_ref().and_then(|it| it.spec.as_ref()?.taints.as_deref());
+        let now = self.clock.now();
+        let verdict = plan::plan(&Observed {
+            taints: taints.unwrap_or_default(),
+            tolerations: tolerations(&pod),
+            since: self.since().get(key).copied(),
+            now,
+        });
+        match verdict {
+            Verdict::Stay => return Ok(Next::Settled),
+            Verdict::Wait(left) => {
+                self.since().entry(key.clone()).or_insert(now);
+                return Ok(Next::After(left));
             }
-            Verdict::LeaveAfter(period) => {
-                let now = self.clock.now();
-                let since = *self.since().entry(key.clone()).or_insert(now);
-                let left = pods::remaining(since, period, now);
-                if !left.is_zero() {
-                    return Ok(Next::After(left));
-                }
-                self.evict(key, &pod).await?;
-                self.since().remove(key);
-                Ok(Next::Settled)
+            Verdict::StayAfterAll => {
+                let message = format!("Cancelling deletion of Pod {key}");
+                self.events.event(&*pod, EventType::Normal, "TaintManagerEviction", message);
             }
+            Verdict::Evict => self.evict(key, &pod).await?,
         }
+        self.since().remove(key);
+        Ok(Next::Settled)
     }
 }
 
@@ -132,14 +132,7 @@ impl TaintEviction {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stay(&self, key: &ObjectKey, pod: &Pod) {
-        if self.since().remove(key).is_some() {
-            let message = format!("Cancelling deletion of Pod {key}");
-            self.events.event(pod, EventType::Normal, "TaintManagerEviction", message);
-        }
-    }
-
-    async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Result<(), Error> {
+    async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Result<(), Failed> {
         let message = format!("Marking for deletion Pod {key}");
         self.events.event(pod, EventType::Normal, "TaintManagerEviction", message);
         let (reason, message) =
@@ -152,11 +145,7 @@ impl TaintEviction {
             Ok(_) => self.api.delete(&key.namespace, &key.name, options).await,
             Err(err) => Err(err),
         };
-        match evicted {
-            Ok(()) => Ok(()),
-            // Gone, or another pod of that name.
-            Err(err) if err.is_not_found() || err.is_conflict() => Ok(()),
-            Err(source) => Err(Error { pod: key.clone(), source }),
-        }
+        evicted.unless_replaced().map_err(Failed::to::<Pod>("evict", key))?;
+        Ok(())
     }
 }

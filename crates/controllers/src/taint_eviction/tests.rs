@@ -8,8 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use reconcile::testing::converges;
 
-use super::plan::{Verdict, plan};
-use crate::pods;
+use super::plan::{Observed, Verdict, plan};
 
 /// `key=value:Effect`
 fn taint(text: &str) -> Taint {
@@ -47,50 +46,55 @@ fn toleration(text: &str) -> Toleration {
     }
 }
 
+/// After this many seconds; `since` is when an earlier look found that the pod has to leave.
+fn verdict(taints: &[Taint], tolerations: &[Toleration], since: Option<i64>, now: i64) -> Verdict {
+    let at = |seconds| Timestamp::from_second(seconds).unwrap();
+    plan(&Observed { taints, tolerations, since: since.map(at), now: at(now) })
+}
+
 fn check(taints: &[&str], tolerations: &[&str], expected: &str) {
     let taints: Vec<Taint> = taints.iter().map(|it| taint(it)).collect();
     let tolerations: Vec<Toleration> = tolerations.iter().map(|it| toleration(it)).collect();
-    assert_eq!(format!("{:?}", plan(&taints, &tolerations)), expected);
+    assert_eq!(format!("{:?}", verdict(&taints, &tolerations, None, 0)), expected);
 }
 
 #[test]
 fn only_no_execute_taints_evict() {
     check(&[], &[], "Stay");
     check(&["a:NoSchedule"], &[], "Stay");
-    check(&["a:NoExecute"], &[], "LeaveAfter(0ns)");
+    check(&["a:NoExecute"], &[], "Evict");
 }
 
 #[test]
 fn a_toleration_without_seconds_lets_the_pod_stay() {
     check(&["a=x:NoExecute"], &["a=x:NoExecute"], "Stay");
-    check(&["a=x:NoExecute"], &["a=y:NoExecute"], "LeaveAfter(0ns)");
+    check(&["a=x:NoExecute"], &["a=y:NoExecute"], "Evict");
     check(&["a=x:NoExecute"], &["*"], "Stay");
     check(&["a=x:NoExecute"], &["a:"], "Stay");
 }
 
 #[test]
 fn the_shortest_toleration_counts() {
-    check(&["a:NoExecute"], &["a:NoExecute for 300"], "LeaveAfter(300s)");
+    check(&["a:NoExecute"], &["a:NoExecute for 300"], "Wait(300s)");
     let two = ["a:NoExecute for 300", "b:NoExecute for 60"];
-    check(&["a:NoExecute", "b:NoExecute"], &two, "LeaveAfter(60s)");
-    check(&["a:NoExecute", "b:NoExecute", "c:NoExecute"], &two, "LeaveAfter(0ns)");
+    check(&["a:NoExecute", "b:NoExecute"], &two, "Wait(60s)");
+    check(&["a:NoExecute", "b:NoExecute", "c:NoExecute"], &two, "Evict");
 }
 
-/// A pod on a node that was seen tainted at the epoch.
+#[test]
+fn the_time_runs_from_the_first_look_and_a_pod_that_may_stay_is_told_so() {
+    let (taints, tolerations) = ([taint("a:NoExecute")], [toleration("a:NoExecute for 300")]);
+    assert_eq!(verdict(&taints, &tolerations, Some(0), 299), Verdict::Wait(Duration::from_secs(1)));
+    assert_eq!(verdict(&taints, &tolerations, Some(0), 300), Verdict::Evict);
+    assert_eq!(verdict(&[], &tolerations, Some(0), 299), Verdict::StayAfterAll);
+}
+
+/// A pod on a tainted node, the time, and what an earlier look found.
 #[derive(Debug)]
 struct Bound {
     is_evicted: bool,
-    now: Timestamp,
-}
-
-/// What is left to do, as the controller reads its verdict: wait, or evict when nothing is left.
-fn left(pod: &Bound, verdict: Verdict) -> Vec<Duration> {
-    match verdict {
-        Verdict::LeaveAfter(period) if !pod.is_evicted => {
-            vec![pods::remaining(Timestamp::UNIX_EPOCH, period, pod.now)]
-        }
-        _ => Vec::new(),
-    }
+    since: Option<i64>,
+    now: i64,
 }
 
 fn any_taint() -> impl Strategy<Value = Taint> {
@@ -108,16 +112,23 @@ proptest! {
         tolerations in vec(any_toleration(), 0..4),
     ) {
         let rested = converges(
-            |pod| left(pod, plan(&taints, &tolerations)),
-            |pod: &mut Bound, left| match left {
-                Duration::ZERO => pod.is_evicted = true,
-                left => pod.now += left,
+            |pod: &Bound| {
+                let verdict = verdict(&taints, &tolerations, pod.since, pod.now);
+                Some(verdict).filter(|it| *it != Verdict::Stay && !pod.is_evicted).into_iter().collect()
             },
-            Bound { is_evicted: false, now: Timestamp::UNIX_EPOCH },
+            |pod, verdict| match verdict {
+                Verdict::Stay | Verdict::StayAfterAll => pod.since = None,
+                Verdict::Wait(left) => {
+                    pod.since = pod.since.or(Some(pod.now));
+                    pod.now += i64::try_from(left.as_secs()).unwrap();
+                }
+                Verdict::Evict => pod.is_evicted = true,
+            },
+            Bound { is_evicted: false, since: None, now: 0 },
             2,
         );
-        let verdict = plan(&taints, &tolerations);
-        prop_assert_eq!(rested.unwrap().is_evicted, verdict != Verdict::Stay);
+        let first = verdict(&taints, &tolerations, None, 0);
+        prop_assert_eq!(rested.unwrap().is_evicted, first != Verdict::Stay);
     }
 
     #[test]
@@ -128,8 +139,8 @@ proptest! {
         let taints_reversed: Vec<Taint> = taints.iter().rev().cloned().collect();
         let tolerations_reversed: Vec<Toleration> = tolerations.iter().rev().cloned().collect();
         prop_assert_eq!(
-            plan(&taints, &tolerations),
-            plan(&taints_reversed, &tolerations_reversed)
+            verdict(&taints, &tolerations, None, 0),
+            verdict(&taints_reversed, &tolerations_reversed, None, 0)
         );
     }
 }

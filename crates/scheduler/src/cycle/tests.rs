@@ -1,41 +1,12 @@
 //! Pod and nodes in, the chosen node or the reasons out.
 
-use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 use stdx::Random;
 
 use super::choose;
+use crate::fixture::{node, pod};
 use crate::node::NodeState;
 use crate::pod::PodRequirements;
-
-fn pod(spec: Value) -> PodRequirements {
-    let mut object = json!({ "metadata": { "name": "web", "namespace": "default" }, "spec": { "containers": [{ "name": "main" }] } });
-    merge(&mut object["spec"], spec);
-    PodRequirements::of(&serde_json::from_value::<Pod>(object).unwrap())
-}
-
-fn node(name: &str, rest: Value) -> NodeState {
-    let mut object = json!({
-        "metadata": { "name": name },
-        "spec": {},
-        "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "110" } },
-    });
-    merge(&mut object, rest);
-    let mut state = NodeState { name: name.to_owned(), ..NodeState::default() };
-    state.observe(&serde_json::from_value::<Node>(object).unwrap());
-    state
-}
-
-fn merge(target: &mut Value, patch: Value) {
-    match (target, patch) {
-        (Value::Object(target), Value::Object(patch)) => {
-            for (key, value) in patch {
-                merge(target.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (target, patch) => *target = patch,
-    }
-}
 
 fn check(pod: &PodRequirements, nodes: &[NodeState], expected: &str) {
     let nodes: Vec<&NodeState> = nodes.iter().collect();

@@ -27,6 +27,7 @@ const LAYERS: &[&[&str]] = &[
         "toolbox",
         "volumes",
     ],
+    &["control-plane"],
     &["testkit"],
     &["app"],
     &["xtask"],

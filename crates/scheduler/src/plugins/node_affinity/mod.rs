@@ -1,5 +1,8 @@
 //! Node selectors and node affinity: labels (and the name) that a node must or should have.
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 
 use super::{Plugin, Reasons, scale_to_max};

@@ -1,5 +1,8 @@
 //! A pod that names its node goes there or nowhere.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Plugin, Reasons};
 use crate::node::NodeState;
 use crate::pod::PodRequirements;

@@ -1,5 +1,8 @@
 //! Host ports: one pod per port, protocol and address of a node.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Plugin, Reasons};
 use crate::node::NodeState;
 use crate::pod::PodRequirements;

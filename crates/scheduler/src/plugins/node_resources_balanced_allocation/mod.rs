@@ -1,5 +1,8 @@
 //! Prefers nodes where CPU and memory would be used to the same degree.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Plugin, SCORE_MAX};
 use crate::node::NodeState;
 use crate::pod::PodRequirements;

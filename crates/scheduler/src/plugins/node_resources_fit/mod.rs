@@ -1,5 +1,8 @@
 //! A pod fits where its requests do; emptier nodes score higher (LeastAllocated over CPU and memory).
 
+#[cfg(test)]
+mod tests;
+
 use super::{Plugin, Reasons, SCORE_MAX};
 use crate::node::NodeState;
 use crate::pod::PodRequirements;

@@ -1,5 +1,8 @@
 //! Cordoned nodes take no pods, unless the pod tolerates that taint.
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::api::core::v1::Taint;
 
 use super::taint_toleration::tolerates;

@@ -1,5 +1,8 @@
 //! Taints repel pods that do not tolerate them; soft taints only lower the score.
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 
 use super::{Plugin, Reasons, scale_to_max};

@@ -1,5 +1,8 @@
 //! Refuses pods whose hard rules no plugin implements yet, instead of placing them wrongly.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Plugin, Reasons};
 use crate::node::NodeState;
 use crate::pod::PodRequirements;

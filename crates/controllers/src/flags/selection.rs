@@ -1,0 +1,106 @@
+//! `--controllers`: a list of what runs and what does not, as upstream reads it.
+
+use crate::{ALL, Descriptor};
+
+/// One entry of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// `*`: all that are on by default.
+    Default,
+    /// `name`
+    On(&'static str),
+    /// `-name`
+    Off(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Selection(Vec<Entry>);
+
+impl Selection {
+    pub(crate) fn new(entries: impl Iterator<Item = Entry>) -> Self {
+        Self(entries.collect())
+    }
+
+    /// What is said first of a controller by its name counts; a star says something of those that are not named.
+    pub(crate) fn has(&self, controller: &Descriptor) -> bool {
+        let named = self.0.iter().find_map(|it| match it {
+            Entry::On(name) if *name == controller.name => Some(true),
+            Entry::Off(name) if *name == controller.name => Some(false),
+            _ => None,
+        });
+        named.unwrap_or_else(|| controller.is_on_by_default && self.0.contains(&Entry::Default))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{given:?} is not in the list of known controllers; the nearest is {nearest:?}")]
+pub(crate) struct Unknown {
+    given: String,
+    nearest: &'static str,
+}
+
+pub(crate) fn parse_entry(text: &str) -> Result<Entry, Unknown> {
+    if text == "*" {
+        return Ok(Entry::Default);
+    }
+    let (is_off, given) = match text.strip_prefix('-') {
+        Some(name) => (true, name),
+        None => (false, text),
+    };
+    let known = ALL.iter().find(|it| it.name == given || it.aliases.contains(&given));
+    match known {
+        Some(it) if is_off => Ok(Entry::Off(it.name)),
+        Some(it) => Ok(Entry::On(it.name)),
+        None => Err(Unknown { given: given.to_owned(), nearest: nearest(given) }),
+    }
+}
+
+fn nearest(given: &str) -> &'static str {
+    let names = ALL.iter().flat_map(|it| it.aliases.iter().copied().chain([it.name]));
+    names.min_by_key(|it| distance(given, it)).unwrap_or_default()
+}
+
+/// How many letters must be put in, taken out or changed to get from one to the other.
+fn distance(one: &str, two: &str) -> usize {
+    let two: Vec<char> = two.chars().collect();
+    // `row[n]`: from the letters of `one` so far to the first n of `two`.
+    let mut row: Vec<usize> = (0..=two.len()).collect();
+    for (position, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], position + 1);
+        for (n, other) in two.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[n + 1];
+            row[n + 1] = changed.min(row[n] + 1).min(diagonal + 1);
+        }
+    }
+    row[two.len()]
+}
+
+pub(crate) fn help() -> String {
+    let names = |is_on: bool| -> String {
+        let names = ALL.iter().filter(|it| it.is_on_by_default == is_on).map(|it| it.name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let on = names(true);
+    let off = Some(names(false)).filter(|it| !it.is_empty());
+    let off = off.map(|it| format!("; off unless named: {it}")).unwrap_or_default();
+    format!(
+        "What runs: '*' all that are on by default, 'name' that one, '-name' not that one. On by default: {on}{off}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn distances_count_letters() {
+        let check = |one, two, expected| assert_eq!(distance(one, two), expected, "{one} {two}");
+        check("", "", 0);
+        check("", "job", 3);
+        check("job", "", 3);
+        check("job", "jobs", 1);
+        check("cronjob", "job", 4);
+        check("deploymnet", "deployment", 2);
+    }
+}
