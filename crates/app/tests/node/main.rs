@@ -13,6 +13,7 @@ mod crash;
 mod host;
 mod images;
 mod isolation;
+mod mending;
 mod pods;
 mod restarts;
 mod services;

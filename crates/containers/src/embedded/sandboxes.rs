@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,7 +91,9 @@ impl Inner {
                 let attachment = Attachment {
                     pod: record.config.pod.clone(),
                     sandbox: id.clone(),
-                    namespace: PathBuf::from(format!("/proc/{}/ns/net", link.pid)),
+                    namespace: link
+                        .namespace()
+                        .map_err(|err| Error::node("finding the sandbox's namespace", err))?,
                     host_ports: record.config.host_ports.clone(),
                 };
                 self.network.attach(attachment).await?
