@@ -10,6 +10,7 @@
 mod churn;
 mod cluster;
 mod crash;
+mod debug;
 mod host;
 mod images;
 mod isolation;

@@ -107,6 +107,8 @@ impl Session {
 pub(super) struct Link {
     session: Session,
     pid: i32,
+    /// Of the holder, which may be older or newer than ours.
+    pub(super) version: u32,
     pidfd: OwnedFd,
     calls: Mutex<Calls>,
     /// Set when the holder is gone and the book says so.
@@ -124,8 +126,9 @@ impl Link {
     /// Says hello and asks for the state. Events before the answer are contained in it.
     pub(super) async fn open(socket: &Path) -> Result<(Arc<Self>, Vec<ContainerStatus>), Error> {
         let session = Session::connect(socket).await?;
-        let pid = match session.call(&Request::Hello { version: VERSION }, &[]).await? {
-            (Reply::Welcome { pid, .. }, _) => pid,
+        let hello = session.call(&Request::Hello { version: VERSION }, &[]).await?;
+        let (pid, version) = match hello {
+            (Reply::Welcome { pid, version }, _) => (pid, version),
             (other, _) => return Err(Error::Unexpected(format!("{other:?}"))),
         };
         let containers = match session.call(&Request::State, &[]).await? {
@@ -137,7 +140,7 @@ impl Link {
             .ok_or(Error::Gone)
             .and_then(|it| linux::process::open(it).map_err(Error::Socket))?;
         let calls = Mutex::new(Calls { next: 1, ..Calls::default() });
-        let link = Self { session, pid, pidfd, calls, ended: Latch::default() };
+        let link = Self { session, pid, version, pidfd, calls, ended: Latch::default() };
         Ok((Arc::new(link), containers))
     }
 

@@ -183,6 +183,7 @@ impl Machine {
             beside: other.map(|it| BesideOthers {
                 process: it.pidfd.try_clone().unwrap(),
                 procs: it.pidfd.try_clone().unwrap(),
+                pids: None,
                 told: SharedPid::new().unwrap(),
             }),
         };
