@@ -5,6 +5,7 @@ mod cluster_dns;
 mod machine;
 mod purge;
 mod requirements;
+mod role;
 mod settings;
 
 use std::net::{IpAddr, SocketAddr};
@@ -91,6 +92,8 @@ pub(crate) async fn start(settings: &Settings, neighbors: &Neighbors<'_>) -> Res
     let dns = start_dns(settings, neighbors);
     let kubelet = start_kubelet(settings, neighbors);
     start_service_proxy(settings, neighbors);
+    let tasks = neighbors.tasks.child("node-role");
+    role::spawn(&neighbors.api.server, &settings.node_name, &tasks, neighbors.world);
     let (dns, kubelet) = tokio::join!(dns, kubelet);
     dns?;
     kubelet
