@@ -69,6 +69,7 @@ pub(crate) fn open_images(data_dir: &Path) -> Result<images::Store> {
 
 fn containers_config(settings: &Settings, data_dir: &Path) -> Result<containers::Config> {
     Ok(containers::Config {
+        cluster: settings.cluster(),
         directory: data_dir.join("containers"),
         cgroup_root: settings.cgroup_root.clone(),
         program: std::env::current_exe().context("finding our own program")?,

@@ -71,6 +71,7 @@ impl Bed {
 
     pub(crate) fn config(&self) -> Config {
         Config {
+            cluster: "00c0ffee".parse().unwrap(),
             directory: self.directory.join("containers"),
             cgroup_root: self.cgroup_root.clone(),
             program: std::env::current_exe().unwrap(),
