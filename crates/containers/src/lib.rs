@@ -14,10 +14,14 @@ pub mod spec;
 
 use std::path::PathBuf;
 
+use node_api::ClusterId;
+
 pub use embedded::{Embedded, Root, Roots};
 pub use protocol::garbage;
 
 pub struct Config {
+    /// Whose containers they are: holders have it in their arguments.
+    pub cluster: ClusterId,
     /// Sandboxes and containers are below it.
     pub directory: PathBuf,
     /// Cgroups are below this, in every hierarchy; `""` is the root.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use node_api::ContainerId;
 use node_api::images::Image;
 
 /// What the pod refers to in its own namespace, as it was when somebody looked. A name that is not here does not exist.
@@ -64,4 +65,6 @@ pub struct RunFacts {
     pub termination_log: PathBuf,
     /// What `Volumes::sub_path` gave for each of `container_config::sub_paths`, by the index of the mount.
     pub sub_paths: BTreeMap<usize, PathBuf>,
+    /// The run whose processes an ephemeral container asks to see.
+    pub target: Option<ContainerId>,
 }

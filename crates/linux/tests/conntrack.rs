@@ -48,7 +48,7 @@ fn exercise() {
     assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
-    let id = TableId { family: TableFamily::Ip, name: "xebec-test" };
+    let id = TableId::new(TableFamily::Ip, "xebec-test");
     Nftables::open(id).unwrap().converge(&redirect(port)).unwrap();
     let clients: Vec<_> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     for client in &clients {

@@ -34,17 +34,18 @@ fn ip(text: &str) -> IpAddr {
 fn a_bridge_is_made_once_changed_and_deleted() {
     let Some((_namespace, mut socket)) = namespace() else { return };
     assert_eq!(socket.link("br0").unwrap(), None);
-    socket.create_bridge("br0", 1400).unwrap();
-    socket.create_bridge("br0", 1300).unwrap();
+    socket.create_bridge("br0", 7, 1400).unwrap();
+    assert!(socket.create_bridge("br0", 8, 1300).unwrap_err().is(Errno::EXIST));
     let bridge = socket.link("br0").unwrap().unwrap();
     assert_eq!((bridge.kind.as_deref(), bridge.mtu, bridge.is_up), (Some("bridge"), 1400, true));
+    assert_eq!(bridge.group, 7);
     let change = LinkChange { is_up: Some(false), mtu: Some(1200), ..LinkChange::default() };
     socket.change_link(&bridge, change).unwrap();
     let bridge = socket.link("br0").unwrap().unwrap();
     assert_eq!((bridge.mtu, bridge.is_up), (1200, false));
     assert!(socket.links().unwrap().contains(&bridge));
-    socket.delete_link("br0").unwrap();
-    socket.delete_link("br0").unwrap();
+    socket.delete_link(&bridge).unwrap();
+    socket.delete_link(&bridge).unwrap();
     assert_eq!(socket.link("br0").unwrap(), None);
 }
 
@@ -66,19 +67,19 @@ fn a_pair_has_its_other_end_in_another_namespace() {
     assert_eq!((near.kind.as_deref(), far.kind.as_deref()), (Some("veth"), Some("veth")));
     assert!(near.is_up && near.has_carrier && far.is_up && far.has_carrier);
     assert!(host.create_veth(&pair).unwrap_err().is(Errno::EXIST));
-    host.create_bridge("br0", 1500).unwrap();
+    host.create_bridge("br0", 0, 1500).unwrap();
     let bridge = host.link("br0").unwrap().unwrap();
     let change = LinkChange { master: Some(bridge.index), ..LinkChange::default() };
     host.change_link(&near, change).unwrap();
     assert_eq!(host.link("veth1").unwrap().unwrap().master, Some(bridge.index));
-    host.delete_link("veth1").unwrap();
+    host.delete_link(&near).unwrap();
     assert_eq!(pod.link("eth0").unwrap(), None);
 }
 
 #[test]
 fn settings_of_a_link_are_those_of_proc() {
     let Some((namespace, mut socket)) = namespace() else { return };
-    socket.create_bridge("br0", 1500).unwrap();
+    socket.create_bridge("br0", 0, 1500).unwrap();
     let link = socket.link("br0").unwrap().unwrap();
     let settings = [(Ipv4Setting::RouteLocalnet, 1), (Ipv4Setting::ReversePathFilter, 1)];
     socket.set_ipv4(&link, &settings).unwrap();
@@ -100,7 +101,7 @@ fn settings_of_a_link_are_those_of_proc() {
 #[test]
 fn addresses_come_and_go_any_number_of_times() {
     let Some((_namespace, mut socket)) = namespace() else { return };
-    socket.create_bridge("br0", 1500).unwrap();
+    socket.create_bridge("br0", 0, 1500).unwrap();
     let link = socket.link("br0").unwrap().unwrap();
     let of_link = |socket: &mut RouteSocket| {
         let mut addresses = socket.addresses().unwrap();
@@ -122,7 +123,7 @@ fn addresses_come_and_go_any_number_of_times() {
 fn routes_are_put_read_and_deleted() {
     let Some((_namespace, mut socket)) = namespace() else { return };
     assert_eq!(socket.default_interface().unwrap(), None);
-    socket.create_bridge("br0", 1450).unwrap();
+    socket.create_bridge("br0", 0, 1450).unwrap();
     let link = socket.link("br0").unwrap().unwrap();
     socket.add_address(&link, ip("10.1.0.7"), 32).unwrap();
     let gateway = Route {

@@ -17,7 +17,8 @@ use linux::netlink::nftables::{
 };
 use linux::network_namespace::NetworkNamespace;
 
-const ID: TableId = TableId { family: TableFamily::Ip, name: "xebec-test" };
+const ID: TableId =
+    TableId { family: TableFamily::Ip, name: std::borrow::Cow::Borrowed("xebec-test") };
 
 /// Runs it in a network namespace of its own.
 fn in_namespace(run: impl FnOnce() + Send) {
@@ -29,7 +30,7 @@ fn in_namespace(run: impl FnOnce() + Send) {
 
 /// What `nft list` shows without digests; `None` if it is not installed.
 fn list() -> Option<String> {
-    let output = match Command::new("nft").args(["list", "table", "ip", ID.name]).output() {
+    let output = match Command::new("nft").args(["list", "table", "ip", &ID.name]).output() {
         Ok(output) => output,
         Err(err) => {
             eprintln!("SKIPPED: nft does not run, so its view is not compared: {err}");

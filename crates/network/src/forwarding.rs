@@ -57,7 +57,7 @@ mod tests {
         let hook = Hook { policy, ..Hook::new(ChainKind::Filter, point, priority::FILTER) };
         let chains = [("FORWARD".to_owned(), Chain::at(hook, Vec::new()))].into();
         let table = Table { chains, ..Table::default() };
-        let id = TableId { family: TableFamily::Ip, name: "filter" };
+        let id = TableId::new(TableFamily::Ip, "filter");
         let found = namespace.run(|| {
             Nftables::open(id).unwrap().converge(&table).unwrap();
             dropping_chains().unwrap()

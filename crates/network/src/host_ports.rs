@@ -56,12 +56,15 @@ pub(crate) fn check(
             is_twice.then(|| "the same pod".to_owned())
         };
         if let Some(holder) = holder.or_else(itself) {
-            let protocol = protocol_name(port.protocol);
-            let port = port.host_port;
-            return Err(node_api::Error::HostPortTaken { port, protocol, holder });
+            return Err(taken(port, holder));
         }
     }
     Ok(())
+}
+
+pub(crate) fn taken(port: &HostPort, holder: String) -> node_api::Error {
+    let protocol = protocol_name(port.protocol);
+    node_api::Error::HostPortTaken { port: port.host_port, protocol, holder }
 }
 
 /// All addresses collide with each.

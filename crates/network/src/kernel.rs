@@ -3,28 +3,28 @@
 //! Its sockets stay in the network namespace in which it was opened.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::path::PathBuf;
 
 use linux::netlink::conntrack::Conntrack;
 use linux::netlink::nftables::{self, Nftables, Table};
+use linux::netlink::notices::{Notice, Notices};
 use linux::netlink::route::{
     Destination, HardwareAddress, Ipv4Setting, Link, LinkChange, Namespace, Neighbor, Peer, Route,
     RouteSocket, Scope, VethPair,
 };
 use linux::network_namespace::{self, NetworkNamespace};
 use linux::{netlink, sysctl};
-use node_api::network::Protocol;
+use node_api::ClusterId;
+use node_api::network::{HostPort, Protocol};
+use rustix::io::Errno;
 
 use crate::kernel_state::{Bridge, Change, KernelState, PodLink};
 use crate::range::Range;
 use crate::records::Record;
-use crate::{host_ports, table};
+use crate::{Config, host_ports, table};
 
-/// The group of our links: `xebe`. Rules match it, and we know our links by it.
-pub(crate) const GROUP: u32 = 0x7865_6265;
 /// Routes of ours carry this number, which nobody else has in iproute2's `rt_protos`.
 const PROTOCOL: u8 = 120;
 /// The name of a pod's own link, in the pod.
@@ -45,8 +45,22 @@ pub(crate) enum Error {
         "{0} is there and is no bridge: give the bridge another name, or remove it (`ip link delete`)"
     )]
     NoBridge(String),
+    #[error(
+        "{name} is not of this cluster ({cluster}): it is in link group {group:08x}; another cluster has it, or somebody else: \
+         give the bridge another name, or remove it if nobody needs it (`ip link delete {name}`)"
+    )]
+    ForeignBridge { name: String, group: u32, cluster: ClusterId },
     #[error("link {0} is gone")]
     NoLink(String),
+    #[error("change the pod's own network")]
+    InPod(#[source] netlink::Error),
+}
+
+impl Error {
+    /// Whether what is in the pod's namespace, which is the pod's to change, is at fault.
+    pub(crate) fn is_in_pod(&self) -> bool {
+        matches!(self, Self::InPod(_))
+    }
 }
 
 impl From<Error> for node_api::Error {
@@ -62,27 +76,30 @@ pub(crate) struct Kernel {
     /// `None` where the kernel has no IPv6.
     table_ipv6: Option<Nftables>,
     conntrack: Conntrack,
+    cluster: ClusterId,
     bridge: String,
     gateway: Ipv4Addr,
     mtu: u32,
 }
 
 impl Kernel {
-    /// In the network namespace of the calling thread. Without an MTU, that of the way to the world.
-    pub(crate) fn open(bridge: &str, gateway: Ipv4Addr, mtu: Option<u32>) -> Result<Self, Error> {
+    /// In the network namespace of the calling thread. Without an MTU, that of the way to the world. Changes nothing yet.
+    pub(crate) fn open(config: &Config, gateway: Ipv4Addr) -> Result<Self, Error> {
+        let cluster = config.cluster;
         let mut routes = RouteSocket::open()?;
-        let mtu = match mtu {
+        let mtu = match config.mtu {
             Some(mtu) => mtu,
             None => routes.default_interface()?.map_or(MTU, |it| it.mtu),
         };
         let has_ipv6 = sysctl::read("net/ipv6/conf/all/disable_ipv6")?.is_some();
-        let table_ipv6 = has_ipv6.then(|| Nftables::open(table::ID_IPV6)).transpose()?;
+        let table_ipv6 = has_ipv6.then(|| Nftables::open(table::id_ipv6(cluster))).transpose()?;
         Ok(Self {
             namespace: NetworkNamespace::current()?,
-            table: Nftables::open(table::ID)?,
+            table: Nftables::open(table::id(cluster))?,
             table_ipv6,
             conntrack: Conntrack::open()?,
-            bridge: bridge.to_owned(),
+            cluster,
+            bridge: config.bridge.clone(),
             routes,
             gateway,
             mtu,
@@ -95,8 +112,49 @@ impl Kernel {
     }
 
     /// A file that names the namespace.
-    pub(crate) fn namespace(&self) -> PathBuf {
+    fn namespace(&self) -> PathBuf {
         self.namespace.path()
+    }
+
+    /// Refuses to go on with a link that has the bridge's name and is not ours.
+    pub(crate) fn check_bridge(&mut self) -> Result<(), Error> {
+        let Some(link) = self.routes.link(&self.bridge)? else { return Ok(()) };
+        if link.kind.as_deref() != Some("bridge") {
+            return Err(Error::NoBridge(link.name));
+        }
+        if !self.is_ours(&link) {
+            let (name, group, cluster) = (link.name, link.group, self.cluster);
+            return Err(Error::ForeignBridge { name, group, cluster });
+        }
+        Ok(())
+    }
+
+    fn is_ours(&self, link: &Link) -> bool {
+        link.group == self.cluster.link_group()
+    }
+
+    /// Whose pod networks are in this network namespace beside ours.
+    pub(crate) fn other_clusters(&mut self) -> Result<Vec<ClusterId>, Error> {
+        let tables = self.table.tables()?;
+        let clusters = tables.iter().filter_map(table::cluster_of);
+        Ok(clusters.filter(|it| *it != self.cluster).collect())
+    }
+
+    /// The first of these ports that another cluster sends to one of its pods, and which one does.
+    pub(crate) fn host_port_of_others<'a>(
+        &mut self,
+        ports: &'a [HostPort],
+    ) -> Result<Option<(&'a HostPort, ClusterId)>, Error> {
+        if ports.is_empty() {
+            return Ok(None);
+        }
+        for cluster in self.other_clusters()? {
+            let observed = self.table.observe_other(&table::id(cluster))?.unwrap_or_default();
+            if let Some(port) = ports.iter().find(|it| table::has_host_port(&observed, it)) {
+                return Ok(Some((port, cluster)));
+            }
+        }
+        Ok(None)
     }
 
     /// What is there of ours, and these settings.
@@ -105,17 +163,14 @@ impl Kernel {
         let addresses = self.routes.addresses()?;
         let routes = self.routes.routes()?;
         let mut state = KernelState::default();
-        for link in links {
+        for link in links.into_iter().filter(|it| self.is_ours(it)) {
             if link.name == self.bridge {
-                if link.kind.as_deref() != Some("bridge") {
-                    return Err(Error::NoBridge(link.name));
-                }
                 let of_bridge = addresses.iter().filter(|it| it.link == link.index);
                 let addresses = of_bridge
                     .filter_map(|it| ipv4(it.address).map(|address| (address, it.prefix_length)))
                     .collect();
                 state.bridge = Some(Bridge { is_up: link.is_up, addresses });
-            } else if link.group == GROUP && link.kind.as_deref() == Some("veth") {
+            } else if link.kind.as_deref() == Some("veth") {
                 let of_link = routes.iter().filter(|it| it.link == Some(link.index));
                 let routes = of_link.filter_map(|it| ipv4(it.destination.address)).collect();
                 state.links.insert(link.name, PodLink { is_up: link.is_up, routes });
@@ -124,6 +179,7 @@ impl Kernel {
         state.unreachable = routes
             .iter()
             .filter(|it| it.link.is_none() && it.protocol == PROTOCOL)
+            .filter(|it| it.metric == self.cluster.link_group())
             .filter_map(|it| {
                 Some(Range::new(ipv4(it.destination.address)?, it.destination.prefix_length))
             })
@@ -137,7 +193,10 @@ impl Kernel {
             Change::Set { name, value } => {
                 self.namespace.run(|| sysctl::write(name, value))??;
             }
-            Change::CreateBridge => self.routes.create_bridge(&self.bridge, self.mtu)?,
+            Change::CreateBridge => {
+                let group = self.cluster.link_group();
+                self.routes.create_bridge(&self.bridge, group, self.mtu)?;
+            }
             Change::BringBridgeUp => {
                 let bridge = self.find(&self.bridge.clone())?;
                 self.routes.change_link(&bridge, UP)?;
@@ -150,16 +209,20 @@ impl Kernel {
                 let bridge = self.find(&self.bridge.clone())?;
                 self.routes.delete_address(&bridge, (*address).into(), *prefix_length)?;
             }
-            Change::DeleteBridge => self.routes.delete_link(&self.bridge)?,
+            Change::DeleteBridge => self.delete_own_link(&self.bridge.clone())?,
             Change::Connect { link, address } => self.connect_host(link, *address)?,
+            // Takes a namespace: see `connect`.
+            Change::Reconnect { link, .. } => return Err(Error::NoLink(link.clone())),
             Change::DeleteRoute { link, address } => {
                 let link = self.find(link)?;
                 let route = route_to(Destination::host((*address).into()), Some(link.index));
                 self.routes.delete_route(&Route { scope: Scope::Link, ..route })?;
             }
-            Change::DeleteLink(name) => self.routes.delete_link(name)?,
-            Change::AddUnreachable(range) => self.routes.put_route(&to_nowhere(*range))?,
-            Change::DeleteUnreachable(range) => self.routes.delete_route(&to_nowhere(*range))?,
+            Change::DeleteLink(name) => self.delete_own_link(name)?,
+            Change::AddUnreachable(range) => self.routes.put_route(&self.to_nowhere(*range))?,
+            Change::DeleteUnreachable(range) => {
+                self.routes.delete_route(&self.to_nowhere(*range))?;
+            }
         }
         Ok(())
     }
@@ -174,6 +237,29 @@ impl Kernel {
             table.converge(desired)?;
         }
         Ok(())
+    }
+
+    pub(crate) fn has_other_rules(
+        &mut self,
+        table: &Table,
+        table_ipv6: &Table,
+    ) -> Result<bool, Error> {
+        let ipv6 = self.table_ipv6.as_mut().map(|it| it.differs(table_ipv6)).transpose()?;
+        Ok(ipv6 == Some(true) || self.table.differs(table)?)
+    }
+
+    /// Notices of links and of tables from now on, and which of them are about us.
+    pub(crate) fn listen(&self) -> Result<(Notices, Notices, Ours), Error> {
+        let open = || Ok((Notices::of_links()?, Notices::of_tables()?));
+        let (links, tables) = self.namespace.run(open)?.map_err(Error::Netlink)?;
+        let ipv6 = self.table_ipv6.iter().map(Nftables::port);
+        let ours = Ours {
+            cluster: self.cluster,
+            bridge: self.bridge.clone(),
+            table: table::id(self.cluster).name.into_owned(),
+            ports: ipv6.chain([self.table.port()]).collect(),
+        };
+        Ok((links, tables, ours))
     }
 
     pub(crate) fn apply_to_table(&mut self, changes: &[nftables::Change]) -> Result<(), Error> {
@@ -220,39 +306,47 @@ impl Kernel {
     pub(crate) fn connect(
         &mut self,
         link: &str,
-        namespace: &Path,
+        namespace: BorrowedFd<'_>,
         address: Ipv4Addr,
     ) -> Result<(), Error> {
-        let mut pod = RouteSocket::open_in(namespace)?;
-        let is_connected = self.routes.link(link)?.is_some_and(|it| it.group == GROUP)
-            && pod.link(POD_LINK)?.is_some_and(|it| it.address == Some(pod_hardware(address)));
+        let path = PathBuf::from(format!("/proc/self/fd/{}", namespace.as_raw_fd()));
+        let mut pod = RouteSocket::open_in(&path)?;
+        let in_pod = pod.link(POD_LINK).map_err(Error::InPod)?;
+        let is_connected = self.routes.link(link)?.is_some_and(|it| self.is_ours(&it))
+            && in_pod.is_some_and(|it| it.address == Some(pod_hardware(address)));
         if !is_connected {
             // What is left of an earlier attempt goes with its other end.
-            self.routes.delete_link(link)?;
-            let file = File::open(namespace).map_err(Error::OpenNamespace)?;
-            self.routes.create_veth(&VethPair {
+            self.delete_own_link(link)?;
+            let pair = VethPair {
                 name: link,
                 address: host_hardware(address),
-                group: GROUP,
+                group: self.cluster.link_group(),
                 mtu: self.mtu,
                 peer: Peer {
                     name: POD_LINK,
                     address: pod_hardware(address),
-                    namespace: Namespace::File(file.as_fd()),
+                    namespace: Namespace::File(namespace),
                 },
+            };
+            self.routes.create_veth(&pair).map_err(|err| match err.is(Errno::EXIST) {
+                true => Error::InPod(err),
+                false => err.into(),
             })?;
         }
-        self.connect_pod(&mut pod, address)?;
+        self.connect_pod(&mut pod, address).map_err(Error::InPod)?;
         self.connect_host(link, address)
     }
 
     /// The pod's side: one address, and everything else is behind the gateway. The gateway's hardware address is known for good, so
     /// nobody asks for it.
-    fn connect_pod(&self, pod: &mut RouteSocket, address: Ipv4Addr) -> Result<(), Error> {
+    fn connect_pod(&self, pod: &mut RouteSocket, address: Ipv4Addr) -> Result<(), netlink::Error> {
         if let Some(loopback) = pod.link("lo")? {
             pod.change_link(&loopback, UP)?;
         }
-        let link = pod.link(POD_LINK)?.ok_or_else(|| Error::NoLink(POD_LINK.into()))?;
+        let Some(link) = pod.link(POD_LINK)? else {
+            let (doing, source) = (format!("find link {POD_LINK}"), Errno::NODEV.into());
+            return Err(netlink::Error { doing, source });
+        };
         pod.change_link(&link, UP)?;
         pod.add_address(&link, address.into(), 32)?;
         let gateway = IpAddr::from(self.gateway);
@@ -261,7 +355,7 @@ impl Kernel {
         let to_gateway = route_to(Destination::host(gateway), Some(link.index));
         pod.put_route(&Route { scope: Scope::Link, ..to_gateway })?;
         let to_all = route_to(Destination::DEFAULT, Some(link.index));
-        Ok(pod.put_route(&Route { gateway: Some(gateway), ..to_all })?)
+        pod.put_route(&Route { gateway: Some(gateway), ..to_all })
     }
 
     /// The host's side: the pod's address is routed over its own link, and nothing else may come from there.
@@ -280,14 +374,60 @@ impl Kernel {
         Ok(self.routes.put_route(&Route { scope: Scope::Link, source, ..route })?)
     }
 
+    /// One of ours.
     fn find(&mut self, name: &str) -> Result<Link, Error> {
-        self.routes.link(name)?.ok_or_else(|| Error::NoLink(name.to_owned()))
+        let link = self.routes.link(name)?.filter(|it| self.is_ours(it));
+        link.ok_or_else(|| Error::NoLink(name.to_owned()))
+    }
+
+    fn delete_own_link(&mut self, name: &str) -> Result<(), Error> {
+        delete_link(&mut self.routes, self.cluster, name)
+    }
+
+    /// Its metric, which nothing depends on, says whose it is.
+    fn to_nowhere(&self, range: Range) -> Route {
+        let address = range.network().into();
+        let destination = Destination { address, prefix_length: range.prefix_length() };
+        Route { metric: self.cluster.link_group(), ..route_to(destination, None) }
+    }
+
+    /// Removes a pod's link on another socket than ours. The kernel takes about 20 ms for it, most of which others need not wait
+    /// for.
+    pub(crate) fn link_remover(&self) -> impl FnOnce(&str) -> Result<(), Error> + use<> {
+        let (namespace, cluster) = (self.namespace(), self.cluster);
+        move |name| delete_link(&mut RouteSocket::open_in(&namespace)?, cluster, name)
     }
 }
 
-/// Removes a pod's link. The kernel takes about 20 ms for it, most of which others need not wait for.
-pub(crate) fn delete_link(namespace: &Path, name: &str) -> Result<(), Error> {
-    Ok(RouteSocket::open_in(namespace)?.delete_link(name)?)
+/// By what we know notices that somebody changed what is ours.
+#[derive(Debug)]
+pub(crate) struct Ours {
+    cluster: ClusterId,
+    bridge: String,
+    table: String,
+    /// Of the sockets by which we change the tables ourselves.
+    ports: Vec<u32>,
+}
+
+impl Ours {
+    pub(crate) fn concerns(&self, notice: &Notice) -> bool {
+        match notice {
+            Notice::Link(link) => {
+                link.group == self.cluster.link_group() || link.name == self.bridge
+            }
+            Notice::Route(route) => route.protocol == PROTOCOL,
+            Notice::Table { name, port } => *name == self.table && !self.ports.contains(port),
+            Notice::Address { .. } | Notice::Setting | Notice::Missed => true,
+        }
+    }
+}
+
+/// If it is there, and the cluster's.
+fn delete_link(routes: &mut RouteSocket, cluster: ClusterId, name: &str) -> Result<(), Error> {
+    match routes.link(name)? {
+        Some(link) if link.group == cluster.link_group() => Ok(routes.delete_link(&link)?),
+        _ => Ok(()),
+    }
 }
 
 const HARDENED: &[(Ipv4Setting, u32)] = &[
@@ -315,11 +455,6 @@ fn read_settings(names: &[&str]) -> Result<BTreeMap<String, String>, sysctl::Err
 fn route_to(destination: Destination, link: Option<u32>) -> Route {
     let scope = Scope::Universe;
     Route { destination, link, gateway: None, source: None, scope, metric: 0, protocol: PROTOCOL }
-}
-
-fn to_nowhere(range: Range) -> Route {
-    let address = range.network().into();
-    route_to(Destination { address, prefix_length: range.prefix_length() }, None)
 }
 
 fn ipv4(address: IpAddr) -> Option<Ipv4Addr> {

@@ -48,6 +48,11 @@ pub(crate) enum Change {
         link: String,
         address: Ipv4Addr,
     },
+    /// Makes the pair anew, with its other end in the sandbox's namespace.
+    Reconnect {
+        link: String,
+        address: Ipv4Addr,
+    },
     DeleteRoute {
         link: String,
         address: Ipv4Addr,
@@ -57,8 +62,45 @@ pub(crate) enum Change {
     DeleteUnreachable(Range),
 }
 
-/// Additions first, so that traffic always has a path. A pod's link that is gone went with the pod's namespace: it is not made
-/// again.
+impl Change {
+    /// The pod's link that it is about, if it is about one that should be there.
+    pub(crate) fn link(&self) -> Option<&str> {
+        match self {
+            Self::Connect { link, .. }
+            | Self::Reconnect { link, .. }
+            | Self::DeleteRoute { link, .. } => Some(link),
+            Self::Set { .. }
+            | Self::CreateBridge
+            | Self::BringBridgeUp
+            | Self::AddAddress(..)
+            | Self::DeleteAddress(..)
+            | Self::DeleteBridge
+            | Self::DeleteLink(_)
+            | Self::AddUnreachable(_)
+            | Self::DeleteUnreachable(_) => None,
+        }
+    }
+
+    /// What is broken until it is made; `None` if there is only too much.
+    pub(crate) fn fault(&self) -> Option<String> {
+        match self {
+            Self::Set { name, value } => Some(format!("{name} is not {value}")),
+            Self::CreateBridge => Some("its bridge is gone".to_owned()),
+            Self::BringBridgeUp => Some("its bridge is down".to_owned()),
+            Self::AddAddress(address, _) => Some(format!("its bridge has no address {address}")),
+            Self::AddUnreachable(range) => Some(format!("the route for {range} is gone")),
+            Self::Connect { link, .. } => Some(format!("its link {link} is down or has no route")),
+            Self::Reconnect { link, .. } => Some(format!("its link {link} is gone")),
+            Self::DeleteAddress(..)
+            | Self::DeleteBridge
+            | Self::DeleteRoute { .. }
+            | Self::DeleteLink(_)
+            | Self::DeleteUnreachable(_) => None,
+        }
+    }
+}
+
+/// Additions first, so that traffic always has a path.
 pub(crate) fn changes(actual: &KernelState, desired: &KernelState) -> Vec<Change> {
     let mut changes: Vec<_> = desired
         .settings
@@ -73,6 +115,11 @@ pub(crate) fn changes(actual: &KernelState, desired: &KernelState) -> Vec<Change
     changes.extend(ranges(desired, actual).into_iter().map(Change::AddUnreachable));
     for (name, link) in &actual.links {
         changes.extend(link_changes(name, link, desired.links.get(name)));
+    }
+    let missing = desired.links.iter().filter(|(name, _)| !actual.links.contains_key(*name));
+    for (name, link) in missing {
+        let reconnect = |address: &_| Change::Reconnect { link: name.clone(), address: *address };
+        changes.extend(link.routes.iter().map(reconnect));
     }
     changes.extend(ranges(actual, desired).into_iter().map(Change::DeleteUnreachable));
     changes
@@ -146,11 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn from_nothing_all_but_links_is_made() {
+    fn from_nothing_all_is_made() {
         let set = Change::Set { name: "forward".into(), value: "1".into() };
         let unreachable = Change::AddUnreachable(Range::new(GATEWAY, 24));
         let address = Change::AddAddress(GATEWAY, 32);
-        let expected = [set, Change::CreateBridge, address, unreachable];
+        let reconnect = Change::Reconnect { link: "veth1".into(), address: POD };
+        let expected = [set, Change::CreateBridge, address, unreachable, reconnect];
         check(KernelState::default(), desired(), &expected);
     }
 
@@ -213,6 +261,10 @@ mod tests {
                 let link = state.links.get_mut(&link).unwrap();
                 link.is_up = true;
                 link.routes.insert(address);
+            }
+            Change::Reconnect { link, address } => {
+                let made = PodLink { is_up: true, routes: BTreeSet::new() };
+                state.links.entry(link).or_insert(made).routes.insert(address);
             }
             Change::DeleteRoute { link, address } => {
                 assert!(state.links.get_mut(&link).unwrap().routes.remove(&address));

@@ -3,11 +3,14 @@
 //! What should be is computed purely; one diff and one apply talk netlink. No external program. How packets flow, and why, is in
 //! this crate's README.md.
 
+mod follow;
 mod forwarding;
 mod host_ports;
 mod kernel;
 mod kernel_state;
+mod mending;
 mod network;
+mod patience;
 mod range;
 mod records;
 mod table;
@@ -15,10 +18,14 @@ mod table;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use node_api::ClusterId;
+
 pub use network::Network;
 
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Whose network it is: links are in its group, tables have its name, and nothing else is touched.
+    pub cluster: ClusterId,
     /// The link that has the gateway's address.
     pub bridge: String,
     /// This node's part of the pod network; its first address is the bridge's.

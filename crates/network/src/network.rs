@@ -2,61 +2,80 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use node_api::network::Attachment;
+use lifecycle::Tasks;
+use node_api::network::{Attachment, HostPort, Namespace, Status};
 use node_api::{Future, PodNetwork, SandboxId};
 use stdx::error_chain;
+use tokio::sync::watch;
 
-use crate::kernel::{GROUP, Kernel};
-use crate::kernel_state::{Bridge, Change, KernelState, PodLink, changes};
+use crate::kernel::{self, Kernel};
+use crate::kernel_state::{Change, KernelState, changes};
+use crate::mending::FORWARDING;
+use crate::patience::Patience;
 use crate::range::Range;
 use crate::records::{Directory, Record, Records};
 use crate::table::{self, Settings};
-use crate::{Config, forwarding, host_ports, kernel};
-
-/// Without it the kernel does not pass packets on between pods, nor between pods and the world.
-const FORWARDING: &str = "net/ipv4/ip_forward";
+use crate::{Config, follow, forwarding, host_ports};
 
 /// Implements [`PodNetwork`].
 pub struct Network {
     gateway: Ipv4Addr,
     state: Arc<Mutex<State>>,
+    status: watch::Sender<Status>,
 }
 
 /// Changed by one call at a time, on a thread that may block.
-struct State {
-    range: Range,
-    settings: Settings,
-    directory: Directory,
-    kernel: Kernel,
+pub(crate) struct State {
+    pub(crate) range: Range,
+    pub(crate) settings: Settings,
+    pub(crate) directory: Directory,
+    pub(crate) kernel: Kernel,
     /// What the file says.
-    records: Records,
+    pub(crate) records: Records,
+    pub(crate) purpose: Purpose,
+    /// Of the sandboxes that were attached, or kept, since the start.
+    pub(crate) namespaces: BTreeMap<SandboxId, Arc<dyn Namespace>>,
+    /// They are being detached: that their links are gone is no loss.
+    pub(crate) leaving: BTreeSet<SandboxId>,
+    pub(crate) status: watch::Sender<Status>,
+    /// When what all pods share is mended again.
+    pub(crate) shared: Patience,
+    pub(crate) of_pods: BTreeMap<SandboxId, Patience>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Serve,
+    /// What is there is only taken away, nothing is made or put right.
+    Purge,
 }
 
 impl Network {
     /// Makes the bridge and the rules, or corrects them. Works in the network namespace of the calling thread, then and later.
+    /// Changes nothing if the bridge's name is taken by somebody else.
     pub fn open(config: Config) -> Result<Self, node_api::Error> {
-        let (network, prefix_length) = (config.pod_network, config.prefix_length);
-        let range = Range::of_pods(network, prefix_length).ok_or_else(|| {
-            node_api::Error::Refused(format!(
-                "pod network {network}/{prefix_length} must be between /8 and /30"
-            ))
-        })?;
-        let cluster = Range::new(config.cluster_network, config.cluster_prefix_length);
-        let gateway = range.gateway();
-        let directory = Directory::new(config.directory, &Kernel::boot()?);
-        let records = directory.load()?;
-        let mut state = State {
-            range,
-            settings: Settings { pods: range, cluster, group: GROUP },
-            directory,
-            kernel: Kernel::open(&config.bridge, gateway, config.mtu)?,
-            records,
-        };
+        let mut state = State::open(config, Purpose::Serve)?;
         state.converge()?;
         warn_of_dropping_chains();
-        Ok(Self { gateway, state: Arc::new(Mutex::new(state)) })
+        Ok(Self::of(state))
+    }
+
+    /// For [`Self::purge`]: makes nothing, and takes no offense at what others have.
+    pub fn open_to_purge(config: Config) -> Result<Self, node_api::Error> {
+        Ok(Self::of(State::open(config, Purpose::Purge)?))
+    }
+
+    fn of(state: State) -> Self {
+        let (gateway, status) = (state.range.gateway(), state.status.clone());
+        Self { gateway, state: Arc::new(Mutex::new(state)), status }
+    }
+
+    /// From now on whatever others break is mended as soon as the kernel tells of it.
+    pub fn follow(&self, tasks: &Tasks) -> Result<(), node_api::Error> {
+        follow::spawn(tasks, &self.state)
     }
 
     /// The bridge's address: pods' gateway, and where the node listens for them.
@@ -64,8 +83,8 @@ impl Network {
         self.gateway
     }
 
-    /// Removes the bridge, the pods' links, the rules and the files, and puts back the kernel settings that were changed. Goes on
-    /// after an error, and returns all of them.
+    /// Removes the bridge, the pods' links, the rules and the files, and puts back the kernel settings that were changed, unless
+    /// another cluster needs them. Goes on after an error, and returns all of them.
     pub fn purge(&self) -> Vec<node_api::Error> {
         lock(&self.state).purge()
     }
@@ -93,26 +112,66 @@ impl PodNetwork for Network {
     fn detach(&self, sandbox: &SandboxId) -> Future<'_, ()> {
         let sandbox = sandbox.clone();
         self.run(move |state| {
-            let namespace = lock(state).kernel.namespace();
-            kernel::delete_link(&namespace, &link_name(&sandbox))?;
-            lock(state).detach(&sandbox)
+            let remove_link = lock(state).begin_detach(&sandbox);
+            let removed = remove_link(&link_name(&sandbox));
+            lock(state).end_detach(&sandbox, removed)
         })
     }
 
-    fn keep_only(&self, sandboxes: Vec<SandboxId>) -> Future<'_, ()> {
-        self.run(move |state| lock(state).keep_only(&sandboxes.into_iter().collect()))
+    fn keep_only(&self, sandboxes: BTreeMap<SandboxId, Arc<dyn Namespace>>) -> Future<'_, ()> {
+        self.run(move |state| lock(state).keep_only(sandboxes))
+    }
+
+    fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
     }
 }
 
 /// A panic leaves nothing half-changed that the next call would not correct: the file and the kernel are what counts.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {
+    fn open(config: Config, purpose: Purpose) -> Result<Self, node_api::Error> {
+        let (network, prefix_length) = (config.pod_network, config.prefix_length);
+        let range = Range::of_pods(network, prefix_length).ok_or_else(|| {
+            node_api::Error::Refused(format!(
+                "pod network {network}/{prefix_length} must be between /8 and /30"
+            ))
+        })?;
+        let cluster = Range::new(config.cluster_network, config.cluster_prefix_length);
+        let mut kernel = Kernel::open(&config, range.gateway())?;
+        if purpose == Purpose::Serve {
+            kernel.check_bridge()?;
+        }
+        let directory = Directory::new(config.directory, &Kernel::boot()?);
+        let records = directory.load()?;
+        let settings = Settings { pods: range, cluster, group: config.cluster.link_group() };
+        Ok(Self {
+            range,
+            settings,
+            directory,
+            kernel,
+            records,
+            purpose,
+            namespaces: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            status: watch::Sender::new(Status::default()),
+            shared: Patience::default(),
+            of_pods: BTreeMap::new(),
+        })
+    }
+
     fn attach(&mut self, attachment: Attachment) -> Result<Ipv4Addr, node_api::Error> {
         let Attachment { pod, sandbox, namespace, host_ports } = attachment;
         host_ports::check(&sandbox, &host_ports, &self.records)?;
+        self.check_other_clusters(&host_ports)?;
+        let opening = |err| node_api::Error::node("open the sandbox's network namespace", err);
+        let opened = namespace
+            .open()
+            .map_err(opening)?
+            .ok_or_else(|| node_api::Error::Refused(format!("sandbox {sandbox} has ended")))?;
         let before = self.records.clone();
         let address = match before.sandboxes.get(&sandbox) {
             Some(record) => record.address,
@@ -125,14 +184,24 @@ impl State {
             if self.records != before {
                 self.directory.save(&self.records)?;
             }
-            self.kernel.connect(&link, &namespace, address)?;
-            self.change_pod(old.as_ref(), Some(&record))
+            self.kernel.connect(&link, opened.as_fd(), address)?;
+            self.change_pod(old.as_ref(), Some(&record))?;
+            // Of two clusters that do this at once, one at least sees the other.
+            self.check_other_clusters(&record.host_ports)
         };
         if let Err(err) = connect() {
             self.undo(&link, before, old.is_none());
             return Err(err);
         }
+        self.namespaces.insert(sandbox, namespace);
         Ok(address)
+    }
+
+    fn check_other_clusters(&mut self, host_ports: &[HostPort]) -> Result<(), node_api::Error> {
+        match self.kernel.host_port_of_others(host_ports)? {
+            None => Ok(()),
+            Some((port, cluster)) => Err(host_ports::taken(port, format!("cluster {cluster}"))),
+        }
     }
 
     fn next_address(&mut self) -> Result<Ipv4Addr, node_api::Error> {
@@ -162,19 +231,39 @@ impl State {
         }
     }
 
-    fn detach(&mut self, sandbox: &SandboxId) -> Result<(), node_api::Error> {
-        if self.disconnect(sandbox)? { self.directory.save(&self.records) } else { Ok(()) }
+    /// Returns what removes the link.
+    fn begin_detach(
+        &mut self,
+        sandbox: &SandboxId,
+    ) -> impl FnOnce(&str) -> Result<(), kernel::Error> + use<> {
+        self.leaving.insert(sandbox.clone());
+        self.kernel.link_remover()
     }
 
-    fn keep_only(&mut self, sandboxes: &BTreeSet<SandboxId>) -> Result<(), node_api::Error> {
-        let strangers: Vec<_> =
-            self.records.sandboxes.keys().filter(|it| !sandboxes.contains(*it)).cloned().collect();
+    fn end_detach(
+        &mut self,
+        sandbox: &SandboxId,
+        removed: Result<(), kernel::Error>,
+    ) -> Result<(), node_api::Error> {
+        let disconnected = removed.map_err(node_api::Error::from);
+        let disconnected = disconnected.and_then(|()| self.disconnect(sandbox));
+        self.leaving.remove(sandbox);
+        if disconnected? { self.directory.save(&self.records) } else { Ok(()) }
+    }
+
+    fn keep_only(
+        &mut self,
+        sandboxes: BTreeMap<SandboxId, Arc<dyn Namespace>>,
+    ) -> Result<(), node_api::Error> {
+        let known = self.records.sandboxes.keys();
+        let strangers: Vec<_> = known.filter(|it| !sandboxes.contains_key(*it)).cloned().collect();
+        self.namespaces = sandboxes;
         let result = strangers.iter().try_for_each(|it| self.disconnect(it).map(drop));
         if !strangers.is_empty() {
             self.directory.save(&self.records)?;
         }
         result?;
-        // Links that no record knows, too.
+        // Links that no record knows go, too, and those that are gone come back.
         self.converge()
     }
 
@@ -187,7 +276,24 @@ impl State {
             self.records.sandboxes.insert(sandbox.clone(), record);
             return Err(err);
         }
+        self.namespaces.remove(sandbox);
+        self.of_pods.remove(sandbox);
+        self.status.send_if_modified(|it| it.losses.remove(sandbox).is_some());
         Ok(true)
+    }
+
+    /// Makes the link anew. One whose sandbox ends just now needs none.
+    pub(crate) fn reconnect(
+        &mut self,
+        sandbox: &SandboxId,
+        link: &str,
+        address: Ipv4Addr,
+    ) -> Result<(), kernel::Error> {
+        let namespace = self.namespaces.get(sandbox).map(|it| it.open()).transpose();
+        match namespace.map_err(kernel::Error::OpenNamespace)?.flatten() {
+            Some(namespace) => self.kernel.connect(link, namespace.as_fd(), address),
+            None => Ok(()),
+        }
     }
 
     /// Changes what the rules know of one pod. If that is refused, somebody else changed the table: then all of it is put right.
@@ -209,65 +315,18 @@ impl State {
         Ok(())
     }
 
-    /// From whatever is in the kernel to what should be.
-    fn converge(&mut self) -> Result<(), node_api::Error> {
-        let actual = self.kernel.observe(&[FORWARDING])?;
-        let desired = self.desired();
-        self.remember_settings(&actual, &desired)?;
-        for change in changes(&actual, &desired) {
-            tracing::debug!(?change, "pod network");
-            self.kernel.apply(&change)?;
-        }
-        self.kernel.harden_bridge()?;
-        for sandbox in self.records.sandboxes.keys() {
-            self.kernel.harden(&link_name(sandbox))?;
-        }
-        self.converge_table()
-    }
-
-    fn converge_table(&mut self) -> Result<(), node_api::Error> {
-        let table = table::table(&self.settings, self.records.sandboxes.values());
-        self.kernel.converge_table_ipv6(&table::table_ipv6(&self.settings))?;
-        self.kernel.converge_table(&table)?;
-        Ok(())
-    }
-
-    fn desired(&self) -> KernelState {
-        let addresses = BTreeSet::from([(self.range.gateway(), 32)]);
-        let link =
-            |record: &Record| PodLink { is_up: true, routes: BTreeSet::from([record.address]) };
-        let links = self.records.sandboxes.iter();
-        KernelState {
-            bridge: Some(Bridge { is_up: true, addresses }),
-            links: links.map(|(id, record)| (link_name(id), link(record))).collect(),
-            unreachable: BTreeSet::from([self.range]),
-            settings: BTreeMap::from([(FORWARDING.to_owned(), "1".to_owned())]),
-        }
-    }
-
-    /// Before a setting is changed for the first time, what it was is written down.
-    fn remember_settings(
-        &mut self,
-        actual: &KernelState,
-        desired: &KernelState,
-    ) -> Result<(), node_api::Error> {
-        let mut is_new = false;
-        for (name, value) in &desired.settings {
-            let before = actual.settings.get(name).filter(|it| *it != value);
-            if let Some(before) =
-                before.filter(|_| !self.records.settings_before.contains_key(name))
-            {
-                self.records.settings_before.insert(name.clone(), before.clone());
-                is_new = true;
-            }
-        }
-        if is_new { self.directory.save(&self.records) } else { Ok(()) }
-    }
-
     fn purge(&mut self) -> Vec<node_api::Error> {
-        let settings = self.records.settings_before.clone();
-        let desired = KernelState { settings, ..KernelState::default() };
         let mut errors = Vec::new();
+        let others = self.kernel.other_clusters().unwrap_or_else(|err| {
+            errors.push(err.into());
+            Vec::new()
+        });
+        // What pods of another cluster live by stays; it is theirs to put back, as far as they know what was before.
+        let settings = match others.is_empty() {
+            true => self.records.settings_before.clone(),
+            false => BTreeMap::new(),
+        };
+        let desired = KernelState { settings, ..KernelState::default() };
         match self.kernel.observe(&[FORWARDING]) {
             Ok(actual) => {
                 for change in changes(&actual, &desired) {
@@ -285,7 +344,7 @@ impl State {
 
 /// `veth` and eleven hexadecimal digits: fifteen characters are the most that the kernel takes. The digits are of FNV-1a, which
 /// is the same in every version of this program.
-fn link_name(sandbox: &SandboxId) -> String {
+pub(crate) fn link_name(sandbox: &SandboxId) -> String {
     let digest = sandbox.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
         (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

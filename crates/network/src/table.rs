@@ -1,4 +1,4 @@
-//! The nftables tables `ip xebec-network` and `ip6 xebec-network`, described whole. Pure.
+//! The nftables tables `ip xebec-<cluster>-network` and `ip6 xebec-<cluster>-network`, described whole. Pure.
 //!
 //! Rules never change; pods are elements of sets and maps, so that a pod that comes or goes costs the same whatever the number of
 //! pods.
@@ -10,18 +10,33 @@ use linux::netlink::nftables::expression::{
     Base, Comparison, FIB_LOCAL, FibAddress, Meta, Nat, Target, nat_flags, network_mask,
 };
 use linux::netlink::nftables::{
-    Chain, ChainKind, Change, Data, Expression, Hook, HookPoint, Key, Register, Rule, Set, Table,
-    TableFamily, TableId, Type, Value, Verdict, element_changes, priority,
+    Chain, ChainKind, Change, Data, Expression, Hook, HookPoint, Key, Observed, Register, Rule,
+    Set, Table, TableFamily, TableId, Type, Value, Verdict, element_changes, priority,
 };
+use node_api::ClusterId;
+use node_api::network::HostPort;
 
 use crate::host_ports::{host_address, protocol_number};
 use crate::range::Range;
 use crate::records::Record;
 
-pub(crate) const ID: TableId = TableId { family: TableFamily::Ip, name: "xebec-network" };
+const NAME: &str = "network";
+
+pub(crate) fn id(cluster: ClusterId) -> TableId {
+    TableId::new(TableFamily::Ip, cluster.table(NAME))
+}
 
 /// Pods have no IPv6: what comes from them by it (router advertisements, CVE-2020-10749) is not for us.
-pub(crate) const ID_IPV6: TableId = TableId { family: TableFamily::Ip6, name: "xebec-network" };
+pub(crate) fn id_ipv6(cluster: ClusterId) -> TableId {
+    TableId::new(TableFamily::Ip6, cluster.table(NAME))
+}
+
+/// Whose pod network the table is; `None` for any other table.
+pub(crate) fn cluster_of(id: &TableId) -> Option<ClusterId> {
+    let words = id.name.strip_prefix("xebec-")?.strip_suffix(NAME)?;
+    let cluster = words.strip_suffix('-')?.parse().ok()?;
+    (*id == self::id(cluster)).then_some(cluster)
+}
 
 /// From protocol and port to a pod's address and port.
 const HOST_PORTS: &str = "host-ports";
@@ -99,6 +114,24 @@ pub(crate) fn pod_changes(before: Option<&Record>, after: Option<&Record>) -> Ve
         .flat_map(|set| element_changes(set, &elements_in(before, set), &elements_in(after, set)))
         .collect()
 }
+
+/// Whether a table that another cluster made sends this port of the host to one of its pods. A port on all addresses meets those
+/// on any.
+pub(crate) fn has_host_port(observed: &Observed, port: &HostPort) -> bool {
+    let keys = |set: &str| observed.sets.get(set).into_iter().flat_map(|it| it.elements.keys());
+    let of_all = Value::new().protocol(protocol_number(port.protocol)).port(port.host_port);
+    if keys(HOST_PORTS).any(|it| it.start == of_all) {
+        return true;
+    }
+    let is_same_port = |key: &Key| key.start.as_bytes().get(ADDRESS..) == Some(of_all.as_bytes());
+    keys(HOST_ADDRESS_PORTS).filter(|it| is_same_port(it)).any(|it| match host_address(port) {
+        Ok(Some(address)) => it.start.as_bytes().get(..ADDRESS) == Some(&address.octets()),
+        _ => true,
+    })
+}
+
+/// Length of an address at the front of a key.
+const ADDRESS: usize = 4;
 
 /// What one pod adds to the sets and maps.
 fn pod_elements(pod: &Record) -> Vec<(&'static str, Key, Option<Data>)> {

@@ -35,6 +35,10 @@ pub struct ContainerConfig {
     pub security: Security,
     /// Sent by `stop` instead of the image's stop signal (or SIGTERM).
     pub stop_signal: Option<String>,
+    /// A container of the same sandbox, which must run: this one is in its PID namespace, sees its processes, and ends with it.
+    /// Only where each container has a PID namespace of its own.
+    #[serde(default)]
+    pub target: Option<ContainerId>,
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -207,6 +211,34 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 pub struct Usage {
     pub cpu: Duration,
     pub memory_working_set: u64,
+}
+
+/// Why a container cannot be another's target, in containerd's words; `None` if it can.
+pub fn wrong_target(
+    target: &ContainerId,
+    found: Option<&Container>,
+    sandbox: &SandboxId,
+) -> Option<String> {
+    let why = match found {
+        None => format!("container {:?} does not exist", target.as_str()),
+        Some(it) if it.sandbox != *sandbox => {
+            format!(
+                "container {:?} does not belong to sandbox {:?}",
+                target.as_str(),
+                sandbox.as_str()
+            )
+        }
+        Some(it) => match it.state {
+            ContainerState::Running { .. } => return None,
+            ContainerState::Created => not_running(target, "CONTAINER_CREATED"),
+            ContainerState::Exited(_) => not_running(target, "CONTAINER_EXITED"),
+        },
+    };
+    Some(format!("invalid target container: {why}"))
+}
+
+fn not_running(target: &ContainerId, state: &str) -> String {
+    format!("container {:?} is not running - in state {state}", target.as_str())
 }
 
 pub trait Containers: Send + Sync {

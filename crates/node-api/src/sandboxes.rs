@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
-use crate::network::HostPort;
+use crate::network::{self, HostPort};
 use crate::{ContainerId, Future, PodRef, SandboxId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,4 +98,6 @@ pub trait Sandboxes: Send + Sync {
     /// In the order of their creation.
     fn list(&self) -> Vec<Sandbox>;
     fn events(&self) -> Events;
+    /// How the pods' network is.
+    fn network(&self) -> watch::Receiver<network::Status>;
 }

@@ -64,7 +64,7 @@ fn open() -> Result<Backend, Failure> {
         |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
     let networks =
         Networks { cluster: network([10, 0, 0, 0], 8), services: network([10, 96, 0, 0], 12) };
-    Ok(Backend::open(networks)?)
+    Ok(Backend::open("0c0ffee0".parse()?, networks)?)
 }
 
 fn measure(n_services: u32, n_endpoints: u32) -> Result<(), Failure> {

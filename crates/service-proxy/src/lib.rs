@@ -6,6 +6,7 @@
 pub mod backends;
 mod health_check;
 pub mod service_port;
+mod strangers;
 mod task;
 
 use std::net::Ipv4Addr;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use informer::Factory;
 use lifecycle::Tasks;
+use node_api::ClusterId;
 use stdx::World;
 
 use self::backends::nftables::{Backend, Networks};
@@ -20,6 +22,8 @@ use self::service_port::Network;
 
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Whose Services they are: the table has its name.
+    pub cluster: ClusterId,
     pub node_name: String,
     /// All pods of the cluster: traffic to Services from elsewhere is masqueraded.
     pub cluster_network: Ipv4Addr,
@@ -43,7 +47,7 @@ pub fn start(config: Config, tasks: &Tasks, _world: &World, factory: &Arc<Factor
     task::spawn(config, tasks, factory);
 }
 
-/// Removes the table. Needs nothing running.
-pub fn purge() -> Result<(), linux::netlink::Error> {
-    Backend::purge()
+/// Removes the cluster's table. Needs nothing running.
+pub fn purge(cluster: ClusterId) -> Result<(), linux::netlink::Error> {
+    Backend::purge(cluster)
 }

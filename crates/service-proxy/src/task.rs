@@ -22,6 +22,7 @@ use crate::Config;
 use crate::backends::nftables::Backend;
 use crate::health_check::HealthChecks;
 use crate::service_port::{ServicePort, service_ports};
+use crate::strangers::Strangers;
 
 const BY_SERVICE: &str = "service-proxy/service-name";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -178,7 +179,10 @@ impl Follower {
 
     /// Brings the kernel to the state of the caches, whatever it holds, then follows changes until one fails.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<Infallible, Error> {
-        let mut backend = Backend::open(self.config.networks())?;
+        let mut backend = Backend::open(self.config.cluster, self.config.networks())?;
+        let (table, own_port) = backend.identity();
+        // Before anything is compared, so that no change is missed.
+        let mut strangers = Strangers::listen(table, own_port)?;
         backend.adopt()?;
         // What is noted from here on is seen below or in the loop.
         self.dirty.take();
@@ -192,11 +196,20 @@ impl Follower {
         tracing::info!(n_services = services.len(), "the kernel's rules follow the Services");
         loop {
             backoff.reset();
-            self.dirty.is_some.notified().await;
-            for key in self.dirty.take() {
-                self.set(&mut backend, &key).await;
+            tokio::select! {
+                biased;
+                () = self.dirty.is_some.notified() => {
+                    for key in self.dirty.take() {
+                        self.set(&mut backend, &key).await;
+                    }
+                    backend.apply()?;
+                }
+                changed = strangers.changed() => {
+                    changed?;
+                    tracing::warn!("somebody changed the rules for Services; comparing them all");
+                    backend.resync()?;
+                }
             }
-            backend.apply()?;
         }
     }
 

@@ -89,6 +89,7 @@ fn slice(version: u64, n_endpoints: usize) -> Value {
 
 fn config() -> Config {
     Config {
+        cluster: "00c0ffee".parse().unwrap(),
         node_name: "here".to_owned(),
         cluster_network: [10, 244, 0, 0].into(),
         cluster_prefix_length: 16,
@@ -121,7 +122,7 @@ async fn exercise() {
     let factory = Factory::new(client, world.clone(), &tasks);
     service_proxy::start(config(), &tasks, &world, &factory);
     factory.start();
-    let id = TableId { family: TableFamily::Ip, name: "xebec-services" };
+    let id = TableId::new(TableFamily::Ip, config().cluster.table("services"));
     let mut nftables = Nftables::open(id).unwrap();
 
     // Nothing happens before both lists are whole.
@@ -141,9 +142,9 @@ async fn exercise() {
     slices_tx.send(event::<EndpointSlice>(Deleted, &slice(6, 3))).unwrap();
     wait_for(&mut nftables, "no-endpoints", Some(1)).await;
 
-    // Somebody removes the table; the next change finds out, and makes it anew.
-    service_proxy::purge().unwrap();
-    wait_for(&mut nftables, "endpoints", None).await;
+    // Somebody removes the table: the kernel tells, and it is made anew.
+    service_proxy::purge(config().cluster).unwrap();
+    wait_for(&mut nftables, "no-endpoints", Some(1)).await;
     slices_tx.send(event::<EndpointSlice>(Added, &slice(7, 1))).unwrap();
     wait_for(&mut nftables, "endpoints", Some(1)).await;
 

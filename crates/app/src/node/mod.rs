@@ -5,6 +5,7 @@ mod cluster_dns;
 mod machine;
 mod purge;
 mod requirements;
+mod role;
 mod settings;
 
 use std::net::{IpAddr, SocketAddr};
@@ -43,6 +44,7 @@ pub(crate) fn open_network(settings: &Settings, data_dir: &Path) -> Result<Arc<N
 fn network_config(settings: &Settings, data_dir: &Path) -> network::Config {
     let node = settings.node_cidr();
     network::Config {
+        cluster: settings.cluster(),
         bridge: settings.bridge.clone(),
         pod_network: node.address,
         prefix_length: node.prefix_length,
@@ -67,6 +69,7 @@ pub(crate) fn open_images(data_dir: &Path) -> Result<images::Store> {
 
 fn containers_config(settings: &Settings, data_dir: &Path) -> Result<containers::Config> {
     Ok(containers::Config {
+        cluster: settings.cluster(),
         directory: data_dir.join("containers"),
         cgroup_root: settings.cgroup_root.clone(),
         program: std::env::current_exe().context("finding our own program")?,
@@ -85,9 +88,13 @@ pub(crate) struct Neighbors<'a> {
 
 /// Starts DNS, the service proxy and the kubelet; returns when all have started, before the Node is Ready.
 pub(crate) async fn start(settings: &Settings, neighbors: &Neighbors<'_>) -> Result<()> {
+    let tasks = neighbors.tasks.child("network");
+    neighbors.network.follow(&tasks).context("following the pod network")?;
     let dns = start_dns(settings, neighbors);
     let kubelet = start_kubelet(settings, neighbors);
     start_service_proxy(settings, neighbors);
+    let tasks = neighbors.tasks.child("node-role");
+    role::spawn(&neighbors.api.server, &settings.node_name, &tasks, neighbors.world);
     let (dns, kubelet) = tokio::join!(dns, kubelet);
     dns?;
     kubelet
@@ -99,6 +106,7 @@ fn start_service_proxy(settings: &Settings, neighbors: &Neighbors<'_>) {
     let client = neighbors.api.server.client(user, "kube-proxy");
     let factory = Factory::new(client, neighbors.world.clone(), &tasks);
     let config = service_proxy::Config {
+        cluster: settings.cluster(),
         node_name: settings.node_name.clone(),
         cluster_network: settings.pod_cidr.address,
         cluster_prefix_length: settings.pod_cidr.prefix_length,

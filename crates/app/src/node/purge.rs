@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use containers::Embedded;
 use lifecycle::Tasks;
+use network::Network;
 use node_api::{PodNetwork, Volumes as _};
 use stdx::World;
 use volumes::LocalVolumes;
@@ -25,19 +26,20 @@ pub(crate) fn purge(data_dir: &Path) -> Result<Vec<String>> {
 async fn purge_node(settings: &Settings, data_dir: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     let tasks = Tasks::new();
-    match super::open_network(settings, data_dir) {
+    match Network::open_to_purge(super::network_config(settings, data_dir)) {
         Ok(network) => {
+            let network = Arc::new(network);
             let pod_network: Arc<dyn PodNetwork> = network.clone();
             if let Err(err) = purge_containers(settings, data_dir, pod_network, &tasks).await {
                 problems.push(format!("{err:#}"));
             }
             problems.extend(network.purge().iter().map(|it| stdx::error_chain(it).to_string()));
         }
-        Err(err) => problems.push(format!("{err:#}")),
+        Err(err) => problems.push(stdx::error_chain(&err).to_string()),
     }
     tasks.cancel();
     problems.extend(purge_volumes(data_dir).await);
-    if let Err(err) = service_proxy::purge() {
+    if let Err(err) = service_proxy::purge(settings.cluster()) {
         problems.push(stdx::error_chain(&err).to_string());
     }
     problems

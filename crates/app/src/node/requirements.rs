@@ -60,6 +60,6 @@ fn probe_links() -> Result<(), Error> {
 
 /// Asks for a table that nobody has.
 fn probe_nftables() -> Result<(), Error> {
-    let id = TableId { family: TableFamily::Ip, name: "xebec-probe" };
+    let id = TableId::new(TableFamily::Ip, "xebec-probe");
     Nftables::open(id).and_then(|mut it| it.observe()).map(|_| ())
 }

@@ -1,16 +1,20 @@
 //! What a node was started with. Kept in the data directory, so that `down --purge` finds what `up` made.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use linux::sysctl::Pattern;
+use node_api::ClusterId;
 use serde::{Deserialize, Serialize};
 
 use crate::commands::network::Cidr;
 use crate::data_dir::write_private;
 
 const FILE: &str = "node.json";
+/// `xebe`.
+const CLUSTER: NonZeroU32 = NonZeroU32::new(0x7865_6265).expect("it is not zero");
 /// Addresses of one node's pods.
 const NODE_PREFIX: u8 = 24;
 
@@ -33,6 +37,11 @@ impl Settings {
     pub(crate) fn node_cidr(&self) -> Cidr {
         let prefix_length = self.pod_cidr.prefix_length.max(NODE_PREFIX);
         Cidr { address: self.pod_cidr.address, prefix_length }
+    }
+
+    /// Which cluster of this machine it is.
+    pub(crate) fn cluster(&self) -> ClusterId {
+        ClusterId::new(CLUSTER)
     }
 
     /// The tenth address of the Services, as everywhere.

@@ -10,9 +10,11 @@
 mod churn;
 mod cluster;
 mod crash;
+mod debug;
 mod host;
 mod images;
 mod isolation;
+mod mending;
 mod pods;
 mod restarts;
 mod services;

@@ -88,3 +88,14 @@ fn containers_of_a_pod_can_share_processes() {
     let n_processes = list.lines().filter(|it| it.parse::<u32>().is_ok()).count();
     assert!(n_processes >= 4, "both sleeps, their first process and ls:\n{list}");
 }
+
+#[test]
+fn the_node_shows_that_it_runs_the_control_plane() {
+    let Some(cluster) = Cluster::start() else { return };
+    let shows_role =
+        |it: &str| it.lines().any(|it| it.starts_with("node-a") && it.contains("control-plane"));
+    cluster.until(&["get", "nodes"], shows_role);
+    // A Node that was deleted comes back with its role.
+    cluster.ok(&["delete", "node", "node-a"]);
+    cluster.until(&["get", "nodes"], shows_role);
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lifecycle::Shutdown;
 use node_api::containers::{ContainerState, Exit};
-use node_api::sandboxes::{Sandbox, SandboxState};
+use node_api::sandboxes::{NetworkNamespace, Sandbox, SandboxState};
 use node_api::{ContainerId, Error, SandboxId};
 
 use super::Inner;
@@ -33,8 +33,8 @@ impl Inner {
             .book
             .sandboxes()
             .into_iter()
-            .filter(|it| it.state == SandboxState::Ready)
-            .map(|it| it.id)
+            .filter(|it| it.config.network == NetworkNamespace::Pod)
+            .filter_map(|it| Some((it.id.clone(), self.book.sandbox(&it.id)?.1?.namespace().ok()?)))
             .collect();
         self.network.keep_only(kept).await
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linux::process::Signal;
-use node_api::containers::{ContainerConfig, ContainerState, Exit, Resources, Usage};
-use node_api::sandboxes::{Sandbox, SandboxState};
+use node_api::containers::{ContainerConfig, ContainerState, Exit, Resources, Usage, wrong_target};
+use node_api::sandboxes::{PidNamespace, Sandbox, SandboxState};
 use node_api::{Cgroups as _, ContainerId, Error, SandboxId};
 
 use super::book::Known;
@@ -17,7 +17,7 @@ use super::roots::Root;
 use super::sandboxes::remove_directory;
 use super::{Inner, pod_files, seccomp_profile};
 use crate::files;
-use crate::protocol::{ContainerRecord, Refusal, Reply, Request};
+use crate::protocol::{ContainerRecord, Refusal, Reply, Request, VERSION_OF_TARGETS};
 use crate::spec::{self, Spec};
 
 /// How long SIGKILL may take: a process that waits for a dead disk does not die. As containerd has it.
@@ -37,7 +37,7 @@ impl Inner {
         sandbox_id: &SandboxId,
         config: ContainerConfig,
     ) -> Result<ContainerId, Error> {
-        let Some((sandbox, _)) = self.book.sandbox(sandbox_id) else {
+        let Some((sandbox, link)) = self.book.sandbox(sandbox_id) else {
             return Err(Error::NoSandbox(sandbox_id.clone()));
         };
         if sandbox.state != SandboxState::Ready {
@@ -52,6 +52,10 @@ impl Inner {
             let is_same = it.config == config && it.state == ContainerState::Created;
             return if is_same { Ok(it.id) } else { Err(made_before(&config)) };
         }
+        if let Some(target) = &config.target {
+            let version = link.map_or(0, |it| it.version);
+            self.check_target(&sandbox, target, version)?;
+        }
         let id = ContainerId::new(self.new_id());
         match self.make_container(&sandbox, &id, config).await {
             Ok(record) => {
@@ -64,6 +68,28 @@ impl Inner {
                 Err(err)
             }
         }
+    }
+
+    /// Looked at again by the holder when the container starts.
+    fn check_target(
+        &self,
+        sandbox: &Sandbox,
+        target: &ContainerId,
+        holders_version: u32,
+    ) -> Result<(), Error> {
+        if sandbox.config.pid != PidNamespace::Container {
+            let why = "the pod's containers have no PID namespaces of their own";
+            return Err(Error::Refused(format!("invalid target container: {why}")));
+        }
+        let found = self.book.container(target);
+        if let Some(why) = wrong_target(target, found.as_ref(), &sandbox.id) {
+            return Err(Error::Refused(why));
+        }
+        if holders_version < VERSION_OF_TARGETS {
+            let why = "the pod was started by an earlier version of xebec, which cannot do it; start the pod anew";
+            return Err(Error::Refused(format!("invalid target container: {why}")));
+        }
+        Ok(())
     }
 
     async fn make_container(

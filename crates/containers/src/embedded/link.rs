@@ -4,6 +4,7 @@
 //! happened before it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lifecycle::Latch;
 use linux::process::Pid;
 use linux::seqpacket;
+use node_api::network::Namespace;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -104,7 +106,9 @@ impl Session {
 /// The one connection that is told every event. Shared by all who call.
 pub(super) struct Link {
     session: Session,
-    pub(super) pid: i32,
+    pid: i32,
+    /// Of the holder, which may be older or newer than ours.
+    pub(super) version: u32,
     pidfd: OwnedFd,
     calls: Mutex<Calls>,
     /// Set when the holder is gone and the book says so.
@@ -122,8 +126,9 @@ impl Link {
     /// Says hello and asks for the state. Events before the answer are contained in it.
     pub(super) async fn open(socket: &Path) -> Result<(Arc<Self>, Vec<ContainerStatus>), Error> {
         let session = Session::connect(socket).await?;
-        let pid = match session.call(&Request::Hello { version: VERSION }, &[]).await? {
-            (Reply::Welcome { pid, .. }, _) => pid,
+        let hello = session.call(&Request::Hello { version: VERSION }, &[]).await?;
+        let (pid, version) = match hello {
+            (Reply::Welcome { pid, version }, _) => (pid, version),
             (other, _) => return Err(Error::Unexpected(format!("{other:?}"))),
         };
         let containers = match session.call(&Request::State, &[]).await? {
@@ -135,7 +140,7 @@ impl Link {
             .ok_or(Error::Gone)
             .and_then(|it| linux::process::open(it).map_err(Error::Socket))?;
         let calls = Mutex::new(Calls { next: 1, ..Calls::default() });
-        let link = Self { session, pid, pidfd, calls, ended: Latch::default() };
+        let link = Self { session, pid, version, pidfd, calls, ended: Latch::default() };
         Ok((Arc::new(link), containers))
     }
 
@@ -204,7 +209,29 @@ impl Link {
         Ok(())
     }
 
+    /// The pod's, in which the holder lives.
+    pub(super) fn namespace(&self) -> io::Result<Arc<dyn Namespace>> {
+        Ok(Arc::new(HoldersNamespace { pid: self.pid, pidfd: self.pidfd.try_clone()? }))
+    }
+
     pub(super) fn kill(&self) {
         let _ = linux::process::kill(self.pidfd.as_fd(), linux::process::Signal::KILL);
+    }
+}
+
+#[derive(Debug)]
+struct HoldersNamespace {
+    pid: i32,
+    pidfd: OwnedFd,
+}
+
+impl Namespace for HoldersNamespace {
+    fn open(&self) -> io::Result<Option<OwnedFd>> {
+        let opened = File::open(format!("/proc/{}/ns/net", self.pid));
+        // It has not ended yet: so what was opened is its own, and not that of another process with its number.
+        if linux::process::has_ended(self.pidfd.as_fd())? {
+            return Ok(None);
+        }
+        opened.map(|it| Some(it.into()))
     }
 }

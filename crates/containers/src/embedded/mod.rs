@@ -30,10 +30,10 @@ use node_api::containers::{
 };
 use node_api::sandboxes::{Sandbox, SandboxConfig};
 use node_api::{
-    Cgroups as _, ContainerId, Error, Events, Future, PodNetwork, SandboxId, Sandboxes,
+    Cgroups as _, ContainerId, Error, Events, Future, PodNetwork, SandboxId, Sandboxes, network,
 };
 use stdx::World;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use self::book::Book;
 pub use self::roots::{Root, Roots};
@@ -215,6 +215,10 @@ impl Sandboxes for Embedded {
 
     fn events(&self) -> Events {
         self.inner.book.events()
+    }
+
+    fn network(&self) -> watch::Receiver<network::Status> {
+        self.inner.network.status()
     }
 }
 

@@ -3,13 +3,13 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use node_api::network::Attachment;
 use node_api::sandboxes::{NetworkNamespace, PidNamespace, Sandbox, SandboxConfig, SandboxState};
-use node_api::{Cgroups as _, Error, SandboxId};
+use node_api::{Cgroups as _, ClusterId, Error, SandboxId};
 
 use super::Inner;
 use super::link::{self, Link};
@@ -67,7 +67,8 @@ impl Inner {
         let directory = self.sandbox_directory(id);
         let (program, record) = (self.program.clone(), record.clone());
         let path = directory.clone();
-        tokio::task::spawn_blocking(move || prepare(&program, &path, &record))
+        let cluster = self.config.cluster;
+        tokio::task::spawn_blocking(move || prepare(&program, cluster, &path, &record))
             .await
             .unwrap_or_else(|err| Err(Error::node("starting a sandbox", err)))?;
         let socket = directory.join("sock");
@@ -91,7 +92,9 @@ impl Inner {
                 let attachment = Attachment {
                     pod: record.config.pod.clone(),
                     sandbox: id.clone(),
-                    namespace: PathBuf::from(format!("/proc/{}/ns/net", link.pid)),
+                    namespace: link
+                        .namespace()
+                        .map_err(|err| Error::node("finding the sandbox's namespace", err))?,
                     host_ports: record.config.host_ports.clone(),
                 };
                 self.network.attach(attachment).await?
@@ -185,7 +188,12 @@ async fn end_holder(link: &Link) -> Result<(), Error> {
     ended.map_err(|err| Error::node("waiting for the holder's end", err))
 }
 
-fn prepare(program: &Program, directory: &Path, record: &SandboxRecord) -> Result<(), Error> {
+fn prepare(
+    program: &Program,
+    cluster: ClusterId,
+    directory: &Path,
+    record: &SandboxRecord,
+) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         fs::create_dir(directory.join("containers"))?;
@@ -193,7 +201,7 @@ fn prepare(program: &Program, directory: &Path, record: &SandboxRecord) -> Resul
         pod_files::write(directory, &record.config)
     };
     write().map_err(|err| Error::node(format!("making {}", directory.display()), err))?;
-    spawn::spawn(program, directory).map_err(|err| Error::node("starting a holder", err))
+    spawn::spawn(program, directory, cluster).map_err(|err| Error::node("starting a holder", err))
 }
 
 /// What is gone was removed.

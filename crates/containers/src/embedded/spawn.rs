@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use linux::seqpacket::Listener;
+use node_api::ClusterId;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -43,7 +44,7 @@ impl Program {
 
 /// The socket listens before the holder runs, so that nobody has to wait for it to appear. The process started here
 /// forks the holder and ends, so that the holder is init's child: it does not become a zombie of ours.
-pub(super) fn spawn(program: &Program, directory: &Path) -> Result<(), Error> {
+pub(super) fn spawn(program: &Program, directory: &Path, cluster: ClusterId) -> Result<(), Error> {
     let listener = Listener::bind(&directory.join("sock")).map_err(Error::Listen)?;
     let stdin = listener.as_fd().try_clone_to_owned().map_err(Error::Listen)?;
     let execute = |source| Error::Execute { program: program.path.display().to_string(), source };
@@ -51,6 +52,7 @@ pub(super) fn spawn(program: &Program, directory: &Path) -> Result<(), Error> {
         .arg0(&program.path)
         .arg(crate::holder::ARGUMENT)
         .arg(directory)
+        .arg(cluster.to_string())
         .env_clear()
         .envs(ENVIRONMENT.iter().copied())
         .current_dir("/")

@@ -11,6 +11,7 @@ use node_api::sandboxes::PidNamespace;
 use rustix::pipe::PipeFlags;
 
 use super::container::Container;
+use super::life;
 use super::serve::Holder;
 use crate::logs::Stream;
 use crate::protocol::{HeldRecord, Streams};
@@ -86,6 +87,8 @@ fn end_forked(told: &SharedPid) {
 pub(super) enum Error {
     #[error("making the streams")]
     MakeStreams(#[source] io::Error),
+    #[error("finding the processes to be among")]
+    FindProcesses(#[source] io::Error),
     #[error("forking")]
     Fork(#[source] io::Error),
 }
@@ -103,10 +106,12 @@ pub(super) fn container(
     directory: &Path,
     record: &HeldRecord,
 ) -> Result<Launched, Error> {
-    let beside = beside(holder).map_err(Error::MakeStreams)?;
+    let beside = beside(holder, record).map_err(Error::FindProcesses)?;
     let pids = match holder.sandbox.config.pid {
-        PidNamespace::Pod | PidNamespace::Host => setup::PidNamespace::Inherited,
-        PidNamespace::Container => setup::PidNamespace::New,
+        PidNamespace::Container if beside.is_none() => setup::PidNamespace::New,
+        PidNamespace::Pod | PidNamespace::Host | PidNamespace::Container => {
+            setup::PidNamespace::Inherited
+        }
     };
     let (stdio, ends) = if record.config.tty { terminal() } else { pipes(record.config.stdin) }
         .map_err(Error::MakeStreams)?;
@@ -132,19 +137,42 @@ pub(super) fn container(
     }
 }
 
-/// Where the pod's processes are, if its containers share them.
-fn beside(holder: &Holder) -> io::Result<Option<BesideOthers>> {
-    if holder.sandbox.config.pid != PidNamespace::Pod {
-        return Ok(None);
+/// Where the processes are that the container is to be among, if there are any.
+fn beside(holder: &Holder, record: &HeldRecord) -> io::Result<Option<BesideOthers>> {
+    match (holder.sandbox.config.pid, &record.config.target) {
+        (PidNamespace::Pod, _) => beside_pod(holder).map(Some),
+        (PidNamespace::Container, Some(target)) => beside_target(holder, target).map(Some),
+        (PidNamespace::Container, None) | (PidNamespace::Host, _) => Ok(None),
     }
+}
+
+/// Those of the pod, whose containers share them.
+fn beside_pod(holder: &Holder) -> io::Result<BesideOthers> {
     let Some(init) = &holder.pod_init else {
         return Err(io::Error::other("the first process of the pod has ended"));
     };
-    Ok(Some(BesideOthers {
+    Ok(BesideOthers {
         process: init.pidfd().try_clone_to_owned()?,
         procs: init.procs().try_clone_to_owned()?,
+        pids: None,
         told: SharedPid::new()?,
-    }))
+    })
+}
+
+/// Those of another container. Its procfs is the container's own to change, if it may mount: hence `pids`.
+fn beside_target(holder: &Holder, target: &str) -> io::Result<BesideOthers> {
+    let running = holder.containers.get(target).filter(|it| life::running(&it.life).is_ok());
+    let Some(process) = running.and_then(|it| it.process.as_ref()) else {
+        return Err(io::Error::other("the target container is not running"));
+    };
+    // A child of ours that we have not reaped: the number is its own.
+    let pids = fs::File::open(format!("/proc/{}/ns/pid", process.pid))?;
+    Ok(BesideOthers {
+        process: process.pidfd.try_clone()?,
+        procs: process.pidfd.try_clone()?,
+        pids: Some(pids.into()),
+        told: SharedPid::new()?,
+    })
 }
 
 /// `descriptors` are those of the streams that are true, in the order of their numbers.

@@ -20,9 +20,10 @@ use std::process::ExitCode;
 /// The first argument that makes the binary a holder.
 pub const ARGUMENT: &str = "holder";
 
-/// `arguments` are those after [`ARGUMENT`]: the sandbox's directory. The listening socket is standard input.
+/// `arguments` are those after [`ARGUMENT`]: the sandbox's directory, and the cluster's id, which is for whoever looks at the
+/// machine's processes. The listening socket is standard input.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
-    let [directory] = arguments.as_slice() else { return ExitCode::FAILURE };
+    let [directory, _cluster] = arguments.as_slice() else { return ExitCode::FAILURE };
     match startup::detach() {
         Ok(startup::Role::Intermediate) => return ExitCode::SUCCESS,
         Ok(startup::Role::Holder) => {}

@@ -15,8 +15,10 @@ use serde_json::value::RawValue;
 
 pub(crate) use records::{ContainerRecord, HeldRecord, Limits, SandboxRecord};
 
-/// Raised when a request is added.
-pub(crate) const VERSION: u32 = 1;
+/// Raised when a request is added, or a field that must not be passed over.
+pub(crate) const VERSION: u32 = 2;
+/// From which on a holder knows a container's target.
+pub(crate) const VERSION_OF_TARGETS: u32 = 2;
 /// Of one packet, without descriptors.
 pub(crate) const MESSAGE_MAX: usize = linux::seqpacket::MESSAGE_MAX;
 

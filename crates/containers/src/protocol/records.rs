@@ -57,4 +57,6 @@ pub(crate) struct HeldConfig {
     pub(crate) stdin: bool,
     pub(crate) stdin_once: bool,
     pub(crate) tty: bool,
+    #[serde(default)]
+    pub(crate) target: Option<String>,
 }

@@ -40,6 +40,7 @@ use linux::mounts::{Attributes, Depth, Detached};
 use linux::namespaces::Namespaces;
 use linux::process::{self, CloneFlags, Fork, Pid, SharedPid};
 use linux::rooted::{Missing, Root};
+use rustix::fs::AtFlags;
 
 use self::refusal::{OrRefuse as _, Refusal, Result};
 use self::stdio::Console;
@@ -73,6 +74,8 @@ pub struct BesideOthers {
     pub process: OwnedFd,
     /// A mount namespace whose `/proc` is that namespace's, or a process in one.
     pub procs: OwnedFd,
+    /// That PID namespace, where somebody else than we may have chosen what `/proc` shows.
+    pub pids: Option<OwnedFd>,
     /// Where the pid of the container's process will be.
     pub told: SharedPid,
 }
@@ -235,10 +238,24 @@ impl BesideOthers {
         if !linux::mounts::is_proc(&procs).or_refuse(|| "look at the procfs".to_owned())? {
             return Err(Refusal("what is mounted as /proc is no procfs".to_owned()));
         }
+        if let Some(pids) = &self.pids {
+            refuse_other_procs(&procs, pids)?;
+        }
         linux::namespaces::join_process(self.process.as_fd(), Namespaces::PID)
             .or_refuse(|| "join the PID namespace".to_owned())?;
         Ok((Some(procs), Some(Beside { told: self.told })))
     }
+}
+
+/// The first process that a procfs shows is the first of the namespace whose processes it shows.
+fn refuse_other_procs(procs: &Detached, pids: &OwnedFd) -> Result<()> {
+    let look = || "look whose processes /proc shows".to_owned();
+    let shown = rustix::fs::statat(procs, "1/ns/pid", AtFlags::empty()).or_refuse(look)?;
+    let wanted = rustix::fs::fstat(pids).or_refuse(look)?;
+    if (shown.st_dev, shown.st_ino) != (wanted.st_dev, wanted.st_ino) {
+        return Err(Refusal("what is mounted as /proc shows other processes".to_owned()));
+    }
+    Ok(())
 }
 
 /// The program's process is a new one, in the PID namespace that was joined.

@@ -68,7 +68,7 @@ pub fn render(inputs: Inputs<'_>) -> Result<Spec, Error> {
         hostname: sandbox.hostname.clone(),
         mounts: mounts(inputs),
         linux: Linux {
-            namespaces: namespaces(sandbox),
+            namespaces: namespaces(inputs),
             resources: resources(container),
             cgroups_path: inputs.cgroup.to_owned(),
             seccomp,
@@ -244,9 +244,9 @@ fn bind(mount: &Mount, destination: String) -> super::Mount {
 }
 
 /// New ones for each container. Those of the pod are the holder's, and a shared PID namespace is joined by forking.
-fn namespaces(sandbox: &SandboxConfig) -> Vec<Namespace> {
+fn namespaces(inputs: Inputs<'_>) -> Vec<Namespace> {
     let mut kinds = vec![NamespaceKind::Mount, NamespaceKind::Cgroup];
-    if sandbox.pid == PidNamespace::Container {
+    if inputs.sandbox.pid == PidNamespace::Container && inputs.container.target.is_none() {
         kinds.push(NamespaceKind::Pid);
     }
     kinds.into_iter().map(|kind| Namespace { kind, path: String::new() }).collect()

@@ -14,10 +14,11 @@ use futures_util::StreamExt as _;
 use lifecycle::Tasks;
 use node_api::containers::{ContainerConfig, ContainerState, Containers, Exit};
 use node_api::images::ImageConfig;
-use node_api::network::Attachment;
+use node_api::network::{Attachment, Namespace, Status};
 use node_api::sandboxes::{SandboxConfig, Sandboxes};
 use node_api::{ContainerId, Error, Future, ImageId, PodNetwork, PodRef, PodUid, SandboxId};
 use stdx::World;
+use tokio::sync::watch;
 
 const BUSYBOX: &str = "/bin/busybox";
 const TOOLS: &[&str] = &[
@@ -70,6 +71,7 @@ impl Bed {
 
     pub(crate) fn config(&self) -> Config {
         Config {
+            cluster: "00c0ffee".parse().unwrap(),
             directory: self.directory.join("containers"),
             cgroup_root: self.cgroup_root.clone(),
             program: std::env::current_exe().unwrap(),
@@ -232,11 +234,15 @@ impl Roots for Layer {
 pub(crate) struct Network {
     pub(crate) attached: Mutex<BTreeMap<SandboxId, IpAddr>>,
     pub(crate) refuses: Mutex<bool>,
+    pub(crate) namespaces: Mutex<BTreeMap<SandboxId, Arc<dyn Namespace>>>,
+    status: watch::Sender<Status>,
 }
 
 impl PodNetwork for Network {
     fn attach(&self, attachment: Attachment) -> Future<'_, Vec<IpAddr>> {
-        assert!(attachment.namespace.exists(), "{:?}", attachment.namespace);
+        assert!(attachment.namespace.open().unwrap().is_some(), "{:?}", attachment.namespace);
+        let namespace = attachment.namespace;
+        self.namespaces.lock().unwrap().insert(attachment.sandbox.clone(), namespace);
         let outcome = if *self.refuses.lock().unwrap() {
             Err(Error::AddressesExhausted { range: "none".to_owned() })
         } else {
@@ -253,8 +259,13 @@ impl PodNetwork for Network {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn keep_only(&self, sandboxes: Vec<SandboxId>) -> Future<'_, ()> {
-        self.attached.lock().unwrap().retain(|it, _| sandboxes.contains(it));
+    fn keep_only(&self, sandboxes: BTreeMap<SandboxId, Arc<dyn Namespace>>) -> Future<'_, ()> {
+        self.attached.lock().unwrap().retain(|it, _| sandboxes.contains_key(it));
+        *self.namespaces.lock().unwrap() = sandboxes;
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
     }
 }

@@ -36,6 +36,7 @@ pub(crate) const ALL: &[Case] = &[
     ("commands_need_a_profile_that_lets_them_fork", exec_without_fork),
     ("containers_get_a_terminal", terminal),
     ("containers_of_a_pod_share_processes", shared_processes),
+    ("a_proc_of_other_processes_is_refused", other_processes),
     ("sysctls_of_the_pod_are_set", sysctls),
     ("privileged_containers_see_the_machine", privileged),
     ("mounts_propagate_as_asked", propagation),
@@ -517,11 +518,23 @@ fn shared_processes(machine: &Machine) {
             .into();
         sandbox.pid = node_api::sandboxes::PidNamespace::Pod;
     });
-    let second = machine.start_in(spec, &[], Some(&first));
+    let second = machine.start_in(spec, &[], Some((&first, &first)));
     check(&machine.finish(second), "sleep\nsecond");
     // Whoever forked is where it was.
     check(&machine.run("echo $$", as_is), "1");
     machine.kill(first);
+}
+
+/// What a container that may mount has made of its `/proc` is not what others get to see.
+fn other_processes(machine: &Machine) {
+    let (first, other) = (sleeper(machine, |_| {}), sleeper(machine, |_| {}));
+    let spec = machine.spec(|it, _| it.command = ["/bin/true".to_owned()].into());
+    let refused = machine.start_in(spec, &[], Some((&first, &other)));
+    let outcome = machine.finish(refused);
+    let words = outcome.refused.as_deref().unwrap_or_default();
+    assert!(words.contains("what is mounted as /proc shows other processes"), "{outcome:?}");
+    machine.kill(first);
+    machine.kill(other);
 }
 
 fn sysctls(machine: &Machine) {

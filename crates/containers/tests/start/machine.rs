@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,6 +44,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Its PID namespace.
+    fn pids(&self) -> OwnedFd {
+        let known = format!("/proc/self/fdinfo/{}", self.pidfd.as_raw_fd());
+        let known = std::fs::read_to_string(known).unwrap();
+        let pid = known.lines().find_map(|it| it.strip_prefix("Pid:")).unwrap().trim();
+        File::open(format!("/proc/{pid}/ns/pid")).unwrap().into()
+    }
+
     pub(crate) fn wait_until_ended(&self) {
         let mut polled = [rustix::event::PollFd::new(&self.pidfd, rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut polled, None).unwrap();
@@ -155,12 +163,13 @@ impl Machine {
         self.start_in(spec, layers, None)
     }
 
-    /// With a terminal if the configuration wants one; beside the processes of another container, or alone.
+    /// With a terminal if the configuration wants one; beside the processes of another container, with what a third one sees as
+    /// `/proc`, or alone.
     pub(crate) fn start_in(
         &self,
         spec: Spec,
         layers: &[PathBuf],
-        other: Option<&Running>,
+        other: Option<(&Running, &Running)>,
     ) -> Running {
         self.tree.create_container(&spec).unwrap();
         let root = PathBuf::from(&spec.root.path);
@@ -180,9 +189,10 @@ impl Machine {
             work: directory.join("work"),
             stdio,
             report,
-            beside: other.map(|it| BesideOthers {
-                process: it.pidfd.try_clone().unwrap(),
-                procs: it.pidfd.try_clone().unwrap(),
+            beside: other.map(|(processes, procs)| BesideOthers {
+                process: processes.pidfd.try_clone().unwrap(),
+                procs: procs.pidfd.try_clone().unwrap(),
+                pids: Some(processes.pids()),
                 told: SharedPid::new().unwrap(),
             }),
         };

@@ -226,10 +226,7 @@ mod tests {
         }});
         let pod: Pod = serde_json::from_value(pod).unwrap();
         assert_eq!(of_container(&pod, "c"), Vec::<String>::new());
-        let expected = [
-            "spec.ephemeralContainers[0].securityContext.procMount: Unmasked",
-            "spec.ephemeralContainers[0].targetContainerName: c",
-        ];
+        let expected = ["spec.ephemeralContainers[0].securityContext.procMount: Unmasked"];
         assert_eq!(of_container(&pod, "e"), expected);
     }
 }

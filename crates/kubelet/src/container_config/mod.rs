@@ -93,6 +93,7 @@ pub fn render(
         resources: of_container(pod, container, facts.allocatable.memory),
         security: security::render(pod, container, &facts.directory)?,
         stop_signal: container.lifecycle.as_ref().and_then(|it| it.stop_signal.clone()),
+        target: run.target.clone(),
         annotations: BTreeMap::new(),
     })
 }

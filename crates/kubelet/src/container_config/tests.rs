@@ -77,6 +77,7 @@ fn run() -> RunFacts {
         log_path: "/log/2.log".into(),
         termination_log: "/var/lib/kubelet/pods/u1/containers/app/1".into(),
         sub_paths: BTreeMap::from([(1, "/sub/1".into())]),
+        target: None,
     }
 }
 

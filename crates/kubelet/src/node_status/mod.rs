@@ -1,5 +1,6 @@
 //! The Node object and its lease: registration, conditions, what the node has and what is on it.
 
+mod network;
 mod node;
 mod task;
 
@@ -18,6 +19,8 @@ use crate::pod_facts::Allocatable;
 /// Registers the node and keeps its lease and status.
 pub(crate) fn spawn(tasks: &Tasks, context: Arc<Context>, nodes: &Arc<SharedInformer<Node>>) {
     let nodes = nodes.indexer();
+    let (network, about_pods) = (context.parts.sandboxes.network(), context.clone());
+    tasks.spawn("network-events", |shutdown| network::run(about_pods, network, shutdown));
     tasks.spawn_restarting("node-status", move |shutdown| {
         task::run(context.clone(), nodes.clone(), shutdown)
     });

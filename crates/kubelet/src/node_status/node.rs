@@ -33,8 +33,9 @@ const CONDITIONS: &[(&str, &str, &str, &str)] = &[
     ),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    (READY, "True", "KubeletReady", "kubelet is posting ready status"),
 ];
+const READY: &str = "Ready";
 
 /// What a status is made from.
 pub(super) struct Facts<'a> {
@@ -42,6 +43,8 @@ pub(super) struct Facts<'a> {
     pub(super) machine: &'a Machine,
     pub(super) allocatable: Allocatable,
     pub(super) images: Vec<Image>,
+    /// Why the node is not Ready, if it is not.
+    pub(super) not_ready: Option<String>,
     pub(super) now: Timestamp,
 }
 
@@ -97,7 +100,7 @@ pub(super) fn status(facts: &Facts<'_>, old: Option<&NodeStatus>) -> NodeStatus 
             facts.allocatable.ephemeral_storage,
             config.max_pods,
         )),
-        conditions: Some(conditions(old, facts.now)),
+        conditions: Some(conditions(old, facts)),
         daemon_endpoints: Some(NodeDaemonEndpoints {
             kubelet_endpoint: Some(DaemonEndpoint { port: i32::from(config.listen.port()) }),
         }),
@@ -169,10 +172,15 @@ fn images(images: &[Image]) -> Vec<ContainerImage> {
 }
 
 /// The time of a transition stays while the status does. Conditions of others stay.
-fn conditions(old: Option<&NodeStatus>, now: Timestamp) -> Vec<NodeCondition> {
+fn conditions(old: Option<&NodeStatus>, facts: &Facts<'_>) -> Vec<NodeCondition> {
+    let now = facts.now;
     let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
     let mut all = old.and_then(|it| it.conditions.clone()).unwrap_or_default();
     for (kind, status, reason, message) in CONDITIONS {
+        let (status, reason, message) = match &facts.not_ready {
+            Some(why) if *kind == READY => (&"False", &"KubeletNotReady", &why.as_str()),
+            _ => (status, reason, message),
+        };
         let mut condition = NodeCondition {
             type_: (*kind).to_owned(),
             status: (*status).to_owned(),
@@ -192,6 +200,12 @@ fn conditions(old: Option<&NodeStatus>, now: Timestamp) -> Vec<NodeCondition> {
         }
     }
     all
+}
+
+/// `None` if nothing is said of it.
+pub(super) fn is_ready(status: Option<&NodeStatus>) -> Option<bool> {
+    let conditions = status?.conditions.as_ref()?;
+    conditions.iter().find(|it| it.type_ == READY).map(|it| it.status == "True")
 }
 
 /// Whether they differ in more than the time of the last heartbeat.

@@ -10,10 +10,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use lifecycle::Shutdown;
+use node_api::network::Status;
 use reconcile::EventType;
 use stdx::Backoff;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::network;
 use super::node::{self, Facts, LEASE_NAMESPACE};
 use crate::context::Context;
 
@@ -27,13 +30,17 @@ const REPORT: SignedDuration = SignedDuration::from_mins(5);
 struct Task {
     context: Arc<Context>,
     nodes: Lister<Node>,
+    network: watch::Receiver<Status>,
     lease: Option<Arc<Lease>>,
     /// As it was last written, and when.
     posted: Option<(Arc<Node>, Timestamp)>,
 }
 
 pub(super) async fn run(context: Arc<Context>, nodes: Lister<Node>, shutdown: Shutdown) {
-    let mut task = Task { context, nodes, lease: None, posted: None };
+    let network = context.parts.sandboxes.network();
+    let mut changes = network.clone();
+    let mut said = None;
+    let mut task = Task { context, nodes, network, lease: None, posted: None };
     let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MAX);
     let mut due = Instant::now();
     loop {
@@ -41,7 +48,9 @@ pub(super) async fn run(context: Arc<Context>, nodes: Lister<Node>, shutdown: Sh
             biased;
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep_until(due) => {}
+            () = differs(&mut changes, &said) => {}
         }
+        said = changes.borrow_and_update().not_ready();
         let turn = tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
@@ -58,6 +67,14 @@ pub(super) async fn run(context: Arc<Context>, nodes: Lister<Node>, shutdown: Sh
                 Instant::now() + delay
             }
         };
+    }
+}
+
+/// Returns when the network is not what was last said of it.
+async fn differs(network: &mut watch::Receiver<Status>, said: &Option<String>) {
+    if network.wait_for(|it| it.not_ready() != *said).await.is_err() {
+        // Nobody will say anything any more.
+        std::future::pending().await
     }
 }
 
@@ -80,6 +97,7 @@ impl Task {
             machine: &self.context.parts.machine,
             allocatable: self.context.allocatable,
             images: self.context.parts.images.list(),
+            not_ready: network::not_ready(&self.network.borrow()),
             now: self.now(),
         }
     }
@@ -117,8 +135,16 @@ impl Task {
     }
 
     async fn post(&self, mut node: Node) -> Result<Arc<Node>, ApiError> {
+        let was_ready = node::is_ready(node.status.as_ref());
         node.status = Some(node::status(&self.facts(), node.status.as_ref()));
-        self.context.parts.client.api::<Node>().update_status(node).await
+        let is_ready = node::is_ready(node.status.as_ref());
+        let posted = self.context.parts.client.api::<Node>().update_status(node).await?;
+        if was_ready.is_some() && was_ready != is_ready {
+            let reason = if is_ready == Some(true) { "NodeReady" } else { "NodeNotReady" };
+            let message = format!("Node {} status is now: {reason}", self.context.config.node_name);
+            self.context.recorder.event(&*posted, EventType::Normal, reason, message);
+        }
+        Ok(posted)
     }
 
     async fn renew(&mut self) -> Result<(), ApiError> {

@@ -104,6 +104,8 @@ pub(super) struct Received<'a> {
     pub(super) kind: u16,
     pub(super) flags: u16,
     pub(super) sequence: u32,
+    /// Of the socket that asked; in a notice, of the one that changed something. 0: nobody's.
+    pub(super) port: u32,
     pub(super) payload: &'a [u8],
 }
 
@@ -115,6 +117,7 @@ pub(super) fn split(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
             kind: u16::from_ne_bytes(array(bytes.get(4..)?)?),
             flags: u16::from_ne_bytes(array(bytes.get(6..)?)?),
             sequence: u32::from_ne_bytes(array(bytes.get(8..)?)?),
+            port: u32::from_ne_bytes(array(bytes.get(12..)?)?),
             payload: bytes.get(HEADER..length)?,
         };
         let next = length.checked_next_multiple_of(ALIGNMENT)?;
@@ -186,7 +189,7 @@ mod tests {
             payload.extend(u32::try_from(24usize).unwrap().to_ne_bytes());
             payload.resize(4 + repeated, 0);
             payload.extend(Attributes::new().string(WORDS, "no such thing").as_bytes());
-            let received = Received { kind: 2, flags, sequence: 1, payload: &payload };
+            let received = Received { kind: 2, flags, sequence: 1, port: 0, payload: &payload };
             let words = expected.map(str::to_owned);
             assert_eq!(Acknowledgment::read(received), Some(Acknowledgment { error: -22, words }));
         };

@@ -1,13 +1,14 @@
 //! Links, addresses, routes, nftables and conntrack over netlink sockets.
 //!
 //! [`message`] encodes, [`attributes`] writes and reads attributes, [`socket`] sends and waits for the kernel's answer. Sockets
-//! block: the kernel answers within the system call that asks, in microseconds.
+//! block: the kernel answers within the system call that asks, in microseconds. [`notices`] are what it tells unasked.
 
 pub mod attributes;
 pub mod conntrack;
 pub mod garbage;
 pub mod message;
 pub mod nftables;
+pub mod notices;
 pub mod route;
 pub mod socket;
 

@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, sendto,
-    socket_with,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname,
+    recvfrom, sendto, socket_with,
 };
 
 use super::message::{Acknowledgment, Received, flags, split};
@@ -36,6 +36,7 @@ const DUMP_ATTEMPTS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const SOL_NETLINK: c_int = 270;
+const NETLINK_ADD_MEMBERSHIP: c_int = 1;
 const NETLINK_CAP_ACK: c_int = 10;
 const NETLINK_EXT_ACK: c_int = 11;
 
@@ -70,6 +71,8 @@ pub enum Family {
 #[derive(Debug)]
 pub struct Socket {
     descriptor: OwnedFd,
+    /// By which the kernel knows the socket.
+    port: u32,
     sequence: u32,
     buffer: Vec<u8>,
 }
@@ -102,9 +105,28 @@ impl Socket {
         if sockopt::set_socket_recv_buffer_size_force(&descriptor, RECEIVE_QUEUE).is_err() {
             sockopt::set_socket_recv_buffer_size(&descriptor, RECEIVE_QUEUE)?;
         }
-        enable(&descriptor, NETLINK_EXT_ACK)?;
-        enable(&descriptor, NETLINK_CAP_ACK)?;
-        Ok(Self { descriptor, sequence: 0, buffer: vec![0; RECEIVE_BUFFER] })
+        set_option(&descriptor, NETLINK_EXT_ACK, 1)?;
+        set_option(&descriptor, NETLINK_CAP_ACK, 1)?;
+        bind(&descriptor, &SocketAddrNetlink::new(0, 0))?;
+        let port = SocketAddrNetlink::try_from(getsockname(&descriptor)?)?.pid();
+        Ok(Self { descriptor, port, sequence: 0, buffer: vec![0; RECEIVE_BUFFER] })
+    }
+
+    /// What [`super::notices::Notice`]s of this socket's own changes carry.
+    pub fn port(&self) -> u32 {
+        self.port
+    }
+
+    /// From now on the kernel sends what this group is told. Such a socket asks nothing.
+    pub(super) fn subscribe(&self, group: u32) -> Result<(), Error> {
+        set_option(&self.descriptor, NETLINK_ADD_MEMBERSHIP, group.cast_signed())
+            .map_err(|err| Error::new(format!("listen to netlink group {group}"), err))
+    }
+
+    /// What has come already, in one piece; never waits.
+    pub(super) fn receive_now(&mut self) -> Result<&[u8], Errno> {
+        let length = self.receive(RecvFlags::DONTWAIT)?;
+        Ok(&self.buffer[..length])
     }
 
     /// In the network namespace that this file names, such as `/proc/4711/ns/net`.
@@ -350,12 +372,17 @@ fn batch_end(kind: u16) -> Message {
     Message::new("frame a batch of changes", kind, 0, &[0, 0, high, low])
 }
 
-fn enable(descriptor: &OwnedFd, option: c_int) -> Result<(), io::Error> {
-    let on: c_int = 1;
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn set_option(descriptor: &OwnedFd, option: c_int, value: c_int) -> Result<(), io::Error> {
     let length = size_of::<c_int>() as c_uint;
     // SAFETY: the pointer is to an integer that lives through the call, and the length is its own; the descriptor is open.
     let result = unsafe {
-        setsockopt(descriptor.as_raw_fd(), SOL_NETLINK, option, (&raw const on).cast(), length)
+        setsockopt(descriptor.as_raw_fd(), SOL_NETLINK, option, (&raw const value).cast(), length)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -15,6 +15,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 pub use descriptors::{descriptor_limit, raise_descriptor_limit};
 pub use memory::drop_touched_pages;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub use rustix::process::Pid;
 use rustix::process::{WaitId, WaitIdOptions};
 pub use sibling::{SharedPid, Sibling, fork_sibling};
@@ -169,6 +170,13 @@ pub fn kill(pidfd: BorrowedFd<'_>, signal: Signal) -> io::Result<()> {
 
 pub fn open(pid: Pid) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+}
+
+/// Whether it has ended, be it reaped or not. Once true it stays so.
+pub fn has_ended(pidfd: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut ready = [PollFd::new(&pidfd, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    Ok(rustix::io::retry_on_intr(|| poll(&mut ready, Some(&at_once)))? > 0)
 }
 
 /// The kernel sends this process SIGKILL when its parent ends. Lost when the process changes its user (prctl(2)), so it

@@ -1,22 +1,22 @@
 //! What every pod network promises.
 
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use linux::network_namespace::NetworkNamespace;
 use node_api::contract::network::{Namespaces, all};
+use node_api::network::Namespace;
 
-use crate::places::Node;
+use crate::places::{At, Node};
 
 #[derive(Default)]
 struct Made(Mutex<Vec<NetworkNamespace>>);
 
 impl Namespaces for Made {
-    fn make(&self, _name: &str) -> PathBuf {
+    fn make(&self, _name: &str) -> Arc<dyn Namespace> {
         let namespace = NetworkNamespace::create().unwrap();
-        let path = namespace.path();
+        let at = At(namespace.path());
         self.0.lock().unwrap().push(namespace);
-        path
+        Arc::new(at)
     }
 }
 

@@ -5,8 +5,10 @@
 #![expect(clippy::print_stdout, reason = "skipped tests and measurements are told")]
 
 mod attachment;
+mod clusters;
 mod contract;
 mod host_ports;
+mod mending;
 mod paths;
 mod places;
 mod restart;

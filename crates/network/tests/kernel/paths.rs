@@ -154,7 +154,7 @@ fn a_pod_cannot_reach_the_loopback_of_the_node() {
 
 pub(crate) fn delete_table(node: &Node) {
     use linux::netlink::nftables::{Nftables, TableFamily, TableId};
-    let id = TableId { family: TableFamily::Ip, name: "xebec-network" };
+    let id = TableId::new(TableFamily::Ip, crate::places::cluster().table("network"));
     node.namespace.run(|| Nftables::open(id).unwrap().purge().unwrap()).unwrap();
 }
 

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
@@ -13,12 +14,12 @@ use linux::netlink::nftables::{
     TableId, Value, expression, priority,
 };
 use linux::netlink::route::{
-    Destination, HardwareAddress, LinkChange, Namespace, Peer, Route, RouteSocket, Scope, VethPair,
+    self, Destination, HardwareAddress, LinkChange, Peer, Route, RouteSocket, Scope, VethPair,
 };
 use linux::network_namespace::NetworkNamespace;
 use network::{Config, Network};
-use node_api::network::{Attachment, HostPort};
-use node_api::{PodNetwork as _, PodRef, PodUid, SandboxId};
+use node_api::network::{Attachment, HostPort, Namespace};
+use node_api::{ClusterId, PodNetwork as _, PodRef, PodUid, SandboxId};
 
 pub(crate) const GATEWAY: &str = "10.244.1.1";
 pub(crate) const NODE: &str = "192.0.2.1";
@@ -36,9 +37,26 @@ pub(crate) struct Node {
     network: Option<Network>,
 }
 
+/// The namespace that a file names; it has ended when the file is gone.
+#[derive(Debug)]
+pub(crate) struct At(pub(crate) PathBuf);
+
+impl Namespace for At {
+    fn open(&self) -> io::Result<Option<OwnedFd>> {
+        match File::open(&self.0) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(|it| Some(it.into())),
+        }
+    }
+}
+
 pub(crate) struct Pod {
     pub(crate) namespace: NetworkNamespace,
     pub(crate) address: Ipv4Addr,
+}
+
+pub(crate) fn cluster() -> ClusterId {
+    "00c0ffee".parse().unwrap()
 }
 
 pub(crate) fn ip(text: &str) -> IpAddr {
@@ -69,6 +87,7 @@ impl Node {
 
     pub(crate) fn config(&self) -> Config {
         Config {
+            cluster: cluster(),
             bridge: "xebec0".into(),
             pod_network: Ipv4Addr::new(10, 244, 1, 0),
             prefix_length: 24,
@@ -115,13 +134,24 @@ impl Node {
         namespace: PathBuf,
         host_ports: &[HostPort],
     ) -> Result<Ipv4Addr, node_api::Error> {
+        self.attach_to(self.network(), name, namespace, host_ports)
+    }
+
+    /// To the network of another cluster, perhaps.
+    pub(crate) fn attach_to(
+        &self,
+        network: &Network,
+        name: &str,
+        namespace: PathBuf,
+        host_ports: &[HostPort],
+    ) -> Result<Ipv4Addr, node_api::Error> {
         let attachment = Attachment {
             pod: pod_ref(name),
             sandbox: SandboxId::new(name),
-            namespace,
+            namespace: Arc::new(At(namespace)),
             host_ports: host_ports.to_vec(),
         };
-        let addresses = self.runtime.block_on(self.network().attach(attachment))?;
+        let addresses = self.runtime.block_on(network.attach(attachment))?;
         match addresses[..] {
             [IpAddr::V4(address)] => Ok(address),
             _ => panic!("{addresses:?}"),
@@ -132,9 +162,11 @@ impl Node {
         self.runtime.block_on(self.network().detach(&SandboxId::new(name))).unwrap();
     }
 
-    pub(crate) fn keep_only(&self, names: &[&str]) {
-        let sandboxes = names.iter().map(|it| SandboxId::new(*it)).collect();
-        self.runtime.block_on(self.network().keep_only(sandboxes)).unwrap();
+    /// As a start does, with the namespaces of those that live.
+    pub(crate) fn keep_only(&self, living: &[(&str, &NetworkNamespace)]) {
+        let namespace = |it: &NetworkNamespace| -> Arc<dyn Namespace> { Arc::new(At(it.path())) };
+        let sandboxes = living.iter().map(|(name, it)| (SandboxId::new(*name), namespace(it)));
+        self.runtime.block_on(self.network().keep_only(sandboxes.collect())).unwrap();
     }
 
     /// A place outside, at the other end of the node's cable. What is not for the cluster's pods, it sends to nobody: answers reach
@@ -148,7 +180,7 @@ impl Node {
         let peer = Peer {
             name: "cable",
             address: HardwareAddress([2, 0, 0, 0, 0, 2]),
-            namespace: Namespace::File(file.as_fd()),
+            namespace: route::Namespace::File(file.as_fd()),
         };
         let address = HardwareAddress([2, 0, 0, 0, 0, 1]);
         let pair = VethPair { name: "uplink", address, group: 0, mtu: 1500, peer };
@@ -195,13 +227,13 @@ impl Node {
         );
         let hook = Hook::new(ChainKind::Nat, HookPoint::Prerouting, priority::DESTINATION_NAT);
         let chains = [("services".to_owned(), Chain::at(hook, vec![rule]))].into();
-        let id = TableId { family: TableFamily::Ip, name: "test-services" };
+        let id = TableId::new(TableFamily::Ip, "test-services");
         let table = Table { chains, ..Table::default() };
         self.namespace.run(|| Nftables::open(id).unwrap().converge(&table).unwrap()).unwrap();
     }
 }
 
-fn bring_up_loopback(namespace: &NetworkNamespace) {
+pub(crate) fn bring_up_loopback(namespace: &NetworkNamespace) {
     let mut routes = RouteSocket::open_in(&namespace.path()).unwrap();
     let loopback = routes.link("lo").unwrap().unwrap();
     routes

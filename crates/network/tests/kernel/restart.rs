@@ -38,7 +38,7 @@ fn after_a_restart_strangers_are_freed() {
     let Some(mut node) = Node::start() else { return };
     let (a, b) = (node.attach("a", &[host_port(80)]), node.attach("b", &[host_port(81)]));
     node.open();
-    node.keep_only(&["a", "never there"]);
+    node.keep_only(&[("a", &a.namespace), ("never there", &b.namespace)]);
     let _servers =
         [Server::start(&a.namespace, "0.0.0.0:8080"), Server::start(&b.namespace, "0.0.0.0:8080")];
     assert_eq!(ask(&node.namespace, "127.0.0.1:80").unwrap(), GATEWAY);
@@ -76,7 +76,7 @@ fn opening_again_corrects_what_others_broke() {
     };
     let down = LinkChange { is_up: Some(false), ..LinkChange::default() };
     check("nothing", |_| {});
-    check("no bridge", |node| node.routes().delete_link("xebec0").unwrap());
+    check("no bridge", |node| node.routes().delete_link(&find(node, "xebec0")).unwrap());
     check("another address", |node| {
         let bridge = find(node, "xebec0");
         node.routes().delete_address(&bridge, ip(GATEWAY), 32).unwrap();

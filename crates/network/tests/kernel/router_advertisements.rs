@@ -99,7 +99,7 @@ fn a_pod_is_no_router_to_the_node() {
     // Either of the two is enough.
     node.namespace.run(|| sysctl::write(&setting, "0").unwrap()).unwrap();
     check(&node);
-    let id = TableId { family: TableFamily::Ip6, name: "xebec-network" };
+    let id = TableId::new(TableFamily::Ip6, crate::places::cluster().table("network"));
     let delete_table = || Nftables::open(id).unwrap().purge().unwrap();
     node.namespace.run(delete_table).unwrap();
     // Without both the node believes it: the test is able to fail.

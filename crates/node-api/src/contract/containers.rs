@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::waiting::{until, within};
 use super::{Command, Fixture, Program};
-use crate::containers::{ContainerState, ExecRequest, Exit, Streams};
+use crate::containers::{ContainerConfig, ContainerState, ExecRequest, Exit, Streams};
 use crate::{ContainerId, Containers, Error, SandboxId, Sandboxes};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -38,6 +38,7 @@ pub async fn all(sandboxes: &dyn Sandboxes, containers: &dyn Containers, fixture
     bench.commands_have_streams().await;
     bench.commands_need_a_running_container().await;
     bench.limits_can_change().await;
+    bench.a_target_must_run_and_takes_others_with_it().await;
     sandboxes.remove(&bench.sandbox).await.expect("remove");
 }
 
@@ -213,6 +214,32 @@ impl Bench<'_> {
         let error = output.expect_err("not started yet");
         assert!(matches!(error, Error::NotRunning(_)), "{error:?}");
         self.remove(&id).await;
+    }
+
+    async fn a_target_must_run_and_takes_others_with_it(&self) {
+        let target = self.create("target", Program::RunsForever).await;
+        let config = ContainerConfig {
+            target: Some(target.clone()),
+            ..self.fixture.container("beside", Program::IgnoresStop)
+        };
+        let refusal = async |config: &ContainerConfig| {
+            let refused = self.containers.create(&self.sandbox, config.clone()).await;
+            refused.expect_err("a target that does not run").to_string()
+        };
+        let text = refusal(&config).await;
+        let expected = format!("{:?} is not running - in state CONTAINER_CREATED", target.as_str());
+        assert!(text.contains(&expected), "{text}");
+        let nobody = Some(ContainerId::new("0".repeat(64)));
+        let text = refusal(&ContainerConfig { target: nobody, ..config.clone() }).await;
+        assert!(text.contains("does not exist"), "{text}");
+        within("start", self.containers.start(&target)).await.expect("start");
+        let beside = self.containers.create(&self.sandbox, config).await.expect("create");
+        within("start", self.containers.start(&beside)).await.expect("start");
+        let mut events = self.sandboxes.events();
+        self.containers.stop(&target, LONG).await.expect("stop");
+        until("it ends with its target", &mut events, || self.exit(&beside)).await;
+        self.remove(&beside).await;
+        self.remove(&target).await;
     }
 
     async fn limits_can_change(&self) {

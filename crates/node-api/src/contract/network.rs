@@ -1,14 +1,16 @@
 //! Promises of [`PodNetwork`].
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use crate::network::{Attachment, HostPort, PodNetwork, Protocol};
+use crate::network::{Attachment, HostPort, Namespace, PodNetwork, Protocol};
 use crate::{Error, PodRef, PodUid, SandboxId};
 
 /// Namespaces to attach.
 pub trait Namespaces: Sync {
-    /// The file that names a new network namespace, which lives until the test ends.
-    fn make(&self, name: &str) -> std::path::PathBuf;
+    /// A new network namespace, which lives until the test ends.
+    fn make(&self, name: &str) -> Arc<dyn Namespace>;
 }
 
 /// `port` is a port of the host that nobody uses.
@@ -17,6 +19,7 @@ pub async fn all(network: &dyn PodNetwork, namespaces: &dyn Namespaces, port: u1
     addresses_are_apart(network, namespaces).await;
     a_taken_host_port_is_named(network, namespaces, port).await;
     only_what_is_kept_stays(network, namespaces).await;
+    a_network_that_nobody_broke_is_ready(network, namespaces).await;
     what_is_gone_can_be_detached(network).await;
 }
 
@@ -93,11 +96,60 @@ pub async fn only_what_is_kept_stays(network: &dyn PodNetwork, namespaces: &dyn 
     let lost = attachment(namespaces, "lost", Vec::new());
     let address = attach(network, &kept).await;
     attach(network, &lost).await;
-    network.keep_only(vec![kept.sandbox.clone()]).await.expect("keep_only");
+    let living = BTreeMap::from([(kept.sandbox.clone(), kept.namespace.clone())]);
+    network.keep_only(living).await.expect("keep_only");
     assert_eq!(attach(network, &kept).await, address);
-    network.keep_only(Vec::new()).await.expect("keep_only");
+    network.keep_only(BTreeMap::new()).await.expect("keep_only");
     detach(network, &kept).await;
     detach(network, &lost).await;
+}
+
+pub async fn a_network_that_nobody_broke_is_ready(
+    network: &dyn PodNetwork,
+    namespaces: &dyn Namespaces,
+) {
+    let pod = attachment(namespaces, "whole", Vec::new());
+    attach(network, &pod).await;
+    check_ready(network);
+    detach(network, &pod).await;
+    check_ready(network);
+}
+
+fn check_ready(network: &dyn PodNetwork) {
+    let status = network.status();
+    let status = status.borrow();
+    assert_eq!((status.not_ready(), status.losses.len()), (None, 0), "{status:?}");
+}
+
+/// For implementations whose tests can take a sandbox's network away: a loss is counted, told of until it is mended, and
+/// forgotten with the sandbox. `lose` returns when the loss can have been noticed, `mend` when it can have been mended.
+pub async fn a_loss_is_told_until_it_is_mended(
+    network: &dyn PodNetwork,
+    namespaces: &dyn Namespaces,
+    lose: impl Fn(&SandboxId),
+    mend: impl Fn(&SandboxId),
+) {
+    let pod = attachment(namespaces, "loser", Vec::new());
+    let addresses = attach(network, &pod).await;
+    let mut status = network.status();
+    let mut wait_for = async |times: u32, is_mended: bool| {
+        let is_it = |it: &crate::network::Status| {
+            let loss = it.losses.get(&pod.sandbox);
+            loss.is_some_and(|it| it.times == times && it.is_mended == is_mended)
+        };
+        status.wait_for(is_it).await.expect("the network is there").clone()
+    };
+    for times in 1..=2 {
+        lose(&pod.sandbox);
+        let told = wait_for(times, false).await;
+        assert_eq!(told.losses[&pod.sandbox].pod, pod.pod);
+        assert!(told.not_ready().is_some_and(|it| it.contains("loser")), "{told:?}");
+        mend(&pod.sandbox);
+        assert_eq!(wait_for(times, true).await.not_ready(), None);
+    }
+    assert_eq!(attach(network, &pod).await, addresses);
+    detach(network, &pod).await;
+    check_ready(network);
 }
 
 pub async fn what_is_gone_can_be_detached(network: &dyn PodNetwork) {

@@ -1,6 +1,9 @@
 //! The suite on the fake.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use stdx::World;
@@ -8,6 +11,7 @@ use stdx::World;
 use super::{Command, Fixture, Program};
 use crate::containers::ContainerConfig;
 use crate::fake::{Exec, Node};
+use crate::network::Namespace;
 use crate::sandboxes::SandboxConfig;
 use crate::{ImageId, PodRef, PodUid};
 
@@ -65,11 +69,18 @@ impl Fixture for Scripted {
     }
 }
 
+#[derive(Debug)]
 struct NoNamespaces;
 
 impl super::network::Namespaces for NoNamespaces {
-    fn make(&self, name: &str) -> PathBuf {
-        format!("/fake/ns/{name}").into()
+    fn make(&self, _name: &str) -> Arc<dyn Namespace> {
+        Arc::new(Self)
+    }
+}
+
+impl Namespace for NoNamespaces {
+    fn open(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
     }
 }
 
@@ -104,5 +115,8 @@ async fn the_fake_keeps_the_promises_of_cgroups() {
 
 #[tokio::test(start_paused = true)]
 async fn the_fake_keeps_the_promises_of_the_network() {
-    super::network::all(&Scripted::new().node, &NoNamespaces, 8080).await;
+    let node = Scripted::new().node;
+    super::network::all(&node, &NoNamespaces, 8080).await;
+    let (lose, mend) = (|it: &_| node.lose_network(it, "gone"), |it: &_| node.mend_network(it));
+    super::network::a_loss_is_told_until_it_is_mended(&node, &NoNamespaces, lose, mend).await;
 }

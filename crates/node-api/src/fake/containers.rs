@@ -9,7 +9,7 @@ use super::programs::{End, Exec, SIGKILL};
 use super::state::{Entry, State};
 use crate::containers::{
     Connection, Container, ContainerConfig, ContainerState, Containers, ExecRequest, Exit, Output,
-    Resources, Streams, Usage,
+    Resources, Streams, Usage, wrong_target,
 };
 use crate::{ContainerId, Error, Future, SandboxId};
 
@@ -202,6 +202,12 @@ impl State {
         };
         if let Some(same) = self.containers.iter().find(is_same) {
             return Ok(same.container.id.clone());
+        }
+        if let Some(target) = &config.target {
+            let found = self.entry(target).map(|it| &it.container);
+            if let Some(why) = wrong_target(target, found, &sandbox) {
+                return Err(Error::Refused(why));
+            }
         }
         let program = self.next_program(&config.name);
         let state = ContainerState::Created;

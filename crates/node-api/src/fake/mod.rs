@@ -52,6 +52,7 @@ struct Inner {
     world: World,
     state: Mutex<State>,
     events: broadcast::Sender<crate::Event>,
+    network: watch::Sender<crate::network::Status>,
     /// Tells those who wait that the state changed.
     changed: watch::Sender<()>,
 }
@@ -63,6 +64,7 @@ impl Node {
                 world: world.clone(),
                 state: Mutex::default(),
                 events: broadcast::Sender::new(EVENTS_MAX),
+                network: watch::Sender::default(),
                 changed: watch::Sender::new(()),
             }),
         }
@@ -188,6 +190,7 @@ impl Node {
         }
         if is_news {
             self.inner.changed.send_replace(());
+            self.forget_losses();
         }
         result
     }

@@ -1,11 +1,14 @@
 //! A pod network of one range that carries nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use tokio::sync::watch;
 
 use super::Node;
 use super::state::{Attached, State};
-use crate::network::{Attachment, HostPort, PodNetwork, Protocol};
+use crate::network::{Attachment, HostPort, Loss, Namespace, PodNetwork, Protocol, Status};
 use crate::{Error, Future, SandboxId};
 
 const RANGE: &str = "10.244.0.0/24";
@@ -24,16 +27,61 @@ impl PodNetwork for Node {
             let pod = self.state().attachments.get(&sandbox).map(|it| it.pod.to_string());
             self.enter(format!("network.detach {}", pod.as_deref().unwrap_or("?"))).await?;
             self.state().attachments.remove(&sandbox);
+            self.forget_losses();
             Ok(())
         })
     }
 
-    fn keep_only(&self, sandboxes: Vec<SandboxId>) -> Future<'_, ()> {
+    fn keep_only(&self, sandboxes: BTreeMap<SandboxId, Arc<dyn Namespace>>) -> Future<'_, ()> {
         Box::pin(async move {
             self.enter(format!("network.keep_only {}", sandboxes.len())).await?;
-            self.state().attachments.retain(|id, _| sandboxes.contains(id));
+            self.state().attachments.retain(|id, _| sandboxes.contains_key(id));
+            self.forget_losses();
             Ok(())
         })
+    }
+
+    fn status(&self) -> watch::Receiver<Status> {
+        self.inner.network.subscribe()
+    }
+}
+
+impl Node {
+    /// Takes the network away from the sandbox, as if its link had been deleted.
+    pub fn lose_network(&self, sandbox: &SandboxId, what: &str) {
+        let Some(pod) = self.state().attachments.get(sandbox).map(|it| it.pod.clone()) else {
+            return;
+        };
+        self.inner.network.send_modify(|status| {
+            let times = status.losses.get(sandbox).map_or(0, |it| it.times) + 1;
+            let what = what.to_owned();
+            let loss = Loss { pod, what, times, is_mended: false, is_pods_own: false };
+            status.losses.insert(sandbox.clone(), loss);
+        });
+    }
+
+    pub fn mend_network(&self, sandbox: &SandboxId) {
+        self.inner.network.send_if_modified(|status| {
+            status
+                .losses
+                .get_mut(sandbox)
+                .is_some_and(|it| !std::mem::replace(&mut it.is_mended, true))
+        });
+    }
+
+    /// Something that all pods share is broken, or whole again.
+    pub fn set_network_fault(&self, fault: Option<&str>) {
+        self.inner.network.send_modify(|it| it.fault = fault.map(str::to_owned));
+    }
+
+    /// What a sandbox lost is over when it is detached.
+    pub(super) fn forget_losses(&self) {
+        let attached: BTreeSet<SandboxId> = self.state().attachments.keys().cloned().collect();
+        self.inner.network.send_if_modified(|status| {
+            let before = status.losses.len();
+            status.losses.retain(|it, _| attached.contains(it));
+            status.losses.len() != before
+        });
     }
 }
 

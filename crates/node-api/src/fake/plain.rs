@@ -25,6 +25,7 @@ pub fn plain_container(name: &str, image: ImageId) -> ContainerConfig {
         resources: Resources::default(),
         security: Security::default(),
         stop_signal: None,
+        target: None,
         annotations: BTreeMap::new(),
     }
 }

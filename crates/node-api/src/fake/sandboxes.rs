@@ -1,10 +1,16 @@
 //! Sandboxes in memory.
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
 use super::Node;
 use super::state::State;
-use crate::network::Attachment;
+use crate::network::{Attachment, Namespace, Status};
 use crate::sandboxes::{NetworkNamespace, Sandbox, SandboxConfig, SandboxState};
-use crate::{Error, Events, Future, SandboxId, Sandboxes};
+use crate::{Error, Events, Future, PodNetwork, SandboxId, Sandboxes};
 
 impl Sandboxes for Node {
     fn create(&self, config: SandboxConfig) -> Future<'_, Sandbox> {
@@ -17,7 +23,7 @@ impl Sandboxes for Node {
             let attachment = Attachment {
                 pod: config.pod.clone(),
                 sandbox: id.clone(),
-                namespace: format!("/fake/{id}/ns/net").into(),
+                namespace: Arc::new(NoNamespace),
                 host_ports: config.host_ports.clone(),
             };
             let created = self.now();
@@ -66,6 +72,20 @@ impl Sandboxes for Node {
 
     fn events(&self) -> Events {
         self.event_stream()
+    }
+
+    fn network(&self) -> watch::Receiver<Status> {
+        PodNetwork::status(self)
+    }
+}
+
+/// Nothing is ever made in it.
+#[derive(Debug)]
+struct NoNamespace;
+
+impl Namespace for NoNamespace {
+    fn open(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
     }
 }
 

@@ -132,6 +132,12 @@ impl State {
             message: None,
         });
         self.tell(id);
+        // The first process of a PID namespace takes the others with it.
+        let is_inside = |it: &&Entry| it.container.config.target.as_ref() == Some(id);
+        let inside = self.containers.iter().filter(is_inside);
+        for other in inside.map(|it| it.container.id.clone()).collect::<Vec<_>>() {
+            self.kill(&other, finished);
+        }
     }
 
     /// Queues the event that a container changed.

@@ -96,7 +96,8 @@ fn nft_lists_every_kind_of_service() {
         assert!(rules.contains(&expected), "{expected}: {rules}");
     }
     // Of statements that change a map, some versions say that they cannot write them as JSON, and write them as text.
-    for words in ["-j list ruleset", "list tables", "-a list table ip xebec-services"] {
+    let table = format!("-a list table ip {}", crate::cluster().table("services"));
+    for words in ["-j list ruleset", "list tables", &table] {
         let Some(output) = nft(&nodes, words) else { return };
         assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
     }

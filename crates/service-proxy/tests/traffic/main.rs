@@ -12,6 +12,7 @@ use std::time::Duration;
 use apimachinery::ObjectKey;
 use linux::netlink::nftables::{Nftables, TableFamily, TableId};
 use linux::network_namespace::NetworkNamespace;
+use node_api::ClusterId;
 use service_proxy::backends::nftables::{Backend, Networks};
 use service_proxy::service_port::{
     Endpoint, Endpoints, Network, Protocol, ServicePort, TrafficPolicy,
@@ -30,12 +31,20 @@ fn is_refused(answer: &Result<String, ErrorKind>) -> bool {
     *answer == REFUSED || *answer == Err(ErrorKind::PermissionDenied)
 }
 
+fn cluster() -> ClusterId {
+    "00c0ffee".parse().unwrap()
+}
+
 fn open(nodes: &Nodes) -> Backend {
+    open_as(nodes, cluster())
+}
+
+fn open_as(nodes: &Nodes, cluster: ClusterId) -> Backend {
     let network =
         |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
     let networks =
         Networks { cluster: network([10, 244, 0, 0], 16), services: network([10, 96, 0, 0], 12) };
-    nodes.node.run(|| Backend::open(networks)).unwrap().unwrap()
+    nodes.node.run(|| Backend::open(cluster, networks)).unwrap().unwrap()
 }
 
 fn web() -> ObjectKey {
@@ -318,7 +327,7 @@ fn a_udp_flow_moves_on_when_its_endpoint_goes() {
 }
 
 fn table(nodes: &Nodes) -> Nftables {
-    let id = TableId { family: TableFamily::Ip, name: "xebec-services" };
+    let id = TableId::new(TableFamily::Ip, cluster().table("services"));
     nodes.node.run(|| Nftables::open(id)).unwrap().unwrap()
 }
 
@@ -341,6 +350,28 @@ fn a_restart_changes_nothing_and_a_table_that_somebody_removed_is_made_again() {
     assert!(err.is(rustix::io::Errno::NOENT), "{err:?}");
     backend.resync().unwrap();
     assert_eq!(tcp(&nodes.client, at(NODE, 30080)), Ok(format!("pod 0 from {GATEWAY}")));
-    nodes.node.run(service_proxy::purge).unwrap().unwrap();
+    nodes.node.run(|| service_proxy::purge(cluster())).unwrap().unwrap();
     assert_eq!(nftables.observe().unwrap(), None);
+}
+
+#[test]
+fn each_cluster_has_a_table_of_its_own_and_leaves_those_of_others() {
+    let Some((nodes, mut backend)) = setup(2, both(&[0])) else { return };
+    let other: ClusterId = "0badcafe".parse().unwrap();
+    let mut beside = open_as(&nodes, other);
+    beside.adopt().unwrap();
+    let db = ObjectKey::new("default", "db");
+    let (node_port, cluster_ip) = (Some(31080), Ipv4Addr::new(10, 96, 7, 7));
+    let elsewhere = ServicePort { node_port, cluster_ip, ..port(Protocol::Tcp, &[1], &[1]) };
+    beside.set(&db, vec![elsewhere]);
+    beside.resync().unwrap();
+    backend.resync().unwrap();
+    let ask = |port| tcp(&nodes.client, at(NODE, port));
+    assert_eq!(ask(30080), Ok(format!("pod 0 from {GATEWAY}")));
+    assert_eq!(ask(31080), Ok(format!("pod 1 from {GATEWAY}")));
+    let before = table(&nodes).observe().unwrap();
+    nodes.node.run(|| service_proxy::purge(other)).unwrap().unwrap();
+    assert_eq!(table(&nodes).observe().unwrap(), before);
+    assert_eq!(ask(30080), Ok(format!("pod 0 from {GATEWAY}")));
+    assert_eq!(ask(31080), REFUSED);
 }

@@ -101,12 +101,29 @@ async fn configure(
         .map_err(|err| config_error(err.to_string()))?;
     let sub_paths = sub_paths(scene, &start.container, &facts).await.map_err(config_error)?;
     let attempt = start.attempt;
-    let run = RunFacts { image, attempt, log_path: log, termination_log, sub_paths };
+    let target = target(scene, start).map_err(config_error)?;
+    let run = RunFacts { image, attempt, log_path: log, termination_log, sub_paths, target };
     let mut config = container_config::render(&scene.pod, &start.container, &facts, &run)
         .map_err(|err| config_error(stdx::error_chain(&err)))?;
     let image = start.container.image.clone().unwrap_or_default();
     config.annotations.insert(ANNOTATION_IMAGE.to_owned(), image);
     Ok(config)
+}
+
+/// The newest run of the container that an ephemeral one has as its target. In a pod whose containers see each other anyway, or
+/// those of the node, there is nothing to ask for, as upstream has it.
+fn target(scene: &Scene, start: &Start) -> Result<Option<ContainerId>, String> {
+    let Some(spec) = &scene.pod.spec else { return Ok(None) };
+    let sees_all = spec.share_process_namespace == Some(true) || spec.host_pid == Some(true);
+    let ephemeral = spec.ephemeral_containers.iter().flatten();
+    let mut asking = ephemeral.filter(|it| it.name == start.container.name);
+    let name = asking.find_map(|it| it.target_container_name.as_ref());
+    let Some(name) = name.filter(|it| !it.is_empty() && !sees_all) else { return Ok(None) };
+    let runs = scene.context.parts.containers.list(Some(&start.sandbox));
+    match runs.into_iter().rfind(|it| it.config.name == *name) {
+        Some(newest) => Ok(Some(newest.id)),
+        None => Err(format!("unable to find target container {name}")),
+    }
 }
 
 /// Parts of volumes that are mounted by themselves.

@@ -6,11 +6,13 @@ use rustix::io::Errno;
 
 use super::diff::{Observed, ObservedChain, ObservedSet};
 use super::encode::{header, read_verdict};
-use super::numbers::{chain, data, element, elements, hook, message, rule, set, table, verdict};
+use super::numbers::{
+    SUBSYSTEM, chain, data, element, elements, hook, message, rule, set, table, verdict,
+};
 use super::set::{Data, Key, Signature, Value};
 use super::table::{ChainKind, Hook, HookPoint, Policy, TableFamily, TableId};
 use crate::netlink::attributes::Reader;
-use crate::netlink::{Attribute, Attributes, Error, Reply, Socket};
+use crate::netlink::{Attribute, Attributes, Error, Message, Reply, Socket};
 
 /// Length of `struct nfgenmsg`.
 const FIXED: usize = 4;
@@ -18,7 +20,7 @@ const FIXED: usize = 4;
 /// `None` if there is no such table. What somebody else changes meanwhile may be seen or not.
 pub(super) fn observe(socket: &mut Socket, id: &TableId) -> Result<Option<Observed>, Error> {
     let ask = header(id, format!("read table {id}"), message::GET_TABLE, 0).with(|it| {
-        it.string(table::NAME, id.name);
+        it.string(table::NAME, &id.name);
     });
     match socket.ask(&ask) {
         Ok(_) => {}
@@ -44,6 +46,18 @@ pub(super) fn observe(socket: &mut Socket, id: &TableId) -> Result<Option<Observ
         observed.sets.insert(name, ObservedSet { signature, elements });
     }
     Ok(Some(observed))
+}
+
+/// Of the families that we know.
+pub(super) fn tables(socket: &mut Socket) -> Result<Vec<TableId>, Error> {
+    let any = Message::new("list tables", SUBSYSTEM << 8 | message::GET_TABLE, 0, &[0; FIXED]);
+    Ok(socket.dump(&any)?.iter().filter_map(read_table).collect())
+}
+
+fn read_table(reply: &Reply) -> Option<TableId> {
+    let known = [TableFamily::Inet, TableFamily::Ip, TableFamily::Ip6];
+    let family = known.into_iter().find(|it| Some(&(*it as u8)) == reply.payload.first())?;
+    Some(TableId::new(family, string(&reply.attributes(FIXED), table::NAME)?))
 }
 
 /// How often a set is read whose hash table grows meanwhile.
@@ -82,7 +96,7 @@ fn dump(
     write: impl FnOnce(&mut Attributes),
 ) -> Result<Vec<Reply>, Error> {
     let ask = header(id, format!("read the contents of table {id}"), kind, 0).with(|it| {
-        it.string(chain::TABLE, id.name);
+        it.string(chain::TABLE, &id.name);
         write(it);
     });
     socket.dump(&ask)
@@ -90,7 +104,7 @@ fn dump(
 
 fn is_of(id: &TableId, reply: &Reply) -> bool {
     reply.payload.first() == Some(&(id.family as u8))
-        && string(&reply.attributes(FIXED), chain::TABLE).as_deref() == Some(id.name)
+        && string(&reply.attributes(FIXED), chain::TABLE).as_deref() == Some(&*id.name)
 }
 
 fn string(attributes: &Reader<'_>, kind: u16) -> Option<String> {
@@ -103,8 +117,9 @@ fn number(attributes: &Reader<'_>, kind: u16) -> Option<u32> {
 
 /// Whatever kind of message it is.
 pub(super) fn read_any(reply: &Reply) {
-    let id = TableId { family: TableFamily::Ip, name: "table" };
+    let id = TableId::new(TableFamily::Ip, "table");
     let _ = (read_chain(&id, reply), read_rule(&id, reply), read_set(&id, reply));
+    let _ = read_table(reply);
     read_elements(reply).for_each(drop);
 }
 

@@ -65,7 +65,7 @@ fn table_message(id: &TableId, kind: u16) -> Message {
         _ => ("delete", 0),
     };
     header(id, format!("{verb} table {id}"), kind, flags).with(|it| {
-        it.string(table::NAME, id.name);
+        it.string(table::NAME, &id.name);
     })
 }
 
@@ -73,7 +73,7 @@ fn add_set(id: &TableId, name: &str, definition: &Set, index: usize) -> Message 
     let signature = definition.signature();
     let doing = format!("add set {id} {name}");
     header(id, doing, message::NEW_SET, flags::CREATE).with(|it| {
-        it.string(set::TABLE, id.name).string(set::NAME, name);
+        it.string(set::TABLE, &id.name).string(set::NAME, name);
         it.u32_be(set::ID, u32::try_from(index + 1).unwrap_or(u32::MAX));
         it.u32_be(set::FLAGS, signature.flags);
         it.u32_be(set::KEY_TYPE, signature.key_type).u32_be(set::KEY_LENGTH, signature.key_length);
@@ -105,14 +105,14 @@ fn add_set(id: &TableId, name: &str, definition: &Set, index: usize) -> Message 
 
 fn delete_set(id: &TableId, name: &str) -> Message {
     header(id, format!("delete set {id} {name}"), message::DELETE_SET, 0).with(|it| {
-        it.string(set::TABLE, id.name).string(set::NAME, name);
+        it.string(set::TABLE, &id.name).string(set::NAME, name);
     })
 }
 
 fn add_chain(id: &TableId, name: &str, definition: &Chain) -> Message {
     let doing = format!("add chain {id} {name}");
     header(id, doing, message::NEW_CHAIN, flags::CREATE).with(|it| {
-        it.string(chain::TABLE, id.name).string(chain::NAME, name);
+        it.string(chain::TABLE, &id.name).string(chain::NAME, name);
         let Some(base) = definition.hook else { return };
         it.nest(chain::HOOK, |it| {
             it.u32_be(hook::NUMBER, base.point as u32);
@@ -124,14 +124,14 @@ fn add_chain(id: &TableId, name: &str, definition: &Chain) -> Message {
 
 fn delete_chain(id: &TableId, name: &str) -> Message {
     header(id, format!("delete chain {id} {name}"), message::DELETE_CHAIN, 0).with(|it| {
-        it.string(chain::TABLE, id.name).string(chain::NAME, name);
+        it.string(chain::TABLE, &id.name).string(chain::NAME, name);
     })
 }
 
 fn add_rule(id: &TableId, name: &str, definition: &Rule) -> Message {
     let doing = format!("add rule \"{}\" to {id} {name}", definition.comment);
     header(id, doing, message::NEW_RULE, flags::CREATE | flags::APPEND).with(|it| {
-        it.string(rule::TABLE, id.name).string(rule::CHAIN, name);
+        it.string(rule::TABLE, &id.name).string(rule::CHAIN, name);
         it.nested(rule::EXPRESSIONS, &definition.encode_expressions());
         it.bytes(rule::USER_DATA, &comment(&definition.signature()));
     })
@@ -149,7 +149,7 @@ fn comment(text: &str) -> Vec<u8> {
 
 fn flush_chain(id: &TableId, name: &str) -> Message {
     header(id, format!("flush chain {id} {name}"), message::DELETE_RULE, 0).with(|it| {
-        it.string(rule::TABLE, id.name).string(rule::CHAIN, name);
+        it.string(rule::TABLE, &id.name).string(rule::CHAIN, name);
     })
 }
 
@@ -160,7 +160,7 @@ fn element_message(
     chunk: &[Element],
 ) -> Message {
     header(id, doing, kind, flags).with(|it| {
-        it.string(elements::TABLE, id.name).string(elements::SET, set);
+        it.string(elements::TABLE, &id.name).string(elements::SET, set);
         it.nest(elements::LIST, |it| {
             for element in chunk {
                 it.nest(list::ELEMENT, |it| encode_element(element, it));

@@ -28,6 +28,9 @@ pub use table::{
 
 use super::{Error, Family, Socket};
 
+/// The message that ends every transaction's notices.
+pub(super) const NEW_GENERATION: u16 = numbers::SUBSYSTEM << 8 | numbers::message::NEW_GENERATION;
+
 /// One table in the network namespace in which this was opened.
 #[derive(Debug)]
 pub struct Nftables {
@@ -40,14 +43,34 @@ impl Nftables {
         Ok(Self { socket: Socket::open(Family::Netfilter)?, id })
     }
 
+    /// What notices of our own changes carry.
+    pub fn port(&self) -> u32 {
+        self.socket.port()
+    }
+
+    /// All tables that are there, whoever made them.
+    pub fn tables(&mut self) -> Result<Vec<TableId>, Error> {
+        dump::tables(&mut self.socket)
+    }
+
     /// `None` if there is no such table.
     pub fn observe(&mut self) -> Result<Option<Observed>, Error> {
         dump::observe(&mut self.socket, &self.id)
     }
 
+    /// The same of another table.
+    pub fn observe_other(&mut self, id: &TableId) -> Result<Option<Observed>, Error> {
+        dump::observe(&mut self.socket, id)
+    }
+
     /// All of the changes or none. The error says which change the kernel refused first.
     pub fn apply(&mut self, changes: &[Change]) -> Result<(), Error> {
         self.socket.batch(&messages(&self.id, changes), None)
+    }
+
+    /// Whether the table is other than it should be.
+    pub fn differs(&mut self, desired: &Table) -> Result<bool, Error> {
+        Ok(!changes(self.observe()?.as_ref(), desired).is_empty())
     }
 
     /// Makes the table as it should be, whatever it was before. Says whether anything had to change.

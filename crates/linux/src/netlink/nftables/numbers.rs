@@ -18,6 +18,7 @@ pub(super) mod message {
     pub(crate) const NEW_ELEMENTS: u16 = 12;
     pub(crate) const GET_ELEMENTS: u16 = 13;
     pub(crate) const DELETE_ELEMENTS: u16 = 14;
+    pub(crate) const NEW_GENERATION: u16 = 15;
 }
 
 pub(super) mod list {

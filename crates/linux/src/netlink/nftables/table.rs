@@ -1,5 +1,6 @@
 //! A table, its chains and rules, as they should be.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -11,7 +12,13 @@ use crate::netlink::Attributes;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableId {
     pub family: TableFamily,
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
+}
+
+impl TableId {
+    pub fn new(family: TableFamily, name: impl Into<Cow<'static, str>>) -> Self {
+        Self { family, name: name.into() }
+    }
 }
 
 /// The traffic that a table sees.

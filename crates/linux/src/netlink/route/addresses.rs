@@ -8,8 +8,8 @@ use super::{AF_UNSPEC, Link, RouteSocket, address, family, octets, unless};
 use crate::netlink::message::flags;
 use crate::netlink::{Error, Message, Reply};
 
-const RTM_NEWADDR: u16 = 20;
-const RTM_DELADDR: u16 = 21;
+pub(in crate::netlink) const RTM_NEWADDR: u16 = 20;
+pub(in crate::netlink) const RTM_DELADDR: u16 = 21;
 const RTM_GETADDR: u16 = 22;
 
 /// Length of `struct ifaddrmsg`.
@@ -68,7 +68,7 @@ fn message(doing: String, kind: u16, flags: u16, subject: (u32, IpAddr, u8)) -> 
 }
 
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, index.
-pub(super) fn read(reply: &Reply) -> Option<Address> {
+pub(in crate::netlink) fn read(reply: &Reply) -> Option<Address> {
     let attributes = reply.attributes(FIXED);
     // On links to one peer the address is the peer's and the local one ours.
     let attribute =

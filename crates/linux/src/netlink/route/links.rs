@@ -9,8 +9,8 @@ use super::{AF_INET, AF_UNSPEC, RouteSocket, unless};
 use crate::netlink::message::flags;
 use crate::netlink::{Attributes, Error, Message, Reply};
 
-const RTM_NEWLINK: u16 = 16;
-const RTM_DELLINK: u16 = 17;
+pub(in crate::netlink) const RTM_NEWLINK: u16 = 16;
+pub(in crate::netlink) const RTM_DELLINK: u16 = 17;
 const RTM_GETLINK: u16 = 18;
 const RTM_SETLINK: u16 = 19;
 
@@ -132,17 +132,20 @@ impl RouteSocket {
         }
     }
 
-    /// Makes a bridge that is up. One that is there stays as it is.
-    pub fn create_bridge(&mut self, name: &str, mtu: u32) -> Result<(), Error> {
+    /// Makes a bridge that is up. Refused (`EEXIST`) if a link of the name is there.
+    pub fn create_bridge(&mut self, name: &str, group: u32, mtu: u32) -> Result<(), Error> {
         let doing = format!("add bridge {name}");
         let kind = flags::CREATE | flags::EXCL;
         let up = fixed(0, IFF_UP, IFF_UP);
         let message = Message::new(doing, RTM_NEWLINK, kind, &up).with(|it| {
-            it.string(IFLA_IFNAME, name).u32(IFLA_MTU, mtu).nest(IFLA_LINKINFO, |it| {
-                it.string(IFLA_INFO_KIND, "bridge");
-            });
+            it.string(IFLA_IFNAME, name).u32(IFLA_GROUP, group).u32(IFLA_MTU, mtu).nest(
+                IFLA_LINKINFO,
+                |it| {
+                    it.string(IFLA_INFO_KIND, "bridge");
+                },
+            );
         });
-        unless(self.socket.request(&message), &[Errno::EXIST])
+        self.socket.request(&message)
     }
 
     /// Refused (`EEXIST`) if a link of either name is there.
@@ -203,12 +206,10 @@ impl RouteSocket {
         self.socket.request(&message)
     }
 
-    /// Also removes the other end of a pair.
-    pub fn delete_link(&mut self, name: &str) -> Result<(), Error> {
-        let doing = format!("delete link {name}");
-        let message = Message::new(doing, RTM_DELLINK, 0, &fixed(0, 0, 0)).with(|it| {
-            it.string(IFLA_IFNAME, name);
-        });
+    /// This very link, whatever is called so by now. Also removes the other end of a pair.
+    pub fn delete_link(&mut self, link: &Link) -> Result<(), Error> {
+        let doing = format!("delete link {}", link.name);
+        let message = Message::new(doing, RTM_DELLINK, 0, &fixed(link.index, 0, 0));
         unless(self.socket.request(&message), &[Errno::NODEV])
     }
 }
@@ -240,7 +241,7 @@ fn fixed(index: u32, flags: u32, mask: u32) -> [u8; FIXED] {
     fixed
 }
 
-pub(super) fn read(reply: &Reply) -> Option<Link> {
+pub(in crate::netlink) fn read(reply: &Reply) -> Option<Link> {
     let flags = reply.u32_at(8)?;
     let attributes = reply.attributes(FIXED);
     let number = |kind| attributes.find_kind(kind).and_then(|it| it.u32());

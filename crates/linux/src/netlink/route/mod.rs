@@ -1,12 +1,12 @@
 //! Links, addresses, routes and neighbors (rtnetlink).
 //!
 //! Every change is idempotent: making what is there and removing what is gone succeed, so that a caller can always go on from a
-//! half-made state.
+//! half-made state. But a link that is there already is not made: it may be somebody else's.
 
-mod addresses;
-mod links;
+pub(super) mod addresses;
+pub(super) mod links;
 mod neighbors;
-mod routes;
+pub(super) mod routes;
 
 use std::net::IpAddr;
 use std::path::Path;

@@ -9,8 +9,8 @@ use super::{AF_INET, AF_UNSPEC, RouteSocket, address, family, octets, unless};
 use crate::netlink::message::flags;
 use crate::netlink::{Error, Message, Reply};
 
-const RTM_NEWROUTE: u16 = 24;
-const RTM_DELROUTE: u16 = 25;
+pub(in crate::netlink) const RTM_NEWROUTE: u16 = 24;
+pub(in crate::netlink) const RTM_DELROUTE: u16 = 25;
 const RTM_GETROUTE: u16 = 26;
 
 /// Length of `struct rtmsg`.
@@ -181,7 +181,7 @@ fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Messa
     })
 }
 
-pub(super) fn read(reply: &Reply) -> Option<Route> {
+pub(in crate::netlink) fn read(reply: &Reply) -> Option<Route> {
     let fixed: [u8; FIXED] = reply.payload.first_chunk().copied()?;
     let [family, prefix_length, _, _, table, protocol, scope, route_type, ..] = fixed;
     let attributes = reply.attributes(FIXED);

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use apimachinery::ObjectKey;
+use linux::netlink::Error;
 use linux::netlink::conntrack::Conntrack;
-use linux::netlink::nftables::{Nftables, Observed, changes};
-use linux::netlink::{Error, nftables};
+use linux::netlink::nftables::{Nftables, Observed, TableFamily, TableId, changes};
+use node_api::ClusterId;
 
 use super::chains::Networks;
 use super::flows::{Flows, is_stale, suspects};
@@ -13,12 +14,14 @@ use super::ruleset::Ruleset;
 use super::sets::Frontend;
 use crate::service_port::{Protocol, ServicePort};
 
-const TABLE: nftables::TableId =
-    nftables::TableId { family: nftables::TableFamily::Ip, name: "xebec-services" };
+fn table(cluster: ClusterId) -> TableId {
+    TableId::new(TableFamily::Ip, cluster.table("services"))
+}
 
 /// The table in the kernel and what it should be. Whatever fails, [`Backend::resync`] puts right.
 #[derive(Debug)]
 pub struct Backend {
+    cluster: ClusterId,
     nftables: Nftables,
     conntrack: Conntrack,
     ruleset: Ruleset,
@@ -30,11 +33,17 @@ pub struct Backend {
 
 impl Backend {
     /// In the network namespace of the calling thread. Changes nothing yet.
-    pub fn open(networks: Networks) -> Result<Self, Error> {
-        let nftables = Nftables::open(TABLE)?;
+    pub fn open(cluster: ClusterId, networks: Networks) -> Result<Self, Error> {
+        let nftables = Nftables::open(table(cluster))?;
         let ruleset = Ruleset::new(networks);
         let conntrack = Conntrack::open()?;
-        Ok(Self { nftables, conntrack, ruleset, suspects: Flows::new(), adopted: None })
+        let suspects = Flows::new();
+        Ok(Self { cluster, nftables, conntrack, ruleset, suspects, adopted: None })
+    }
+
+    /// The name of the table, and what notices of our own changes carry.
+    pub(crate) fn identity(&self) -> (String, u32) {
+        (table(self.cluster).name.into_owned(), self.nftables.port())
     }
 
     /// From now on the Service has these ports; none if it is gone. The kernel hears of it with the next `apply` or `resync`.
@@ -89,8 +98,8 @@ impl Backend {
         Ok(())
     }
 
-    /// Removes the table, if it is there.
-    pub fn purge() -> Result<(), Error> {
-        Nftables::open(TABLE)?.purge()
+    /// Removes the cluster's table, if it is there.
+    pub fn purge(cluster: ClusterId) -> Result<(), Error> {
+        Nftables::open(table(cluster))?.purge()
     }
 }
