@@ -23,8 +23,6 @@ use crate::range::Range;
 use crate::records::Record;
 use crate::{host_ports, table};
 
-/// The group of our links: `xebe`. Rules match it, and we know our links by it.
-pub(crate) const GROUP: u32 = 0x7865_6265;
 /// Routes of ours carry this number, which nobody else has in iproute2's `rt_protos`.
 const PROTOCOL: u8 = 120;
 /// The name of a pod's own link, in the pod.
@@ -45,6 +43,8 @@ pub(crate) enum Error {
         "{0} is there and is no bridge: give the bridge another name, or remove it (`ip link delete`)"
     )]
     NoBridge(String),
+    #[error("bridge {0} is not of this cluster: its link group is {1:#x}")]
+    OthersBridge(String, u32),
     #[error("link {0} is gone")]
     NoLink(String),
 }
@@ -62,6 +62,8 @@ pub(crate) struct Kernel {
     /// `None` where the kernel has no IPv6.
     table_ipv6: Option<Nftables>,
     conntrack: Conntrack,
+    /// Rules match it, and we know our links by it.
+    group: u32,
     bridge: String,
     gateway: Ipv4Addr,
     mtu: u32,
@@ -69,19 +71,27 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// In the network namespace of the calling thread. Without an MTU, that of the way to the world.
-    pub(crate) fn open(bridge: &str, gateway: Ipv4Addr, mtu: Option<u32>) -> Result<Self, Error> {
+    pub(crate) fn open(
+        cluster: node_api::ClusterId,
+        bridge: &str,
+        gateway: Ipv4Addr,
+        mtu: Option<u32>,
+    ) -> Result<Self, Error> {
         let mut routes = RouteSocket::open()?;
         let mtu = match mtu {
             Some(mtu) => mtu,
             None => routes.default_interface()?.map_or(MTU, |it| it.mtu),
         };
         let has_ipv6 = sysctl::read("net/ipv6/conf/all/disable_ipv6")?.is_some();
-        let table_ipv6 = has_ipv6.then(|| Nftables::open(table::ID_IPV6)).transpose()?;
+        let table_ipv6 = has_ipv6
+            .then(|| Nftables::open(table::id(nftables::TableFamily::Ip6, cluster)))
+            .transpose()?;
         Ok(Self {
             namespace: NetworkNamespace::current()?,
-            table: Nftables::open(table::ID)?,
+            table: Nftables::open(table::id(nftables::TableFamily::Ip, cluster))?,
             table_ipv6,
             conntrack: Conntrack::open()?,
+            group: cluster.link_group(),
             bridge: bridge.to_owned(),
             routes,
             gateway,
@@ -110,12 +120,15 @@ impl Kernel {
                 if link.kind.as_deref() != Some("bridge") {
                     return Err(Error::NoBridge(link.name));
                 }
+                if link.group != self.group {
+                    return Err(Error::OthersBridge(link.name, link.group));
+                }
                 let of_bridge = addresses.iter().filter(|it| it.link == link.index);
                 let addresses = of_bridge
                     .filter_map(|it| ipv4(it.address).map(|address| (address, it.prefix_length)))
                     .collect();
                 state.bridge = Some(Bridge { is_up: link.is_up, addresses });
-            } else if link.group == GROUP && link.kind.as_deref() == Some("veth") {
+            } else if link.group == self.group && link.kind.as_deref() == Some("veth") {
                 let of_link = routes.iter().filter(|it| it.link == Some(link.index));
                 let routes = of_link.filter_map(|it| ipv4(it.destination.address)).collect();
                 state.links.insert(link.name, PodLink { is_up: link.is_up, routes });
@@ -127,6 +140,7 @@ impl Kernel {
             .filter_map(|it| {
                 Some(Range::new(ipv4(it.destination.address)?, it.destination.prefix_length))
             })
+            .filter(|it| it.network() == gateway_range(self.gateway, it.prefix_length()))
             .collect::<BTreeSet<_>>();
         state.settings = self.namespace.run(|| read_settings(settings))??;
         Ok(state)
@@ -137,7 +151,12 @@ impl Kernel {
             Change::Set { name, value } => {
                 self.namespace.run(|| sysctl::write(name, value))??;
             }
-            Change::CreateBridge => self.routes.create_bridge(&self.bridge, self.mtu)?,
+            Change::CreateBridge => {
+                self.routes.create_bridge(&self.bridge, self.mtu)?;
+                let bridge = self.find(&self.bridge.clone())?;
+                let ours = LinkChange { group: Some(self.group), ..LinkChange::default() };
+                self.routes.change_link(&bridge, ours)?;
+            }
             Change::BringBridgeUp => {
                 let bridge = self.find(&self.bridge.clone())?;
                 self.routes.change_link(&bridge, UP)?;
@@ -224,7 +243,8 @@ impl Kernel {
         address: Ipv4Addr,
     ) -> Result<(), Error> {
         let mut pod = RouteSocket::open_in(namespace)?;
-        let is_connected = self.routes.link(link)?.is_some_and(|it| it.group == GROUP)
+        let group = self.group;
+        let is_connected = self.routes.link(link)?.is_some_and(|it| it.group == group)
             && pod.link(POD_LINK)?.is_some_and(|it| it.address == Some(pod_hardware(address)));
         if !is_connected {
             // What is left of an earlier attempt goes with its other end.
@@ -233,7 +253,7 @@ impl Kernel {
             self.routes.create_veth(&VethPair {
                 name: link,
                 address: host_hardware(address),
-                group: GROUP,
+                group: self.group,
                 mtu: self.mtu,
                 peer: Peer {
                     name: POD_LINK,
@@ -320,6 +340,11 @@ fn route_to(destination: Destination, link: Option<u32>) -> Route {
 fn to_nowhere(range: Range) -> Route {
     let address = range.network().into();
     route_to(Destination { address, prefix_length: range.prefix_length() }, None)
+}
+
+/// The start of the range of this length that has the gateway in it: routes to others are other clusters'.
+fn gateway_range(gateway: Ipv4Addr, prefix_length: u8) -> Ipv4Addr {
+    Range::new(gateway, prefix_length).network()
 }
 
 fn ipv4(address: IpAddr) -> Option<Ipv4Addr> {

@@ -19,6 +19,8 @@ pub use network::Network;
 
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Whose links and tables these are.
+    pub cluster: node_api::ClusterId,
     /// The link that has the gateway's address.
     pub bridge: String,
     /// This node's part of the pod network; its first address is the bridge's.

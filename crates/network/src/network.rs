@@ -8,7 +8,7 @@ use node_api::network::Attachment;
 use node_api::{Future, PodNetwork, SandboxId};
 use stdx::error_chain;
 
-use crate::kernel::{GROUP, Kernel};
+use crate::kernel::Kernel;
 use crate::kernel_state::{Bridge, Change, KernelState, PodLink, changes};
 use crate::range::Range;
 use crate::records::{Directory, Record, Records};
@@ -49,9 +49,9 @@ impl Network {
         let records = directory.load()?;
         let mut state = State {
             range,
-            settings: Settings { pods: range, cluster, group: GROUP },
+            settings: Settings { pods: range, cluster, group: config.cluster.link_group() },
             directory,
-            kernel: Kernel::open(&config.bridge, gateway, config.mtu)?,
+            kernel: Kernel::open(config.cluster, &config.bridge, gateway, config.mtu)?,
             records,
         };
         state.converge()?;

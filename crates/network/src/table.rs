@@ -18,10 +18,11 @@ use crate::host_ports::{host_address, protocol_number};
 use crate::range::Range;
 use crate::records::Record;
 
-pub(crate) const ID: TableId = TableId { family: TableFamily::Ip, name: "xebec-network" };
+pub(crate) fn id(family: TableFamily, cluster: node_api::ClusterId) -> TableId {
+    TableId { family, name: String::leak(cluster.table("network")) }
+}
 
 /// Pods have no IPv6: what comes from them by it (router advertisements, CVE-2020-10749) is not for us.
-pub(crate) const ID_IPV6: TableId = TableId { family: TableFamily::Ip6, name: "xebec-network" };
 
 /// From protocol and port to a pod's address and port.
 const HOST_PORTS: &str = "host-ports";

@@ -20,6 +20,8 @@ use self::service_port::Network;
 
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Whose table it is.
+    pub cluster: node_api::ClusterId,
     pub node_name: String,
     /// All pods of the cluster: traffic to Services from elsewhere is masqueraded.
     pub cluster_network: Ipv4Addr,
@@ -44,6 +46,6 @@ pub fn start(config: Config, tasks: &Tasks, _world: &World, factory: &Arc<Factor
 }
 
 /// Removes the table. Needs nothing running.
-pub fn purge() -> Result<(), linux::netlink::Error> {
-    Backend::purge()
+pub fn purge(cluster: node_api::ClusterId) -> Result<(), linux::netlink::Error> {
+    Backend::purge(cluster)
 }

@@ -178,7 +178,7 @@ impl Follower {
 
     /// Brings the kernel to the state of the caches, whatever it holds, then follows changes until one fails.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<Infallible, Error> {
-        let mut backend = Backend::open(self.config.networks())?;
+        let mut backend = Backend::open(self.config.cluster, self.config.networks())?;
         backend.adopt()?;
         // What is noted from here on is seen below or in the loop.
         self.dirty.take();

@@ -89,6 +89,7 @@ fn slice(version: u64, n_endpoints: usize) -> Value {
 
 fn config() -> Config {
     Config {
+        cluster: "00c0ffee".parse().unwrap(),
         node_name: "here".to_owned(),
         cluster_network: [10, 244, 0, 0].into(),
         cluster_prefix_length: 16,
@@ -142,7 +143,7 @@ async fn exercise() {
     wait_for(&mut nftables, "no-endpoints", Some(1)).await;
 
     // Somebody removes the table; the next change finds out, and makes it anew.
-    service_proxy::purge().unwrap();
+    service_proxy::purge("00c0ffee".parse().unwrap()).unwrap();
     wait_for(&mut nftables, "endpoints", None).await;
     slices_tx.send(event::<EndpointSlice>(Added, &slice(7, 1))).unwrap();
     wait_for(&mut nftables, "endpoints", Some(1)).await;

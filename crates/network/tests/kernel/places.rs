@@ -69,6 +69,7 @@ impl Node {
 
     pub(crate) fn config(&self) -> Config {
         Config {
+            cluster: "00c0ffee".parse().unwrap(),
             bridge: "xebec0".into(),
             pod_network: Ipv4Addr::new(10, 244, 1, 0),
             prefix_length: 24,

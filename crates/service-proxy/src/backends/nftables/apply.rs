@@ -13,8 +13,10 @@ use super::ruleset::Ruleset;
 use super::sets::Frontend;
 use crate::service_port::{Protocol, ServicePort};
 
-const TABLE: nftables::TableId =
-    nftables::TableId { family: nftables::TableFamily::Ip, name: "xebec-services" };
+fn table(cluster: node_api::ClusterId) -> nftables::TableId {
+    let name = String::leak(cluster.table("services"));
+    nftables::TableId { family: nftables::TableFamily::Ip, name }
+}
 
 /// The table in the kernel and what it should be. Whatever fails, [`Backend::resync`] puts right.
 #[derive(Debug)]
@@ -30,8 +32,8 @@ pub struct Backend {
 
 impl Backend {
     /// In the network namespace of the calling thread. Changes nothing yet.
-    pub fn open(networks: Networks) -> Result<Self, Error> {
-        let nftables = Nftables::open(TABLE)?;
+    pub fn open(cluster: node_api::ClusterId, networks: Networks) -> Result<Self, Error> {
+        let nftables = Nftables::open(table(cluster))?;
         let ruleset = Ruleset::new(networks);
         let conntrack = Conntrack::open()?;
         Ok(Self { nftables, conntrack, ruleset, suspects: Flows::new(), adopted: None })
@@ -90,7 +92,7 @@ impl Backend {
     }
 
     /// Removes the table, if it is there.
-    pub fn purge() -> Result<(), Error> {
-        Nftables::open(TABLE)?.purge()
+    pub fn purge(cluster: node_api::ClusterId) -> Result<(), Error> {
+        Nftables::open(table(cluster))?.purge()
     }
 }
