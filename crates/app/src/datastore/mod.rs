@@ -41,6 +41,7 @@ pub(crate) struct Flags {
         requires = "etcd_keyfile"
     )]
     etcd_certfile: Option<PathBuf>,
+    /// Key of that certificate
     #[arg(
         long,
         visible_alias = "datastore-keyfile",

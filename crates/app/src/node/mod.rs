@@ -2,6 +2,7 @@
 //! anything is started; what it leaves behind is removed by [`purge`].
 
 mod cluster_dns;
+mod containers_left;
 mod machine;
 mod purge;
 mod requirements;
@@ -24,6 +25,8 @@ use volumes::LocalVolumes;
 use crate::api_server::ApiServer;
 use crate::control_plane::KUBERNETES_VERSION;
 
+pub(crate) use containers_left::count as count_containers;
+pub(crate) use machine::{address as machine_address, architecture};
 pub(crate) use purge::purge;
 pub(crate) use requirements::check as check_requirements;
 pub(crate) use settings::{Settings, node_name};
@@ -41,8 +44,9 @@ pub(crate) fn open_network(settings: &Settings, data_dir: &Path) -> Result<Arc<N
 }
 
 fn network_config(settings: &Settings, data_dir: &Path) -> network::Config {
-    let node = settings.node_cidr();
+    let node = settings.node_cidr;
     network::Config {
+        cluster: settings.cluster,
         bridge: settings.bridge.clone(),
         pod_network: node.address,
         prefix_length: node.prefix_length,
@@ -99,6 +103,7 @@ fn start_service_proxy(settings: &Settings, neighbors: &Neighbors<'_>) {
     let client = neighbors.api.server.client(user, "kube-proxy");
     let factory = Factory::new(client, neighbors.world.clone(), &tasks);
     let config = service_proxy::Config {
+        cluster: settings.cluster,
         node_name: settings.node_name.clone(),
         cluster_network: settings.pod_cidr.address,
         cluster_prefix_length: settings.pod_cidr.prefix_length,
@@ -183,7 +188,7 @@ fn kubelet_config(settings: &Settings, data_dir: &Path, address: IpAddr) -> kube
         node_name: settings.node_name.clone(),
         node_address: address,
         listen: SocketAddr::new(address, settings.kubelet_port),
-        pod_cidr: settings.node_cidr().to_string(),
+        pod_cidr: settings.node_cidr.to_string(),
         cluster_dns: vec![settings.dns_address().into()],
         cluster_domain: CLUSTER_DOMAIN.to_owned(),
         directory: data_dir.to_owned(),

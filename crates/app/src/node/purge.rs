@@ -1,46 +1,74 @@
-//! Leaves nothing of a node behind: containers, mounts, cgroups, rules, links. Goes on after a failure and tells all.
+//! Leaves nothing of a node behind: containers, mounts, cgroups, rules, links. Goes on after a failure and tells all. What is not
+//! the cluster's own stays as it is.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use containers::Embedded;
 use lifecycle::Tasks;
-use node_api::{PodNetwork, Volumes as _};
+use node_api::network::Attachment;
+use node_api::{Future, PodNetwork, SandboxId, Volumes as _};
 use stdx::World;
 use volumes::LocalVolumes;
 
 use super::Settings;
+use crate::cluster::{self, Cluster};
 
 /// What could not be removed, as text. Nobody may run on the directory.
-pub(crate) fn purge(data_dir: &Path) -> Result<Vec<String>> {
-    let Some(settings) = Settings::load(data_dir)? else { return Ok(Vec::new()) };
+pub(crate) fn purge(data_dir: &Path, cluster: &Cluster) -> Result<Vec<String>> {
+    let Some(node) = &cluster.node else { return Ok(Vec::new()) };
+    let settings = Settings::new(cluster, node);
+    // To be removed, a network is opened, which makes what is missing of it: not over what others have by now.
+    let is_taken = cluster::is_network_taken(data_dir, cluster)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting the tokio runtime")?;
-    Ok(runtime.block_on(purge_node(&settings, data_dir)))
+    Ok(runtime.block_on(purge_node(&settings, data_dir, is_taken)))
 }
 
-async fn purge_node(settings: &Settings, data_dir: &Path) -> Vec<String> {
+async fn purge_node(settings: &Settings, data_dir: &Path, is_taken: bool) -> Vec<String> {
     let mut problems = Vec::new();
     let tasks = Tasks::new();
-    match super::open_network(settings, data_dir) {
-        Ok(network) => {
-            let pod_network: Arc<dyn PodNetwork> = network.clone();
-            if let Err(err) = purge_containers(settings, data_dir, pod_network, &tasks).await {
-                problems.push(format!("{err:#}"));
+    if is_taken {
+        let containers = purge_containers(settings, data_dir, Arc::new(Gone), &tasks).await;
+        problems.extend(containers.err().map(|it| format!("{it:#}")));
+    } else {
+        match super::open_network(settings, data_dir) {
+            Ok(network) => {
+                let pod_network: Arc<dyn PodNetwork> = network.clone();
+                let containers = purge_containers(settings, data_dir, pod_network, &tasks).await;
+                problems.extend(containers.err().map(|it| format!("{it:#}")));
+                problems.extend(network.purge().iter().map(|it| stdx::error_chain(it).to_string()));
             }
-            problems.extend(network.purge().iter().map(|it| stdx::error_chain(it).to_string()));
+            Err(err) => problems.push(format!("{err:#}")),
         }
-        Err(err) => problems.push(format!("{err:#}")),
     }
     tasks.cancel();
     problems.extend(purge_volumes(data_dir).await);
-    if let Err(err) = service_proxy::purge() {
+    if let Err(err) = service_proxy::purge(settings.cluster) {
         problems.push(stdx::error_chain(&err).to_string());
     }
     problems
+}
+
+/// The network of a cluster whose bridge and addresses are somebody else's now: its pods have none.
+struct Gone;
+
+impl PodNetwork for Gone {
+    fn attach(&self, _: Attachment) -> Future<'_, Vec<IpAddr>> {
+        Box::pin(async { Err(node_api::Error::Refused("the cluster's network is gone".into())) })
+    }
+
+    fn detach(&self, _: &SandboxId) -> Future<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn keep_only(&self, _: Vec<SandboxId>) -> Future<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 async fn purge_containers(
