@@ -42,7 +42,7 @@ fn plan(registry: &Registry, data_dir: &Path, wishes: &Wishes) -> Result<Cluster
         [problem] => bail!("{problem}"),
         problems => {
             let list: Vec<String> = problems.iter().map(|it| format!("\n  - {it}")).collect();
-            bail!("this cluster cannot start:{}", list.concat())
+            bail!("these are in the way:{}", list.concat())
         }
     })
 }

@@ -44,6 +44,7 @@ const COMPONENTS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
+    flags.datastore.check()?;
     logging::start(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);

@@ -32,8 +32,8 @@ enum Command {
         /// The archive; `-` is standard input, as in `docker save REF | xebec image load -`
         file: PathBuf,
         /// Call the image this, whatever the archive says
-        #[arg(long, value_name = "REF")]
-        name: Option<String>,
+        #[arg(long = "as", value_name = "REF")]
+        reference: Option<String>,
     },
     /// List the images
     List,
@@ -68,9 +68,9 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     let selection = flags.selection;
     runtime.block_on(async {
         match flags.command {
-            Command::Load { file, name } => {
+            Command::Load { file, reference } => {
                 let path = selection.find_or_default()?;
-                load(&path, &file, name.as_deref()).await
+                load(&path, &file, reference.as_deref()).await
             }
             Command::List => list(&selection.find()?),
             Command::Remove { references } => {
@@ -120,7 +120,7 @@ async fn load(path: &Path, file: &Path, name: Option<&str>) -> Result<()> {
     for image in images {
         say_stored("loaded", &image);
         if image.tags.is_empty() {
-            say_error("it has no name in the archive: load it with --name to use it in a pod");
+            say_error("it has no name in the archive: load it with --as to use it in a pod");
         }
     }
     Ok(())

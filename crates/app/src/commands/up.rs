@@ -127,6 +127,7 @@ fn prepare(flags: &Flags) -> Result<Claim> {
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
+    flags.datastore.check()?;
     kubeconfig_file::check()?;
     claim(&directory(flags)?, &wishes(flags))
 }
