@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use apiserver::{Config, Parts, Server, ServiceCidr};
@@ -9,15 +10,19 @@ use lifecycle::{Readiness, Tasks};
 use stdx::World;
 use tokio::net::TcpListener;
 
-use crate::commands::network::Cidr;
+use crate::cluster;
+use crate::commands::network::{Cidr, PortRange};
 use crate::data_dir::DataDir;
 use crate::datastore::{self, Datastore};
 use crate::kubeconfig_file::{self, Cluster};
 use crate::pki_files::Pki;
 
 pub(crate) struct Settings {
+    /// What the cluster is called in kubeconfigs.
+    pub(crate) context: String,
     pub(crate) bind: SocketAddr,
     pub(crate) service_cidr: Cidr,
+    pub(crate) node_ports: PortRange,
     /// Where pods of this machine reach the server, beside `bind`.
     pub(crate) pods_reach: Option<Ipv4Addr>,
     pub(crate) datastore: datastore::Flags,
@@ -46,7 +51,7 @@ impl ApiServer {
     ) -> Result<Self> {
         let address = listener.local_addr().context("reading the listening address")?;
         let inner = match settings.pods_reach.filter(|_| !address.ip().is_unspecified()) {
-            Some(gateway) => Some(listen(SocketAddr::new(gateway.into(), address.port())).await?),
+            Some(gateway) => Some(listen(SocketAddr::new(gateway.into(), address.port()))?),
             None => None,
         };
         let pki =
@@ -66,6 +71,7 @@ impl ApiServer {
                 base: settings.service_cidr.address,
                 prefix: settings.service_cidr.prefix_length,
             },
+            node_port_range: settings.node_ports.first..=settings.node_ports.last,
             advertise: match settings.pods_reach {
                 Some(gateway) => SocketAddr::new(gateway.into(), address.port()),
                 None => reachable(address),
@@ -86,8 +92,11 @@ impl ApiServer {
         if let Some(inner) = inner {
             server.serve(inner, tls);
         }
-        readiness.wait().await;
+        tokio::time::timeout(PATIENCE, readiness.wait())
+            .await
+            .with_context(|| format!("the API server was not ready after {PATIENCE:?}"))?;
         let cluster = Cluster {
+            context: settings.context.clone(),
             server: format!("https://{}", reachable(address)),
             ca_pem: pki.authority.certificate_pem().to_owned(),
         };
@@ -103,11 +112,17 @@ impl ApiServer {
     }
 }
 
-/// A port that is taken is noticed before anything is made.
-pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}: choose another port with --https-port")
-    })
+/// For whatever a start waits for: what has not happened by then will not.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+fn listen(address: SocketAddr) -> Result<TcpListener> {
+    serve_on(cluster::listen(address)?)
+}
+
+/// Inside the runtime.
+pub(crate) fn serve_on(listener: std::net::TcpListener) -> Result<TcpListener> {
+    listener.set_nonblocking(true).context("preparing the listening socket")?;
+    TcpListener::from_std(listener).context("preparing the listening socket")
 }
 
 /// What the server's certificate is valid for, beside its addresses.
@@ -131,7 +146,7 @@ fn server_addresses(settings: &Settings) -> Vec<IpAddr> {
 }
 
 /// The address to put into a kubeconfig for clients on this machine.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port())
     } else {

@@ -1,14 +1,19 @@
 //! What `up` adds to the wiring of `control-plane`: clients in this process, its names, and how long to wait for nodes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use anyhow::{Result, bail};
 use apiserver::Server;
 use control_plane::{Clients, FleetConfig};
 use informer::{EventHandler, Factory};
 use k8s_openapi::api::core::v1::Node;
 use stdx::World;
+use tokio::sync::watch;
+
+use crate::api_server::PATIENCE;
 
 /// As `/version` shows it.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARGO_PKG_VERSION"));
@@ -41,19 +46,44 @@ pub(crate) fn fleet(nodes: usize, network: PodNetwork) -> FleetConfig {
     }
 }
 
-/// Returns when this many nodes are Ready.
-pub(crate) async fn wait_for_nodes(factory: &Arc<Factory>, wanted: usize) {
-    let (ready, mut changes) = tokio::sync::watch::channel(0);
+/// Returns when this many nodes are Ready. Gives up when no further one has become so for a while, and says what nodes say.
+pub(crate) async fn wait_for_nodes(factory: &Arc<Factory>, wanted: usize) -> Result<()> {
+    let (ready, changes) = watch::channel(0);
     let nodes = factory.informer::<Node>();
-    nodes.add_event_handler(Arc::new(ReadyNodes { names: Mutex::default(), ready }));
-    // The sender lives in the handler, which lives as long as the informer.
-    let _ = changes.wait_for(|it| *it >= wanted).await;
+    let handler = Arc::new(ReadyNodes { states: Mutex::default(), ready });
+    nodes.add_event_handler(handler.clone());
+    if wait_for_count(changes, wanted, PATIENCE).await {
+        return Ok(());
+    }
+    match handler.first_complaint() {
+        Some((name, why)) => bail!("the node {name} is not ready after {PATIENCE:?}: {why}"),
+        None => bail!("the node has not registered after {PATIENCE:?}: `-v 2` logs why"),
+    }
 }
 
-/// Counts nodes whose condition Ready is True.
+/// Whether the count became so large before it stood still for too long.
+async fn wait_for_count(
+    mut changes: watch::Receiver<usize>,
+    wanted: usize,
+    patience: Duration,
+) -> bool {
+    loop {
+        let count = *changes.borrow_and_update();
+        if count >= wanted {
+            return true;
+        }
+        let more = changes.wait_for(|it| *it > count);
+        if !matches!(tokio::time::timeout(patience, more).await, Ok(Ok(_))) {
+            return false;
+        }
+    }
+}
+
+/// What nodes say of themselves.
 struct ReadyNodes {
-    names: Mutex<BTreeSet<String>>,
-    ready: tokio::sync::watch::Sender<usize>,
+    /// `None`: Ready; else why not.
+    states: Mutex<BTreeMap<String, Option<String>>>,
+    ready: watch::Sender<usize>,
 }
 
 impl ReadyNodes {
@@ -61,15 +91,29 @@ impl ReadyNodes {
         let name = node.metadata.name.clone().unwrap_or_default();
         let conditions =
             node.status.as_ref().and_then(|it| it.conditions.as_deref()).unwrap_or_default();
-        let is_ready =
-            exists && conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_ready {
-            names.insert(name);
+        let complaint = match conditions.iter().find(|it| it.type_ == "Ready") {
+            Some(ready) if ready.status == "True" => None,
+            Some(ready) => Some(ready.message.clone().unwrap_or_default()),
+            None => Some("it has not said anything of itself yet".to_owned()),
+        };
+        let mut states = self.states();
+        if exists {
+            states.insert(name, complaint);
         } else {
-            names.remove(&name);
+            states.remove(&name);
         }
-        self.ready.send_replace(names.len());
+        self.ready.send_replace(states.values().filter(|it| it.is_none()).count());
+    }
+
+    fn first_complaint(&self) -> Option<(String, String)> {
+        let states = self.states();
+        let mut complaints =
+            states.iter().filter_map(|(name, why)| Some((name.clone(), why.clone()?)));
+        complaints.next()
+    }
+
+    fn states(&self) -> MutexGuard<'_, BTreeMap<String, Option<String>>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -84,5 +128,28 @@ impl EventHandler<Node> for ReadyNodes {
 
     fn on_delete(&self, last: &Arc<Node>) {
         self.observe(last, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::watch;
+
+    use super::wait_for_count;
+
+    #[tokio::test]
+    async fn a_start_gives_up_when_no_more_nodes_become_ready() {
+        let (ready, changes) = watch::channel(1);
+        assert!(!wait_for_count(changes.clone(), 2, Duration::from_millis(1)).await);
+        let waiting = wait_for_count(changes, 3, Duration::MAX);
+        let coming = async {
+            for count in [2, 3] {
+                ready.send_replace(count);
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::join!(waiting, coming).0);
     }
 }

@@ -1,8 +1,8 @@
 //! Going to the background: the process starts itself again in a session of its own, shows what that one says until it is ready,
-//! and leaves.
+//! and leaves. What the other one cannot do, this one tells.
 
-use std::fs::OpenOptions;
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,57 +10,92 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use crate::data_dir;
-use crate::progress::say;
+use crate::progress::{say, say_error};
 
 /// The last line that the background process says to its parent.
 const READY: &str = "xebec is ready in the background";
+/// More of what went wrong than anybody reads.
+const REASON_MAX: u64 = 64 << 10;
 
 /// In the foreground: starts the background process and returns when the cluster is ready.
-pub(crate) fn start(data_dir: &Path) -> Result<()> {
-    data_dir::make_private(data_dir)
-        .with_context(|| format!("cannot use the data directory {}", data_dir.display()))?;
-    let path = data_dir::log_file(data_dir);
-    let mut log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .read(true)
-        .mode(0o600)
-        .custom_flags(data_dir::NO_FOLLOW)
-        .open(&path)
-        .with_context(|| format!("opening {}", path.display()))?;
-    let said_before = log.seek(SeekFrom::End(0)).unwrap_or(0);
+pub(crate) fn start() -> Result<()> {
     let mut child = Command::new(std::env::current_exe().context("finding this program")?)
         .args(std::env::args_os().skip(1))
         .arg("--detached-child")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(log.try_clone().context("sharing the log file")?)
+        .stderr(Stdio::piped())
         .spawn()
         .context("starting in the background")?;
     let stdout = child.stdout.take().context("standard output is piped")?;
-    for line in BufReader::new(stdout).lines() {
-        match line {
-            Ok(line) if line == READY => return Ok(()),
-            Ok(line) => say(&line),
-            Err(_) => break,
+    let stderr = child.stderr.take().context("standard error is piped")?;
+    let complaints = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stderr.take(REASON_MAX).read_to_string(&mut text);
+        text
+    });
+    let mut is_ready = false;
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        if line == READY {
+            is_ready = true;
+            break;
         }
+        say(&line);
+    }
+    let complaints = complaints.join().unwrap_or_default();
+    let complaints = complaints.trim();
+    if is_ready {
+        if !complaints.is_empty() {
+            say_error(complaints);
+        }
+        return Ok(());
     }
     let status = child.wait().context("waiting for the background process")?;
-    let _ = log.seek(SeekFrom::Start(said_before));
-    let said: Vec<String> = BufReader::new(log).lines().map_while(Result::ok).collect();
-    bail!("the cluster did not start ({status}): {}", said.join("\n").trim_start_matches("error: "))
+    match complaints.trim_start_matches("error: ") {
+        "" => bail!("the cluster did not start: its process ended ({status})"),
+        reason => bail!("the cluster did not start: {reason}"),
+    }
 }
 
-/// In the background: tells the parent, then lets go of its terminal and pipe.
-pub(crate) fn ready() -> Result<()> {
-    say(READY);
-    let null =
-        OpenOptions::new().read(true).write(true).open("/dev/null").context("opening /dev/null")?;
-    rustix::stdio::dup2_stdout(&null).context("closing standard output")
+/// In the background: the process that waits in the foreground, until it is told.
+pub(crate) struct Parent {
+    /// What was standard error before the log.
+    stderr: File,
 }
 
-/// In the background, before anything else: signals to the parent's terminal must not reach this process.
-pub(crate) fn leave_terminal() {
-    // Fails only for a process that leads a group already: then there is nothing to leave.
-    let _ = rustix::process::setsid();
+impl Parent {
+    /// From now on the log is in the data directory. Signals to the parent's terminal must not reach this process.
+    pub(crate) fn leave(data_dir: &Path) -> Result<Self> {
+        // Fails only for a process that leads a group already: then there is nothing to leave.
+        let _ = rustix::process::setsid();
+        let path = data_dir::log_file(data_dir);
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .custom_flags(data_dir::NO_FOLLOW)
+            .open(&path)
+            .with_context(|| format!("opening {}", path.display()))?;
+        let stderr = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 3)
+            .context("keeping standard error")?;
+        rustix::stdio::dup2_stderr(&log).context("logging to a file")?;
+        Ok(Self { stderr: stderr.into() })
+    }
+
+    /// Why there will be no cluster.
+    pub(crate) fn fail(mut self, err: &anyhow::Error) {
+        // It may be gone.
+        let _ = writeln!(self.stderr, "{err:#}");
+    }
+
+    /// The cluster is ready: lets go of the terminal and the pipes.
+    pub(crate) fn ready(self) -> Result<()> {
+        say(READY);
+        let null = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .context("opening /dev/null")?;
+        rustix::stdio::dup2_stdout(&null).context("closing standard output")
+    }
 }

@@ -1,4 +1,4 @@
-//! Kubeconfig files: the cluster's own, and the context `xebec` in the user's.
+//! Kubeconfig files: the cluster's own, and its context in the user's.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow};
 use authn::pki::Identity;
 use client::kubeconfig::{self, Credential, Entry};
+use rustix::fs::Access;
 
 use crate::data_dir::write_private;
-
-/// The name of the cluster, the user and the context that we write.
-const NAME: &str = "xebec";
 
 /// How to reach a cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
+    /// The name of the cluster, the user and the context that we write.
+    pub(crate) context: String,
     /// `https://127.0.0.1:6443`
     pub(crate) server: String,
     pub(crate) ca_pem: String,
@@ -26,13 +26,25 @@ pub(crate) fn write(path: &Path, cluster: &Cluster, identity: &Identity) -> Resu
     write_private(path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))
 }
 
+/// Whether [`merge_into_users`] will do, as far as one can see.
+pub(crate) fn check() -> Result<()> {
+    let Some(path) = users_file() else { return Ok(()) };
+    let doing = || format!("your kubeconfig {} cannot be extended", path.display());
+    kubeconfig::check(&read(&path)?).with_context(doing)?;
+    let folder = path.ancestors().skip(1).find(|it| it.as_os_str().is_empty() || it.exists());
+    let folder = folder.filter(|it| !it.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    rustix::fs::access(folder, Access::WRITE_OK)
+        .with_context(|| format!("writing in {}", folder.display()))
+        .with_context(doing)
+}
+
 /// Puts the context into the user's kubeconfig and makes it current; every other context stays. Returns the file, or `None`
 /// when there is no place for one.
 pub(crate) fn merge_into_users(cluster: &Cluster, identity: &Identity) -> Result<Option<PathBuf>> {
     let Some(path) = users_file() else { return Ok(None) };
     let before = read(&path)?;
     let after = kubeconfig::merge(&before, &entry(cluster, identity))
-        .with_context(|| format!("{} cannot be extended; it was left as it is", path.display()))?;
+        .with_context(|| format!("your kubeconfig {} cannot be extended", path.display()))?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     }
@@ -41,19 +53,16 @@ pub(crate) fn merge_into_users(cluster: &Cluster, identity: &Identity) -> Result
     Ok(Some(path))
 }
 
-/// Takes the context out of the user's kubeconfig, if it is the one of this cluster.
+/// Takes the context out of the user's kubeconfig, if it is the one of this cluster; what was current before it is again.
 pub(crate) fn forget(own: &Path) -> Result<()> {
     let Some(path) = users_file() else { return Ok(()) };
     let (Ok(ours), Ok(text)) = (std::fs::read_to_string(own), std::fs::read_to_string(&path))
     else {
         return Ok(());
     };
-    let is_same = match (kubeconfig::pick(&ours, Some(NAME)), kubeconfig::pick(&text, Some(NAME))) {
-        (Ok(ours), Ok(theirs)) => ours.ca == theirs.ca,
-        _ => false,
-    };
-    if is_same {
-        let left = kubeconfig::remove(&text, NAME)?;
+    let Ok(ours) = kubeconfig::pick(&ours, None) else { return Ok(()) };
+    if kubeconfig::pick(&text, Some(&ours.name)).is_ok_and(|it| it.ca == ours.ca) {
+        let left = kubeconfig::remove(&text, &ours.name)?;
         write_private(&path, left.as_bytes())
             .with_context(|| format!("writing {}", path.display()))?;
     }
@@ -94,7 +103,7 @@ pub(crate) fn load(path: &Path, user_agent: &str) -> Result<client::https::Confi
 
 fn entry(cluster: &Cluster, identity: &Identity) -> Entry {
     Entry {
-        name: NAME.to_owned(),
+        name: cluster.context.clone(),
         server: cluster.server.clone(),
         ca_pem: cluster.ca_pem.clone().into_bytes(),
         credential: Credential::Certificate {
@@ -104,8 +113,13 @@ fn entry(cluster: &Cluster, identity: &Identity) -> Entry {
     }
 }
 
-/// The first file of `KUBECONFIG`, else `~/.kube/config`, as kubectl chooses the file it writes to.
+/// The first file of `KUBECONFIG`, else `~/.kube/config`, as kubectl chooses the file it writes to. A link is followed: it stays one.
 fn users_file() -> Option<PathBuf> {
+    let path = users_path()?;
+    Some(std::fs::canonicalize(&path).unwrap_or(path))
+}
+
+fn users_path() -> Option<PathBuf> {
     if let Some(list) = std::env::var_os("KUBECONFIG").filter(|it| !it.is_empty()) {
         return std::env::split_paths(&list).find(|it| !it.as_os_str().is_empty());
     }

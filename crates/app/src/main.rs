@@ -1,6 +1,7 @@
 //! The binary `xebec`: configuration, wiring, signals. The only crate that sees sibling components.
 
 mod api_server;
+mod cluster;
 mod commands;
 mod control_plane;
 mod data_dir;
@@ -35,8 +36,14 @@ const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_raw_mode(0o022);
 enum Command {
     /// Run a cluster on this machine
     Up(commands::up::Flags),
-    /// Stop a cluster that runs detached
+    /// Stop a cluster, or remove it with everything it made
     Down(commands::down::Flags),
+    /// List the clusters of this machine
+    List(commands::list::Flags),
+    /// Show how a cluster is
+    Status(commands::status::Flags),
+    /// Print the kubeconfig of a cluster
+    Kubeconfig(commands::kubeconfig::Flags),
     /// Load, list, remove and pull images of the node
     Image(commands::image::Flags),
     /// Snapshot, restore, check and serve the store
@@ -47,6 +54,8 @@ enum Command {
     ControllerManager(commands::controller_manager::Flags),
     /// Run the scheduler alone, against any API server
     Scheduler(commands::scheduler::Flags),
+    /// Show the version
+    Version(commands::version::Flags),
 }
 
 fn main() -> ExitCode {
@@ -70,11 +79,15 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Up(flags) => commands::up::run(flags),
         Command::Down(flags) => commands::down::run(&flags),
+        Command::List(flags) => commands::list::run(&flags),
+        Command::Status(flags) => commands::status::run(&flags),
+        Command::Kubeconfig(flags) => commands::kubeconfig::run(&flags),
         Command::Image(flags) => commands::image::run(flags),
         Command::Store(flags) => commands::store::run(flags),
         Command::Apiserver(flags) => commands::apiserver::run(flags),
         Command::ControllerManager(flags) => commands::controller_manager::run(flags),
         Command::Scheduler(flags) => commands::scheduler::run(flags),
+        Command::Version(flags) => commands::version::run(&flags),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -82,5 +95,40 @@ fn main() -> ExitCode {
             progress::say_error(&format!("error: {err:#}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    /// Every command, flag, argument and value says what it is, except those that are hidden and clap's own.
+    #[test]
+    fn the_help_has_no_gaps() {
+        fn check(command: &clap::Command, path: &str, gaps: &mut Vec<String>) {
+            let path = format!("{path} {}", command.get_name());
+            if command.get_about().is_none() {
+                gaps.push(path.clone());
+            }
+            let shown = command.get_arguments().filter(|it| !it.is_hide_set());
+            for argument in shown {
+                if argument.get_help().is_none() {
+                    gaps.push(format!("{path} {}", argument.get_id()));
+                }
+                let values = argument.get_possible_values();
+                let is_enum = argument.get_action().takes_values()
+                    && values.iter().any(|it| it.get_name() != "true" && it.get_name() != "false");
+                let unsaid = values.iter().filter(|it| is_enum && it.get_help().is_none());
+                gaps.extend(
+                    unsaid.map(|it| format!("{path} {}={}", argument.get_id(), it.get_name())),
+                );
+            }
+            command.get_subcommands().for_each(|it| check(it, &path, gaps));
+        }
+        let mut command = super::Command::command();
+        command.build();
+        let mut gaps = Vec::new();
+        check(&command, "", &mut gaps);
+        assert!(gaps.is_empty(), "without help: {gaps:#?}");
     }
 }

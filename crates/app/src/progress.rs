@@ -48,6 +48,17 @@ impl Progress {
     }
 }
 
+/// Columns three spaces apart, as kubectl has them; the last one is as long as it is.
+pub(crate) fn align<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("   ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
 /// A closed standard output is no reason to stop a cluster.
 pub(crate) fn say(text: &str) {
     let mut out = std::io::stdout().lock();

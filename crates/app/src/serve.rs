@@ -15,6 +15,17 @@ pub(crate) fn run<T, F>(start: impl FnOnce(Tasks) -> F) -> Result<()>
 where
     F: Future<Output = Result<T>>,
 {
+    run_and_then(start, |_| ())
+}
+
+/// And says `farewell` when all has stopped that had started.
+pub(crate) fn run_and_then<T, F>(
+    start: impl FnOnce(Tasks) -> F,
+    farewell: impl FnOnce(&T),
+) -> Result<()>
+where
+    F: Future<Output = Result<T>>,
+{
     // Before anything is derived from it.
     if let Err(err) = linux::process::raise_descriptor_limit() {
         tracing::warn!(error = %err, "the limit of open files stays as it is");
@@ -47,6 +58,7 @@ where
             stopped.await;
         }
         tasks.shutdown(DRAIN).await.context("stopping")?;
+        kept.as_ref().inspect(|it| farewell(it));
         drop(kept);
         Ok(())
     })

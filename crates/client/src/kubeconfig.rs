@@ -58,6 +58,11 @@ pub enum Credential {
     Token(String),
 }
 
+/// Whether it can be read, and so extended.
+pub fn check(text: &str) -> Result<(), Error> {
+    parse(text).map(drop)
+}
+
 /// The context of this name, or the current one.
 pub fn pick(text: &str, context: Option<&str>) -> Result<Context, Error> {
     let config = parse(text)?;
@@ -84,29 +89,69 @@ pub fn pick(text: &str, context: Option<&str>) -> Result<Context, Error> {
     })
 }
 
-/// Adds the entry, or replaces the one of its name, and makes it current. Everything else stays; comments do not.
+/// Adds the entry, or replaces the one of its name, and makes it current. What somebody added to a context of that name stays, such
+/// as its namespace; so does everything else, but not comments. The context remembers which one was current before it.
 pub fn merge(text: &str, entry: &Entry) -> Result<String, Error> {
     let mut config = parse(text)?;
     let name = &entry.name;
+    let mut context = match named(&config, "contexts", "context", name) {
+        Ok(Value::Object(context)) => context.clone(),
+        _ => Map::new(),
+    };
+    context.insert("cluster".to_owned(), json!(name));
+    context.insert("user".to_owned(), json!(name));
+    let current = config.get("current-context").and_then(Value::as_str).unwrap_or_default();
+    if current != name {
+        remember(&mut context, current);
+    }
     put(&mut config, "clusters", name, "cluster", cluster_of(entry));
     put(&mut config, "users", name, "user", user_of(&entry.credential));
-    put(&mut config, "contexts", name, "context", json!({ "cluster": name, "user": name }));
+    put(&mut config, "contexts", name, "context", Value::Object(context));
     config.insert("current-context".to_owned(), json!(name));
     render(config)
 }
 
-/// Takes out the cluster, user and context of this name. A context that was current is not replaced by another.
+/// Takes out the cluster, user and context of this name. If the context was current, the one before it is again, if that is still
+/// there; contexts that came after it remember the one before it in its place.
 pub fn remove(text: &str, name: &str) -> Result<String, Error> {
     let mut config = parse(text)?;
+    let before = named(&config, "contexts", "context", name).ok().and_then(remembered);
+    let before = before.unwrap_or_default();
     for list in ["clusters", "users", "contexts"] {
         if let Some(Value::Array(items)) = config.get_mut(list) {
             items.retain(|it| it.get("name").and_then(Value::as_str) != Some(name));
         }
     }
+    if let Some(Value::Array(contexts)) = config.get_mut("contexts") {
+        for context in contexts.iter_mut().filter_map(|it| it.get_mut("context")) {
+            if remembered(context).as_deref() == Some(name)
+                && let Value::Object(context) = context
+            {
+                remember(context, &before);
+            }
+        }
+    }
     if config.get("current-context").and_then(Value::as_str) == Some(name) {
-        config.insert("current-context".to_owned(), json!(""));
+        let is_there = named(&config, "contexts", "context", &before).is_ok();
+        config.insert("current-context".to_owned(), json!(if is_there { &before } else { "" }));
     }
     render(config)
+}
+
+/// The name of our extension of a context, which kubectl leaves alone.
+const EXTENSION: &str = "xebec";
+const BEFORE: &str = "previous-context";
+
+/// Which context was current before this one.
+fn remembered(context: &Value) -> Option<String> {
+    let extensions = context.get("extensions")?.as_array()?;
+    let ours =
+        extensions.iter().find(|it| it.get("name").and_then(Value::as_str) == Some(EXTENSION))?;
+    ours.get("extension").and_then(|it| text_of(it, BEFORE))
+}
+
+fn remember(context: &mut Map<String, Value>, before: &str) {
+    put(context, "extensions", EXTENSION, "extension", json!({ BEFORE: before }));
 }
 
 fn parse(text: &str) -> Result<Map<String, Value>, Error> {
@@ -220,8 +265,6 @@ x-unknown: {kept: true}
         assert_eq!(work.namespace.as_deref(), Some("shop"));
 
         let mut removed = parse(&remove(&merged, "xebec").unwrap()).unwrap();
-        assert_eq!(removed["current-context"], "");
-        removed.insert("current-context".to_owned(), "work".into());
         removed.remove("preferences");
         assert_eq!(removed, parse(OTHERS).unwrap());
     }
@@ -236,6 +279,43 @@ x-unknown: {kept: true}
         assert_eq!(context.ca, Some(Source::Inline(b"CA".to_vec())));
         // A token of digits must stay text.
         assert_eq!(context.token, Some(Source::Inline(b"0123".to_vec())));
+    }
+
+    fn current(text: &str) -> String {
+        parse(text).unwrap()["current-context"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_removal_gives_back_the_context_before_even_if_that_came_to_be_another() {
+        let second = Entry { name: "xebec-b".to_owned(), ..entry("https://b:1") };
+        let one = merge(OTHERS, &entry("https://a:1")).unwrap();
+        // A restart does not take itself for the one before.
+        let one = merge(&one, &entry("https://a:1")).unwrap();
+        let two = merge(&one, &second).unwrap();
+        assert_eq!(current(&two), "xebec-b");
+        assert_eq!(current(&remove(&two, "xebec-b").unwrap()), "xebec");
+        assert_eq!(current(&remove(&two, "xebec").unwrap()), "xebec-b");
+        let last = remove(&remove(&two, "xebec").unwrap(), "xebec-b").unwrap();
+        assert_eq!(current(&last), "work");
+        // What the user chose meanwhile stays.
+        let chosen = two.replace("current-context: xebec-b", "current-context: work");
+        assert_eq!(current(&remove(&chosen, "xebec-b").unwrap()), "work");
+        // None was current before, or it is gone.
+        assert_eq!(current(&remove(&merge("", &second).unwrap(), "xebec-b").unwrap()), "");
+        let gone = remove(&one, "work").unwrap();
+        assert_eq!(current(&remove(&gone, "xebec").unwrap()), "");
+    }
+
+    #[test]
+    fn the_namespace_of_a_context_is_the_users() {
+        let merged = merge("", &entry("https://a:1")).unwrap();
+        let chosen = merged.replace("    user: xebec\n", "    user: xebec\n    namespace: shop\n");
+        assert_ne!(chosen, merged);
+        let again = pick(&merge(&chosen, &entry("https://a:2")).unwrap(), None).unwrap();
+        assert_eq!(
+            (again.server.as_str(), again.namespace.as_deref()),
+            ("https://a:2", Some("shop"))
+        );
     }
 
     #[test]

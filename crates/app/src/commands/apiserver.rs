@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use stdx::World;
 
-use super::network::{Cidr, parse_cidr};
-use crate::api_server::{ApiServer, Settings, listen};
+use super::network::{Cidr, PortRange, parse_cidr, parse_port_range};
+use crate::api_server::{ApiServer, Settings, serve_on};
+use crate::cluster::{Name, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
 use crate::{data_dir, datastore, kubeconfig_file, logging, serve};
@@ -15,7 +16,7 @@ use crate::{data_dir, datastore, kubeconfig_file, logging, serve};
 #[derive(clap::Args)]
 pub(crate) struct Flags {
     /// Where objects, certificates and kubeconfigs are kept
-    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path(), value_parser = data_dir::parser())]
+    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path(&Name::default()), value_parser = data_dir::parser())]
     data_dir: PathBuf,
     /// Address to serve on
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
@@ -26,6 +27,9 @@ pub(crate) struct Flags {
     /// Addresses of Services
     #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = parse_cidr)]
     service_cluster_ip_range: Cidr,
+    /// Ports of Services of the type NodePort, the last one included
+    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = parse_port_range)]
+    service_node_port_range: PortRange,
     #[command(flatten)]
     datastore: datastore::Flags,
     /// Log level: 0 warnings, 2 information, 4 debug
@@ -40,17 +44,22 @@ const COMPONENTS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
+    flags.datastore.check()?;
     logging::start(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);
         let settings = Settings {
+            context: Name::default().context(),
             bind,
             service_cidr: flags.service_cluster_ip_range,
+            node_ports: flags.service_node_port_range,
             pods_reach: None,
             datastore: flags.datastore,
         };
+        // Before anything is made.
+        data_dir::check(&flags.data_dir)?;
+        let listener = serve_on(listen(bind)?)?;
         let data = DataDir::open(&flags.data_dir)?;
-        let listener = listen(bind).await?;
         let api = ApiServer::start(data, listener, &settings, &World::system(), &tasks).await?;
         for (file, user) in COMPONENTS {
             let identity = api.pki.component(file, user)?;

@@ -1,19 +1,20 @@
-//! `xebec down`: stops a detached cluster, and with `--purge` removes what it left.
+//! `xebec down`: stops a cluster, and with `--purge` removes what it left. Only what is the cluster's own is touched.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Signal, kill_process};
 
+use super::next_steps;
+use crate::cluster::{Cluster, Registry, Selection};
 use crate::progress::say;
 use crate::{data_dir, kubeconfig_file, node};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
-    /// The cluster's data directory
-    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path(), value_parser = data_dir::parser())]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    selection: Selection,
     /// Also stop the containers and remove everything: rules, mounts, cgroups, links, the data directory, the context in
     /// your kubeconfig
     #[arg(long)]
@@ -25,28 +26,38 @@ const WAIT: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
-    let path = &flags.data_dir;
+    let path = &flags.selection.find()?;
     match data_dir::running(path)? {
-        None => say("no cluster is running there"),
+        None => say(&format!("no cluster is running on {}", path.display())),
         Some(pid) => {
             kill_process(pid, Signal::TERM).with_context(|| format!("stopping process {pid:?}"))?;
             wait_until_stopped(path)?;
-            say("stopped");
+            say(&format!("stopped the cluster in {}", path.display()));
         }
     }
+    let cluster = Cluster::load(path)?;
     if flags.purge {
-        purge_node(path)?;
-        let kubeconfig = path.join("kubeconfig");
-        kubeconfig_file::forget(&kubeconfig)?;
-        std::fs::remove_dir_all(path).with_context(|| format!("removing {}", path.display()))?;
-        say(&format!("removed {}", path.display()));
+        purge(path, cluster.as_ref())
+    } else {
+        cluster.iter().for_each(next_steps::say_farewell);
+        Ok(())
     }
-    Ok(())
+}
+
+/// The registry's entry goes last: until then the cluster is found by its name.
+fn purge(path: &Path, cluster: Option<&Cluster>) -> Result<()> {
+    if let Some(cluster) = cluster {
+        purge_node(path, cluster)?;
+    }
+    kubeconfig_file::forget(&path.join("kubeconfig"))?;
+    std::fs::remove_dir_all(path).with_context(|| format!("removing {}", path.display()))?;
+    say(&format!("removed {}", path.display()));
+    cluster.map_or(Ok(()), |it| Registry::of_this_user().forget(it.id))
 }
 
 /// The directory stays when something of the node is still there: a second try needs it.
-fn purge_node(path: &Path) -> Result<()> {
-    let problems = node::purge(path)?;
+fn purge_node(path: &Path, cluster: &Cluster) -> Result<()> {
+    let problems = node::purge(path, cluster)?;
     if problems.is_empty() {
         return Ok(());
     }

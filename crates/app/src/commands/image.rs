@@ -1,6 +1,10 @@
 //! `xebec image`: the images of the node on this machine. Works on its directory, whether or not a cluster runs there; one
 //! that runs sees the change at once.
 
+use std::fs::File;
+use std::io::IsTerminal as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -8,15 +12,15 @@ use images::{Reference, Store};
 use node_api::Images as _;
 use node_api::images::{Credentials, Image};
 
+use crate::cluster::Selection;
 use crate::data_dir::{self, DataDir};
 use crate::node;
-use crate::progress::{say, say_error};
+use crate::progress::{align, say, say_error};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
-    /// The cluster's data directory
-    #[arg(long, global = true, value_name = "DIR", default_value_os_t = data_dir::default_path(), value_parser = data_dir::parser())]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    selection: Selection,
     #[command(subcommand)]
     command: Command,
 }
@@ -25,20 +29,23 @@ pub(crate) struct Flags {
 enum Command {
     /// Load images from an OCI or docker archive, compressed or not
     Load {
+        /// The archive; `-` is standard input, as in `docker save REF | xebec image load -`
         file: PathBuf,
         /// Call the image this, whatever the archive says
-        #[arg(long, value_name = "REF")]
-        name: Option<String>,
+        #[arg(long = "as", value_name = "REF")]
+        reference: Option<String>,
     },
     /// List the images
     List,
     /// Remove images by name or id; one that a container uses stays
     Remove {
+        /// Names or ids of images
         #[arg(required = true, value_name = "REF")]
         references: Vec<String>,
     },
     /// Pull an image from its registry
     Pull {
+        /// Name of the image
         #[arg(value_name = "REF")]
         reference: String,
         /// Who you are to the registry
@@ -55,32 +62,40 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         .enable_all()
         .build()
         .context("starting the tokio runtime")?;
-    let store = open(&flags.data_dir)?;
+    if !rustix::process::geteuid().is_root() {
+        bail!("images belong to the node, which is root's: use `sudo xebec image ...`");
+    }
+    let selection = flags.selection;
     runtime.block_on(async {
         match flags.command {
-            Command::Load { file, name } => load(&store, &file, name.as_deref()).await,
-            Command::List => {
-                list(&store);
-                Ok(())
+            Command::Load { file, reference } => {
+                let path = selection.find_or_default()?;
+                load(&path, &file, reference.as_deref()).await
             }
-            Command::Remove { references } => remove(&store, &references).await,
+            Command::List => list(&selection.find()?),
+            Command::Remove { references } => {
+                remove(&open_existing(&selection.find()?)?, &references).await
+            }
             Command::Pull { reference, creds } => {
+                let store = open_or_make(&selection.find_or_default()?)?;
                 pull(&store, &reference, creds.into_iter().collect()).await
             }
         }
     })
 }
 
-/// Images may come before the first cluster; then the directory is made as `up` makes it.
-fn open(path: &Path) -> Result<Store> {
-    if !rustix::process::geteuid().is_root() {
-        bail!("images belong to the node, which is root's: use `sudo xebec image ...`");
-    }
-    match data_dir::running(path) {
-        Err(data_dir::Error::Absent(_)) => drop(DataDir::open(path)?),
-        outcome => drop(outcome?),
-    }
+fn open_existing(path: &Path) -> Result<Store> {
+    data_dir::running(path)?;
     node::open_images(path)
+}
+
+/// Images may come before the first cluster; then the directory is made as `up` makes it.
+fn open_or_make(path: &Path) -> Result<Store> {
+    if let Err(data_dir::Error::Absent(_)) = data_dir::running(path) {
+        drop(DataDir::open(path)?);
+        say_error(&format!("there is no cluster yet: {} is for the one to come", path.display()));
+    }
+    open_existing(path)
 }
 
 fn parse_credentials(text: &str) -> Result<Credentials, String> {
@@ -88,15 +103,46 @@ fn parse_credentials(text: &str) -> Result<Credentials, String> {
     Ok(Credentials { registry: None, user: user.to_owned(), password: password.to_owned() })
 }
 
-async fn load(store: &Store, file: &Path, name: Option<&str>) -> Result<()> {
+async fn load(path: &Path, file: &Path, name: Option<&str>) -> Result<()> {
     let name = name.map(Reference::parse).transpose()?;
-    for image in store.load_as(file, name).await? {
+    let is_stdin = file == Path::new("-");
+    if !is_stdin && !file.is_file() {
+        bail!("there is no archive {}", file.display());
+    }
+    let store = open_or_make(path)?;
+    let images = if is_stdin {
+        let kept = keep_stdin(path)?;
+        let file = format!("/proc/self/fd/{}", kept.as_raw_fd());
+        store.load_as(Path::new(&file), name).await.context("standard input")?
+    } else {
+        store.load_as(file, name).await?
+    };
+    for image in images {
         say_stored("loaded", &image);
         if image.tags.is_empty() {
-            say_error("it has no name in the archive: load it with --name to use it in a pod");
+            say_error("it has no name in the archive: load it with --as to use it in a pod");
         }
     }
     Ok(())
+}
+
+/// What comes from there, in a file without a name: an archive is not read in order.
+fn keep_stdin(path: &Path) -> Result<File> {
+    if std::io::stdin().is_terminal() {
+        bail!("standard input is a terminal: give a file, or pipe an archive in");
+    }
+    let doing = || format!("keeping standard input in {}", path.display());
+    let name = path.join(format!("image-{}.tmp", stdx::World::system().random.uuid()));
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&name)
+        .with_context(doing)?;
+    std::fs::remove_file(&name).with_context(doing)?;
+    std::io::copy(&mut std::io::stdin().lock(), &mut file).with_context(doing)?;
+    Ok(file)
 }
 
 async fn pull(store: &Store, reference: &str, credentials: Vec<Credentials>) -> Result<()> {
@@ -153,8 +199,13 @@ fn find_by_short_id(store: &Store, text: &str) -> Option<String> {
     found.next().map(|it| it.id.to_string())
 }
 
-fn list(store: &Store) {
-    table(&store.list()).iter().for_each(|it| say(it));
+/// Makes nothing, also where there is nothing yet.
+fn list(path: &Path) -> Result<()> {
+    data_dir::running(path)?;
+    let has_images = path.join("images").exists();
+    let images = if has_images { node::open_images(path)?.list() } else { Vec::new() };
+    table(&images).iter().for_each(|it| say(it));
+    Ok(())
 }
 
 /// A line for each name, sorted.
@@ -175,13 +226,7 @@ fn table(images: &[Image]) -> Vec<String> {
     }
     rows.sort();
     rows.insert(0, ["REPOSITORY", "TAG", "IMAGE ID", "SIZE"].map(str::to_owned));
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
-    let line = |[name, tag, id, size]: &[String; 4]| {
-        let [a, b, c] = widths;
-        format!("{name:a$}   {tag:b$}   {id:c$}   {size}")
-    };
-    rows.iter().map(line).collect()
+    align(&rows)
 }
 
 /// Three digits, as docker shows it.

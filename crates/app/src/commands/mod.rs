@@ -4,9 +4,29 @@ pub(crate) mod apiserver;
 pub(crate) mod controller_manager;
 pub(crate) mod down;
 pub(crate) mod image;
+pub(crate) mod kubeconfig;
+pub(crate) mod list;
 pub(crate) mod network;
+mod next_steps;
 pub(crate) mod remote;
 pub(crate) mod scheduler;
 pub(crate) mod service_accounts;
+pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod up;
+pub(crate) mod version;
+
+use anyhow::{Context as _, Result};
+
+/// How a command shows what it found.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+fn render_json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string_pretty(value).context("rendering JSON")
+}

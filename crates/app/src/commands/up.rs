@@ -1,57 +1,67 @@
 //! `xebec up`: a cluster on this machine, from one command to a kubeconfig context.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::control_plane::{Components, ControllerSettings};
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use informer::Factory;
 use lifecycle::Tasks;
 use linux::sysctl::{Pattern, PatternError};
 use network::Network;
+use node_api::ClusterId;
 use stdx::World;
 
-use super::network::{Cidr, parse_cidr};
-use crate::api_server::{ApiServer, Settings};
+use super::network::{Cidr, PortRange, parse_cidr, parse_port_range};
+use super::next_steps;
+use crate::api_server::{ApiServer, PATIENCE, Settings, serve_on};
+use crate::cluster::{Claim, Cluster, Name, NodeWishes, Registry, Wishes, claim};
 use crate::control_plane::{self, PodNetwork};
-use crate::data_dir::DataDir;
+use crate::detach::{self, Parent};
 use crate::progress::{Progress, say};
-use crate::{api_server, data_dir, datastore, detach, kubeconfig_file, logging, node, serve};
+use crate::{data_dir, datastore, kubeconfig_file, logging, node, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
-    /// Where the cluster keeps everything
-    #[arg(long, value_name = "DIR", default_value_os_t = data_dir::default_path(), value_parser = data_dir::parser())]
-    data_dir: PathBuf,
-    /// Port of the API server; 0 picks a free one
-    #[arg(long, value_name = "N", default_value_t = 6443)]
-    https_port: u16,
+    /// Name of the cluster: of its data directory, and of the context `xebec-NAME` (default: xebec, with the context `xebec`)
+    #[arg(long, value_name = "NAME", value_parser = Name::parse)]
+    name: Option<Name>,
+    /// Where the cluster keeps everything (default: /var/lib/xebec or /var/lib/xebec-NAME; without root below ~/.local/share)
+    #[arg(long, value_name = "DIR", value_parser = data_dir::parser())]
+    data_dir: Option<PathBuf>,
+    /// Port of the API server; 0 picks any (default: the one it had, else the first free one from 6443 on)
+    #[arg(long, value_name = "N")]
+    https_port: Option<u16>,
     /// Address the API server listens on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     bind_address: IpAddr,
-    /// Addresses of Services
-    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = parse_cidr)]
-    service_cidr: Cidr,
-    /// Addresses of pods
-    #[arg(long, value_name = "CIDR", default_value = "10.244.0.0/16", value_parser = parse_cidr)]
-    pod_cidr: Cidr,
+    /// Addresses of Services (default: those it had, else 10.96.0.0/16 or the next free ones)
+    #[arg(long, value_name = "CIDR", value_parser = parse_cidr)]
+    service_cidr: Option<Cidr>,
+    /// Addresses of pods (default: those it had, else 10.244.0.0/16 or the next free ones)
+    #[arg(long, value_name = "CIDR", value_parser = parse_cidr)]
+    pod_cidr: Option<Cidr>,
+    /// Ports of Services of the type NodePort (default: those it had, else 30000-32767 or the next free thousand below)
+    #[arg(long, value_name = "FIRST-LAST", value_parser = parse_port_range)]
+    service_node_port_range: Option<PortRange>,
     /// The node on this machine; `none` is a control plane alone
     #[arg(long, value_name = "KIND", default_value = "embedded")]
     node: NodeKind,
-    /// Name of the node
-    #[arg(long, value_name = "NAME", default_value_t = node::node_name())]
-    node_name: String,
-    /// Address of the node; without it the one that the machine sends from
+    /// Name of the node (default: the one it had, else the host's)
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+    /// Address of the node (default: the one that the machine sends from)
     #[arg(long, value_name = "IP")]
     node_ip: Option<IpAddr>,
-    /// Port of the kubelet
-    #[arg(long, value_name = "N", default_value_t = 10250)]
-    kubelet_port: u16,
-    /// Cgroup below which the pods' are made
-    #[arg(long, value_name = "PATH", default_value = "")]
-    cgroup_root: String,
+    /// Port of the kubelet (default: the one it had, else the first free one from 10250 on)
+    #[arg(long, value_name = "N")]
+    kubelet_port: Option<u16>,
+    /// Cgroup below which the pods' are made (default: xebec-ID, where ID is the cluster's)
+    #[arg(long, value_name = "PATH")]
+    cgroup_root: Option<String>,
     /// Kernel settings that pods may ask for though they are not safe; `*` at the end stands for anything
     #[arg(long, value_name = "SYSCTL,...", value_delimiter = ',', value_parser = parse_sysctl_pattern)]
     allowed_unsafe_sysctls: Vec<Pattern>,
@@ -77,6 +87,7 @@ pub(crate) struct Flags {
 enum NodeKind {
     /// Containers in this binary
     Embedded,
+    /// No node
     None,
 }
 
@@ -88,39 +99,92 @@ fn parse_sysctl_pattern(text: &str) -> Result<Pattern, PatternError> {
 const SIMULATE_MAX: usize = 100_000;
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
+    if flags.detach && !flags.detached_child {
+        return detach::start();
+    }
+    let Claim { cluster, data, listener } = prepare(&flags)?;
+    let parent = flags.detached_child.then(|| Parent::leave(data.path())).transpose()?;
+    logging::start(flags.verbosity);
+    let parent = Mutex::new(parent);
+    let take_parent = || parent.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let started = cluster.clone();
+    let outcome = serve::run_and_then(
+        |tasks| async move {
+            let api = start(&flags, Claim { cluster: started, data, listener }, &tasks).await?;
+            take_parent().map_or(Ok(()), Parent::ready)?;
+            Ok(api)
+        },
+        |_| next_steps::say_farewell(&cluster),
+    );
+    if let (Err(err), Some(parent)) = (&outcome, take_parent()) {
+        parent.fail(err);
+    }
+    outcome
+}
+
+/// Everything that can be refused is refused here, before anything is made.
+fn prepare(flags: &Flags) -> Result<Claim> {
     if flags.simulate > SIMULATE_MAX {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
     }
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
-    if flags.detach && !flags.detached_child {
-        return detach::start(&flags.data_dir);
-    }
-    if flags.detached_child {
-        detach::leave_terminal();
-    }
-    logging::start(flags.verbosity);
-    serve::run(|tasks| async move { start(&flags, &tasks).await })
+    flags.datastore.check()?;
+    kubeconfig_file::check()?;
+    claim(&directory(flags)?, &wishes(flags))
 }
 
-async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
+/// The one that was given, else where the cluster of that name is or would be.
+fn directory(flags: &Flags) -> Result<PathBuf> {
+    if let Some(directory) = &flags.data_dir {
+        return Ok(directory.clone());
+    }
+    let name = flags.name.clone().unwrap_or_default();
+    let known = Registry::of_this_user().by_name(&name)?;
+    Ok(known.map_or_else(|| data_dir::default_path(&name), |it| it.data_dir))
+}
+
+fn wishes(flags: &Flags) -> Wishes {
+    let node = NodeWishes {
+        name: flags.node_name.clone(),
+        default_name: node::node_name(),
+        ip: flags.node_ip,
+        default_ip: node::machine_address(),
+        kubelet_port: flags.kubelet_port,
+        cgroup_root: flags.cgroup_root.clone(),
+    };
+    let random = World::system().random.below(u64::from(u32::MAX)) + 1;
+    let fresh_id = u32::try_from(random).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+    Wishes {
+        name: flags.name.clone(),
+        bind_address: flags.bind_address,
+        https_port: flags.https_port,
+        service_cidr: flags.service_cidr,
+        pod_cidr: flags.pod_cidr,
+        node_ports: flags.service_node_port_range,
+        node: (flags.node == NodeKind::Embedded).then_some(node),
+        fresh_id: ClusterId::new(fresh_id),
+    }
+}
+
+async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> {
+    let Claim { cluster, data, listener } = claim;
     let world = World::system();
     let progress = Progress::start();
     progress.waiting("starting the API server");
-    let data = DataDir::open(&flags.data_dir)?;
-    let bind = SocketAddr::new(flags.bind_address, flags.https_port);
-    let listener = api_server::listen(bind).await?;
-    let machine = open_machine(flags, &data)?;
+    let machine = open_machine(flags, &cluster, &data)?;
     let settings = Settings {
-        bind,
-        service_cidr: flags.service_cidr,
+        context: cluster.name.context(),
+        bind: SocketAddr::new(cluster.bind_address, cluster.https_port),
+        service_cidr: cluster.service_cidr,
+        node_ports: cluster.node_ports,
         pods_reach: machine.as_ref().map(|it| it.network.gateway()),
         datastore: flags.datastore.clone(),
     };
-    let api = ApiServer::start(data, listener, &settings, &world, tasks).await?;
+    let api = ApiServer::start(data, serve_on(listener)?, &settings, &world, tasks).await?;
     progress.done(&format!("API server ready on https://{}", api.address));
-    let merged = kubeconfig_file::merge_into_users(&api.cluster, &api.pki.admin)?;
+    let merged = merge_kubeconfig(&api)?;
 
     let components = Components {
         world: world.clone(),
@@ -128,33 +192,42 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
         root_ca: api.cluster.ca_pem.clone(),
         controllers: flags.controllers.clone(),
     };
-    let factory = start_components(&components, api.is_shared(), tasks, &progress).await;
+    let factory = start_components(&components, api.is_shared(), tasks, &progress).await?;
     if let Some(Machine { settings, network }) = &machine {
         progress.waiting("starting the node");
         let neighbors = node::Neighbors { api: &api, network, tasks, world: &world };
         node::start(settings, &neighbors).await?;
-        control_plane::wait_for_nodes(&factory, 1).await;
+        control_plane::wait_for_nodes(&factory, 1).await?;
         progress.done(&format!("node {} ready", settings.node_name));
     }
     if flags.simulate > 0 {
         progress.waiting("registering simulated nodes");
-        let network = PodNetwork {
-            address: flags.pod_cidr.address,
-            prefix_length: flags.pod_cidr.prefix_length,
-        };
+        let Cidr { address, prefix_length } = cluster.pod_cidr;
+        let network = PodNetwork { address, prefix_length };
         let fleet = control_plane::fleet(flags.simulate, network);
         components.start_fleet(tasks, &factory, fleet);
         let wanted = flags.simulate + usize::from(machine.is_some());
-        control_plane::wait_for_nodes(&factory, wanted).await;
+        control_plane::wait_for_nodes(&factory, wanted).await?;
         progress.done(&format!("{} simulated nodes ready", flags.simulate));
     }
     progress.finish();
-    say_what_next(flags, &api.data.kubeconfig(), merged.as_deref());
-    if flags.detached_child {
-        detach::ready()?;
-    }
+    let ready = next_steps::Ready {
+        cluster: &cluster,
+        kubeconfig: &api.data.kubeconfig(),
+        merged: merged.as_deref(),
+        has_nodes: flags.simulate > 0 || machine.is_some(),
+        is_detached: flags.detached_child,
+    };
+    next_steps::render(&ready).iter().for_each(|it| say(it));
     forget_the_start(tasks);
     Ok(api)
+}
+
+/// One at a time, so that two clusters that start together do not lose each other's context.
+fn merge_kubeconfig(api: &ApiServer) -> Result<Option<PathBuf>> {
+    let registry = Registry::of_this_user();
+    let _locked = registry.lock()?;
+    kubeconfig_file::merge_into_users(&api.cluster, &api.pki.admin)
 }
 
 /// Controllers and scheduler: here, or by election where other servers may be over the same store. Returns informers for
@@ -164,19 +237,21 @@ async fn start_components(
     is_shared: bool,
     tasks: &Tasks,
     progress: &Progress,
-) -> Arc<Factory> {
+) -> Result<Arc<Factory>> {
     if is_shared {
         components.start_when_elected(tasks, || control_plane::identity(&components.world));
         progress.done("controllers and scheduler stand for election");
         let factory = components.factory(&tasks.child("nodes"));
         factory.start();
-        return factory;
+        return Ok(factory);
     }
     progress.waiting("starting controllers and scheduler");
     let factory = components.start(tasks);
-    factory.wait_for_sync().await;
+    tokio::time::timeout(PATIENCE, factory.wait_for_sync())
+        .await
+        .with_context(|| format!("the controllers had not read everything after {PATIENCE:?}"))?;
     progress.done("controllers and scheduler running");
-    factory
+    Ok(factory)
 }
 
 /// When the start is over.
@@ -203,50 +278,18 @@ struct Machine {
     network: Arc<Network>,
 }
 
-fn open_machine(flags: &Flags, data: &DataDir) -> Result<Option<Machine>> {
-    if flags.node == NodeKind::None {
+fn open_machine(
+    flags: &Flags,
+    cluster: &Cluster,
+    data: &data_dir::DataDir,
+) -> Result<Option<Machine>> {
+    let Some(node) = cluster.node.as_ref().filter(|_| flags.node == NodeKind::Embedded) else {
         return Ok(None);
-    }
-    let settings = node::Settings {
-        node_name: flags.node_name.clone(),
-        node_ip: flags.node_ip,
-        bridge: BRIDGE.to_owned(),
-        pod_cidr: flags.pod_cidr,
-        service_cidr: flags.service_cidr,
-        cgroup_root: flags.cgroup_root.clone(),
-        kubelet_port: flags.kubelet_port,
-        allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
     };
-    settings.save(data.path())?;
+    let settings = node::Settings {
+        allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
+        ..node::Settings::new(cluster, node)
+    };
     let network = node::open_network(&settings, data.path())?;
     Ok(Some(Machine { settings, network }))
-}
-
-const BRIDGE: &str = "xebec0";
-
-fn say_what_next(flags: &Flags, kubeconfig: &Path, merged: Option<&Path>) {
-    let context = match merged {
-        Some(path) => format!("Context \"xebec\" is in {}.", path.display()),
-        None => format!("export KUBECONFIG={}", kubeconfig.display()),
-    };
-    say("");
-    say(&format!("Your cluster is ready. {context} Try:"));
-    say("");
-    if flags.simulate > 0 || flags.node == NodeKind::Embedded {
-        say("  kubectl get nodes");
-        say("  kubectl create deployment web --image=xebec.local/toolbox --replicas=3");
-        say("  kubectl get pods -o wide");
-    } else {
-        say("  kubectl get namespaces");
-        say("  kubectl api-resources");
-        say(
-            "  (there are no nodes: start without --node none, or with --simulate 3, to see pods run)",
-        );
-    }
-    say("");
-    if flags.detached_child {
-        say(&format!("Stop it with: xebec down --data-dir {}", flags.data_dir.display()));
-    } else {
-        say("Stop it with Ctrl-C.");
-    }
 }

@@ -14,6 +14,8 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use rustix::fs::OFlags;
 use rustix::process::Pid;
 
+use crate::cluster::Name;
+
 /// The layout of the directory. A newer one is refused, an older one would be migrated.
 const FORMAT: &str = "1";
 const MARKER: &str = "xebec-format";
@@ -33,7 +35,7 @@ pub(crate) enum Error {
     Foreign(PathBuf),
     #[error("{} has format {found:?}, this xebec reads {FORMAT}: use a newer xebec", .path.display())]
     Newer { path: PathBuf, found: String },
-    #[error("a cluster already runs on {} (process {pid}): stop it with `xebec down`", .path.display())]
+    #[error("a cluster already runs on {path} (process {pid}): stop it with `xebec down --data-dir {path}`", path = .path.display())]
     Running { path: PathBuf, pid: String },
     #[error("no xebec data directory at {}", .0.display())]
     Absent(PathBuf),
@@ -57,22 +59,45 @@ pub(crate) struct DataDir {
     _lock: File,
 }
 
-/// `/var/lib/xebec` for root, the user's data directory otherwise.
-pub(crate) fn default_path() -> PathBuf {
+/// `/var/lib/xebec` for root, in the user's data directory otherwise; with the cluster's name behind, if it has another.
+pub(crate) fn default_path(name: &Name) -> PathBuf {
+    default_parent().join(name.context())
+}
+
+/// Where clusters are that nobody chose another place for.
+pub(crate) fn default_parent() -> PathBuf {
     if rustix::process::geteuid().is_root() {
-        return PathBuf::from("/var/lib/xebec");
+        return PathBuf::from("/var/lib");
     }
     let home = || std::env::var_os("HOME").map(|it| PathBuf::from(it).join(".local/share"));
     let base = std::env::var_os("XDG_DATA_HOME")
         .filter(|it| !it.is_empty())
         .map(PathBuf::from)
         .or_else(home);
-    base.unwrap_or_else(|| PathBuf::from(".")).join("xebec")
+    base.unwrap_or_else(|| PathBuf::from("."))
 }
 
 /// For `--data-dir`. Whoever is started in another directory, as holders are, must find it too.
 pub(crate) fn parser() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(std::path::absolute)
+}
+
+/// Whether [`DataDir::open`] could open it now. Changes nothing.
+pub(crate) fn check(path: &Path) -> Result<(), Error> {
+    let failed = |source| Error::Open { path: path.to_owned(), source };
+    match fs::metadata(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
+        metadata => drop(metadata.map_err(failed)?),
+    }
+    modes::check_owner(path)?;
+    check_marker(path)?;
+    match open_lock(path, false) {
+        Ok(mut lock) if lock.try_lock().is_err() => {
+            Err(Error::Running { path: path.to_owned(), pid: read_pid(&mut lock) })
+        }
+        // What is wrong with the file is told by the opening.
+        _ => Ok(()),
+    }
 }
 
 impl DataDir {
@@ -83,7 +108,7 @@ impl DataDir {
         modes::check_owner(path)?;
         check_marker(path)?;
         modes::protect(path)?;
-        let mut lock = open_lock(path).map_err(failed)?;
+        let mut lock = open_lock(path, true).map_err(failed)?;
         if !stdx::lock_file(&lock) {
             return Err(Error::Running { path: path.to_owned(), pid: read_pid(&mut lock) });
         }
@@ -124,18 +149,21 @@ pub(crate) fn running(path: &Path) -> Result<Option<Pid>, Error> {
     if !path.join(MARKER).exists() {
         return Err(Error::Absent(path.to_owned()));
     }
-    let mut lock = open_lock(path).map_err(failed)?;
+    let mut lock = match open_lock(path, false) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+        lock => lock.map_err(failed)?,
+    };
     if lock.try_lock().is_ok() {
         return Ok(None);
     }
     Ok(read_pid(&mut lock).parse().ok().and_then(Pid::from_raw))
 }
 
-fn open_lock(path: &Path) -> io::Result<File> {
+fn open_lock(path: &Path, create: bool) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
-        .create(true)
+        .create(create)
         .truncate(false)
         .mode(0o600)
         .custom_flags(NO_FOLLOW)
@@ -148,16 +176,15 @@ fn read_pid(lock: &mut File) -> String {
     if pid.is_empty() { "unknown".to_owned() } else { pid }
 }
 
-/// An empty directory becomes ours; one with other things in it does not. A detached start has already made the log.
+/// An empty directory becomes ours; one with other things in it does not.
 fn check_marker(path: &Path) -> Result<(), Error> {
     let failed = |source| Error::Open { path: path.to_owned(), source };
     match fs::read_to_string(path.join(MARKER)) {
         Ok(found) if found.trim() == FORMAT => Ok(()),
         Ok(found) => Err(Error::Newer { path: path.to_owned(), found: found.trim().to_owned() }),
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
-            let is_ours = |name: &std::ffi::OsStr| name == LOCK || name == "xebec.log";
             for entry in fs::read_dir(path).map_err(failed)? {
-                if !is_ours(&entry.map_err(failed)?.file_name()) {
+                if entry.map_err(failed)?.file_name() != LOCK {
                     return Err(Error::Foreign(path.to_owned()));
                 }
             }

@@ -41,6 +41,7 @@ pub(crate) struct Flags {
         requires = "etcd_keyfile"
     )]
     etcd_certfile: Option<PathBuf>,
+    /// Key of that certificate
     #[arg(
         long,
         visible_alias = "datastore-keyfile",
@@ -86,6 +87,30 @@ impl Flags {
         }
     }
 
+    /// Whether they go together, and their files are there. Changes nothing.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.endpoints()?.map_or(Ok(()), |it| self.etcd(it, "").map(drop))
+    }
+
+    /// `None`: the embedded store.
+    fn endpoints(&self) -> Result<Option<Endpoints>> {
+        let given = self.datastore_endpoint.clone();
+        let endpoint = given.or_else(|| std::env::var(ENDPOINT_VARIABLE).ok());
+        if let Some(endpoint) = endpoint.filter(|it| !it.is_empty()) {
+            return Endpoints::parse(&endpoint).map(Some);
+        }
+        if self.etcd_cafile.is_some() || self.etcd_certfile.is_some() {
+            bail!("--etcd-cafile and --etcd-certfile need --datastore-endpoint");
+        }
+        if self.storage_media_type == Some(Encoding::Protobuf) {
+            bail!(
+                "--storage-media-type={} needs --datastore-endpoint: the embedded store has the JSON that clients are sent",
+                api::protobuf::MEDIA_TYPE
+            );
+        }
+        Ok(None)
+    }
+
     /// `name` tells this server from others over the same etcd.
     pub(crate) async fn open(
         &self,
@@ -94,24 +119,12 @@ impl Flags {
         world: &World,
         tasks: &Tasks,
     ) -> Result<Datastore> {
-        let given = self.datastore_endpoint.clone();
-        let endpoint = given.or_else(|| std::env::var(ENDPOINT_VARIABLE).ok());
-        let Some(endpoint) = endpoint.filter(|it| !it.is_empty()) else {
-            if self.etcd_cafile.is_some() || self.etcd_certfile.is_some() {
-                bail!("--etcd-cafile and --etcd-certfile need --datastore-endpoint");
-            }
-            if self.storage_media_type == Some(Encoding::Protobuf) {
-                bail!(
-                    "--storage-media-type={} needs --datastore-endpoint: the embedded store has the JSON that clients are sent",
-                    api::protobuf::MEDIA_TYPE
-                );
-            }
+        let Some(endpoints) = self.endpoints()? else {
             let store = Embedded::open(&data.store(), self.options())
                 .with_context(|| format!("opening the store in {}", data.store().display()))?;
             socket::serve(data.path(), store.clone(), tasks)?;
             return Ok(Datastore::Embedded(store));
         };
-        let endpoints = Endpoints::parse(&endpoint)?;
         let config = self.etcd(endpoints, name)?;
         // Leases are given back while everything else ends.
         Ok(Datastore::Etcd(connect(config, world, &tasks.child_last("datastore")).await?))

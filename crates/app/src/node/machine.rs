@@ -22,7 +22,7 @@ pub(crate) fn read(data_dir: &Path) -> Machine {
         boot_id: line("/proc/sys/kernel/random/boot_id"),
         kernel_version: name.release().to_string_lossy().into_owned(),
         os_image: os_image(&fs::read_to_string("/etc/os-release").unwrap_or_default()),
-        architecture: architecture(std::env::consts::ARCH).to_owned(),
+        architecture: architecture().to_owned(),
         has_app_armor: line("/sys/module/apparmor/parameters/enabled") == "Y",
         has_se_linux: Path::new("/sys/fs/selinux/enforce").exists(),
     }
@@ -41,8 +41,8 @@ fn os_image(os_release: &str) -> String {
 }
 
 /// As Go, and so Kubernetes, calls it.
-fn architecture(rust: &str) -> &str {
-    match rust {
+pub(crate) fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,

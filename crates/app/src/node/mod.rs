@@ -2,6 +2,7 @@
 //! anything is started; what it leaves behind is removed by [`purge`].
 
 mod cluster_dns;
+mod containers_left;
 mod machine;
 mod purge;
 mod requirements;
@@ -25,6 +26,8 @@ use volumes::LocalVolumes;
 use crate::api_server::ApiServer;
 use crate::control_plane::KUBERNETES_VERSION;
 
+pub(crate) use containers_left::count as count_containers;
+pub(crate) use machine::{address as machine_address, architecture};
 pub(crate) use purge::purge;
 pub(crate) use requirements::check as check_requirements;
 pub(crate) use settings::{Settings, node_name};
@@ -42,9 +45,9 @@ pub(crate) fn open_network(settings: &Settings, data_dir: &Path) -> Result<Arc<N
 }
 
 fn network_config(settings: &Settings, data_dir: &Path) -> network::Config {
-    let node = settings.node_cidr();
+    let node = settings.node_cidr;
     network::Config {
-        cluster: settings.cluster(),
+        cluster: settings.cluster,
         bridge: settings.bridge.clone(),
         pod_network: node.address,
         prefix_length: node.prefix_length,
@@ -69,7 +72,7 @@ pub(crate) fn open_images(data_dir: &Path) -> Result<images::Store> {
 
 fn containers_config(settings: &Settings, data_dir: &Path) -> Result<containers::Config> {
     Ok(containers::Config {
-        cluster: settings.cluster(),
+        cluster: settings.cluster,
         directory: data_dir.join("containers"),
         cgroup_root: settings.cgroup_root.clone(),
         program: std::env::current_exe().context("finding our own program")?,
@@ -106,7 +109,7 @@ fn start_service_proxy(settings: &Settings, neighbors: &Neighbors<'_>) {
     let client = neighbors.api.server.client(user, "kube-proxy");
     let factory = Factory::new(client, neighbors.world.clone(), &tasks);
     let config = service_proxy::Config {
-        cluster: settings.cluster(),
+        cluster: settings.cluster,
         node_name: settings.node_name.clone(),
         cluster_network: settings.pod_cidr.address,
         cluster_prefix_length: settings.pod_cidr.prefix_length,
@@ -191,7 +194,7 @@ fn kubelet_config(settings: &Settings, data_dir: &Path, address: IpAddr) -> kube
         node_name: settings.node_name.clone(),
         node_address: address,
         listen: SocketAddr::new(address, settings.kubelet_port),
-        pod_cidr: settings.node_cidr().to_string(),
+        pod_cidr: settings.node_cidr.to_string(),
         cluster_dns: vec![settings.dns_address().into()],
         cluster_domain: CLUSTER_DOMAIN.to_owned(),
         directory: data_dir.to_owned(),

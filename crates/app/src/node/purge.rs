@@ -1,4 +1,5 @@
-//! Leaves nothing of a node behind: containers, mounts, cgroups, rules, links. Goes on after a failure and tells all.
+//! Leaves nothing of a node behind: containers, mounts, cgroups, rules, links. Goes on after a failure and tells all. What is not
+//! the cluster's own stays as it is.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +13,12 @@ use stdx::World;
 use volumes::LocalVolumes;
 
 use super::Settings;
+use crate::cluster::Cluster;
 
 /// What could not be removed, as text. Nobody may run on the directory.
-pub(crate) fn purge(data_dir: &Path) -> Result<Vec<String>> {
-    let Some(settings) = Settings::load(data_dir)? else { return Ok(Vec::new()) };
+pub(crate) fn purge(data_dir: &Path, cluster: &Cluster) -> Result<Vec<String>> {
+    let Some(node) = &cluster.node else { return Ok(Vec::new()) };
+    let settings = Settings::new(cluster, node);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -30,16 +33,15 @@ async fn purge_node(settings: &Settings, data_dir: &Path) -> Vec<String> {
         Ok(network) => {
             let network = Arc::new(network);
             let pod_network: Arc<dyn PodNetwork> = network.clone();
-            if let Err(err) = purge_containers(settings, data_dir, pod_network, &tasks).await {
-                problems.push(format!("{err:#}"));
-            }
+            let containers = purge_containers(settings, data_dir, pod_network, &tasks).await;
+            problems.extend(containers.err().map(|it| format!("{it:#}")));
             problems.extend(network.purge().iter().map(|it| stdx::error_chain(it).to_string()));
         }
         Err(err) => problems.push(stdx::error_chain(&err).to_string()),
     }
     tasks.cancel();
     problems.extend(purge_volumes(data_dir).await);
-    if let Err(err) = service_proxy::purge(settings.cluster()) {
+    if let Err(err) = service_proxy::purge(settings.cluster) {
         problems.push(stdx::error_chain(&err).to_string());
     }
     problems

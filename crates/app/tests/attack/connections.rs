@@ -104,6 +104,7 @@ fn silent_connections_do_not_silence_the_kubelet_or_dns() {
     up.arg("--nofile=400:400").arg(env!("CARGO_BIN_EXE_xebec"));
     up.args(["up", "--detach", "--node-name", "node-a", "--cgroup-root", &cluster.host.cgroup]);
     up.arg("--data-dir").arg(cluster.data()).env("KUBECONFIG", cluster.path("user-kubeconfig"));
+    up.env("XEBEC_REGISTRY", cluster.path("clusters"));
     let output = up.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     cluster.apply("pod.yaml", &cluster::pod("talker", "[sleep]", ""));

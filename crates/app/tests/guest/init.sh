@@ -86,7 +86,7 @@ tell cgroup_mounts "$(awk '$3 ~ /^cgroup/ {printf "%s ", $3}' /proc/mounts)"
 
 start() {
     : >/run/xebec.out
-    xebec up --node-name guest -v 2 --data-dir $DATA >>/run/xebec.out 2>>/run/xebec.log &
+    xebec up --node-name guest --cgroup-root / -v 2 --data-dir $DATA >>/run/xebec.out 2>>/run/xebec.log &
     server=$!
     until_ok "xebec up" 150 is_ready
     cat /run/xebec.out

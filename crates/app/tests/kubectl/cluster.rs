@@ -207,6 +207,7 @@ fn start_server(directory: &Path, simulate: usize, flags: &[String]) -> Child {
         .arg(directory.join("data"))
         .args(flags)
         .env("KUBECONFIG", directory.join("user-kubeconfig"))
+        .env("XEBEC_REGISTRY", directory.join("clusters"))
         .stdout(Stdio::piped())
         .stderr(File::options().create(true).append(true).open(directory.join("log")).unwrap())
         .spawn()

@@ -72,6 +72,7 @@ fn without_root_the_error_says_what_to_do() {
     std::fs::copy(env!("CARGO_BIN_EXE_xebec"), &program).unwrap();
     let mut command = Command::new(&program);
     std::os::unix::process::CommandExt::uid(&mut command, 65534);
+    command.env("XEBEC_REGISTRY", directory.path().join("clusters"));
     let output =
         command.args(["up", "--data-dir"]).arg(directory.path().join("data")).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);

@@ -86,6 +86,7 @@ impl Cluster {
             .args(["--data-dir", "data"])
             .current_dir(self.directory.path())
             .env("KUBECONFIG", self.path("user-kubeconfig"))
+            .env("XEBEC_REGISTRY", self.path("clusters"))
             .stdin(Stdio::null());
         command
     }

@@ -10,6 +10,7 @@ fn xebec(home: &Path, arguments: &[&str]) -> Output {
         .args(arguments)
         .env("KUBECONFIG", home.join("user-kubeconfig"))
         .env("HOME", home)
+        .env("XEBEC_REGISTRY", home.join("clusters"))
         .output()
         .unwrap()
 }
@@ -59,6 +60,7 @@ fn detach_returns_when_ready_and_down_purge_leaves_nothing() {
     assert!(!Path::new(&data).exists());
     let left = std::fs::read_to_string(home.path().join("user-kubeconfig")).unwrap();
     assert!(left.contains("https://work.example") && !left.contains("xebec"), "{left}");
+    assert!(left.contains("current-context: work"), "{left}");
 }
 
 #[test]
@@ -90,7 +92,7 @@ fn what_cannot_work_is_refused_clearly() {
     let port = taken.local_addr().unwrap().port().to_string();
     check(
         &["up", "--node", "none", "--https-port", &port, "--data-dir", &data],
-        "choose another port with --https-port",
+        &format!("which process {} (", std::process::id()),
     );
     let foreign = home.path().join("photos");
     std::fs::create_dir(&foreign).unwrap();

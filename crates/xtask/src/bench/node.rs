@@ -108,6 +108,7 @@ impl Node {
             .args(["up", "--node-name", "bench", "--cgroup-root", &cgroup, "--data-dir"])
             .arg(directory.path().join("data"))
             .env("KUBECONFIG", directory.path().join("user-kubeconfig"))
+            .env("XEBEC_REGISTRY", directory.path().join("clusters"))
             .stdout(Stdio::piped())
             .stderr(fs::File::create(directory.path().join("log"))?)
             .spawn()

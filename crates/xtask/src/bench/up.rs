@@ -50,6 +50,7 @@ impl Cluster {
             .arg("--data-dir")
             .arg(directory.path().join("data"))
             .env("KUBECONFIG", directory.path().join("user-kubeconfig"))
+            .env("XEBEC_REGISTRY", directory.path().join("clusters"))
             .stdout(Stdio::piped())
             .stderr(fs::File::create(directory.path().join("log"))?)
             .spawn()

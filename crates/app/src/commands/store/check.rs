@@ -6,7 +6,9 @@ use anyhow::{Context as _, Result};
 use kvstore::embedded;
 use serde::Serialize;
 
-use super::{Output, open_stopped, render_json};
+use super::super::{Output, render_json};
+use super::open_stopped;
+use crate::cluster::Selection;
 use crate::datastore::amounts::render_size;
 use crate::progress::say;
 
@@ -15,6 +17,7 @@ pub(super) struct Flags {
     /// Check this snapshot and not the store of the data directory
     #[arg(value_name = "SNAPSHOT")]
     file: Option<PathBuf>,
+    /// How to show it
     #[arg(short = 'o', long, value_name = "FORMAT", default_value = "text")]
     output: Output,
 }
@@ -40,10 +43,10 @@ struct Report {
     why: Option<String>,
 }
 
-pub(super) fn run(directory: &Path, flags: &Flags) -> Result<()> {
+pub(super) fn run(selection: &Selection, flags: &Flags) -> Result<()> {
     let checked = match &flags.file {
         Some(file) => check_snapshot(file),
-        None => check_store(directory),
+        None => selection.find().and_then(|it| check_store(&it)),
     };
     match flags.output {
         Output::Json => {

@@ -8,19 +8,19 @@ mod serve;
 mod snapshot;
 mod status;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use kvstore::embedded::{Embedded, Options};
 
+use crate::cluster::Selection;
 use crate::data_dir::{self, DataDir};
 use crate::datastore::socket::{self, Answer, Request};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
-    /// The cluster's data directory
-    #[arg(long, global = true, value_name = "DIR", default_value_os_t = data_dir::default_path(), value_parser = data_dir::parser())]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    selection: Selection,
     #[command(subcommand)]
     command: Command,
 }
@@ -41,21 +41,15 @@ enum Command {
     Serve(serve::Flags),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
-
 pub(crate) fn run(flags: Flags) -> Result<()> {
-    let directory = flags.data_dir;
+    let selection = flags.selection;
     match flags.command {
-        Command::Snapshot(flags) => snapshot::run(&directory, &flags),
-        Command::Restore(flags) => restore::run(&directory, &flags),
-        Command::Status(flags) => status::run(&directory, &flags),
-        Command::Compact(flags) => compact::run(&directory, &flags),
-        Command::Check(flags) => check::run(&directory, &flags),
-        Command::Serve(flags) => serve::run(directory, flags),
+        Command::Snapshot(flags) => snapshot::run(&selection.find()?, &flags),
+        Command::Restore(flags) => restore::run(&selection.find_or_default()?, &flags),
+        Command::Status(flags) => status::run(&selection.find()?, &flags),
+        Command::Compact(flags) => compact::run(&selection.find()?, &flags),
+        Command::Check(flags) => check::run(&selection, &flags),
+        Command::Serve(flags) => serve::run(selection.find_or_default()?, flags),
     }
 }
 
@@ -88,9 +82,9 @@ fn ask(directory: &Path, request: Request) -> Result<Answer> {
 fn open_stopped(directory: &Path) -> Result<DataDir> {
     if let Some(pid) = data_dir::running(directory)? {
         bail!(
-            "a cluster runs on {} (process {}): stop it first, with `xebec down`",
-            directory.display(),
-            pid.as_raw_nonzero()
+            "a cluster runs on {directory} (process {pid}): stop it first, with `xebec down --data-dir {directory}`",
+            directory = directory.display(),
+            pid = pid.as_raw_nonzero()
         );
     }
     let data = DataDir::open(directory)?;
@@ -102,8 +96,4 @@ fn open_stopped(directory: &Path) -> Result<DataDir> {
 
 fn unexpected() -> anyhow::Error {
     anyhow::anyhow!("the running server answered something else; is it of another version?")
-}
-
-fn render_json(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string_pretty(value).context("rendering JSON")
 }

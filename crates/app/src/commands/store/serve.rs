@@ -31,6 +31,7 @@ pub(super) struct Flags {
     /// Certificate of the server
     #[arg(long, value_name = "FILE", requires = "key_file")]
     cert_file: Option<PathBuf>,
+    /// Key of the certificate
     #[arg(long, value_name = "FILE", requires = "cert_file")]
     key_file: Option<PathBuf>,
     /// What the certificates of clients are signed by

@@ -4,13 +4,15 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{Output, render_json, unexpected};
+use super::super::{Output, render_json};
+use super::unexpected;
 use crate::datastore::amounts::render_size;
 use crate::datastore::socket::{Answer, Request, Status};
 use crate::progress::say;
 
 #[derive(clap::Args)]
 pub(super) struct Flags {
+    /// How to show it
     #[arg(short = 'o', long, value_name = "FORMAT", default_value = "text")]
     output: Output,
 }
