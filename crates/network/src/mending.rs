@@ -1,7 +1,8 @@
 //! From whatever is in the kernel to what should be: at a start, when a change is refused, and when somebody has broken something.
 //!
-//! What is found broken is told ([`Status`]) before it is mended. What pods share is mended first; a pod that cannot be mended
-//! keeps nobody else from it.
+//! What pods share is mended first; a pod that cannot be mended keeps nobody else from it. What could be mended at once is told
+//! as a loss that is over ([`Status`]): the node is not said to have no network for the blink of an eye, which would take its pods
+//! out of their Services.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +13,8 @@ use tokio::time::Instant;
 
 use crate::kernel_state::{Bridge, Change, KernelState, PodLink, changes};
 use crate::network::{Purpose, State, link_name};
-use crate::patience::Patience;
 use crate::records::Record;
-use crate::table;
+use crate::{kernel, table};
 
 /// Without it the kernel does not pass packets on between pods, nor between pods and the world.
 pub(crate) const FORWARDING: &str = "net/ipv4/ip_forward";
@@ -28,10 +28,6 @@ struct Damage {
 }
 
 impl Damage {
-    fn is_none(&self) -> bool {
-        self.shared.is_empty() && self.of_pods.is_empty() && !self.has_other_rules
-    }
-
     fn has_shared(&self) -> bool {
         !self.shared.is_empty() || self.has_other_rules
     }
@@ -45,18 +41,21 @@ impl Damage {
     }
 }
 
+/// What came of mending one pod.
+enum Outcome {
+    Mended,
+    /// It broke again right after it was mended: not now.
+    Waits,
+    Failed(kernel::Error),
+}
+
 impl State {
-    /// Mends everything now.
+    /// Mends everything, however often it was mended before.
     pub(crate) fn converge(&mut self) -> Result<(), Error> {
         if self.purpose == Purpose::Purge {
             return Ok(());
         }
-        let damage = self.examine()?;
-        self.tell(&damage);
-        self.mend_shared(&damage)?;
-        for (sandbox, changes) in &damage.of_pods {
-            self.mend_pod(sandbox, changes);
-        }
+        self.mend(None)?;
         for sandbox in self.records.sandboxes.keys() {
             self.kernel.harden(&link_name(sandbox))?;
         }
@@ -75,7 +74,7 @@ impl State {
 
     /// Mends what is broken, unless it was mended just now: then it waits. Says until when.
     pub(crate) fn look(&mut self, now: Instant) -> Option<Instant> {
-        match self.try_look(now) {
+        match self.mend(Some(now)) {
             Ok(due) => due,
             Err(err) => {
                 let fault = error_chain(&err);
@@ -89,36 +88,37 @@ impl State {
         }
     }
 
-    fn try_look(&mut self, now: Instant) -> Result<Option<Instant>, Error> {
+    /// Without a time, whatever was mended when.
+    fn mend(&mut self, now: Option<Instant>) -> Result<Option<Instant>, Error> {
         let damage = self.examine()?;
-        self.tell(&damage);
-        if damage.is_none() {
-            return Ok(None);
-        }
         let mut dues = Vec::new();
+        let mut fault = None;
         if damage.has_shared() {
-            match self.shared.due(now) {
-                Some(due) => dues.push(due),
+            match now.and_then(|now| self.shared.due(now)) {
+                Some(due) => {
+                    dues.push(due);
+                    fault = damage.fault();
+                }
                 None => {
-                    self.shared.try_now(now);
-                    let fault = damage.fault().unwrap_or_default();
-                    tracing::warn!(fault, "somebody changed the pod network; mending it");
+                    if let Some(now) = now {
+                        let fault = damage.fault();
+                        tracing::warn!(fault, "somebody changed the pod network; mending it");
+                        self.shared.try_now(now);
+                    }
                     self.mend_shared(&damage)?;
                 }
             }
         }
+        let mut outcomes = BTreeMap::new();
         for (sandbox, changes) in &damage.of_pods {
-            let patience = self.of_pods.entry(sandbox.clone()).or_default();
-            match patience.due(now) {
-                Some(due) => dues.push(due),
-                None => {
-                    patience.try_now(now);
-                    // If it cannot be mended it is tried again, whether something is told or not.
-                    dues.extend(patience.due(now));
-                    self.mend_pod(sandbox, changes);
-                }
+            let outcome = self.mend_pod(sandbox, changes, now);
+            if !matches!(outcome, Outcome::Mended) {
+                let patience = self.of_pods.get(sandbox);
+                dues.extend(now.and_then(|now| patience?.due(now)));
             }
+            outcomes.insert(sandbox.clone(), outcome);
         }
+        self.tell(fault, &damage, &outcomes);
         Ok(dues.into_iter().min())
     }
 
@@ -155,26 +155,6 @@ impl State {
         }
     }
 
-    /// What is broken, and what is not any more.
-    fn tell(&self, damage: &Damage) {
-        self.status.send_if_modified(|status| {
-            let before = status.clone();
-            status.fault = damage.fault();
-            for (sandbox, changes) in &damage.of_pods {
-                let Some(record) = self.records.sandboxes.get(sandbox) else { continue };
-                if let Some(what) = changes.iter().find_map(Change::fault) {
-                    note(status, sandbox, record, what);
-                }
-            }
-            for (sandbox, loss) in &mut status.losses {
-                loss.is_mended |= !damage.of_pods.contains_key(sandbox);
-                let is_worn_out = self.of_pods.get(sandbox).is_some_and(Patience::is_worn_out);
-                loss.is_pods_own = is_worn_out || (loss.is_pods_own && !loss.is_mended);
-            }
-            *status != before
-        });
-    }
-
     fn mend_shared(&mut self, damage: &Damage) -> Result<(), Error> {
         for change in &damage.shared {
             tracing::debug!(?change, "pod network");
@@ -184,34 +164,55 @@ impl State {
         if damage.has_other_rules {
             self.converge_table()?;
         }
-        self.status.send_if_modified(|it| it.fault.take().is_some());
         Ok(())
     }
 
-    fn mend_pod(&mut self, sandbox: &SandboxId, changes: &[Change]) {
-        let result = changes.iter().try_for_each(|it| match it {
+    fn mend_pod(
+        &mut self,
+        sandbox: &SandboxId,
+        changes: &[Change],
+        now: Option<Instant>,
+    ) -> Outcome {
+        if let Some(now) = now {
+            let patience = self.of_pods.entry(sandbox.clone()).or_default();
+            if patience.due(now).is_some() {
+                return Outcome::Waits;
+            }
+            patience.try_now(now);
+        }
+        let mended = changes.iter().try_for_each(|it| match it {
             Change::Reconnect { link, address } => self.reconnect(sandbox, link, *address),
             other => self.kernel.apply(other),
         });
-        let Some(record) = self.records.sandboxes.get(sandbox) else { return };
-        let pod = &record.pod;
-        match &result {
-            Ok(()) => tracing::info!(%pod, "connected the pod to its network again"),
-            Err(err) => {
-                tracing::warn!(%pod, error = error_chain(err), "the pod has no network");
-            }
+        match mended {
+            Ok(()) => Outcome::Mended,
+            Err(err) => Outcome::Failed(err),
         }
+    }
+
+    /// What is still broken, what was lost and mended, and what is whole again.
+    fn tell(
+        &self,
+        fault: Option<String>,
+        damage: &Damage,
+        outcomes: &BTreeMap<SandboxId, Outcome>,
+    ) {
         self.status.send_if_modified(|status| {
-            let Some(loss) = status.losses.get_mut(sandbox) else { return false };
-            let before = loss.clone();
-            match &result {
-                Ok(()) => loss.is_mended = true,
-                Err(err) => {
-                    loss.what = error_chain(err);
-                    loss.is_pods_own |= err.is_in_pod();
+            let before = status.clone();
+            status.fault = fault;
+            for (sandbox, outcome) in outcomes {
+                let words = damage.of_pods.get(sandbox).into_iter().flatten();
+                let what = words.filter_map(Change::fault).next();
+                if let (Some(record), Some(what)) = (self.records.sandboxes.get(sandbox), what) {
+                    note(status, sandbox, record, what, outcome);
                 }
             }
-            *loss != before
+            for (sandbox, loss) in &mut status.losses {
+                if !outcomes.contains_key(sandbox) {
+                    (loss.is_mended, loss.is_pods_own) = (true, false);
+                }
+            }
+            *status != before
         });
     }
 
@@ -248,17 +249,37 @@ impl State {
     }
 }
 
-/// Counts a loss that is new; of one that goes on, the first words stay.
-fn note(status: &mut Status, sandbox: &SandboxId, record: &Record, what: String) {
+/// Counts a loss that is new. What the node cannot help, and what somebody breaks again and again, does not count against it.
+fn note(
+    status: &mut Status,
+    sandbox: &SandboxId,
+    record: &Record,
+    what: String,
+    outcome: &Outcome,
+) {
+    let pod = &record.pod;
     let loss = status.losses.entry(sandbox.clone()).or_insert_with(|| Loss {
-        pod: record.pod.clone(),
+        pod: pod.clone(),
         what: String::new(),
         times: 0,
         is_mended: true,
         is_pods_own: false,
     });
     if loss.is_mended {
-        (loss.what, loss.is_mended) = (what, false);
+        tracing::warn!(%pod, what, "the pod lost its network");
         loss.times = loss.times.saturating_add(1);
+        loss.what = what;
+    }
+    loss.is_mended = matches!(outcome, Outcome::Mended);
+    loss.is_pods_own = match outcome {
+        Outcome::Mended => false,
+        Outcome::Waits => true,
+        Outcome::Failed(err) => {
+            loss.what = error_chain(err);
+            err.is_in_pod()
+        }
+    };
+    if loss.is_mended {
+        tracing::info!(%pod, "connected the pod to its network again");
     }
 }

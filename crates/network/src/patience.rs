@@ -9,20 +9,17 @@ const DELAY_FIRST: Duration = Duration::from_millis(200);
 const DELAY_MAX: Duration = Duration::from_secs(30);
 /// What has held for so long is whole again.
 const FORGIVEN: Duration = Duration::from_secs(60);
-/// More in a row are somebody's doing, not an accident.
-const IN_A_ROW_MAX: u32 = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Patience {
     backoff: Backoff,
     /// When it was mended last, and from when on it may be again.
     last: Option<(Instant, Instant)>,
-    in_a_row: u32,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { backoff: Backoff::new(DELAY_FIRST, DELAY_MAX), last: None, in_a_row: 0 }
+        Self { backoff: Backoff::new(DELAY_FIRST, DELAY_MAX), last: None }
     }
 }
 
@@ -37,13 +34,7 @@ impl Patience {
         if self.last.is_some_and(|(last, _)| now.duration_since(last) >= FORGIVEN) {
             *self = Self::default();
         }
-        self.in_a_row = self.in_a_row.saturating_add(1);
         self.last = Some((now, now + self.backoff.step()));
-    }
-
-    /// It breaks whenever it was mended.
-    pub(crate) fn is_worn_out(&self) -> bool {
-        self.in_a_row > IN_A_ROW_MAX
     }
 }
 
@@ -66,24 +57,18 @@ mod tests {
         }
         assert_eq!(delays[..4], [200, 400, 800, 1600]);
         assert_eq!(delays[8..], [30_000, 30_000]);
-        assert!(patience.is_worn_out());
     }
 
     #[test]
     fn what_held_for_a_minute_is_mended_at_once_again() {
         let mut now = Instant::now();
         let mut patience = Patience::default();
-        for _ in 0..IN_A_ROW_MAX {
+        for _ in 0..3 {
             patience.try_now(now);
             now += Duration::from_secs(2);
         }
-        assert!(!patience.is_worn_out());
         now += FORGIVEN;
-        for is_worn_out in [false, false, false, true] {
-            assert_eq!(patience.due(now), None);
-            patience.try_now(now);
-            assert_eq!(patience.is_worn_out(), is_worn_out);
-            now += Duration::from_secs(2);
-        }
+        patience.try_now(now);
+        assert_eq!(patience.due(now), Some(now + DELAY_FIRST));
     }
 }
