@@ -225,6 +225,14 @@ fn unsupported(spec: &PodSpec) -> Option<&'static str> {
     if spec.topology_spread_constraints.iter().flatten().any(is_hard) {
         return Some("topology spread constraints with DoNotSchedule are not supported yet");
     }
+    // Nothing would ever make or bind what they ask for.
+    let volumes = spec.volumes.iter().flatten();
+    if volumes.clone().any(|it| it.persistent_volume_claim.is_some()) {
+        return Some("persistent volume claims are not supported yet");
+    }
+    if volumes.clone().any(|it| it.ephemeral.is_some()) {
+        return Some("generic ephemeral volumes are not supported yet");
+    }
     None
 }
 

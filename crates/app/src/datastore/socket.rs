@@ -43,7 +43,7 @@ pub(crate) enum Request {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Answer {
     Status(Status),
-    Compacted { through: u64 },
+    Compacted(Compacted),
     Snapshot(Snapshot),
     Refused { why: String },
 }
@@ -63,6 +63,15 @@ pub(crate) struct Status {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+pub(crate) struct Compacted {
+    pub(crate) through: u64,
+    /// What the store takes on disk, before and after.
+    pub(crate) bytes_before: u64,
+    pub(crate) bytes_after: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Snapshot {
     pub(crate) revision: u64,
     pub(crate) bytes: u64,
@@ -72,7 +81,7 @@ pub(crate) struct Snapshot {
 pub(crate) async fn carry_out(store: &Embedded, request: Request) -> Answer {
     let outcome = match request {
         Request::Status => status(store).await.map(Answer::Status),
-        Request::Compact { through } => compact(store, through).await,
+        Request::Compact { through } => compact(store, through).await.map(Answer::Compacted),
         Request::Snapshot { file } => snapshot(store, &file).await.map(Answer::Snapshot),
     };
     outcome.unwrap_or_else(|err| Answer::Refused { why: format!("{err:#}") })
@@ -91,10 +100,13 @@ async fn status(store: &Embedded) -> Result<Status> {
     })
 }
 
-async fn compact(store: &Embedded, through: Option<u64>) -> Result<Answer> {
+/// Answers when the disk has the space back: whoever asks for it looks there next.
+async fn compact(store: &Embedded, through: Option<u64>) -> Result<Compacted> {
     let through = through.unwrap_or_else(|| store.revision().0);
+    let bytes_before = store.status().await?.bytes;
     store.compact(Revision(through)).await?;
-    Ok(Answer::Compacted { through })
+    store.reclaim().await?;
+    Ok(Compacted { through, bytes_before, bytes_after: store.status().await?.bytes })
 }
 
 async fn snapshot(store: &Embedded, file: &Path) -> Result<Snapshot> {

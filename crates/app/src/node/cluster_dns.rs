@@ -13,6 +13,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "kube-dns";
+/// `kubectl cluster-info` says of Services with this label that they answer at `services/NAME/proxy`. There is no such path here.
+const ANSWERS_BY_PROXY: &str = "kubernetes.io/cluster-service";
 /// (port's name, protocol)
 const PORTS: &[(&str, &str)] = &[("dns", "UDP"), ("dns-tcp", "TCP")];
 
@@ -25,7 +27,11 @@ pub(crate) async fn publish(
     let client = server.client(User::new("xebec:up", &["system:masters"]), "xebec");
     let services = client.api::<Service>();
     match services.get(NAMESPACE, NAME).await {
-        Ok(_) => {}
+        Ok(known) => {
+            if let Some(corrected) = without_claim(&known) {
+                services.update(corrected).await?;
+            }
+        }
         Err(err) if err.is_not_found() => {
             services.create(service(cluster_ip, listens.port())).await?;
         }
@@ -59,6 +65,13 @@ fn metadata(pairs: &[(&str, &str)]) -> ObjectMeta {
     }
 }
 
+/// The Service of a cluster from when it had the label.
+fn without_claim(service: &Service) -> Option<Service> {
+    let mut service = service.clone();
+    service.metadata.labels.as_mut()?.remove(ANSWERS_BY_PROXY)?;
+    Some(service)
+}
+
 /// Without a selector: its endpoints are ours to write.
 fn service(cluster_ip: Ipv4Addr, port: u16) -> Service {
     let port_of = |(name, protocol): &(&str, &str)| ServicePort {
@@ -69,11 +82,7 @@ fn service(cluster_ip: Ipv4Addr, port: u16) -> Service {
         ..ServicePort::default()
     };
     Service {
-        metadata: metadata(&[
-            ("k8s-app", "kube-dns"),
-            ("kubernetes.io/cluster-service", "true"),
-            ("kubernetes.io/name", "CoreDNS"),
-        ]),
+        metadata: metadata(&[("k8s-app", "kube-dns"), ("kubernetes.io/name", "CoreDNS")]),
         spec: Some(ServiceSpec {
             cluster_ip: Some(cluster_ip.to_string()),
             ports: Some(PORTS.iter().map(port_of).collect()),
@@ -106,5 +115,20 @@ fn endpoint_slice(listens: SocketAddr) -> EndpointSlice {
             ..Endpoint::default()
         }]),
         ports: Some(PORTS.iter().map(port_of).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ANSWERS_BY_PROXY, Ipv4Addr, labels, service, without_claim};
+
+    #[test]
+    fn the_service_does_not_claim_to_answer_by_proxy() {
+        let made = service(Ipv4Addr::new(10, 96, 0, 10), 53);
+        assert_eq!(without_claim(&made), None);
+        let mut old = made.clone();
+        let claim = labels(&[(ANSWERS_BY_PROXY, "true")]).into_iter().flatten();
+        old.metadata.labels.get_or_insert_default().extend(claim);
+        assert_eq!(without_claim(&old), Some(made));
     }
 }

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, and says what it skips"
 )]
 
+mod absent;
 mod access;
 mod apply;
 #[expect(dead_code, reason = "shared with other tests, which use the rest")]

@@ -161,3 +161,18 @@ fn pods_reach_the_api_with_their_token() {
     ]);
     assert!(answer.contains("system:serviceaccount:default:default"), "{answer}");
 }
+
+#[test]
+fn cluster_info_names_only_what_answers() {
+    let Some(cluster) = Cluster::start() else { return };
+    let said = cluster.ok(&["cluster-info"]);
+    assert!(said.contains("Kubernetes control plane"), "{said}");
+    let server = cluster.ok(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"]);
+    let urls: Vec<&str> = said.split(&server).skip(1).collect();
+    assert!(!urls.is_empty(), "{said}");
+    for rest in urls {
+        // Up to the end of the line, or to what colors it.
+        let path: String = rest.chars().take_while(|it| it.is_ascii_graphic()).collect();
+        cluster.ok(&["get", "--raw", if path.is_empty() { "/" } else { &path }]);
+    }
+}

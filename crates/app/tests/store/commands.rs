@@ -127,9 +127,13 @@ fn status_and_compaction_ask_the_server_that_runs() {
     assert!(revision(&running) > running["oldestRevision"].as_u64().unwrap());
     assert!(running["keys"].as_u64().unwrap() > 50 && running["readOnly"].is_null(), "{running}");
     let keep = (revision(&running) - 1).to_string();
-    assert!(store(&data, &["compact", "--revision", &keep]).contains(&keep));
+    let said = store(&data, &["compact", "--revision", &keep]);
+    assert!(said.contains(&format!("history before revision {keep} is forgotten; ")), "{said}");
+    assert!(!said.contains("; 0 B freed"), "{said}");
     let compacted = json(&store(&data, &["status", "-o", "json"]));
     assert_eq!(compacted["oldestRevision"].to_string(), keep);
+    let size = |status: &Value| status["bytes"].as_u64().unwrap();
+    assert!(size(&compacted) < size(&running), "{compacted} {running}");
     let refused = store_refuses(&data, &["compact", "--revision", "999999"]);
     assert!(refused.contains("999999"), "{refused}");
     assert_eq!(cluster.ok(&["get", "configmap", "a", "-o", "jsonpath={.data.v}"]), "4");

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::index::Index;
 use super::log::{Place, Reader};
 use super::record::{EventRecord, HistoryHash, WallTime};
+use super::writer::Reply;
 use crate::deadlines::Deadlines;
 use crate::hub::Hub;
 use crate::state::{Commit, LeaseChange, State};
@@ -26,6 +27,8 @@ pub(super) struct Core {
     keep: Mutex<()>,
     /// When the leases end. Locked after `present`.
     deadlines: Mutex<Deadlines>,
+    /// Who waits for the cleaner to give space back; the writer adds them. Locked before nothing else.
+    reclaims: Mutex<Vec<Reply<()>>>,
     /// Locked before nothing else.
     conditions: Mutex<Conditions>,
     /// The same in words.
@@ -68,6 +71,7 @@ impl Core {
             places: Mutex::new(()),
             keep: Mutex::new(()),
             deadlines: Mutex::new(deadlines),
+            reclaims: Mutex::default(),
             conditions: Mutex::default(),
             condition: watch::Sender::new(None),
         }
@@ -93,6 +97,10 @@ impl Core {
 
     pub(super) fn deadlines(&self) -> MutexGuard<'_, Deadlines> {
         self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn reclaims(&self) -> MutexGuard<'_, Vec<Reply<()>>> {
+        self.reclaims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn revision(&self) -> Revision {

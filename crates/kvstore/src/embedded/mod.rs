@@ -165,6 +165,12 @@ impl Embedded {
         let _ = tokio::task::spawn_blocking(move || running.join()).await;
     }
 
+    /// Gives back to the disk all that is not needed any more, as after a compaction, and returns when that has happened.
+    /// (The store does so by itself for what is worth it; this is for those who want to see it.) Writers go on meanwhile.
+    pub async fn reclaim(&self) -> Result<(), Error> {
+        self.ask(Command::Reclaim).await
+    }
+
     /// What is wrong with the store, in words: it cannot be written now, or its history is damaged.
     pub fn condition(&self) -> watch::Receiver<Option<String>> {
         self.core.condition()

@@ -120,6 +120,20 @@ fn rules_without_a_plugin_refuse_the_pod() {
         &[node("a", json!({}))],
         "0/1 nodes are available: 1 node(s) could not be judged: required pod anti-affinity is not supported yet.",
     );
+    for (source, value, what) in [
+        ("persistentVolumeClaim", json!({ "claimName": "b" }), "persistent volume claims"),
+        (
+            "ephemeral",
+            json!({ "volumeClaimTemplate": { "spec": {} } }),
+            "generic ephemeral volumes",
+        ),
+    ] {
+        let expected = format!(
+            "0/1 nodes are available: 1 node(s) could not be judged: {what} are not supported yet."
+        );
+        let volumes = json!({ "volumes": [{ "name": "a", source: value }] });
+        check(&pod(volumes), &[node("a", json!({}))], &expected);
+    }
 }
 
 #[test]

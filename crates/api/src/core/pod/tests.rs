@@ -592,3 +592,21 @@ fn a_pod_is_a_mirror_from_its_beginning_or_never() {
         check_update(&plain, marked(placed(), "a"), part, &[&added]);
     }
 }
+
+#[test]
+fn volumes_that_no_node_can_mount_say_so() {
+    let warnings =
+        |volumes: Value| created::<Pod>(with(web(), "/spec/volumes", volumes)).warnings();
+    let claim = json!({"name": "a", "persistentVolumeClaim": {"claimName": "data"}});
+    let nfs = json!({"name": "b", "nfs": {"server": "s", "path": "/"}});
+    assert_eq!(
+        warnings(json!([{"name": "c"}, claim, nfs])),
+        [
+            "spec.volumes[1].persistentVolumeClaim: volumes of this type are not supported yet; the pod will not start",
+            "spec.volumes[2].nfs: volumes of this type are not supported yet; the pod will not start",
+        ]
+    );
+    let none = Vec::<String>::new();
+    let secret = json!({"name": "a", "secret": {"secretName": "b"}});
+    assert_eq!(warnings(json!([secret, {"name": "b", "hostPath": {"path": "/"}}])), none);
+}

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{PodSpec, Volume};
+use serde_json::Value;
 
 use apimachinery::field::Path;
 
@@ -27,6 +28,14 @@ pub(crate) fn of_spec(spec: &PodSpec, path: &Path) -> Vec<String> {
         if earlier.into_iter().any(|it| it.ip == alias.ip) {
             let path = path.child("hostAliases").index(index).child("ip");
             warnings.push(format!("{path}: duplicate ip \"{}\"", alias.ip));
+        }
+    }
+    for (index, volume) in spec.volumes.iter().flatten().enumerate() {
+        if let Some(source) = unsupported_source(volume) {
+            let path = path.child("volumes").index(index).child(&source);
+            warnings.push(format!(
+                "{path}: volumes of this type are not supported yet; the pod will not start"
+            ));
         }
     }
     for (index, container) in spec.containers.iter().enumerate() {
@@ -56,4 +65,19 @@ pub(crate) fn of_spec(spec: &PodSpec, path: &Path) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// The source of a volume that no node can mount.
+fn unsupported_source(volume: &Volume) -> Option<String> {
+    let is_supported = volume.empty_dir.is_some()
+        || volume.host_path.is_some()
+        || volume.config_map.is_some()
+        || volume.secret.is_some()
+        || volume.downward_api.is_some()
+        || volume.projected.is_some();
+    if is_supported {
+        return None;
+    }
+    let Ok(Value::Object(fields)) = serde_json::to_value(volume) else { return None };
+    fields.into_iter().map(|(field, _)| field).find(|it| it != "name")
 }

@@ -6,6 +6,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod validation;
+mod warnings;
 
 use apimachinery::{FieldErrors, NameRule};
 
@@ -73,6 +74,10 @@ impl Resource for Service {
         if part == Part::Main {
             validation::check_update(self, stored, errors);
         }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        warnings::of(self)
     }
 
     fn columns() -> &'static [Column] {

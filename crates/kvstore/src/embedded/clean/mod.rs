@@ -13,7 +13,7 @@ use bytes::Bytes;
 use stdx::{World, error_chain};
 use tokio::sync::{mpsc, oneshot};
 
-use self::plan::{Plan, Sealed};
+use self::plan::{Plan, Sealed, Worth};
 use self::scrub::Scrub;
 use super::core::{Core, Present};
 use super::index::{HistoryBudget, Swept};
@@ -75,13 +75,16 @@ impl Cleaner {
         loop {
             self.has_failed = false;
             self.keep_budget();
+            self.reclaim();
             self.clean();
             self.scrub.step(&self.core);
             match wakes.recv_timeout(self.idle_for()) {
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        // The writer is gone, so nobody asks any more; who still waits is told by having no answer.
+        self.core.reclaims().clear();
     }
 
     fn now(&self) -> WallTime {
@@ -121,18 +124,32 @@ impl Cleaner {
 
     /// Drops what is needless from the index, then from the disk.
     pub(super) fn clean(&mut self) {
-        self.sweep();
-        loop {
-            match self.rewrite() {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => {
-                    tracing::warn!(error = %error_chain(&error), "cannot rewrite a part of the store's log");
-                    self.has_failed = true;
-                    return;
-                }
-            }
+        if let Err(error) = self.rewrite_all(Worth::Half) {
+            tracing::warn!(error = %error_chain(&error), "cannot rewrite a part of the store's log");
+            self.has_failed = true;
         }
+    }
+
+    /// Gives everything needless back to the disk, for those who wait for it.
+    pub(super) fn reclaim(&mut self) {
+        let asked = std::mem::take(&mut *self.core.reclaims());
+        if asked.is_empty() {
+            return;
+        }
+        let outcome = self.rewrite_all(Worth::Anything).map_err(|source| crate::Error::Io {
+            doing: "cannot rewrite a part of the store's log",
+            source: Arc::new(source),
+        });
+        self.has_failed |= outcome.is_err();
+        for reply in asked {
+            let _ = reply.send(outcome.clone());
+        }
+    }
+
+    fn rewrite_all(&mut self, worth: Worth) -> Result<(), RewriteError> {
+        self.sweep();
+        while self.rewrite(worth)? {}
+        Ok(())
     }
 
     fn sweep(&mut self) {
@@ -157,7 +174,7 @@ impl Cleaner {
     }
 
     /// True when there may be more.
-    fn rewrite(&mut self) -> Result<bool, RewriteError> {
+    fn rewrite(&mut self, worth: Worth) -> Result<bool, RewriteError> {
         let sealed: Vec<Sealed> = self
             .core
             .log
@@ -172,7 +189,8 @@ impl Cleaner {
             .collect();
         let plan = {
             let present = self.core.present();
-            plan::plan(&sealed, present.index.usage(), u64::from(self.settings.segment_bytes))
+            let segment_bytes = u64::from(self.settings.segment_bytes);
+            plan::plan(&sealed, present.index.usage(), segment_bytes, worth)
         };
         let Some(plan) = plan else { return Ok(false) };
         let mut rewriting = Rewriting::new(&self.core, &plan);

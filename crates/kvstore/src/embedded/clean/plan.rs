@@ -25,18 +25,29 @@ pub(super) struct Plan {
     pub(super) drops_deletions: bool,
 }
 
+/// What rewriting must be worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Worth {
+    /// Half of a segment, so that a byte is not copied time and again.
+    Half,
+    /// Anything: somebody asked for the space and waits for it.
+    Anything,
+}
+
 /// `sealed` is in the order of the log.
 pub(super) fn plan(
     sealed: &[Sealed],
     usage: &BTreeMap<u32, Usage>,
     segment_bytes: u64,
+    worth: Worth,
 ) -> Option<Plan> {
     let used = |it: &Sealed| usage.get(&it.id).copied().unwrap_or_default();
     let n_clean = sealed.iter().take_while(|it| used(it).n_puts_needless == 0).count();
     let gains = |n: usize, it: &Sealed| {
         let used = used(it);
         let removable = used.n_puts_needless > 0 || n <= n_clean && used.n_deletions_needless > 0;
-        !it.is_damaged && removable && used.needed < it.bytes / 2
+        let is_worth_it = worth == Worth::Anything || used.needed < it.bytes / 2;
+        !it.is_damaged && removable && is_worth_it
     };
     let is_small = |it: &Sealed| !it.is_damaged && it.bytes < segment_bytes / 4;
     let n_deletions: u64 =
@@ -60,11 +71,19 @@ pub(super) fn plan(
 
 #[cfg(test)]
 mod tests {
-    use super::{Plan, Sealed, plan};
+    use super::{Plan, Sealed, Worth, plan};
     use crate::embedded::index::Usage;
 
     /// Segments of 100 bytes each, unless told: (bytes, needed, needless puts, needless deletions).
     fn check(segments: &[(u64, u64, u64, u64)], expected: Option<(std::ops::Range<u32>, bool)>) {
+        check_worth(Worth::Half, segments, expected);
+    }
+
+    fn check_worth(
+        worth: Worth,
+        segments: &[(u64, u64, u64, u64)],
+        expected: Option<(std::ops::Range<u32>, bool)>,
+    ) {
         let number = |n: usize| u32::try_from(n + 1).unwrap();
         let sealed: Vec<Sealed> = segments
             .iter()
@@ -76,7 +95,7 @@ mod tests {
             (number(n), Usage { needed, n_puts_needless, n_deletions_needless })
         });
         let expected = expected.map(|it| Plan { segments: it.0.collect(), drops_deletions: it.1 });
-        assert_eq!(plan(&sealed, &usage.collect(), 100), expected, "{segments:?}");
+        assert_eq!(plan(&sealed, &usage.collect(), 100, worth), expected, "{segments:?}");
     }
 
     #[test]
@@ -90,6 +109,15 @@ mod tests {
         check(&[(10, 9, 0, 0), (100, 90, 0, 0), (10, 9, 0, 0)], None);
         // Damaged: it is passed over.
         check(&[(100, 10, 666, 0), (100, 20, 9, 0)], Some((2..3, false)));
+    }
+
+    #[test]
+    fn whoever_asks_for_the_space_gets_all_of_it() {
+        let check = |segments: &[_], expected| check_worth(Worth::Anything, segments, expected);
+        check(&[(100, 90, 0, 0)], None);
+        check(&[(100, 90, 5, 0), (100, 90, 0, 0)], Some((1..2, true)));
+        check(&[(100, 90, 0, 0), (100, 99, 0, 1)], Some((2..3, true)));
+        check(&[(100, 90, 666, 0)], None);
     }
 
     #[test]

@@ -211,8 +211,12 @@ impl Log {
     pub fn is_full(&self, n_bodies: usize, body_bytes: usize) -> bool {
         let batch = n_bodies * HEADER_BYTES + body_bytes;
         // A segment that has nothing but its checkpoint is not left, or a large batch would leave empty ones behind.
-        let has_records = self.active.as_ref().is_some_and(|it| self.end > it.begin);
-        has_records && self.end as usize + batch > self.segment_bytes as usize
+        self.has_records() && self.end as usize + batch > self.segment_bytes as usize
+    }
+
+    /// Whether the segment under way has more than its checkpoint.
+    pub fn has_records(&self) -> bool {
+        self.active.as_ref().is_some_and(|it| self.end > it.begin)
     }
 
     /// Syncs, and begins a new segment with this checkpoint, synced as well.

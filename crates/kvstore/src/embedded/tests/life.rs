@@ -66,6 +66,41 @@ async fn a_store_that_is_dropped_releases_its_directory_though_a_watch_is_held()
     Embedded::open(dir.path(), Options::default()).unwrap();
 }
 
+/// Also from the segment that is being written to, which is all there is of most stores.
+#[tokio::test]
+async fn whoever_asks_gets_the_space_of_what_was_compacted_at_once() {
+    let dir = TempDir::new().unwrap();
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    put_ok(&store, "long-lived", "v").await;
+    for n in 0..500 {
+        put_ok(&store, &format!("{}", n % 3), &format!("{n:0>2000}")).await;
+    }
+    let on_disk = || {
+        let files = std::fs::read_dir(dir.path()).unwrap();
+        files.map(|it| it.unwrap().metadata().unwrap().len()).sum::<u64>()
+    };
+    let (before, before_on_disk) = (store.core.status().bytes, on_disk());
+    assert!(before > 1_000_000, "{before}");
+    store.reclaim().await.unwrap();
+    assert!(store.core.status().bytes > before / 2, "history is kept until it is compacted");
+    let through = store.revision();
+    store.compact(through).await.unwrap();
+    store.reclaim().await.unwrap();
+    let (after, after_on_disk) = (store.core.status().bytes, on_disk());
+    assert!(after < 20_000, "{after}");
+    // The segment under way is filled ahead.
+    assert!(after_on_disk + before - 200_000 < before_on_disk, "{before_on_disk} {after_on_disk}");
+    let n_segments = store.core.log.segments().len();
+    store.reclaim().await.unwrap();
+    assert_eq!(store.core.log.segments().len(), n_segments, "nothing more to do");
+    let values_before = values(&store).await;
+    assert_eq!(values_before.len(), 4);
+    store.close().await;
+    assert!(matches!(store.reclaim().await, Err(Error::Closed)));
+    let store = Embedded::open(dir.path(), Options::default()).unwrap();
+    assert_eq!((values(&store).await, store.revision()), (values_before, through));
+}
+
 #[tokio::test]
 async fn compaction_gives_space_back_and_leaves_what_can_be_read() {
     let dir = TempDir::new().unwrap();

@@ -175,7 +175,8 @@ impl Work {
                 9 => self.write_unsynced()?,
                 10 => self.lease()?,
                 11 | 12 => self.compact()?,
-                13 | 14 => self.clean()?,
+                13 => self.clean()?,
+                14 => self.reclaim()?,
                 _ => self.parts.writer.sync(),
             }
             self.recover()?;
@@ -328,6 +329,17 @@ impl Work {
     fn clean(&mut self) -> Result<(), Stop> {
         self.parts.cleaner.clean();
         if self.has_crashed() { Err(Stop::Crashed) } else { Ok(()) }
+    }
+
+    fn reclaim(&mut self) -> Result<(), Stop> {
+        let (reply, mut answer) = oneshot::channel();
+        self.parts.writer.execute(VecDeque::from([Command::Reclaim(reply)]));
+        self.parts.cleaner.reclaim();
+        match answer.try_recv() {
+            _ if self.has_crashed() => Err(Stop::Crashed),
+            Ok(Ok(()) | Err(Error::ReadOnly { .. } | Error::Io { .. })) => Ok(()),
+            other => Err(Stop::Broken(format!("reclaiming: {other:?}"))),
+        }
     }
 
     /// Goes on if something failed, as the writer's thread would.

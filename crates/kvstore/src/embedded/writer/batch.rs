@@ -91,7 +91,10 @@ impl Batch {
                     let outcome = commit.and_then(|it| batch.add(it, Durability::Durable));
                     batch.answers.push(Answer::Revoke(reply, outcome));
                 }
-                command @ (Command::Txns(..) | Command::Compact(..) | Command::Close(_)) => {
+                command @ (Command::Txns(..)
+                | Command::Compact(..)
+                | Command::Reclaim(_)
+                | Command::Close(_)) => {
                     commands.push_front(command);
                     break;
                 }

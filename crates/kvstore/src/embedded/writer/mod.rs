@@ -49,6 +49,8 @@ pub(super) enum Command {
     /// Without a reply it is a lease whose time has come.
     Revoke(LeaseId, Option<Reply<Revision>>),
     Compact(Revision, Reply<()>),
+    /// Ends the segment under way, so that the cleaner can rewrite it as well. The cleaner answers.
+    Reclaim(Reply<()>),
     Close(oneshot::Sender<()>),
 }
 
@@ -143,6 +145,7 @@ impl Writer {
         while let Some(command) = commands.pop_front() {
             match command {
                 Command::Compact(through, reply) => drop(reply.send(self.compact(through))),
+                Command::Reclaim(reply) => self.reclaim(reply),
                 Command::Close(reply) => closing = Some(reply),
                 command => {
                     commands.push_front(command);
@@ -267,6 +270,22 @@ impl Writer {
         self.core.hub.compact(through);
         self.wake_cleaner();
         Ok(())
+    }
+
+    fn reclaim(&mut self, reply: Reply<()>) {
+        if let Some(failure) = &self.failure {
+            let _ = reply.send(Err(Error::ReadOnly { why: failure.why.clone() }));
+            return;
+        }
+        if self.log.has_records() {
+            if let Err(error) = self.log.rotate(&self.checkpoint().render()) {
+                let _ = reply.send(Err(self.fail(&error)));
+                return;
+            }
+            self.unsynced = Unsynced::default();
+        }
+        self.core.reclaims().push(reply);
+        self.wake_cleaner();
     }
 
     fn wake_cleaner(&self) {
