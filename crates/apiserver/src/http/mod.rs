@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiError, Reason};
+use authn::ClientCertificate;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -45,14 +46,19 @@ const REQUEST_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) fn serve(server: &Arc<Server>, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
     let core = server.core.clone();
-    serving::serve_https(listener, tls, SHARE, &server.tasks, move |certificate, request| {
-        answer(core.clone(), certificate, request)
+    serving::serve_https(listener, tls, SHARE, &server.tasks, identify, move |client, request| {
+        answer(core.clone(), client, request)
     });
+}
+
+/// Whom the certificate of a connection names: read once, however many requests come over it.
+fn identify(certificate: Option<&[u8]>) -> Option<Arc<ClientCertificate>> {
+    certificate.map(|it| Arc::new(ClientCertificate::read(it)))
 }
 
 async fn answer(
     core: Arc<Core>,
-    certificate: Option<Arc<[u8]>>,
+    certificate: Option<Arc<ClientCertificate>>,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let is_stream = pace::is_stream(request.uri());
