@@ -10,7 +10,7 @@ use super::network::{Cidr, parse_cidr};
 use crate::api_server::{ApiServer, Settings, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
-use crate::{data_dir, datastore, kubeconfig_file, logging, serve};
+use crate::{data_dir, datastore, kubeconfig_file, logging, serve, server_names};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -20,6 +20,8 @@ pub(crate) struct Flags {
     /// Address to serve on
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
     bind_address: IpAddr,
+    #[command(flatten)]
+    names: server_names::Flags,
     /// Port to serve HTTPS on
     #[arg(long, value_name = "N", default_value_t = 6443)]
     secure_port: u16,
@@ -40,6 +42,7 @@ const COMPONENTS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
+    flags.names.check(flags.bind_address)?;
     logging::start(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);
@@ -47,6 +50,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             bind,
             service_cidr: flags.service_cluster_ip_range,
             pods_reach: None,
+            node_address: None,
+            names: flags.names,
             datastore: flags.datastore,
         };
         let data = DataDir::open(&flags.data_dir)?;

@@ -17,7 +17,9 @@ use crate::api_server::{ApiServer, Settings};
 use crate::control_plane::{self, PodNetwork, Singletons};
 use crate::data_dir::DataDir;
 use crate::progress::{Progress, say};
-use crate::{api_server, data_dir, datastore, detach, kubeconfig_file, logging, node, serve};
+use crate::{
+    api_server, data_dir, datastore, detach, kubeconfig_file, logging, node, serve, server_names,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -30,6 +32,8 @@ pub(crate) struct Flags {
     /// Address the API server listens on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     bind_address: IpAddr,
+    #[command(flatten)]
+    names: server_names::Flags,
     /// Addresses of Services
     #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = parse_cidr)]
     service_cidr: Cidr,
@@ -88,6 +92,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     if flags.simulate > SIMULATE_MAX {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
     }
+    flags.names.check(flags.bind_address)?;
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
@@ -113,6 +118,8 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
         bind,
         service_cidr: flags.service_cidr,
         pods_reach: machine.as_ref().map(|it| it.network.gateway()),
+        node_address: machine.as_ref().map(|it| it.settings.node_address(it.network.gateway())),
+        names: flags.names.clone(),
         datastore: flags.datastore.clone(),
     };
     let api = ApiServer::start(data, listener, &settings, &world, tasks).await?;

@@ -24,6 +24,7 @@ use volumes::LocalVolumes;
 use crate::api_server::ApiServer;
 use crate::control_plane::KUBERNETES_VERSION;
 
+pub(crate) use machine::address;
 pub(crate) use purge::purge;
 pub(crate) use requirements::check as check_requirements;
 pub(crate) use settings::{Settings, node_name};
@@ -164,7 +165,7 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
         volumes: Arc::new(volumes),
         client,
         factory: factory.clone(),
-        serving: pki.kubelet_serving(&settings.node_name, &[address])?,
+        serving: pki.kubelet_serving(&settings.node_name, &[address], &tasks)?,
         client_ca: pki.authority.certificate_pem().to_owned(),
         machine: machine::read(data_dir),
     };

@@ -28,6 +28,11 @@ impl Rotating {
         self.current.store(Arc::new(certified(identity)?));
         Ok(())
     }
+
+    /// What the next handshake shows, in DER.
+    pub fn certificate(&self) -> Option<Vec<u8>> {
+        self.current.load().end_entity_cert().ok().map(|it| it.to_vec())
+    }
 }
 
 impl ResolvesServerCert for Rotating {
