@@ -16,6 +16,7 @@ use crate::data_dir::DataDir;
 use crate::datastore::{self, Datastore};
 use crate::kubeconfig_file::{self, Cluster};
 use crate::pki_files::Pki;
+use crate::server_names::{self, Known, Subjects};
 
 pub(crate) struct Settings {
     /// What the cluster is called in kubeconfigs.
@@ -25,6 +26,9 @@ pub(crate) struct Settings {
     pub(crate) node_ports: PortRange,
     /// Where pods of this machine reach the server, beside `bind`.
     pub(crate) pods_reach: Option<Ipv4Addr>,
+    /// Of the node on this machine.
+    pub(crate) node_address: Option<IpAddr>,
+    pub(crate) names: server_names::Flags,
     pub(crate) datastore: datastore::Flags,
 }
 
@@ -54,8 +58,7 @@ impl ApiServer {
             Some(gateway) => Some(listen(SocketAddr::new(gateway.into(), address.port()))?),
             None => None,
         };
-        let pki =
-            Pki::load_or_create(&data.pki(), world, SERVER_NAMES, &server_addresses(settings))?;
+        let pki = Pki::load_or_create(&data.pki(), world)?;
         let name = format!("{}-{}", crate::node::node_name(), address.port());
         let store = settings.datastore.open(&data, &name, world, tasks).await?;
         let readiness = Readiness::default();
@@ -72,13 +75,10 @@ impl ApiServer {
                 prefix: settings.service_cidr.prefix_length,
             },
             node_port_range: settings.node_ports.first..=settings.node_ports.last,
-            advertise: match settings.pods_reach {
-                Some(gateway) => SocketAddr::new(gateway.into(), address.port()),
-                None => reachable(address),
-            },
-            kubelet_tls: Some(Arc::new(authn::pki::client_config(
+            advertise: SocketAddr::new(settings.advertised(), address.port()),
+            kubelet_tls: Some(Arc::new(authn::pki::rotating_client_config(
                 pki.authority.certificate_pem(),
-                Some(&pki.kubelet_client()?),
+                Some(pki.kubelet_client(tasks)?),
             )?)),
             compaction_interval: settings.datastore.compaction_interval(),
             compaction: store.compaction(),
@@ -86,8 +86,9 @@ impl ApiServer {
             ..Config::default()
         };
         let server = Server::start(config, parts).await.context("starting the API server")?;
-        let tls = authn::pki::server_config(&pki.server, pki.authority.certificate_pem())?;
-        let tls = Arc::new(tls);
+        let identity = pki.server(settings.subjects(), tasks)?;
+        let authority = pki.authority.certificate_pem();
+        let tls = Arc::new(authn::pki::rotating_server_config(identity, authority)?);
         server.serve(listener, tls.clone());
         if let Some(inner) = inner {
             server.serve(inner, tls);
@@ -125,24 +126,31 @@ pub(crate) fn serve_on(listener: std::net::TcpListener) -> Result<TcpListener> {
     TcpListener::from_std(listener).context("preparing the listening socket")
 }
 
-/// What the server's certificate is valid for, beside its addresses.
-const SERVER_NAMES: &[&str] = &[
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-];
-
-fn server_addresses(settings: &Settings) -> Vec<IpAddr> {
-    let mut addresses =
-        vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(settings.service_cidr.first_address())];
-    addresses.extend(settings.pods_reach.map(IpAddr::V4));
-    let bind = settings.bind.ip();
-    if !bind.is_unspecified() && !bind.is_loopback() {
-        addresses.push(bind);
+impl Settings {
+    /// What the server's certificate has to be valid for at this start.
+    fn subjects(&self) -> Subjects {
+        let bind = self.bind.ip();
+        let interfaces =
+            if bind.is_unspecified() { server_names::interface_addresses() } else { Vec::new() };
+        Subjects::of(&Known {
+            bind,
+            service: self.service_cidr.first_address(),
+            gateway: self.pods_reach,
+            node: self.node_address,
+            flags: &self.names,
+            host_name: &rustix::system::uname().nodename().to_string_lossy(),
+            interfaces: &interfaces,
+        })
     }
-    addresses
+
+    /// Where the Service `kubernetes` leads to: what was given, else where pods reach the server, else where it listens, which is
+    /// the machine's own address if it listens on all.
+    fn advertised(&self) -> IpAddr {
+        let bind = self.bind.ip();
+        let given = self.names.advertise_address.or(self.pods_reach).map(IpAddr::V4);
+        let own = || if bind.is_unspecified() { crate::node::machine_address() } else { None };
+        given.or_else(own).unwrap_or_else(|| reachable(self.bind).ip())
+    }
 }
 
 /// The address to put into a kubeconfig for clients on this machine.

@@ -13,6 +13,7 @@ mod node;
 mod pki_files;
 mod progress;
 mod serve;
+mod server_names;
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -4,21 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::core::{Node, Pod, Secret, ServiceAccount};
-use api::{Lookup, Resource};
-use apimachinery::{ApiError, ObjectKey, User};
+use api::{Lookup, Resource, Stored};
+use apimachinery::{ApiError, GroupResource, ObjectKey, User};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
-use sha2::{Digest as _, Sha256};
 use stdx::SharedClock;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::pki::ServiceAccountKey;
 use crate::tokens::{Claims, Reference};
+use crate::verified::{Key, Token, Verified};
 use crate::{
-    Authenticated, Component, Credential, GROUP_AUTHENTICATED, GROUP_UNAUTHENTICATED,
-    USER_ANONYMOUS,
+    Authenticated, Component, Credential, GROUP_UNAUTHENTICATED, USER_ANONYMOUS,
+    among_the_authenticated,
 };
 
 /// How long after its deletion began an object still vouches for a token, so that a pod can end in peace.
@@ -66,6 +65,7 @@ pub struct Authenticator {
     audiences: Vec<String>,
     clock: SharedClock,
     lookup: Arc<dyn Lookup>,
+    verified: Verified,
 }
 
 impl Authenticator {
@@ -81,23 +81,22 @@ impl Authenticator {
             audiences: parts.audiences,
             clock: parts.clock,
             lookup: parts.lookup,
+            verified: Verified::default(),
         }
     }
 
-    pub fn authenticate(&self, credential: Credential) -> Result<Authenticated, Unauthorized> {
+    pub fn authenticate(&self, credential: &Credential) -> Result<Authenticated, Unauthorized> {
         let user = match credential {
-            Credential::None => {
-                let user = User::new(USER_ANONYMOUS, &[GROUP_UNAUTHENTICATED]);
-                return Ok(Authenticated { user });
+            Credential::None => Ok(Arc::new(User::new(USER_ANONYMOUS, &[GROUP_UNAUTHENTICATED]))),
+            Credential::Certificate(certificate) => {
+                certificate.user(self.clock.now()).map(Arc::clone)
             }
-            Credential::Certificate(der) => user_of_certificate(&der, self.clock.now()),
-            Credential::Bearer(token) => self.user_of_token(&token, &self.audiences).map(|it| it.0),
-            Credential::Component(Component(user)) => Ok(user),
+            Credential::Bearer(token) => {
+                self.token(token, &self.audiences).map(|it| it.user.clone())
+            }
+            Credential::Component(Component(user)) => Ok(user.clone()),
         };
-        let mut user = user.inspect_err(|err| tracing::debug!(%err, "unauthorized"))?;
-        if !user.is_in(GROUP_AUTHENTICATED) {
-            user.groups.push(GROUP_AUTHENTICATED.to_owned());
-        }
+        let user = user.inspect_err(|err| tracing::debug!(%err, "unauthorized"))?;
         Ok(Authenticated { user })
     }
 
@@ -108,39 +107,49 @@ impl Authenticator {
         audiences: &[String],
     ) -> Result<(User, Vec<String>), Unauthorized> {
         let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
-        let (mut user, matched) = self.user_of_token(token, wanted)?;
-        user.groups.push(GROUP_AUTHENTICATED.to_owned());
-        Ok((user, matched))
+        let token = self.token(token, wanted)?;
+        let named = token.claims.aud.as_slice();
+        let matched = wanted.iter().filter(|it| named.contains(it)).cloned().collect();
+        Ok((User::clone(&token.user), matched))
     }
 
-    fn user_of_token(
-        &self,
-        token: &str,
-        audiences: &[String],
-    ) -> Result<(User, Vec<String>), Unauthorized> {
-        let claims = self.verify(token)?;
-        if claims.iss != self.issuer {
-            return Err(Unauthorized::Issuer);
-        }
-        let now = self.clock.now();
+    /// A token that is ours, is for one of the audiences, and holds now.
+    fn token(&self, text: &str, audiences: &[String]) -> Result<Arc<Token>, Unauthorized> {
+        let key = Key::of(text);
+        let token = match self.verified.get(key) {
+            Some(token) => token,
+            None => {
+                let token = Arc::new(self.verify(text)?);
+                self.verified.put(key, token.clone());
+                token
+            }
+        };
+        let (claims, now) = (&token.claims, self.clock.now());
         if now.as_second() >= claims.exp || now.as_second() < claims.nbf {
             return Err(Unauthorized::TokenExpired);
         }
         let named = claims.aud.as_slice();
-        let matched: Vec<String> =
-            audiences.iter().filter(|it| named.contains(it)).cloned().collect();
-        if matched.is_empty() {
+        if !audiences.iter().any(|it| named.contains(it)) {
             return Err(Unauthorized::Audience);
+        }
+        self.check_bound(claims, now)?;
+        Ok(token)
+    }
+
+    /// What holds for good: the signature, the issuer, and that the token speaks of one account.
+    fn verify(&self, token: &str) -> Result<Token, Unauthorized> {
+        let claims = self.decode(token)?;
+        if claims.iss != self.issuer {
+            return Err(Unauthorized::Issuer);
         }
         let user = claims.user();
         if user.name != claims.sub {
             return Err(Unauthorized::Token("the subject is not the service account".to_owned()));
         }
-        self.check_bound(&claims, now)?;
-        Ok((user, matched))
+        Ok(Token { user: Arc::new(among_the_authenticated(user)), claims })
     }
 
-    fn verify(&self, token: &str) -> Result<Claims, Unauthorized> {
+    fn decode(&self, token: &str) -> Result<Claims, Unauthorized> {
         let refuse = |err: jsonwebtoken::errors::Error| Unauthorized::Token(err.to_string());
         let header = jsonwebtoken::decode_header(token).map_err(refuse)?;
         let key = header.kid.as_ref().and_then(|it| self.keys.get(it));
@@ -165,42 +174,27 @@ impl Authenticator {
         }
     }
 
+    /// By what is kept beside the bytes: this is asked for every request.
     fn check_lives<T: Resource>(
         &self,
         namespace: &str,
         reference: &Reference,
         now: Timestamp,
     ) -> Result<(), Unauthorized> {
+        let resource = GroupResource::new(T::FACTS.group, T::FACTS.plural);
+        let key = ObjectKey::new(namespace, reference.name.as_str());
+        let lives = self.lookup.find(&resource, &key).is_some_and(|stored| {
+            let is_same = !reference.uid.is_empty() && stored.meta.uid == reference.uid;
+            is_same && (!stored.meta.is_deleting || is_ending::<T>(&stored, now))
+        });
         let gone = || Unauthorized::Gone { kind: T::FACTS.singular, name: reference.name.clone() };
-        let object = self.lookup.get::<T>(&ObjectKey::new(namespace, reference.name.as_str()));
-        let object = object.ok_or_else(gone)?;
-        let meta = object.metadata();
-        let is_same = meta.uid.as_deref() == Some(reference.uid.as_str());
-        let deleted = meta.deletion_timestamp.as_ref().map(|it| it.0);
-        let is_over =
-            deleted.and_then(|it| it.checked_add(DELETION_LEEWAY).ok()).is_some_and(|it| it < now);
-        if is_same && !is_over { Ok(()) } else { Err(gone()) }
+        lives.then_some(()).ok_or_else(gone)
     }
 }
 
-/// The common name is the user, each organization a group. TLS has verified the chain.
-pub fn user_of_certificate(der: &[u8], now: Timestamp) -> Result<User, Unauthorized> {
-    let (_, certificate) = X509Certificate::from_der(der).map_err(|_| Unauthorized::Certificate)?;
-    let validity = certificate.validity();
-    let seconds = now.as_second();
-    if seconds < validity.not_before.timestamp() || seconds > validity.not_after.timestamp() {
-        return Err(Unauthorized::CertificateExpired);
-    }
-    let subject = certificate.subject();
-    let name = subject.iter_common_name().next().and_then(|it| it.as_str().ok());
-    let name = name.filter(|it| !it.is_empty()).ok_or(Unauthorized::CertificateWithoutUser)?;
-    let groups = subject.iter_organization().filter_map(|it| it.as_str().ok());
-    let fingerprint: String = Sha256::digest(der).iter().map(|it| format!("{it:02x}")).collect();
-    let id = ("authentication.kubernetes.io/credential-id", format!("X509SHA256={fingerprint}"));
-    Ok(User {
-        name: name.to_owned(),
-        uid: String::new(),
-        groups: groups.map(str::to_owned).collect(),
-        extra: [(id.0.to_owned(), vec![id.1])].into(),
-    })
+/// Whether the deletion of this object began a short while ago.
+fn is_ending<T: Resource>(stored: &Arc<Stored>, now: Timestamp) -> bool {
+    let Ok(object) = stored.shared::<T>() else { return false };
+    let deleted = object.metadata().deletion_timestamp.as_ref().map(|it| it.0);
+    deleted.and_then(|it| it.checked_add(DELETION_LEEWAY).ok()).is_some_and(|it| it >= now)
 }

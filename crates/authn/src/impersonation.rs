@@ -1,6 +1,7 @@
 //! Acting as somebody else: which permissions that takes, and who one is then. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use apimachinery::{ApiError, User};
 
@@ -58,7 +59,7 @@ impl Impersonation {
     /// The identity to go on with. The caller vouches that `real` was allowed every check.
     pub fn confirm(self, real: &Authenticated) -> Authenticated {
         tracing::debug!(user = real.user.name, acts_as = self.user.name, "impersonation");
-        Authenticated { user: self.user }
+        Authenticated { user: Arc::new(self.user) }
     }
 }
 

@@ -3,16 +3,21 @@
 //! Also makes what proves identity: the certificate authority, certificates, and service-account tokens.
 
 mod authenticator;
+mod certificate;
 mod impersonation;
 pub mod pki;
 pub mod tokens;
+mod verified;
 
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use apimachinery::User;
 
-pub use authenticator::{Authenticator, Parts, Unauthorized, user_of_certificate};
+pub use authenticator::{Authenticator, Parts, Unauthorized};
+pub use certificate::ClientCertificate;
 pub use impersonation::{Check, Impersonation, Target};
 
 pub const GROUP_AUTHENTICATED: &str = "system:authenticated";
@@ -24,8 +29,8 @@ pub const USER_ANONYMOUS: &str = "system:anonymous";
 pub enum Credential {
     /// Nothing: anonymous.
     None,
-    /// The DER of a client certificate that TLS verified against the client CA.
-    Certificate(Vec<u8>),
+    /// That of the connection.
+    Certificate(Arc<ClientCertificate>),
     /// `Authorization: Bearer ...`
     Bearer(String),
     /// A component in this process, as the wiring named it.
@@ -34,22 +39,30 @@ pub enum Credential {
 
 /// An identity that only the wiring of the process hands out. It is still authenticated, authorized and admitted.
 #[derive(Clone, Debug)]
-pub struct Component(User);
+pub struct Component(Arc<User>);
 
 impl Component {
     pub fn new(user: User) -> Self {
-        Self(user)
+        Self(Arc::new(among_the_authenticated(user)))
     }
 }
 
 /// Proof that authentication happened; only this crate makes one.
 #[derive(Clone, Debug)]
 pub struct Authenticated {
-    user: User,
+    user: Arc<User>,
 }
 
 impl Authenticated {
     pub fn user(&self) -> &User {
         &self.user
     }
+}
+
+/// With the group that everybody has who proved who they are.
+fn among_the_authenticated(mut user: User) -> User {
+    if !user.is_in(GROUP_AUTHENTICATED) {
+        user.groups.push(GROUP_AUTHENTICATED.to_owned());
+    }
+    user
 }

@@ -11,7 +11,10 @@ use stdx::{Clock, Random};
 
 use crate::pki::{Authority, ServiceAccountKey};
 use crate::tokens::{self, Bound, ISSUER_DEFAULT, Reference, Request, TokenIssuer};
-use crate::{Authenticator, Component, Credential, Impersonation, Parts, Target, Unauthorized};
+use crate::{
+    Authenticator, ClientCertificate, Component, Credential, Impersonation, Parts, Target,
+    Unauthorized,
+};
 
 struct SetClock(Mutex<Timestamp>);
 
@@ -28,11 +31,25 @@ struct Objects(Mutex<Keyed>);
 
 impl Objects {
     fn set(&self, resource: &str, name: &str, uid: &str) {
-        let object = json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}});
+        self.set_deleted(resource, name, uid, None);
+    }
+
+    fn set_deleted(&self, resource: &str, name: &str, uid: &str, deleted: Option<Timestamp>) {
+        let object = json!({"metadata": {"namespace": "ns", "name": name, "uid": uid,
+            "deletionTimestamp": deleted}});
         let key = ObjectKey::new("ns", name);
-        let meta = Meta { key: key.clone(), ..Meta::default() };
+        let meta = Meta {
+            key: key.clone(),
+            uid: uid.to_owned(),
+            is_deleting: deleted.is_some(),
+            ..Meta::default()
+        };
         let stored = Arc::new(Stored::new(meta, object.to_string().into_bytes().into()));
         self.0.lock().unwrap().insert((resource.to_owned(), key), stored);
+    }
+
+    fn remove(&self, resource: &str, name: &str) {
+        self.0.lock().unwrap().remove(&(resource.to_owned(), ObjectKey::new("ns", name)));
     }
 }
 
@@ -92,7 +109,7 @@ fn request(seconds: i64, audiences: &[&str]) -> Request {
 
 impl World {
     fn check(&self, token: &str, expected: Result<&str, &str>) {
-        let outcome = self.authenticator.authenticate(Credential::Bearer(token.to_owned()));
+        let outcome = self.authenticator.authenticate(&Credential::Bearer(token.to_owned()));
         let said = outcome.map(|it| it.user().name.clone()).map_err(|err| err.to_string());
         assert_eq!(said.as_deref().map_err(String::as_str), expected);
     }
@@ -109,7 +126,7 @@ fn a_token_proves_its_account_and_says_which_pod_uses_it() {
     let issued = world.issuer.issue(request(600, &[])).unwrap();
     assert_eq!(issued.expiration.as_second(), start().as_second() + 600);
     let credential = Credential::Bearer(issued.token);
-    let user = world.authenticator.authenticate(credential).unwrap().user().clone();
+    let user = world.authenticator.authenticate(&credential).unwrap().user().clone();
     assert_eq!(user.name, "system:serviceaccount:ns:robot");
     assert_eq!(user.uid, "u1");
     assert_eq!(
@@ -143,6 +160,46 @@ fn a_token_ends_with_its_time_its_pod_or_its_account() {
     assert_eq!(matched, ["vault"]);
 }
 
+/// That a token was verified is remembered; nothing else about it is.
+#[test]
+fn a_token_that_was_seen_before_ends_at_once_with_what_it_is_bound_to() {
+    const GOOD: Result<&str, &str> = Ok("system:serviceaccount:ns:robot");
+    const NO_POD: Result<&str, &str> =
+        Err(r#"pod "web" that the bearer token is bound to is gone"#);
+    let world = world();
+    let token = world.issuer.issue(request(6000, &[])).unwrap().token;
+    for _ in 0..2 {
+        world.check(&token, GOOD);
+        world.objects.remove("pods", "web");
+        world.check(&token, NO_POD);
+        world.objects.set("pods", "web", "p1");
+        world.check(&token, GOOD);
+        world.objects.remove("serviceaccounts", "robot");
+        let gone = r#"serviceaccount "robot" that the bearer token is bound to is gone"#;
+        world.check(&token, Err(gone));
+        world.objects.set("serviceaccounts", "robot", "u1");
+    }
+    // A pod that is being deleted has a minute to end in peace.
+    world.objects.set_deleted("pods", "web", "p1", Some(start()));
+    world.check(&token, GOOD);
+    world.advance(60);
+    world.check(&token, GOOD);
+    world.advance(1);
+    world.check(&token, NO_POD);
+}
+
+#[test]
+fn a_token_that_was_seen_before_is_still_for_its_audience_alone() {
+    let world = world();
+    let vault = ["vault".to_owned()];
+    let elsewhere = world.issuer.issue(request(600, &["vault"])).unwrap().token;
+    assert!(world.authenticator.review(&elsewhere, &vault).is_ok());
+    world.check(&elsewhere, Err("the bearer token is for another audience"));
+    let own = world.issuer.issue(request(600, &[])).unwrap().token;
+    world.check(&own, Ok("system:serviceaccount:ns:robot"));
+    assert_eq!(world.authenticator.review(&own, &vault).err(), Some(Unauthorized::Audience));
+}
+
 #[test]
 fn forged_and_broken_tokens_are_refused() {
     let (one, two) = (world(), world());
@@ -152,7 +209,7 @@ fn forged_and_broken_tokens_are_refused() {
     let foreign_parts: Vec<&str> = foreign.split('.').collect();
     parts[2] = foreign_parts[2];
     for token in [foreign.clone(), parts.join("."), "abc".to_owned(), String::new()] {
-        let outcome = one.authenticator.authenticate(Credential::Bearer(token.clone()));
+        let outcome = one.authenticator.authenticate(&Credential::Bearer(token.clone()));
         assert!(matches!(outcome, Err(Unauthorized::Token(_))), "{token}");
     }
 }
@@ -175,10 +232,13 @@ fn certificates_components_and_nobody_have_their_groups() {
         authority.issue_client("system:node:n", &["system:nodes"], start(), &random).unwrap();
     let pem = x509_parser::pem::parse_x509_pem(identity.certificate_pem.as_bytes()).unwrap().1;
     let groups = |credential: Credential| {
-        let user = world.authenticator.authenticate(credential).unwrap().user().clone();
+        let user = world.authenticator.authenticate(&credential).unwrap().user().clone();
         format!("{} {}", user.name, user.groups.join(","))
     };
-    let certificate = Credential::Certificate(pem.contents.clone());
+    let certificate = |der: &[u8]| Credential::Certificate(Arc::new(ClientCertificate::read(der)));
+    let broken = world.authenticator.authenticate(&certificate(&[1, 2]));
+    assert!(matches!(broken, Err(Unauthorized::Certificate)));
+    let certificate = certificate(&pem.contents);
     assert_eq!(groups(certificate.clone()), "system:node:n system:nodes,system:authenticated");
     assert_eq!(groups(Credential::None), "system:anonymous system:unauthenticated");
     let component = Component::new(User::new("system:kube-scheduler", &[]));
@@ -187,16 +247,14 @@ fn certificates_components_and_nobody_have_their_groups() {
         "system:kube-scheduler system:authenticated"
     );
     world.advance(366 * 24 * 3600);
-    let late = world.authenticator.authenticate(certificate).map(|it| it.user().name.clone());
+    let late = world.authenticator.authenticate(&certificate).map(|it| it.user().name.clone());
     assert_eq!(late, Err(Unauthorized::CertificateExpired));
-    let broken = world.authenticator.authenticate(Credential::Certificate(vec![1, 2]));
-    assert!(matches!(broken, Err(Unauthorized::Certificate)));
 }
 
 #[test]
 fn impersonation_takes_one_permission_per_name() {
     let world = world();
-    let real = world.authenticator.authenticate(Credential::None).unwrap();
+    let real = world.authenticator.authenticate(&Credential::None).unwrap();
     let check = |user: &str, groups: &[&str], checks: &[&str], resulting: &[&str]| {
         let groups = groups.iter().map(|it| (*it).to_owned()).collect();
         let target = Target { user: user.to_owned(), groups, ..Target::default() };

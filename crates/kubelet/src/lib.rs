@@ -26,7 +26,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use authn::pki::Identity;
+use authn::pki::Rotating;
 use client::Client;
 use informer::{Factory, Lister, Selection};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
@@ -76,7 +76,7 @@ pub struct Parts {
     pub client: Client,
     /// Follows what this node may see; its client is the same.
     pub factory: Arc<Factory>,
-    pub serving: Identity,
+    pub serving: Arc<Rotating>,
     /// PEM; who signed the API server's client certificate.
     pub client_ca: String,
     pub machine: Machine,
@@ -143,7 +143,7 @@ fn serve(
     tasks: &Tasks,
 ) -> std::io::Result<()> {
     let parts = &context.parts;
-    let tls = authn::pki::server_config(&parts.serving, &parts.client_ca);
+    let tls = authn::pki::rotating_server_config(parts.serving.clone(), &parts.client_ca);
     let tls = tls.map_err(|err| std::io::Error::other(stdx::error_chain(&err)))?;
     let (sandboxes, containers) = (parts.sandboxes.clone(), parts.containers.clone());
     let directory =

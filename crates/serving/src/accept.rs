@@ -22,8 +22,8 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u32 = 4;
 
 /// A new connection.
-pub struct Guest {
-    pub stream: Stream,
+pub struct Guest<S = TcpStream> {
+    pub stream: Stream<S>,
     pub address: SocketAddr,
     pub meter: Arc<Meter>,
 }

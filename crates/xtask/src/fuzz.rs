@@ -13,6 +13,7 @@ use crate::{root, say};
 const CRATES: &[&str] = &[
     "apimachinery",
     "apiserver",
+    "authn",
     "containers",
     "dns",
     "etcd",

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use apimachinery::{ApiError, User};
-use authn::Credential;
+use authn::{ClientCertificate, Credential};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use percent_encoding::percent_decode_str;
 
@@ -18,11 +18,11 @@ const PREFIX: &str = "impersonate-";
 /// a token, prove nothing: such a caller is anonymous.
 pub(super) fn credential(
     headers: &HeaderMap,
-    certificate: Option<Arc<[u8]>>,
+    certificate: Option<Arc<ClientCertificate>>,
 ) -> Result<Credential, ApiError> {
     let text = only(headers, header::AUTHORIZATION.as_str())?.unwrap_or_default();
     if let Some(certificate) = certificate {
-        return Ok(Credential::Certificate(certificate.to_vec()));
+        return Ok(Credential::Certificate(certificate));
     }
     let mut words = text.trim().split(' ');
     let is_bearer = words.next().is_some_and(|it| it.eq_ignore_ascii_case("bearer"));
@@ -98,7 +98,9 @@ fn unreadable(name: &str) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use authn::Credential;
+    use std::sync::Arc;
+
+    use authn::{ClientCertificate, Credential};
     use http::{HeaderMap, HeaderName, HeaderValue};
 
     use super::{credential, impersonation};
@@ -141,8 +143,9 @@ mod tests {
         assert_eq!(token(&[b"Bearer a\xff"]), Err(400));
         assert_eq!(token(&[b"Bearer a", b"Bearer b"]), Err(400));
         let unreadable = headers(&[("authorization", b"Bearer \xff")]);
-        assert!(credential(&unreadable, Some(vec![1].into())).is_err());
-        let both = credential(&headers(&[("authorization", b"Bearer a")]), Some(vec![1].into()));
+        let certificate = || Some(Arc::new(ClientCertificate::read(&[1])));
+        assert!(credential(&unreadable, certificate()).is_err());
+        let both = credential(&headers(&[("authorization", b"Bearer a")]), certificate());
         assert!(matches!(both, Ok(Credential::Certificate(_))));
     }
 

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiError, Reason};
+use authn::ClientCertificate;
 use http::{Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use lifecycle::Tasks;
@@ -44,14 +45,19 @@ pub(crate) fn serve(
     tls: Arc<rustls::ServerConfig>,
 ) {
     let core = core.clone();
-    serving::serve_https(listener, tls, SHARE, tasks, move |certificate, request| {
-        answer(core.clone(), certificate, request)
+    serving::serve_https(listener, tls, SHARE, tasks, identify, move |client, request| {
+        answer(core.clone(), client, request)
     });
+}
+
+/// Whom the certificate of a connection names: read once, however many requests come over it.
+fn identify(certificate: Option<&[u8]>) -> Option<Arc<ClientCertificate>> {
+    certificate.map(|it| Arc::new(ClientCertificate::read(it)))
 }
 
 async fn answer(
     core: Arc<Core>,
-    certificate: Option<Arc<[u8]>>,
+    certificate: Option<Arc<ClientCertificate>>,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let is_stream = pace::is_stream(&core.registry, request.uri());

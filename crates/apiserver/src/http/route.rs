@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::kind::Door;
 use apimachinery::ApiError;
-use authn::Authenticated;
+use authn::{Authenticated, ClientCertificate};
 use client::Verb;
 use futures_util::FutureExt as _;
 use http::request::Parts as Head;
@@ -25,7 +25,7 @@ use crate::pipeline::{self, Call, Core};
 
 pub(super) async fn answer(
     core: &Arc<Core>,
-    certificate: Option<Arc<[u8]>>,
+    certificate: Option<Arc<ClientCertificate>>,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let audit_id = request
@@ -73,7 +73,7 @@ async fn contain<T>(
 
 async fn routed(
     core: &Arc<Core>,
-    certificate: Option<Arc<[u8]>>,
+    certificate: Option<Arc<ClientCertificate>>,
     request: Request<Incoming>,
     class: &mut Option<Class>,
 ) -> Result<Response<Body>, ApiError> {

@@ -92,7 +92,7 @@ pub(crate) fn authenticate(
     impersonate: Option<&User>,
 ) -> Result<Authenticated, ApiError> {
     trace::passed("authenticate");
-    let authenticated = core.authenticator.authenticate(credential.clone())?;
+    let authenticated = core.authenticator.authenticate(credential)?;
     match impersonate {
         None => Ok(authenticated),
         Some(user) => core.impersonate(&authenticated, user),

@@ -11,7 +11,7 @@ use crate::api_server::{ApiServer, Settings, serve_on};
 use crate::cluster::{Name, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
-use crate::{data_dir, datastore, kubeconfig_file, logging, serve};
+use crate::{data_dir, datastore, kubeconfig_file, logging, serve, server_names};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -21,6 +21,8 @@ pub(crate) struct Flags {
     /// Address to serve on
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
     bind_address: IpAddr,
+    #[command(flatten)]
+    names: server_names::Flags,
     /// Port to serve HTTPS on
     #[arg(long, value_name = "N", default_value_t = 6443)]
     secure_port: u16,
@@ -45,6 +47,7 @@ const COMPONENTS: &[(&str, &str)] = &[
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
     flags.datastore.check()?;
+    flags.names.check(flags.bind_address)?;
     logging::start(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);
@@ -54,6 +57,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             service_cidr: flags.service_cluster_ip_range,
             node_ports: flags.service_node_port_range,
             pods_reach: None,
+            node_address: None,
+            names: flags.names,
             datastore: flags.datastore,
         };
         // Before anything is made.

@@ -22,7 +22,7 @@ use crate::cluster::{Claim, Cluster, Name, NodeWishes, Registry, Wishes, claim};
 use crate::control_plane::{self, PodNetwork};
 use crate::detach::{self, Parent};
 use crate::progress::{Progress, say};
-use crate::{data_dir, datastore, kubeconfig_file, logging, node, serve};
+use crate::{data_dir, datastore, kubeconfig_file, logging, node, serve, server_names};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -38,6 +38,8 @@ pub(crate) struct Flags {
     /// Address the API server listens on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     bind_address: IpAddr,
+    #[command(flatten)]
+    names: server_names::Flags,
     /// Addresses of Services (default: those it had, else 10.96.0.0/16 or the next free ones)
     #[arg(long, value_name = "CIDR", value_parser = parse_cidr)]
     service_cidr: Option<Cidr>,
@@ -127,6 +129,7 @@ fn prepare(flags: &Flags) -> Result<Claim> {
     if flags.simulate > SIMULATE_MAX {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
     }
+    flags.names.check(flags.bind_address)?;
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
@@ -180,6 +183,8 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         service_cidr: cluster.service_cidr,
         node_ports: cluster.node_ports,
         pods_reach: machine.as_ref().map(|it| it.network.gateway()),
+        node_address: machine.as_ref().map(|it| it.settings.node_address(it.network.gateway())),
+        names: flags.names.clone(),
         datastore: flags.datastore.clone(),
     };
     let api = ApiServer::start(data, serve_on(listener)?, &settings, &world, tasks).await?;

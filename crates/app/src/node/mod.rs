@@ -175,7 +175,7 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
         volumes: Arc::new(volumes),
         client,
         factory: factory.clone(),
-        serving: pki.kubelet_serving(&settings.node_name, &[address])?,
+        serving: pki.kubelet_serving(&settings.node_name, &[address], &tasks)?,
         client_ca: pki.authority.certificate_pem().to_owned(),
         machine: machine::read(data_dir),
     };

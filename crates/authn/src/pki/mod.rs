@@ -1,6 +1,8 @@
 //! The cluster's certificate authority, certificates, and keys, all as PEM in memory. Files are the app's business.
 
 mod authority;
+mod clients;
+mod rotating;
 mod service_account_key;
 mod tls;
 
@@ -11,8 +13,10 @@ use jiff::Timestamp;
 use x509_parser::pem::parse_x509_pem;
 
 pub use authority::Authority;
+pub use clients::garbage;
+pub use rotating::Rotating;
 pub use service_account_key::ServiceAccountKey;
-pub use tls::{client_config, server_config};
+pub use tls::{client_config, rotating_client_config, rotating_server_config, server_config};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

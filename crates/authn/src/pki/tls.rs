@@ -5,15 +5,17 @@ use std::sync::Arc;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use super::{Error, Identity};
+use super::{Error, Identity, Rotating, clients};
 
 /// HTTP/2 first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// After a handshake, for the next one of the same client: a second would only be for clients that open many at once.
+const TICKETS: usize = 1;
 
-fn provider() -> Arc<CryptoProvider> {
+pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
@@ -29,10 +31,10 @@ fn key(pem: &str) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(tls)
 }
 
-fn roots(ca_pem: &str) -> Result<Arc<RootCertStore>, Error> {
+fn roots(certificates: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>, Error> {
     let mut roots = RootCertStore::empty();
-    for certificate in chain(ca_pem)? {
-        roots.add(certificate).map_err(tls)?;
+    for certificate in certificates {
+        roots.add(certificate.clone()).map_err(tls)?;
     }
     Ok(Arc::new(roots))
 }
@@ -41,32 +43,54 @@ fn protocols() -> Vec<Vec<u8>> {
     PROTOCOLS.iter().map(|it| it.to_vec()).collect()
 }
 
+/// A certificate with the key that belongs to it.
+pub(super) fn certified(identity: &Identity) -> Result<CertifiedKey, Error> {
+    let (chain, key) = (chain(&identity.certificate_pem)?, key(&identity.private_key_pem)?);
+    CertifiedKey::from_der(chain, key, &provider()).map_err(tls)
+}
+
 /// A server that takes clients without a certificate, and verifies a certificate against `client_ca_pem`.
 pub fn server_config(identity: &Identity, client_ca_pem: &str) -> Result<ServerConfig, Error> {
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots(client_ca_pem)?, provider())
-        .allow_unauthenticated()
-        .build()
-        .map_err(tls)?;
+    rotating_server_config(Rotating::new(identity)?, client_ca_pem)
+}
+
+/// The same, with an identity that may change.
+///
+/// Clients come back with a ticket, which holds their certificate as it was verified; whoever reads it checks its time again.
+pub fn rotating_server_config(
+    identity: Arc<Rotating>,
+    client_ca_pem: &str,
+) -> Result<ServerConfig, Error> {
+    let authorities = chain(client_ca_pem)?;
+    let verifier = clients::verifier(&authorities, roots(&authorities)?).map_err(tls)?;
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(tls)?
         .with_client_cert_verifier(verifier)
-        .with_single_cert(chain(&identity.certificate_pem)?, key(&identity.private_key_pem)?)
-        .map_err(tls)?;
+        .with_cert_resolver(identity);
     config.alpn_protocols = protocols();
+    config.ticketer = aws_lc_rs::Ticketer::new().map_err(tls)?;
+    config.send_tls13_tickets = TICKETS;
     Ok(config)
 }
 
 /// A client that trusts `ca_pem` and shows `identity` when it has one.
 pub fn client_config(ca_pem: &str, identity: Option<&Identity>) -> Result<ClientConfig, Error> {
+    let identity = identity.map(Rotating::new).transpose()?;
+    rotating_client_config(ca_pem, identity)
+}
+
+/// The same, with an identity that may change.
+pub fn rotating_client_config(
+    ca_pem: &str,
+    identity: Option<Arc<Rotating>>,
+) -> Result<ClientConfig, Error> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(tls)?
-        .with_root_certificates(roots(ca_pem)?);
+        .with_root_certificates(roots(&chain(ca_pem)?)?);
     let mut config = match identity {
-        Some(it) => builder
-            .with_client_auth_cert(chain(&it.certificate_pem)?, key(&it.private_key_pem)?)
-            .map_err(tls)?,
+        Some(it) => builder.with_client_cert_resolver(it),
         None => builder.with_no_client_auth(),
     };
     config.alpn_protocols = protocols();

@@ -18,6 +18,7 @@ mod websocket;
 
 use std::sync::Arc;
 
+use authn::ClientCertificate;
 use client::Client;
 use lifecycle::Tasks;
 use node_api::{Containers, Sandboxes};
@@ -52,13 +53,18 @@ pub(crate) struct Core {
     pub(crate) tasks: Tasks,
 }
 
+/// Once for each connection.
+fn identify(certificate: Option<&[u8]>) -> Option<Arc<ClientCertificate>> {
+    certificate.map(|it| Arc::new(ClientCertificate::read(it)))
+}
+
 /// Serves until shutdown. `tls` verifies client certificates, and takes clients without: [`authn::pki::server_config`].
 pub fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, parts: Parts, tasks: &Tasks) {
     let Parts { node_name, pods, containers, sandboxes, client, world } = parts;
     let access = Access::new(client, &node_name);
     let tasks = tasks.child("server");
     let core = Arc::new(Core { pods, containers, sandboxes, world, access, tasks: tasks.clone() });
-    serving::serve_https(listener, tls, SHARE, &tasks, move |certificate, request| {
+    serving::serve_https(listener, tls, SHARE, &tasks, identify, move |certificate, request| {
         let core = core.clone();
         async move { route::answer(&core, certificate.as_deref(), request).await }
     });

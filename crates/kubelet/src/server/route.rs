@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use api::Resource as _;
+use authn::ClientCertificate;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -40,7 +41,7 @@ fn json(value: impl Into<Bytes>) -> Response<Body> {
 
 pub(crate) async fn answer(
     core: &Arc<Core>,
-    certificate: Option<&[u8]>,
+    certificate: Option<&ClientCertificate>,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let now = core.world.clock.now();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::User;
-use authn::pki::Authority;
+use authn::pki::{Authority, Rotating};
 use client::{Client, DeleteOptions, ListOptions};
 use informer::Factory;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -69,7 +69,7 @@ impl Setup {
             cgroups: Arc::new(self.node.clone()),
             factory: Factory::new(client.clone(), world.clone(), &tasks),
             client,
-            serving: authority.identity(),
+            serving: Rotating::new(&authority.identity()).unwrap(),
             client_ca: authority.certificate_pem().to_owned(),
             machine: Machine {
                 cpus: 4,

@@ -1,9 +1,12 @@
 //! HTTP/1.1 and HTTP/2 over TLS: one connection from its handshake to its end.
 
+mod refusals;
+
 #[cfg(test)]
 mod tests;
 
 use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +24,11 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use self::refusals::Refusals;
 use crate::body::Measured;
-use crate::{Farewell, Limits, Meter, Overdue, Patient, Room, Share, Stream, Timeouts, accept};
+use crate::{
+    Farewell, Guest, Limits, Meter, Overdue, Patient, Room, Share, Stream, Timeouts, accept,
+};
 
 /// Upstream's `--http2-max-streams-per-connection`.
 const STREAMS_MAX: u32 = 250;
@@ -36,15 +42,18 @@ const RESETS_OURS_MAX: usize = 256;
 const PING_INTERVAL: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Serves until shutdown. `answer` gets the client's certificate, in DER, which TLS has verified, and the request.
-pub fn serve<F, R, B>(
+/// Serves until shutdown. `identify` gets the certificate of each connection, in DER, which TLS has verified; `answer` gets what it
+/// made of it, and the request.
+pub fn serve<P, F, R, B>(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
     share: Share,
     tasks: &Tasks,
+    identify: fn(Option<&[u8]>) -> P,
     answer: F,
 ) where
-    F: Fn(Option<Arc<[u8]>>, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+    P: Clone + Send + Sync + 'static,
+    F: Fn(P, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
@@ -55,10 +64,16 @@ pub fn serve<F, R, B>(
     let acceptor = TlsAcceptor::from(with_protocols(tls));
     let connections = tasks.clone();
     tasks.spawn("https", |shutdown| async move {
-        let (timeouts, tasks) = (room.limits().timeouts, connections.clone());
+        let timeouts = room.limits().timeouts;
+        let server = Server {
+            timeouts,
+            tasks: connections.clone(),
+            refusals: Arc::default(),
+            identify,
+            answer,
+        };
         accept(&listener, &room, &connections, &shutdown, |guest, shutdown| {
-            let server = Server { timeouts, tasks: tasks.clone(), answer: answer.clone() };
-            server.run(acceptor.clone(), guest.stream, guest.meter, shutdown)
+            server.clone().run(acceptor.clone(), guest, shutdown)
         })
         .await;
     });
@@ -90,37 +105,39 @@ where
 
 type Answered<B> = Pin<Box<dyn Future<Output = Result<Response<Measured<B>>, Infallible>> + Send>>;
 
-pub(crate) struct Server<F> {
+#[derive(Clone)]
+pub(crate) struct Server<P, F> {
     pub(crate) timeouts: Timeouts,
     pub(crate) tasks: Tasks,
+    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) identify: fn(Option<&[u8]>) -> P,
     pub(crate) answer: F,
 }
 
-impl<F, R, B> Server<F>
+impl<P, F, R, B> Server<P, F>
 where
-    F: Fn(Option<Arc<[u8]>>, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+    P: Clone + Send + Sync + 'static,
+    F: Fn(P, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
         + Unpin
         + 'static,
 {
-    pub(crate) async fn run<S>(
-        self,
-        acceptor: TlsAcceptor,
-        stream: Stream<S>,
-        meter: Arc<Meter>,
-        shutdown: Shutdown,
-    ) where
+    pub(crate) async fn run<S>(self, acceptor: TlsAcceptor, guest: Guest<S>, shutdown: Shutdown)
+    where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let handshake = tokio::time::timeout(self.timeouts.handshake, acceptor.accept(stream));
+        let Guest { stream, address, meter } = guest;
         let accepted = tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            accepted = handshake => accepted,
+            accepted = self.handshake(&acceptor, stream) => accepted,
         };
-        let Ok(Ok(stream)) = accepted else { return };
+        let stream = match accepted {
+            Ok(stream) => stream,
+            Err(err) => return self.refusals.note(address, &err),
+        };
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         meter.greeted(!is_http2);
         let service = service_fn(self.service(&stream, &meter));
@@ -150,19 +167,33 @@ where
         }
     }
 
-    /// Requests with the connection's certificate, counted until their answer is handed over.
+    async fn handshake<S>(
+        &self,
+        acceptor: &TlsAcceptor,
+        stream: Stream<S>,
+    ) -> io::Result<TlsStream<Stream<S>>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let within = self.timeouts.handshake;
+        tokio::time::timeout(within, acceptor.accept(stream)).await.unwrap_or_else(|_| {
+            let reason = format!("it took longer than {} s", within.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, reason))
+        })
+    }
+
+    /// Requests with what the connection's certificate proves, counted until their answer is handed over.
     fn service<S>(
         &self,
         stream: &TlsStream<Stream<S>>,
         meter: &Arc<Meter>,
-    ) -> impl Fn(Request<Incoming>) -> Answered<B> + use<F, R, B, S> {
+    ) -> impl Fn(Request<Incoming>) -> Answered<B> + use<P, F, R, B, S> {
         let certificates = stream.get_ref().1.peer_certificates();
-        let certificate: Option<Arc<[u8]>> =
-            certificates.and_then(|it| it.first()).map(|it| Arc::from(it.as_ref()));
+        let peer = (self.identify)(certificates.and_then(|it| it.first()).map(AsRef::as_ref));
         let (answer, meter) = (self.answer.clone(), meter.clone());
         move |request| {
             let exchange = meter.begin();
-            let (answered, meter) = (answer(certificate.clone(), request), meter.clone());
+            let (answered, meter) = (answer(peer.clone(), request), meter.clone());
             Box::pin(async move {
                 let response = answered.await;
                 if response.extensions().get::<Patient>().is_some() {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::{Server, with_protocols};
-use crate::{Farewell, Meter, Patient, Stream, Timeouts};
+use crate::{Farewell, Guest, Meter, Patient, Stream, Timeouts};
 
 type TestBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 type Client = tokio_rustls::client::TlsStream<DuplexStream>;
@@ -24,7 +24,7 @@ type Client = tokio_rustls::client::TlsStream<DuplexStream>;
 /// More than any window, and less than what one would want to hold for a deaf client.
 const LARGE: usize = 8 << 20;
 
-async fn answer(_: Option<Arc<[u8]>>, request: Request<Incoming>) -> Response<TestBody> {
+async fn answer((): (), request: Request<Incoming>) -> Response<TestBody> {
     let large = || Full::new(Bytes::from(vec![b'x'; LARGE])).boxed_unsync();
     let mut response = Response::new(match request.uri().path() {
         // Without events.
@@ -70,8 +70,15 @@ impl Site {
         let (near, far) = tokio::io::duplex(64 << 10);
         let (meter, acceptor) = (Meter::new(), self.acceptor.clone());
         let stream = Stream::new(far, meter.clone(), None);
-        let server = Server { timeouts: Timeouts::HTTPS, tasks: self.tasks.clone(), answer };
-        self.tasks.spawn("connection", |shutdown| server.run(acceptor, stream, meter, shutdown));
+        let guest = Guest { stream, address: ([192, 0, 2, 1], 1).into(), meter };
+        let server = Server {
+            timeouts: Timeouts::HTTPS,
+            tasks: self.tasks.clone(),
+            refusals: Arc::default(),
+            identify: |_| (),
+            answer,
+        };
+        self.tasks.spawn("connection", |shutdown| server.run(acceptor, guest, shutdown));
         near
     }
 

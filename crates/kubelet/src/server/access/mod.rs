@@ -12,6 +12,7 @@ use std::time::Duration;
 use api::authentication::TokenReview;
 use api::authorization::SubjectAccessReview;
 use apimachinery::{ApiError, User};
+use authn::ClientCertificate;
 use client::Client;
 use http::{HeaderMap, Method, header};
 use jiff::Timestamp;
@@ -68,18 +69,16 @@ impl Access {
         Self { client, node_name, tokens: Recent::new(), decisions: Recent::new() }
     }
 
-    /// `certificate` is the client's, in DER, which TLS has verified.
+    /// `certificate` is the connection's.
     pub(crate) async fn authenticate(
         &self,
-        certificate: Option<&[u8]>,
+        certificate: Option<&ClientCertificate>,
         headers: &HeaderMap,
         now: Timestamp,
     ) -> Result<User, Error> {
-        if let Some(der) = certificate {
-            let user = authn::user_of_certificate(der, now);
-            let mut user = user.map_err(|_| Error::Unauthorized)?;
-            user.groups.push(authn::GROUP_AUTHENTICATED.to_owned());
-            return Ok(user);
+        if let Some(certificate) = certificate {
+            let user = certificate.user(now).map_err(|_| Error::Unauthorized)?;
+            return Ok(User::clone(user));
         }
         let value = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
         let token = value.and_then(|it| {

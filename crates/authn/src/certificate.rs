@@ -1,0 +1,58 @@
+//! A client's certificate as an identity. It is read once, when its connection is made; requests only look at its time.
+
+use std::sync::Arc;
+
+use apimachinery::User;
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::{Unauthorized, among_the_authenticated};
+
+/// Of a connection whose chain TLS has verified. The common name is the user, each organization a group.
+#[derive(Clone, Debug)]
+pub struct ClientCertificate(Result<Proven, Unauthorized>);
+
+#[derive(Clone, Debug)]
+struct Proven {
+    user: Arc<User>,
+    /// Seconds of Unix time, both included.
+    not_before: i64,
+    not_after: i64,
+}
+
+impl ClientCertificate {
+    /// One that names nobody, or cannot be read, says so when it is used.
+    pub fn read(der: &[u8]) -> Self {
+        Self(read(der))
+    }
+
+    /// Whom it proves at this time: a connection may outlive it.
+    pub fn user(&self, now: Timestamp) -> Result<&Arc<User>, Unauthorized> {
+        let proven = self.0.as_ref().map_err(Clone::clone)?;
+        let is_valid = (proven.not_before..=proven.not_after).contains(&now.as_second());
+        if is_valid { Ok(&proven.user) } else { Err(Unauthorized::CertificateExpired) }
+    }
+}
+
+fn read(der: &[u8]) -> Result<Proven, Unauthorized> {
+    let (_, certificate) = X509Certificate::from_der(der).map_err(|_| Unauthorized::Certificate)?;
+    let subject = certificate.subject();
+    let name = subject.iter_common_name().next().and_then(|it| it.as_str().ok());
+    let name = name.filter(|it| !it.is_empty()).ok_or(Unauthorized::CertificateWithoutUser)?;
+    let groups = subject.iter_organization().filter_map(|it| it.as_str().ok());
+    let fingerprint: String = Sha256::digest(der).iter().map(|it| format!("{it:02x}")).collect();
+    let id = ("authentication.kubernetes.io/credential-id", format!("X509SHA256={fingerprint}"));
+    let user = User {
+        name: name.to_owned(),
+        uid: String::new(),
+        groups: groups.map(str::to_owned).collect(),
+        extra: [(id.0.to_owned(), vec![id.1])].into(),
+    };
+    let validity = certificate.validity();
+    Ok(Proven {
+        user: Arc::new(among_the_authenticated(user)),
+        not_before: validity.not_before.timestamp(),
+        not_after: validity.not_after.timestamp(),
+    })
+}
