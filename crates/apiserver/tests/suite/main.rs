@@ -14,3 +14,4 @@ mod limits;
 mod reviews;
 mod scope;
 mod subresources;
+mod watches;
