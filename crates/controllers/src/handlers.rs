@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use api::{Meta, Resource};
+use api::{Meta, View};
 use informer::{EventHandler, MetadataInformer, SharedInformer};
 
 struct OnTransition<T, F> {
@@ -29,7 +29,7 @@ where
 }
 
 /// Calls `handle(before, after)` for every change; `before` is absent on add, `after` on delete.
-pub(crate) fn on_transition<T: Resource>(
+pub(crate) fn on_transition<T: View>(
     informer: &SharedInformer<T>,
     handle: impl Fn(Option<&Arc<T>>, Option<&Arc<T>>) + Send + Sync + 'static,
 ) {
@@ -37,7 +37,7 @@ pub(crate) fn on_transition<T: Resource>(
 }
 
 /// Calls `handle` with the object before and with the object after every change.
-pub(crate) fn on_change<T: Resource>(
+pub(crate) fn on_change<T: View>(
     informer: &SharedInformer<T>,
     handle: impl Fn(&Arc<T>) + Send + Sync + 'static,
 ) {

@@ -10,8 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::core::node::Node;
-use api::core::pod::Pod;
-use api::object::key_of;
+use api::core::pod::{Pod, PodView};
 use apimachinery::{ApiError, ObjectKey};
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
@@ -23,7 +22,7 @@ use stdx::SharedClock;
 use self::plan::Verdict;
 use crate::handlers::on_transition;
 use crate::pods::BY_NODE;
-use crate::{Descriptor, Startup, conditions, owners, pods};
+use crate::{Descriptor, Startup, conditions, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "pod-garbage-collector-controller",
@@ -54,7 +53,7 @@ pub(crate) enum Error {
 
 struct PodGc {
     nodes: Indexer<Node>,
-    pods: Indexer<Pod>,
+    pods: Indexer<PodView>,
     nodes_api: Api<Node>,
     pods_api: Api<Pod>,
     clock: SharedClock,
@@ -68,16 +67,20 @@ fn finished_key() -> ObjectKey {
     ObjectKey::cluster(FINISHED)
 }
 
-fn index_finished(pod: &Pod) -> Vec<String> {
-    if pods::is_terminal(pod) { vec![FINISHED.to_owned()] } else { Vec::new() }
+fn index_by_node(pod: &PodView) -> Vec<String> {
+    pod.node().map(str::to_owned).into_iter().collect()
+}
+
+fn index_finished(pod: &PodView) -> Vec<String> {
+    if pod.is_terminal() { vec![FINISHED.to_owned()] } else { Vec::new() }
 }
 
 fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
     let nodes = context.factory.informer::<Node>();
-    let pods = context.factory.informer::<Pod>();
-    pods.add_index(BY_NODE, pods::index_by_node);
+    let pods = context.factory.informer::<PodView>();
+    pods.add_index(BY_NODE, index_by_node);
     pods.add_index(FINISHED, index_finished);
     let reconciler = PodGc {
         nodes: nodes.indexer(),
@@ -92,7 +95,7 @@ fn start(context: &Startup, descriptor: &Descriptor) {
     on_transition(&nodes, move |before, after| {
         if let (Some(node), None) = (before, after) {
             for pod in bound.by_index(BY_NODE, owners::name(&node.metadata)) {
-                to_queue.add(key_of(&pod.metadata));
+                to_queue.add(pod.meta.key.clone());
             }
         }
     });
@@ -101,15 +104,15 @@ fn start(context: &Startup, descriptor: &Descriptor) {
         let Some(pod) = after else {
             return;
         };
-        if pods::is_terminal(pod) && before.is_none_or(|it| !pods::is_terminal(it)) {
+        if pod.is_terminal() && before.is_none_or(|it| !it.is_terminal()) {
             to_queue.add_after(finished_key(), FINISHED_PAUSE);
         }
-        let is_suspect = match pods::node_name(pod) {
-            None => owners::is_deleting(&pod.metadata),
+        let is_suspect = match pod.node() {
+            None => pod.meta.is_deleting,
             Some(node) => known.get(&ObjectKey::cluster(node)).is_none(),
         };
         if is_suspect {
-            to_queue.add(key_of(&pod.metadata));
+            to_queue.add(pod.meta.key.clone());
         }
     });
     context.run(descriptor, queue, 1, reconciler);
@@ -133,7 +136,7 @@ impl Reconciler for PodGc {
             self.missing().remove(key);
             return Ok(Next::Settled);
         };
-        let node = pods::node_name(&pod).map(ObjectKey::cluster);
+        let node = pod.node().map(ObjectKey::cluster);
         let has_node = node.as_ref().is_some_and(|it| self.nodes.get(it).is_some());
         let now = self.clock.now();
         let since = *self.missing().entry(key.clone()).or_insert(now);
@@ -169,13 +172,13 @@ impl PodGc {
     }
 
     /// A pod that cannot have finished by itself ends as Failed, so that its owner replaces it.
-    async fn fail(&self, pod: &Pod, now: Timestamp) -> Result<(), Error> {
-        if pods::is_terminal(pod) {
+    async fn fail(&self, pod: &PodView, now: Timestamp) -> Result<(), Error> {
+        if pod.is_terminal() {
             return Ok(());
         }
-        let key = key_of(&pod.metadata);
+        let key = pod.meta.key.clone();
         let body = json!({
-            "metadata": {"uid": pod.metadata.uid},
+            "metadata": {"uid": pod.meta.uid},
             "status": {"phase": "Failed", "conditions": [{
                 "type": "DisruptionTarget",
                 "status": "True",
@@ -189,11 +192,12 @@ impl PodGc {
         settled(key, patched.map(|_| ()))
     }
 
-    async fn delete(&self, pod: &Pod) -> Result<(), Error> {
-        let key = key_of(&pod.metadata);
+    async fn delete(&self, pod: &PodView) -> Result<(), Error> {
+        let key = pod.meta.key.clone();
+        let uid = Some(pod.meta.uid.clone());
         let options = DeleteOptions {
             grace_period_seconds: Some(0),
-            preconditions: Preconditions { uid: pod.metadata.uid.clone(), resource_version: None },
+            preconditions: Preconditions { uid, resource_version: None },
             ..DeleteOptions::default()
         };
         let deleted = self.pods_api.delete(&key.namespace, &key.name, options).await;
