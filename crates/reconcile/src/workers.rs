@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Resource;
+use api::View;
 use apimachinery::{ApiError, ObjectKey};
 use futures_util::FutureExt as _;
 use informer::{EventHandler, Factory, SharedInformer};
@@ -115,7 +115,7 @@ fn is_conflict<E: std::error::Error + 'static>(err: &E) -> bool {
 
 /// Puts keys made from each object of a kind into a queue, on add, update and delete. An update gives the keys of
 /// the object before and after.
-pub fn enqueue<T: Resource>(
+pub fn enqueue<T: View>(
     informer: &SharedInformer<T>,
     queue: &WorkQueue,
     keys: impl Fn(&T) -> Vec<ObjectKey> + Send + Sync + 'static,
