@@ -7,12 +7,14 @@
 mod codec;
 mod cell;
 mod check;
+mod interned;
 pub mod kind;
 pub mod lookup;
 pub mod object;
 mod semantic;
 #[cfg(test)]
 mod testing;
+mod view;
 
 pub mod apiextensions;
 pub mod apps;
@@ -32,10 +34,12 @@ mod schemas;
 use std::sync::Arc;
 
 pub use codec::{Counts, take_counts};
+pub use interned::{Interned, Pairs};
 pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;
 pub use object::{ApiObject, Dynamic, Meta, Stored};
 pub use schemas::schema;
+pub use view::View;
 
 /// Every built-in kind, group by group.
 pub fn kinds() -> Vec<Arc<dyn Kind>> {

@@ -333,6 +333,21 @@ impl DynamicApi {
         self.client.call_object(request).await
     }
 
+    pub async fn patch_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        kind: PatchKind,
+        body: Bytes,
+    ) -> Result<Arc<Stored>, ApiError> {
+        let mut request = self.request(Verb::Patch, namespace);
+        request.name = Some(name.to_owned());
+        request.subresource = Some("status".to_owned());
+        request.write = self.client.signed(WriteOptions::default());
+        request.payload = Payload::Patch(kind, body);
+        self.client.call_object(request).await
+    }
+
     pub async fn delete(
         &self,
         namespace: &str,

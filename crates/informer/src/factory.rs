@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::{Meta, Resource, Stored};
+use api::{Meta, Stored, View};
 use apimachinery::{GroupVersionResource, ObjectKey};
 use client::Client;
 use lifecycle::Tasks;
@@ -14,7 +14,7 @@ use crate::indexer::{IndexFn, Indexer};
 use crate::reflector::Reflector;
 use crate::shared::{EventHandler, Shared, Sink};
 
-/// One kind, watched once per factory, shared by everybody.
+/// One kind, or one view of it, watched once per factory, shared by everybody.
 ///
 /// Promises:
 /// - What the cache and the handlers see of one object never goes back in time.
@@ -28,7 +28,8 @@ use crate::shared::{EventHandler, Shared, Sink};
 /// - that every version of an object is seen: a broken watch skips to the newest one;
 /// - any order between objects.
 ///
-/// Objects have no managedFields. They are shared: clone before you change one.
+/// Objects are what the view keeps of them; kinds are views of themselves, without managedFields. They are shared: clone before
+/// you change one. In the process of the server, everybody who follows a kind by the same view holds the same objects.
 pub struct SharedInformer<T> {
     shared: Arc<Shared<T>>,
     tasks: Tasks,
@@ -90,24 +91,22 @@ impl Factory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn informer<T: Resource>(&self) -> Arc<SharedInformer<T>> {
+    /// `T` is a kind, or a view of one: what is kept of each object.
+    pub fn informer<T: View>(&self) -> Arc<SharedInformer<T>> {
         self.informer_of(Selection::default())
     }
 
     /// Follows a part of a kind only, for those who may not see, or do not need, all of it.
-    pub fn informer_of<T: Resource>(&self, selection: Selection) -> Arc<SharedInformer<T>> {
-        let facts = T::FACTS;
-        let resource = GroupVersionResource::new(facts.group, facts.version, facts.plural);
-        self.find_or_make(Id::Kind(TypeId::of::<T>(), selection), resource, |tasks| {
-            let shared = Arc::new(Shared::new(|stored: &Arc<Stored>| stored.shared::<T>()));
+    pub fn informer_of<T: View>(&self, selection: Selection) -> Arc<SharedInformer<T>> {
+        self.find_or_make(Id::Kind(TypeId::of::<T>(), selection), T::resource(), |tasks| {
+            let shared = Arc::new(Shared::new(|stored: &Arc<Stored>| stored.view::<T>()));
             (Arc::new(SharedInformer { shared: shared.clone(), tasks }), shared)
         })
     }
 
     pub fn metadata(&self, resource: &GroupVersionResource) -> Arc<MetadataInformer> {
         self.find_or_make(Id::Metadata(resource.clone()), resource.clone(), |tasks| {
-            let shared =
-                Arc::new(Shared::new(|stored: &Arc<Stored>| Ok(Arc::new(stored.meta.clone()))));
+            let shared = Arc::new(Shared::new(|stored: &Arc<Stored>| Ok(stored.meta.clone())));
             (Arc::new(MetadataInformer { shared: shared.clone(), tasks }), shared)
         })
     }
@@ -145,7 +144,7 @@ impl Factory {
     }
 
     /// Stops and forgets an informer that nobody needs any more. Who still holds it sees no changes.
-    pub fn forget<T: Resource>(&self, selection: &Selection) {
+    pub fn forget<T: View>(&self, selection: &Selection) {
         self.forget_id(&Id::Kind(TypeId::of::<T>(), selection.clone()));
     }
 
@@ -205,7 +204,7 @@ fn spawn_resync<T: Send + Sync + 'static>(
     });
 }
 
-impl<T: Resource> SharedInformer<T> {
+impl<T: View> SharedInformer<T> {
     pub fn indexer(&self) -> Indexer<T> {
         self.shared.indexer.clone()
     }

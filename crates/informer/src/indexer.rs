@@ -19,7 +19,8 @@ pub struct Indexer<T> {
 pub type Lister<T> = Indexer<T>;
 
 struct State<T> {
-    objects: BTreeMap<ObjectKey, Entry<T>>,
+    /// The keys are shared with the indexes.
+    objects: BTreeMap<Arc<ObjectKey>, Entry<T>>,
     indexes: BTreeMap<&'static str, Index<T>>,
 }
 
@@ -39,11 +40,11 @@ struct Index<T> {
     values_of: IndexFn<T>,
     /// Every object here is in `State::objects` under the same key; no map is empty. The objects themselves, so that
     /// reading a value costs as much as it has objects and no search for each.
-    values: BTreeMap<String, BTreeMap<ObjectKey, Arc<T>>>,
+    values: BTreeMap<String, BTreeMap<Arc<ObjectKey>, Arc<T>>>,
 }
 
 impl<T> Index<T> {
-    fn insert(&mut self, key: &ObjectKey, object: &Arc<T>) {
+    fn insert(&mut self, key: &Arc<ObjectKey>, object: &Arc<T>) {
         for value in (self.values_of)(object) {
             self.values.entry(value).or_default().insert(key.clone(), object.clone());
         }
@@ -96,7 +97,7 @@ impl<T> Indexer<T> {
     pub fn list_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         self.read()
             .objects
-            .range(ObjectKey::new(namespace, "")..)
+            .range::<ObjectKey, _>(ObjectKey::new(namespace, "")..)
             .take_while(|(key, _)| key.namespace == namespace)
             .map(|(_, entry)| entry.object.clone())
             .collect()
@@ -119,7 +120,7 @@ impl<T> Indexer<T> {
     /// Whether the namespace has any object, without making the list.
     pub fn has_namespace(&self, namespace: &str) -> bool {
         let state = self.read();
-        let mut from = state.objects.range(ObjectKey::new(namespace, "")..);
+        let mut from = state.objects.range::<ObjectKey, _>(ObjectKey::new(namespace, "")..);
         from.next().is_some_and(|(key, _)| key.namespace == namespace)
     }
 
@@ -147,20 +148,22 @@ impl<T> Indexer<T> {
         self.read().objects.get(key).cloned()
     }
 
-    pub(crate) fn entries(&self) -> Vec<(ObjectKey, Entry<T>)> {
+    pub(crate) fn entries(&self) -> Vec<(Arc<ObjectKey>, Entry<T>)> {
         self.read().objects.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect()
     }
 
     pub(crate) fn insert(&self, key: &ObjectKey, entry: Entry<T>) {
         let mut state = self.write();
         let State { objects, indexes } = &mut *state;
-        let old = objects.insert(key.clone(), entry.clone());
+        let known = objects.get_key_value(key).map(|(key, old)| (key.clone(), old.clone()));
+        let key = known.as_ref().map_or_else(|| Arc::new(key.clone()), |(key, _)| key.clone());
         for index in indexes.values_mut() {
-            if let Some(old) = &old {
-                index.remove(key, &old.object);
+            if let Some((_, old)) = &known {
+                index.remove(&key, &old.object);
             }
-            index.insert(key, &entry.object);
+            index.insert(&key, &entry.object);
         }
+        objects.insert(key, entry);
     }
 
     pub(crate) fn remove(&self, key: &ObjectKey) {

@@ -1,5 +1,6 @@
 //! One kind's cache and its handlers: takes what the reflector sees, changes the cache, then tells the handlers.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::Stored;
@@ -7,7 +8,6 @@ use apimachinery::ObjectKey;
 use client::{WatchEvent, WatchEventKind};
 use lifecycle::Latch;
 
-use crate::fifo::{Delta, DeltaFifo, DeltaKind};
 use crate::indexer::{Entry, Indexer};
 
 /// Handlers run in order of registration, one event at a time, and must not wait: they put a key in a queue.
@@ -33,9 +33,9 @@ pub(crate) type ReadFn<T> = fn(&Arc<Stored>) -> Result<Arc<T>, serde_json::Error
 pub(crate) struct Shared<T> {
     pub(crate) indexer: Indexer<T>,
     read: ReadFn<T>,
-    /// Held while one change goes into the cache and to the handlers, so that a handler that is added in between
-    /// misses nothing and sees nothing twice.
-    processor: Mutex<Processor<T>>,
+    /// Held while a change, or a whole list, goes into the cache and to the handlers, so that a handler that is added in between
+    /// misses nothing and sees nothing twice. There is no queue: handlers do not wait.
+    handlers: Mutex<Handlers<T>>,
     synced: Latch,
 }
 
@@ -45,19 +45,15 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-struct Processor<T> {
-    /// Empty whenever the lock is free.
-    fifo: DeltaFifo<T>,
-    /// In order of registration.
-    handlers: Vec<Arc<dyn EventHandler<T>>>,
-}
+/// In order of registration.
+type Handlers<T> = Vec<Arc<dyn EventHandler<T>>>;
 
 impl<T: Send + Sync + 'static> Shared<T> {
     pub(crate) fn new(read: ReadFn<T>) -> Self {
         Self {
             indexer: Indexer::default(),
             read,
-            processor: Mutex::new(Processor { fifo: DeltaFifo::default(), handlers: Vec::new() }),
+            handlers: Mutex::default(),
             synced: Latch::default(),
         }
     }
@@ -66,26 +62,23 @@ impl<T: Send + Sync + 'static> Shared<T> {
         self.synced.is_set()
     }
 
-    fn processor(&self) -> MutexGuard<'_, Processor<T>> {
-        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
+    fn handlers(&self) -> MutexGuard<'_, Handlers<T>> {
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn add_handler(&self, handler: Arc<dyn EventHandler<T>>) {
-        let mut processor = self.processor();
+        let mut handlers = self.handlers();
         for (_, entry) in self.indexer.entries() {
             handler.on_add(&entry.object, true);
         }
-        processor.handlers.push(handler);
+        handlers.push(handler);
     }
 
     /// Gives one handler every object again, as an update of itself.
     pub(crate) fn resync(&self, handler: &Arc<dyn EventHandler<T>>) {
-        let mut processor = self.processor();
-        processor.fifo.resync(self.indexer.entries());
-        while let Some((_, deltas)) = processor.fifo.pop() {
-            for delta in deltas {
-                handler.on_update(&delta.entry.object, &delta.entry.object);
-            }
+        let _held = self.handlers();
+        for (_, entry) in self.indexer.entries() {
+            handler.on_update(&entry.object, &entry.object);
         }
     }
 
@@ -101,63 +94,64 @@ impl<T: Send + Sync + 'static> Shared<T> {
         }
     }
 
-    fn deliver(&self, processor: &mut Processor<T>, is_initial: bool) {
-        while let Some((key, deltas)) = processor.fifo.pop() {
-            for delta in deltas {
-                self.deliver_one(&processor.handlers, &key, delta, is_initial);
-            }
-        }
-    }
-
-    fn deliver_one(
+    fn put(
         &self,
         handlers: &[Arc<dyn EventHandler<T>>],
         key: &ObjectKey,
-        delta: Delta<T>,
+        entry: Entry<T>,
         is_initial: bool,
     ) {
-        let Delta { kind, entry } = delta;
-        match (kind, self.indexer.entry(key)) {
-            (DeltaKind::Sync, _) | (DeltaKind::Deleted, None) => {}
-            (DeltaKind::Deleted, Some(_)) => {
-                self.indexer.remove(key);
-                handlers.iter().for_each(|it| it.on_delete(&entry.object));
-            }
-            (_, None) => {
-                self.indexer.insert(key, entry.clone());
-                handlers.iter().for_each(|it| it.on_add(&entry.object, is_initial));
-            }
-            (DeltaKind::Replaced, Some(old)) if old.version == entry.version => {}
-            // A watch that was resumed may repeat what is known; the cache never goes back.
-            (DeltaKind::Added | DeltaKind::Updated, Some(old)) if old.version >= entry.version => {}
-            (DeltaKind::Added | DeltaKind::Updated | DeltaKind::Replaced, Some(old)) => {
-                self.indexer.insert(key, entry.clone());
-                handlers.iter().for_each(|it| it.on_update(&old.object, &entry.object));
-            }
+        let old = self.indexer.entry(key);
+        self.indexer.insert(key, entry.clone());
+        match old {
+            None => handlers.iter().for_each(|it| it.on_add(&entry.object, is_initial)),
+            Some(old) => handlers.iter().for_each(|it| it.on_update(&old.object, &entry.object)),
         }
+    }
+
+    /// `last` is the last state that is known.
+    fn delete(&self, handlers: &[Arc<dyn EventHandler<T>>], key: &ObjectKey, last: &Arc<T>) {
+        self.indexer.remove(key);
+        handlers.iter().for_each(|it| it.on_delete(last));
+    }
+
+    fn version_of(&self, key: &ObjectKey) -> Option<u64> {
+        self.indexer.entry(key).map(|it| it.version)
     }
 }
 
 impl<T: Send + Sync + 'static> Sink for Shared<T> {
+    /// A whole list: what is different is delivered, and what is known besides is deleted in its last known state.
     fn replace(&self, items: &[Arc<Stored>]) {
-        let items = items.iter().filter_map(|it| self.entry(it)).collect();
-        let mut processor = self.processor();
-        processor.fifo.replace(items, self.indexer.entries());
-        self.deliver(&mut processor, !self.has_synced());
+        let items: Vec<_> = items.iter().filter_map(|it| self.entry(it)).collect();
+        let handlers = self.handlers();
+        let is_initial = !self.has_synced();
+        let known = self.indexer.entries();
+        let listed: BTreeSet<ObjectKey> = items.iter().map(|(key, _)| key.clone()).collect();
+        for (key, entry) in items {
+            if self.version_of(&key) != Some(entry.version) {
+                self.put(&handlers, &key, entry, is_initial);
+            }
+        }
+        for (key, entry) in known.iter().filter(|(key, _)| !listed.contains(&**key)) {
+            self.delete(&handlers, key, &entry.object);
+        }
         self.synced.set();
     }
 
     fn apply(&self, event: &WatchEvent) {
-        let kind = match event.kind {
-            WatchEventKind::Added => DeltaKind::Added,
-            WatchEventKind::Modified => DeltaKind::Updated,
-            WatchEventKind::Deleted => DeltaKind::Deleted,
-            WatchEventKind::Bookmark => return,
-        };
+        if event.kind == WatchEventKind::Bookmark {
+            return;
+        }
         let Some((key, entry)) = self.entry(&event.object) else { return };
-        let mut processor = self.processor();
-        processor.fifo.push(&key, kind, entry);
-        self.deliver(&mut processor, false);
+        let handlers = self.handlers();
+        match (event.kind, self.version_of(&key)) {
+            (WatchEventKind::Deleted, None) => {}
+            (WatchEventKind::Deleted, Some(_)) => self.delete(&handlers, &key, &entry.object),
+            // A watch that was resumed may repeat what is known; the cache never goes back.
+            (_, Some(known)) if known >= entry.version => {}
+            _ => self.put(&handlers, &key, entry, false),
+        }
     }
 
     fn synced(&self) -> Latch {

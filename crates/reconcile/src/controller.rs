@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Resource;
+use api::{Resource, View};
 use apimachinery::ObjectKey;
 use futures_util::future::{BoxFuture, join_all};
 use informer::{Factory, IndexFn, Indexer, SharedInformer};
@@ -55,12 +55,12 @@ impl<K: Key> Controller<K> {
     }
 
     /// A kind that the reconciler reads.
-    pub fn cache<T: Resource>(&mut self) -> Indexer<T> {
+    pub fn cache<T: View>(&mut self) -> Indexer<T> {
         self.informer().indexer()
     }
 
     /// The same, with indexes; an index of that name that is there already is as good.
-    pub fn indexed_cache<T: Resource>(
+    pub fn indexed_cache<T: View>(
         &mut self,
         indexes: &[(&'static str, IndexFn<T>)],
     ) -> Indexer<T> {
@@ -84,7 +84,7 @@ impl<K: Key> Controller<K> {
         writes
     }
 
-    fn informer<T: Resource>(&mut self) -> Arc<SharedInformer<T>> {
+    fn informer<T: View>(&mut self) -> Arc<SharedInformer<T>> {
         let informer = self.factory.informer::<T>();
         let waiting = informer.clone();
         self.first_lists.push(Box::pin(async move { waiting.wait_for_sync().await }));
@@ -93,7 +93,7 @@ impl<K: Key> Controller<K> {
 
     /// Every change of an object wakes the keys that it has, and those that it had before.
     #[must_use]
-    pub fn watches<T: Resource, I: IntoIterator<Item = K>>(
+    pub fn watches<T: View, I: IntoIterator<Item = K>>(
         self,
         keys: impl Fn(&T) -> I + Send + Sync + 'static,
     ) -> Self {
@@ -114,7 +114,7 @@ impl<K: Key> Controller<K> {
 
     /// For changes of which only some matter, or only later: `handle` chooses the keys and when they are due.
     #[must_use]
-    pub fn follows<T: Resource>(
+    pub fn follows<T: View>(
         mut self,
         handle: impl Fn(Change<'_, T>, &WorkQueue<K>) + Send + Sync + 'static,
     ) -> Self {

@@ -1,9 +1,9 @@
-//! One change of one object, as watchers see it. Everything derived from it (the deleted form, the wire
-//! frames) is made once, by whoever needs it first, and shared by all watchers.
+//! One change of one object, as watchers see it. Everything derived from it (the deleted form, the object in another version,
+//! the wire frames) is made once, by whoever needs it first, and shared by all watchers.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use api::{Meta, Stored, protobuf};
+use api::{Kind, Meta, Stored, protobuf};
 use apimachinery::ApiError;
 use bytes::Bytes;
 use client::WatchEventKind;
@@ -17,14 +17,16 @@ pub struct Change {
     /// `None`: the object is new.
     pub previous: Option<Arc<Stored>>,
     pub revision: u64,
-    tombstone: OnceLock<Arc<Stored>>,
-    frames: Frames,
-    /// Most changes have no watcher that wants them.
-    protobuf_frames: OnceLock<Box<Frames>>,
+    /// By what the change is to the watcher: added, modified, deleted.
+    seen: [OnceLock<Arc<Seen>>; 3],
+    /// By the kind that it is served as, where that is not how it is stored.
+    served: Mutex<Vec<Served>>,
 }
 
-/// By what the change is to the watcher: added, modified, deleted.
-type Frames = [OnceLock<Bytes>; 3];
+struct Served {
+    kind: Arc<dyn Kind>,
+    seen: Arc<Seen>,
+}
 
 /// A change as one watcher sees it: what it is depends on the selection.
 #[derive(Clone)]
@@ -33,20 +35,23 @@ pub struct Event {
     pub change: Arc<Change>,
 }
 
+/// What watchers are sent of a change: the same for all that see it as the same, in the same version.
+pub struct Seen {
+    pub kind: WatchEventKind,
+    object: Arc<Stored>,
+    json: OnceLock<Bytes>,
+    /// Most changes have no watcher that wants them.
+    protobuf: OnceLock<Bytes>,
+    metadata: OnceLock<Bytes>,
+}
+
 impl Change {
     pub(crate) fn new(
         object: Option<Arc<Stored>>,
         previous: Option<Arc<Stored>>,
         revision: u64,
     ) -> Self {
-        Self {
-            object,
-            previous,
-            revision,
-            tombstone: OnceLock::new(),
-            frames: Frames::default(),
-            protobuf_frames: OnceLock::new(),
-        }
+        Self { object, previous, revision, seen: Default::default(), served: Mutex::default() }
     }
 
     /// The newest state there is of the object.
@@ -55,12 +60,10 @@ impl Change {
     }
 
     /// The state before, at the revision of this change: what a DELETED event carries.
-    fn tombstone(&self) -> &Arc<Stored> {
-        self.tombstone.get_or_init(|| {
-            let last = self.previous.as_ref().expect("only what was there can go");
-            let meta = Meta { resource_version: self.revision, ..last.meta.clone() };
-            Arc::new(Stored::new(meta, replace_version(&last.bytes, self.revision)))
-        })
+    fn tombstone(&self) -> Arc<Stored> {
+        let last = self.previous.as_ref().expect("only what was there can go");
+        let meta = Meta { resource_version: self.revision, ..Meta::clone(&last.meta) };
+        Arc::new(Stored::new(meta, replace_version(&last.bytes, self.revision)))
     }
 
     /// What the change is to somebody who watches `selection`; `None` if nothing.
@@ -78,31 +81,67 @@ impl Change {
 }
 
 impl Event {
-    pub fn object(&self) -> &Arc<Stored> {
-        match self.kind {
-            WatchEventKind::Deleted => self.change.tombstone(),
-            _ => self.change.object.as_ref().expect("only deletions have no object"),
+    /// As it is stored.
+    pub fn seen(&self) -> &Arc<Seen> {
+        let slot = match self.kind {
+            WatchEventKind::Added => 0,
+            WatchEventKind::Modified => 1,
+            _ => 2,
+        };
+        self.change.seen[slot].get_or_init(|| {
+            let object = match self.kind {
+                WatchEventKind::Deleted => self.change.tombstone(),
+                _ => self.change.object.clone().expect("only deletions have no object"),
+            };
+            Arc::new(Seen::new(self.kind, object))
+        })
+    }
+
+    /// As `kind` is served; `serve` makes the object that, and gives it back as it is if there is nothing to change.
+    pub(crate) fn seen_as(
+        &self,
+        kind: &Arc<dyn Kind>,
+        serve: impl FnOnce(Arc<Stored>) -> Arc<Stored>,
+    ) -> Arc<Seen> {
+        let mut served = self.change.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |it: &&Served| Arc::ptr_eq(&it.kind, kind) && it.seen.kind == self.kind;
+        if let Some(known) = served.iter().find(is_same) {
+            return known.seen.clone();
         }
+        let seen = self.seen();
+        let object = serve(seen.object.clone());
+        let seen = match Arc::ptr_eq(&object, &seen.object) {
+            true => seen.clone(),
+            false => Arc::new(Seen::new(self.kind, object)),
+        };
+        served.push(Served { kind: kind.clone(), seen: seen.clone() });
+        seen
+    }
+}
+
+impl Seen {
+    fn new(kind: WatchEventKind, object: Arc<Stored>) -> Self {
+        let (json, protobuf, metadata) = Default::default();
+        Self { kind, object, json, protobuf, metadata }
+    }
+
+    pub fn object(&self) -> &Arc<Stored> {
+        &self.object
     }
 
     /// The JSON line of a watch response.
     pub fn frame(&self) -> Bytes {
-        let slot = &self.change.frames[self.slot()];
-        slot.get_or_init(|| frame(self.kind, &self.object().bytes)).clone()
+        self.json.get_or_init(|| frame(self.kind, &self.object.bytes)).clone()
     }
 
     /// The frame of a watch response in protobuf.
     pub fn protobuf_frame(&self) -> Bytes {
-        let slot = &self.change.protobuf_frames.get_or_init(Box::default)[self.slot()];
-        slot.get_or_init(|| protobuf_frame(self.kind, &self.object().bytes)).clone()
+        self.protobuf.get_or_init(|| protobuf_frame(self.kind, &self.object.bytes)).clone()
     }
 
-    fn slot(&self) -> usize {
-        match self.kind {
-            WatchEventKind::Added => 0,
-            WatchEventKind::Modified => 1,
-            _ => 2,
-        }
+    /// The JSON line of a watch for metadata alone, which `make` makes of the object.
+    pub(crate) fn metadata_frame(&self, make: impl FnOnce(&Stored) -> Bytes) -> Bytes {
+        self.metadata.get_or_init(|| make(&self.object)).clone()
     }
 }
 

@@ -9,12 +9,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::bytes::Bytes;
-use api::Stored;
 use kvstore::{KeyRange, KeyValue, RangeRequest, Revision, Watch, WatchRequest};
 use lifecycle::Shutdown;
 
 use super::change::Change;
-use super::resource::Resource;
+use super::tree::Tree;
 use super::{Cache, MASTER_LEASES, ROOT, locate};
 
 /// How many revisions before the last write are read back at start.
@@ -89,14 +88,13 @@ impl Cache {
         let kinds = self.registry.kinds();
         let mut objects = self.decode_all(entries);
         let mut changes = Vec::new();
-        {
-            let mut state = self.state();
-            for prefix in objects.keys() {
-                state.resources.entry(prefix.clone()).or_insert_with(|| Resource::new(revision));
-            }
-            for (prefix, resource) in state.resources.iter_mut().filter(|(it, _)| is_meant(it)) {
-                let objects = objects.remove(prefix).unwrap_or_default();
-                changes.push((prefix.clone(), resource.replace(objects, revision)));
+        for prefix in objects.keys() {
+            self.resource(prefix);
+        }
+        for (prefix, resource) in self.all_resources() {
+            if is_meant(&prefix) {
+                let objects = objects.remove(&prefix).unwrap_or_default();
+                changes.push((prefix, resource.replace(objects, revision)));
             }
         }
         for (prefix, changes) in changes {
@@ -109,25 +107,27 @@ impl Cache {
     }
 
     /// By resource and path. What did not change since it was last read is not decoded again.
-    fn decode_all(&self, entries: &[KeyValue]) -> BTreeMap<String, BTreeMap<String, Arc<Stored>>> {
+    fn decode_all(&self, entries: &[KeyValue]) -> BTreeMap<String, Tree> {
         let kinds = self.registry.kinds();
-        let mut objects: BTreeMap<String, BTreeMap<String, Arc<Stored>>> = BTreeMap::new();
+        let mut objects: BTreeMap<String, Tree> = BTreeMap::new();
         let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
         for entry in entries {
             let Some((prefix, kind, path)) = locate(&kinds, &entry.key) else {
                 *unknown.entry(resource_of(&entry.key)).or_default() += 1;
                 continue;
             };
-            let known = self.state().resources.get(prefix).and_then(|it| it.get(path)).cloned();
+            let known = self.known(prefix).and_then(|it| it.get(path));
             let known = known.filter(|it| it.meta.resource_version == entry.mod_revision.0);
             let Some(object) = known.or_else(|| self.decode(kind.as_ref(), path, entry)) else {
                 continue;
             };
-            if !objects.contains_key(prefix) {
-                objects.insert(prefix.to_owned(), BTreeMap::new());
-            }
-            if let Some(objects) = objects.get_mut(prefix) {
-                objects.insert(path.to_owned(), object);
+            match objects.get_mut(prefix) {
+                Some(objects) => {
+                    objects.insert(object);
+                }
+                None => {
+                    objects.insert(prefix.to_owned(), Tree::from_iter([object]));
+                }
             }
         }
         unknown.remove(MASTER_LEASES);
@@ -138,16 +138,14 @@ impl Cache {
     }
 
     fn start_at(&self, revision: u64, horizon: u64) {
-        {
-            let mut state = self.state();
-            state.revision = revision;
-            state.horizon = horizon;
-        }
+        self.horizon.store(horizon, Ordering::Relaxed);
         self.reached.advance(revision);
     }
 
     fn forget_through(&self, revision: Revision) -> u64 {
-        for resource in self.state().resources.values_mut() {
+        // For those that are met while the past is recalled.
+        self.horizon.store(revision.0, Ordering::Relaxed);
+        for (_, resource) in self.all_resources() {
             resource.forget_through(revision.0);
         }
         revision.0
@@ -164,14 +162,14 @@ impl Cache {
         while reached < now {
             let batch = feed.next().await?;
             for event in batch.events.iter().filter(|it| it.revision <= now) {
-                self.recall_event(event, since.0);
+                self.recall_event(event);
             }
             reached = batch.revision;
         }
         Ok(since.0)
     }
 
-    fn recall_event(&self, event: &kvstore::Event, since: u64) {
+    fn recall_event(&self, event: &kvstore::Event) {
         let kinds = self.registry.kinds();
         let Some((prefix, kind, path)) = locate(&kinds, &event.key) else { return };
         let read = |entry: &Option<KeyValue>| {
@@ -182,10 +180,7 @@ impl Cache {
             return;
         }
         let change = Change::new(object, previous, event.revision.0);
-        let mut state = self.state();
-        let resource =
-            state.resources.entry(prefix.to_owned()).or_insert_with(|| Resource::new(since));
-        resource.remember(Arc::new(change));
+        self.resource(prefix).remember(Arc::new(change));
     }
 
     /// Follows the store until shutdown.
@@ -230,22 +225,14 @@ impl Cache {
             };
             match batch {
                 Ok(batch) => {
-                    for event in &batch.events {
-                        self.apply(event);
+                    for transaction in batch.events.chunk_by(|a, b| a.revision == b.revision) {
+                        self.apply(transaction);
                     }
-                    self.advance(batch.revision.0);
+                    self.reached.advance(batch.revision.0);
                 }
                 Err(err) => return err,
             }
         }
-    }
-
-    fn advance(&self, revision: u64) {
-        {
-            let mut state = self.state();
-            state.revision = state.revision.max(revision);
-        }
-        self.reached.advance(revision);
     }
 
     async fn reopen(&self, broke: &kvstore::Error) -> Result<Box<dyn Watch>, kvstore::Error> {

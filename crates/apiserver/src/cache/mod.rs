@@ -1,32 +1,37 @@
 //! Every object in memory, fed by one watch of the store, event by event, in order.
 //!
 //! Promises: a read that waited for revision N sees every write up to N; observers (RBAC rules, served kinds,
-//! allocators) have seen a change before any reader can wait for it; a slow watcher is cut off and never
-//! holds up the feed. The store puts the resourceVersion into its values, so that it and this cache share one copy of
+//! allocators) have seen a change before any watcher, and before any reader can wait for it; a slow watcher is let go and never
+//! holds up the feed, nor does a long list. What is read of a resource is its state at one revision; there is a lock for each
+//! (ADR 16). The store puts the resourceVersion into its values, so that it and this cache share one copy of
 //! each object, which is what clients are sent: see ADR 6. (An engine that cannot do so gives them without, and values of
 //! another encoding have none: then the copy here is the only one.)
 
 mod change;
 mod feed;
+mod history;
 mod path;
 mod reached;
 mod resource;
 mod selection;
+mod tree;
+mod watchers;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use api::{ApiObject, Kind, Meta, Stored};
+use api::{ApiObject, Kind, Meta, Pairs, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, Reason};
 use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kvstore::{KeyRange, KeyValue, Op, RangeRequest, Revision, Store};
 use tokio::sync::Notify;
 
-pub use change::{Change, Event, frame, kind_name, protobuf_frame};
-pub use resource::{Subscription, TooOld};
+pub use change::{Change, Event, Seen, frame, kind_name, protobuf_frame};
+pub use history::TooOld;
+pub use resource::Subscription;
 pub use selection::Selection;
 
 pub(crate) use path::{ObjectPath, check_segment, store_key};
@@ -35,7 +40,7 @@ use crate::encoding::{self, Encoding, Incoming, Outgoing};
 use crate::registry::{Kinds, Registry};
 use crate::stored_bytes::{served, with_version};
 use reached::Reached;
-use resource::Resource;
+use resource::{Resource, State};
 
 pub(crate) const ROOT: &str = "/registry/";
 /// Below the root: how API servers over one etcd know of each other. Nothing that is served.
@@ -61,7 +66,12 @@ pub struct Cache {
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
     encoding: Encoding,
-    state: Mutex<State>,
+    /// By prefix. Resources come, and never go.
+    resources: RwLock<BTreeMap<String, Arc<Resource>>>,
+    /// Changes up to here were never seen: a resource that is first met later has forgotten them.
+    horizon: AtomicU64,
+    /// The feed ended: there is nothing more to watch.
+    is_over: AtomicBool,
     /// Everything up to this revision has been applied, observers included.
     reached: Reached,
     /// Writes on their way, by key: the writer already knows what lists and watches filter by, so that the feed need not
@@ -74,16 +84,6 @@ pub struct Cache {
     is_following: AtomicBool,
     /// Exact reads of this revision and older ones are refused, whatever the store still has.
     expired: AtomicU64,
-}
-
-#[derive(Default)]
-struct State {
-    revision: u64,
-    /// Changes up to here were never seen: a resource that is first met later has forgotten them.
-    horizon: u64,
-    /// The feed ended: there is nothing more to watch.
-    is_over: bool,
-    resources: BTreeMap<String, Resource>,
 }
 
 /// One write on its way to the store and back through the feed.
@@ -144,7 +144,9 @@ impl Cache {
             store,
             registry,
             encoding,
-            state: Mutex::default(),
+            resources: RwLock::default(),
+            horizon: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
             reached: Reached::default(),
             prepared: Mutex::default(),
             observers: OnceLock::new(),
@@ -159,8 +161,23 @@ impl Cache {
         let _ = self.observers.set(observers);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self, prefix: &str) -> Option<Arc<Resource>> {
+        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        resources.get(prefix).cloned()
+    }
+
+    fn resource(&self, prefix: &str) -> Arc<Resource> {
+        self.known(prefix).unwrap_or_else(|| {
+            let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+            let new = || Arc::new(Resource::new(self.horizon.load(Ordering::Relaxed)));
+            resources.entry(prefix.to_owned()).or_insert_with(new).clone()
+        })
+    }
+
+    /// By prefix.
+    fn all_resources(&self) -> Vec<(String, Arc<Resource>)> {
+        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        resources.iter().map(|(prefix, it)| (prefix.clone(), it.clone())).collect()
     }
 
     fn tell(&self, kind: &dyn Kind, change: &Change) {
@@ -175,26 +192,32 @@ impl Cache {
     }
 
     pub(crate) fn end_watches(&self) {
-        let mut state = self.state();
-        state.is_over = true;
-        for resource in state.resources.values_mut() {
+        self.is_over.store(true, Ordering::SeqCst);
+        for (_, resource) in self.all_resources() {
             resource.end_watches();
         }
     }
 
-    fn apply(&self, event: &kvstore::Event) {
+    /// Everything that one revision changed: each resource at once.
+    fn apply(&self, transaction: &[kvstore::Event]) {
         let kinds = self.registry.kinds();
-        let Some((prefix, kind, path)) = locate(&kinds, &event.key) else { return };
-        let object = event.value.as_ref().and_then(|it| self.admit(kind.as_ref(), path, it));
-        let change = {
-            let mut state = self.state();
-            let horizon = state.horizon;
-            let resource =
-                state.resources.entry(prefix.to_owned()).or_insert_with(|| Resource::new(horizon));
-            resource.apply(path, object, event.revision.0)
-        };
-        if let Some(change) = change {
-            self.tell(kind.as_ref(), &change);
+        let mut touched: Vec<Touched<'_>> = Vec::with_capacity(1);
+        for event in transaction {
+            let Some((prefix, kind, path)) = locate(&kinds, &event.key) else { continue };
+            let object = event.value.as_ref().and_then(|it| self.admit(kind.as_ref(), path, it));
+            match touched.iter_mut().find(|it| it.prefix == prefix) {
+                Some(resource) => resource.objects.push((path, object)),
+                None => touched.push(Touched { prefix, kind, objects: vec![(path, object)] }),
+            }
+        }
+        let revision = transaction.first().map_or(0, |it| it.revision.0);
+        for Touched { prefix, kind, objects } in touched {
+            let resource = self.resource(prefix);
+            let changes = resource.apply(objects, revision);
+            for change in &changes {
+                self.tell(kind.as_ref(), change);
+            }
+            resource.offer(&changes);
         }
     }
 
@@ -224,8 +247,8 @@ impl Cache {
         (object, json): (&dyn ApiObject, &Bytes),
     ) -> Announced<'_> {
         let prepared = Arc::new(Prepared {
+            meta: Meta { key: key_in(kind, &key), ..meta_of(kind, object) },
             key: key.clone(),
-            meta: meta_of(kind, object),
             object: self.encoding.write(kind, json.clone()),
             result: OnceLock::new(),
         });
@@ -313,23 +336,24 @@ impl Cache {
     }
 
     pub(crate) fn get(&self, kind: &dyn Kind, path: &ObjectPath) -> Option<Arc<Stored>> {
-        self.state().resources.get(&kind.registry_prefix())?.get(path.as_str()).cloned()
+        self.known(&kind.registry_prefix())?.get(path.as_str())
+    }
+
+    /// The state of a resource and the revision that it is the state of. Nobody waits while it is read.
+    fn state_of(&self, prefix: &str) -> (State, u64) {
+        // Read first: everything up to it is in the state. What of the next batch is there already counts as well.
+        let revision = self.revision();
+        let state = self.resource(prefix).state();
+        let revision = revision.max(state.changed);
+        (state, revision)
     }
 
     /// Objects from `from` on, in order, and the revision of the state they are from. `changed` is the revision of
     /// the resource's last change: between the two, the state is the same.
     pub fn snapshot(&self, kind: &dyn Kind, namespace: Option<&str>, from: &str) -> Snapshot {
-        let state = self.state();
-        let resource = state.resources.get(&kind.registry_prefix());
-        Snapshot {
-            objects: resource
-                .into_iter()
-                .flat_map(|it| it.range(namespace, from))
-                .map(|(_, object)| object.clone())
-                .collect(),
-            changed: resource.map_or(0, Resource::changed),
-            revision: state.revision,
-        }
+        let (state, revision) = self.state_of(&kind.registry_prefix());
+        let objects = state.objects.range(namespace, from).cloned().collect();
+        Snapshot { objects, changed: state.changed, revision }
     }
 
     /// Events after `since`.
@@ -339,37 +363,47 @@ impl Cache {
         selection: Selection,
         since: u64,
     ) -> Result<Subscription, TooOld> {
-        let mut state = self.state();
-        let subscription = state.resource(kind).subscribe(selection, since)?;
-        state.end_if_over(kind);
-        Ok(subscription)
+        self.subscribe_unless_ended(kind, selection, since, None)
     }
 
-    /// The selected objects now, the revision of that state, and everything after it.
-    pub fn snapshot_and_subscribe(
+    fn subscribe_unless_ended(
         &self,
         kind: &dyn Kind,
         selection: Selection,
-    ) -> (Vec<Arc<Stored>>, u64, Subscription) {
-        let mut state = self.state();
-        // A batch is applied event by event: what is newer than the last whole batch counts as well.
-        let revision = state.revision.max(state.resource(kind).changed());
-        let resource = state.resource(kind);
-        let range = resource.range(selection.namespace.as_deref(), "");
-        let mut objects: Vec<_> = range.map(|(_, it)| it.clone()).collect();
-        let subscription = resource
-            .subscribe(selection.clone(), revision)
-            .expect("the present is never forgotten");
-        state.end_if_over(kind);
-        // Nobody waits for the lock while all are held against a long selector.
-        drop(state);
-        objects.retain(|it| selection.matches(&it.meta));
-        (objects, revision, subscription)
+        since: u64,
+        n_ends: Option<u64>,
+    ) -> Result<Subscription, TooOld> {
+        let resource = self.resource(&kind.registry_prefix());
+        let subscription = resource.subscribe(selection, since, n_ends)?;
+        // A watch that opens while the server stops has a start and an end.
+        if self.is_over.load(Ordering::SeqCst) {
+            resource.end_watches();
+        }
+        Ok(subscription)
+    }
+
+    /// The selected objects now, from which a watch can go on.
+    pub fn select(&self, kind: &dyn Kind, selection: &Selection) -> Selected {
+        let (state, revision) = self.state_of(&kind.registry_prefix());
+        let range = state.objects.range(selection.namespace.as_deref(), "");
+        let objects = range.filter(|it| selection.matches(&it.meta)).cloned().collect();
+        Selected { objects, revision, n_ends: state.n_ends }
+    }
+
+    /// Events after what `select` found. Its objects can have been sent meanwhile, so that a slow client is not behind before
+    /// it has begun.
+    pub fn go_on(
+        &self,
+        kind: &dyn Kind,
+        selection: Selection,
+        from: &Selected,
+    ) -> Result<Subscription, TooOld> {
+        self.subscribe_unless_ended(kind, selection, from.revision, Some(from.n_ends))
     }
 
     /// Ends the watches of a kind that is no longer served.
     pub(crate) fn end_watches_of(&self, kind: &dyn Kind) {
-        if let Some(resource) = self.state().resources.get_mut(&kind.registry_prefix()) {
+        if let Some(resource) = self.known(&kind.registry_prefix()) {
             resource.end_watches();
         }
     }
@@ -399,18 +433,19 @@ pub struct Snapshot {
     pub revision: u64,
 }
 
-impl State {
-    /// A watch that opens while the server stops has a start and an end.
-    fn end_if_over(&mut self, kind: &dyn Kind) {
-        if self.is_over {
-            self.resource(kind).end_watches();
-        }
-    }
+/// What `select` found.
+pub struct Selected {
+    pub objects: Vec<Arc<Stored>>,
+    pub revision: u64,
+    /// How often all watches of the resource had been ended.
+    n_ends: u64,
+}
 
-    fn resource(&mut self, kind: &dyn Kind) -> &mut Resource {
-        let horizon = self.horizon;
-        self.resources.entry(kind.registry_prefix()).or_insert_with(|| Resource::new(horizon))
-    }
+/// What one revision changed of one resource: paths, and the objects that are there now.
+struct Touched<'a> {
+    prefix: &'a str,
+    kind: &'a Arc<dyn Kind>,
+    objects: Vec<(&'a str, Option<Arc<Stored>>)>,
 }
 
 impl api::Lookup for Cache {
@@ -424,9 +459,8 @@ impl api::Lookup for Cache {
     fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Stored>> {
         let kinds = self.registry.kinds();
         let Some(prefix) = kinds.prefix_of(resource) else { return Vec::new() };
-        let state = self.state();
-        let objects = state.resources.get(prefix).into_iter();
-        objects.flat_map(|it| it.range(namespace, "")).map(|(_, it)| it.clone()).collect()
+        let (state, _) = self.state_of(prefix);
+        state.objects.range(namespace, "").cloned().collect()
     }
 }
 
@@ -467,6 +501,19 @@ fn too_large(wanted: u64, current: u64) -> ApiError {
     .with_retry_after(1)
 }
 
+/// What the object at a path is called, whatever it says itself: what is found by its key is what was put there.
+fn key_at(path: &str) -> ObjectKey {
+    let (namespace, name) = path.split_once('/').unwrap_or(("", path));
+    ObjectKey::new(namespace, name)
+}
+
+/// The same for a key of the store.
+fn key_in(kind: &dyn Kind, key: &[u8]) -> ObjectKey {
+    let key = std::str::from_utf8(key).unwrap_or_default();
+    let path = key.strip_prefix(ROOT).and_then(|it| it.strip_prefix(&kind.registry_prefix()));
+    key_at(path.and_then(|it| it.strip_prefix('/')).unwrap_or_default())
+}
+
 /// What everybody filters by, from the typed object.
 fn meta_of(kind: &dyn Kind, object: &dyn ApiObject) -> Meta {
     let meta = object.meta();
@@ -474,11 +521,11 @@ fn meta_of(kind: &dyn Kind, object: &dyn ApiObject) -> Meta {
         key: object.key(),
         uid: meta.uid.clone().unwrap_or_default(),
         resource_version: 0,
-        labels: meta.labels.clone().unwrap_or_default(),
+        labels: meta.labels.iter().flatten().collect(),
         owner_references: meta.owner_references.clone().unwrap_or_default(),
         finalizers: meta.finalizers.clone().unwrap_or_default(),
         is_deleting: meta.deletion_timestamp.is_some(),
-        fields: kind.fields(object),
+        fields: kind.fields(object).into(),
     }
 }
 
@@ -528,7 +575,8 @@ impl Cache {
             }
             Incoming::Object(mut object) => {
                 object.meta_mut().resource_version = None;
-                (meta_of(kind, object.as_ref()), with_version(&object.encode(), revision))
+                let meta = Meta { key: key_at(path), ..meta_of(kind, object.as_ref()) };
+                (meta, with_version(&object.encode(), revision))
             }
         };
         Ok(Stored::new(Meta { resource_version: revision, ..meta }, bytes))
@@ -538,17 +586,16 @@ impl Cache {
 /// What everybody filters by, from bytes; the whole object is decoded only if the kind has selectable fields.
 fn decode_meta(kind: &dyn Kind, path: &str, value: &[u8]) -> Result<Meta, serde_json::Error> {
     let metadata = serde_json::from_slice::<Envelope>(value)?.metadata;
-    let (namespace, name) = path.split_once('/').unwrap_or(("", path));
     let fields = if kind.field_names().is_empty() {
-        Vec::new()
+        Pairs::default()
     } else {
-        kind.fields(kind.decode(value)?.as_ref())
+        kind.fields(kind.decode(value)?.as_ref()).into()
     };
     Ok(Meta {
-        key: ObjectKey::new(namespace, name),
+        key: key_at(path),
         uid: metadata.uid,
         resource_version: 0,
-        labels: metadata.labels.unwrap_or_default(),
+        labels: metadata.labels.unwrap_or_default().into(),
         owner_references: metadata.owner_references.unwrap_or_default(),
         finalizers: metadata.finalizers.unwrap_or_default(),
         is_deleting: metadata.deletion_timestamp.is_some(),

@@ -4,12 +4,15 @@
 //! choose, so that no simulation would repeat.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
 #[derive(Default)]
 pub(super) struct Reached {
+    /// `State::revision`, for those who only look. Set after it, with the lock held.
+    revision: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -40,7 +43,7 @@ impl Reached {
     }
 
     pub(super) fn revision(&self) -> u64 {
-        self.state().revision
+        self.revision.load(Ordering::Acquire)
     }
 
     /// Wakes those who wait for `revision` or less, and nobody else.
@@ -50,6 +53,7 @@ impl Reached {
             return;
         }
         state.revision = revision;
+        self.revision.store(revision, Ordering::Release);
         let later = state.waiting.split_off(&(revision + 1, 0));
         for (_, waiter) in std::mem::replace(&mut state.waiting, later) {
             // A waiter that gave up is no concern.

@@ -1,150 +1,162 @@
-//! The objects of one resource, what happened to them lately, and who is watching.
+//! The objects of one resource, what happened to them lately, and who is watching: each with a lock that nobody holds for
+//! longer than it takes to put something in or to take a pointer out.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::Stored;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::change::{Change, Event};
+use super::history::{History, TooOld};
 use super::selection::Selection;
+use super::tree::Tree;
+use super::watchers::{Ticket, Watcher, Watchers};
 
-/// Events kept for watches that resume. Clients are promised 75 s.
-const HISTORY_AGE: Duration = Duration::from_secs(300);
-const HISTORY_MAX: usize = 16_384;
-/// Of one resource. In a burst this is reached first: old versions of 10,000 pods would be 100 MiB.
-const HISTORY_BYTES_MAX: usize = 32 << 20;
-/// A watcher that is this many events behind is cut off; it resumes or lists again.
+/// A watcher that is this many events behind is let go; it resumes from the last one.
 const QUEUE_MAX: usize = 1_000;
 
 pub(crate) struct Resource {
-    /// `namespace/name` or `name`, in byte order, as the store sorts them.
-    objects: BTreeMap<String, Arc<Stored>>,
-    /// Every change after `forgotten`, in order.
-    history: VecDeque<(Instant, Arc<Change>)>,
-    /// The sum of `size_of_change` over `history`.
-    history_bytes: usize,
-    /// The newest revision whose changes are no longer (or never were) in `history`.
-    forgotten: u64,
-    /// The revision of the last change of any object.
+    /// Taken after `audience` where both are held.
+    contents: Mutex<Contents>,
+    /// The feed alone offers; it does so after `contents` has the change, with no other lock held.
+    audience: Mutex<Audience>,
+}
+
+struct Contents {
+    objects: Tree,
+    history: History,
+    /// The revision of the last change of any object: `objects` is the state of that revision, as all changes of one revision
+    /// are made under one lock.
     changed: u64,
-    watchers: BTreeMap<u64, Watcher>,
-    next_watcher: u64,
 }
 
-/// What keeping a change costs: the version of the object that it brought, or took away.
-fn size_of_change(change: &Change) -> usize {
-    change.object.as_ref().or(change.previous.as_ref()).map_or(0, |it| it.bytes.len())
+#[derive(Default)]
+struct Audience {
+    watchers: Watchers,
+    /// How often all watches were ended.
+    n_ends: u64,
+    /// Whether the last end was because the history was lost.
+    is_history_lost: Arc<AtomicBool>,
 }
 
-struct Watcher {
-    selection: Selection,
-    /// Another server may have told the client of more than this one knows yet: that is not told again.
-    since: u64,
-    queue: mpsc::Sender<Event>,
-    is_cut_off: Arc<AtomicBool>,
+/// The objects at one revision. Others go on changing.
+pub(crate) struct State {
+    pub(crate) objects: Tree,
+    /// The revision of the last change.
+    pub(crate) changed: u64,
+    /// A watch that goes on from here must not outlive an end of all watches meanwhile.
+    pub(crate) n_ends: u64,
 }
 
-/// The receiving end of a watch on one resource.
+/// The receiving end of a watch on one resource. Leaves the watchers when it is dropped.
 pub struct Subscription {
-    /// What happened between the requested revision and now.
-    pub backlog: VecDeque<Event>,
-    /// The requested revision.
-    pub since: u64,
+    /// What happened between the requested revision and now. `None` when nothing is left of it.
+    missed: Option<std::vec::IntoIter<Event>>,
     pub queue: mpsc::Receiver<Event>,
-    is_cut_off: Arc<AtomicBool>,
+    is_history_lost: Arc<AtomicBool>,
+    resource: Arc<Resource>,
+    ticket: Ticket,
 }
 
 impl Subscription {
-    /// Whether the queue ended because this watcher was too slow.
-    pub fn is_cut_off(&self) -> bool {
-        self.is_cut_off.load(Ordering::Relaxed)
+    /// The next event from before now; these come before those of the queue.
+    pub fn next_missed(&mut self) -> Option<Event> {
+        let event = self.missed.as_mut()?.next();
+        if event.is_none() {
+            self.missed = None;
+        }
+        event
+    }
+
+    /// Whether the queue ended because nobody knows what happened: there is nothing to resume from.
+    pub fn is_history_lost(&self) -> bool {
+        self.is_history_lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.resource.audience().watchers.remove(&self.ticket);
     }
 }
 
 /// What an object is now, and what it was before.
 pub(crate) type Difference = (Option<Arc<Stored>>, Option<Arc<Stored>>);
 
-/// The requested revision is older than the history.
-#[derive(Debug)]
-pub struct TooOld {
-    pub oldest: u64,
-}
-
 impl Resource {
     pub(crate) fn new(forgotten: u64) -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            history: VecDeque::new(),
-            history_bytes: 0,
-            forgotten,
-            changed: forgotten,
-            watchers: BTreeMap::new(),
-            next_watcher: 0,
-        }
+        let history = History::new(forgotten);
+        let contents = Contents { objects: Tree::default(), history, changed: forgotten };
+        Self { contents: Mutex::new(contents), audience: Mutex::default() }
     }
 
-    pub(crate) fn get(&self, path: &str) -> Option<&Arc<Stored>> {
-        self.objects.get(path)
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn changed(&self) -> u64 {
-        self.changed
+    fn audience(&self) -> MutexGuard<'_, Audience> {
+        self.audience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Objects whose path is in `from..`, inside one namespace if given, in order.
-    pub(crate) fn range<'a>(
-        &'a self,
-        namespace: Option<&str>,
-        from: &str,
-    ) -> impl Iterator<Item = (&'a String, &'a Arc<Stored>)> {
-        let prefix = namespace.map(|it| format!("{it}/")).unwrap_or_default();
-        let start = if from > prefix.as_str() { from.to_owned() } else { prefix.clone() };
-        self.objects.range(start..).take_while(move |(path, _)| path.starts_with(&prefix))
+    pub(crate) fn get(&self, path: &str) -> Option<Arc<Stored>> {
+        self.contents().objects.get(path).cloned()
     }
 
+    pub(crate) fn state(&self) -> State {
+        // First: an end after this is noticed, and one before it has nothing to do with what follows.
+        let n_ends = self.audience().n_ends;
+        let contents = self.contents();
+        State { objects: contents.objects.clone(), changed: contents.changed, n_ends }
+    }
+
+    /// All that one revision changed, at once. `offer` must follow.
     pub(crate) fn apply(
-        &mut self,
-        path: &str,
-        object: Option<Arc<Stored>>,
+        &self,
+        objects: Vec<(&str, Option<Arc<Stored>>)>,
         revision: u64,
-    ) -> Option<Arc<Change>> {
-        let previous = match &object {
-            Some(object) => self.objects.insert(path.to_owned(), object.clone()),
-            None => self.objects.remove(path),
-        };
-        if object.is_none() && previous.is_none() {
-            return None;
+    ) -> Vec<Arc<Change>> {
+        let mut contents = self.contents();
+        let mut changes = Vec::with_capacity(objects.len());
+        for (path, object) in objects {
+            let previous = match &object {
+                Some(object) => contents.objects.insert(object.clone()),
+                None => contents.objects.remove(path),
+            };
+            if object.is_none() && previous.is_none() {
+                continue;
+            }
+            let change = Arc::new(Change::new(object, previous, revision));
+            contents.changed = revision;
+            contents.history.push(change.clone());
+            changes.push(change);
         }
-        let change = Arc::new(Change::new(object, previous, revision));
-        self.changed = revision;
-        self.remember(change.clone());
-        self.watchers.retain(|_, watcher| watcher.offer(&change));
-        Some(change)
+        changes
+    }
+
+    /// Tells those who watch.
+    pub(crate) fn offer(&self, changes: &[Arc<Change>]) {
+        let mut audience = self.audience();
+        for change in changes {
+            audience.watchers.offer(change);
+        }
     }
 
     /// Takes over a state that was read anew; returns what is different: now, and before. Watchers cannot be told what
-    /// happened in between, so they are cut off.
-    pub(crate) fn replace(
-        &mut self,
-        objects: BTreeMap<String, Arc<Stored>>,
-        revision: u64,
-    ) -> Vec<Difference> {
-        for watcher in std::mem::take(&mut self.watchers).into_values() {
-            watcher.is_cut_off.store(true, Ordering::Relaxed);
-        }
-        self.history.clear();
-        self.history_bytes = 0;
-        self.forgotten = revision;
-        self.changed = revision;
-        let old = std::mem::replace(&mut self.objects, objects);
-        let gone = old.iter().filter(|(path, _)| !self.objects.contains_key(*path));
-        let gone = gone.map(|(_, it)| (None, Some(it.clone())));
-        let new = self.objects.iter().filter_map(|(path, object)| {
-            let before = old.get(path);
+    /// happened in between, so they are let go.
+    pub(crate) fn replace(&self, objects: Tree, revision: u64) -> Vec<Difference> {
+        let old = {
+            let mut contents = self.contents();
+            contents.history = History::new(revision);
+            contents.changed = revision;
+            std::mem::replace(&mut contents.objects, objects.clone())
+        };
+        self.end(true);
+        let path = |it: &Arc<Stored>| it.meta.key.to_string();
+        let gone = old.range(None, "").filter(|it| objects.get(&path(it)).is_none());
+        let gone = gone.map(|it| (None, Some(it.clone())));
+        let new = objects.range(None, "").filter_map(|object| {
+            let before = old.get(&path(object));
             let is_same = before.is_some_and(|it| Arc::ptr_eq(it, object));
             (!is_same).then(|| (Some(object.clone()), before.cloned()))
         });
@@ -152,67 +164,53 @@ impl Resource {
     }
 
     /// Everything after `revision` is about to be remembered: used while loading, when there is no history yet.
-    pub(crate) fn forget_through(&mut self, revision: u64) {
-        self.forgotten = revision;
+    pub(crate) fn forget_through(&self, revision: u64) {
+        self.contents().history.forget_through(revision);
     }
 
-    pub(crate) fn remember(&mut self, change: Arc<Change>) {
-        let now = Instant::now();
-        self.history_bytes += size_of_change(&change);
-        self.history.push_back((now, change));
-        while self.history.len() > HISTORY_MAX
-            || self.history_bytes > HISTORY_BYTES_MAX
-            || self.history.front().is_some_and(|(at, _)| now - *at > HISTORY_AGE)
-        {
-            let Some((_, dropped)) = self.history.pop_front() else { break };
-            self.forgotten = dropped.revision;
-            self.history_bytes -= size_of_change(&dropped);
-        }
+    pub(crate) fn remember(&self, change: Arc<Change>) {
+        self.contents().history.push(change);
     }
 
-    /// Events after `since`. Never misses or repeats one, as it happens under the cache's lock.
+    /// Events after `since`. Never misses or repeats one: what happened until the watcher was added is what it missed, and
+    /// what it is offered later is from after that.
     pub(crate) fn subscribe(
-        &mut self,
+        self: &Arc<Self>,
         selection: Selection,
         since: u64,
+        n_ends: Option<u64>,
     ) -> Result<Subscription, TooOld> {
-        if since < self.forgotten {
-            return Err(TooOld { oldest: self.forgotten });
-        }
-        let first = self.history.partition_point(|(_, it)| it.revision <= since);
-        let backlog =
-            self.history.range(first..).filter_map(|(_, it)| it.seen_by(&selection)).collect();
-        let (queue, receiver) = mpsc::channel(QUEUE_MAX);
-        let is_cut_off = Arc::new(AtomicBool::new(false));
-        self.watchers.retain(|_, it| !it.queue.is_closed());
-        self.watchers.insert(
-            self.next_watcher,
-            Watcher { selection, since, queue, is_cut_off: is_cut_off.clone() },
-        );
-        self.next_watcher += 1;
-        Ok(Subscription { backlog, since, queue: receiver, is_cut_off })
+        let (sender, queue) = mpsc::channel(QUEUE_MAX);
+        let (missed, is_history_lost, ticket) = {
+            let mut audience = self.audience();
+            let contents = self.contents();
+            let missed = contents.history.after(since)?;
+            // Another server may have told the client of more than this one knows yet: that is not told again.
+            let since = contents.changed.max(since);
+            drop(contents);
+            let watcher = Watcher { selection: selection.clone(), since, queue: sender };
+            let ticket = audience.watchers.add(watcher);
+            if n_ends.is_some_and(|it| it != audience.n_ends) {
+                audience.watchers.remove(&ticket);
+            }
+            (missed, audience.is_history_lost.clone(), ticket)
+        };
+        let missed: Vec<_> = missed.iter().filter_map(|it| it.seen_by(&selection)).collect();
+        let missed = Some(missed.into_iter());
+        Ok(Subscription { missed, queue, is_history_lost, resource: self.clone(), ticket })
     }
 
     /// Ends every watch cleanly: the kind is no longer served, or the server stops.
-    pub(crate) fn end_watches(&mut self) {
-        self.watchers.clear();
+    pub(crate) fn end_watches(&self) {
+        self.end(false);
     }
-}
 
-impl Watcher {
-    /// Whether the watcher stays.
-    fn offer(&self, change: &Arc<Change>) -> bool {
-        let event = change.seen_by(&self.selection).filter(|_| change.revision > self.since);
-        let Some(event) = event else {
-            return !self.queue.is_closed();
-        };
-        match self.queue.try_send(event) {
-            Ok(()) => true,
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                self.is_cut_off.store(true, Ordering::Relaxed);
-                false
-            }
-            Err(mpsc::error::TrySendError::Closed(_)) => false,
-        }
+    fn end(&self, is_history_lost: bool) {
+        let mut audience = self.audience();
+        audience.n_ends += 1;
+        audience.is_history_lost.store(is_history_lost, Ordering::Relaxed);
+        // Those who come later have an end of their own.
+        audience.is_history_lost = Arc::default();
+        audience.watchers.clear();
     }
 }

@@ -4,6 +4,10 @@ use api::{Kind, Meta};
 use apimachinery::selector::{Fields, Labels};
 use apimachinery::{ApiError, Scope};
 
+/// Fields that objects of every kind have.
+const NAME: &str = "metadata.name";
+const NAMESPACE: &str = "metadata.namespace";
+
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// `None`: all namespaces, or cluster scope.
@@ -40,26 +44,41 @@ impl Selection {
         self.labels.requirements.len() + self.fields.terms.len()
     }
 
+    /// The one name that it can match.
+    pub(super) fn exact_name(&self) -> Option<&str> {
+        self.name.as_deref().or_else(|| self.fields.exact(NAME))
+    }
+
+    /// The one namespace that it can match.
+    pub(super) fn exact_namespace(&self) -> Option<&str> {
+        self.namespace.as_deref().or_else(|| self.fields.exact(NAMESPACE))
+    }
+
+    /// The values that the kind's own fields have to have.
+    pub(super) fn exact_fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let exact = self.fields.terms.iter().filter(|(_, _, is_equal)| *is_equal);
+        let own = exact.filter(|(field, _, _)| field != NAME && field != NAMESPACE);
+        own.map(|(field, value, _)| (field.as_str(), value.as_str()))
+    }
+
     pub fn matches(&self, meta: &Meta) -> bool {
         self.namespace.as_ref().is_none_or(|it| *it == meta.key.namespace)
             && self.name.as_ref().is_none_or(|it| *it == meta.key.name)
-            && (self.labels.is_everything() || self.labels.matches(&meta.labels))
+            && (self.labels.is_everything() || self.labels.matches_with(|key| meta.labels.get(key)))
             && self.fields.matches(|field| field_of(meta, field))
     }
 }
 
-fn field_of<'a>(meta: &'a Meta, field: &str) -> Option<&'a str> {
+pub(super) fn field_of<'a>(meta: &'a Meta, field: &str) -> Option<&'a str> {
     match field {
-        "metadata.name" => Some(&meta.key.name),
-        "metadata.namespace" => Some(&meta.key.namespace),
-        _ => meta.fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_str()),
+        NAME => Some(&meta.key.name),
+        NAMESPACE => Some(&meta.key.namespace),
+        _ => meta.fields.get(field),
     }
 }
 
 fn canonical(kind: &dyn Kind, field: &str) -> Result<String, ApiError> {
-    if field == "metadata.name"
-        || (field == "metadata.namespace" && kind.scope() == Scope::Namespaced)
-    {
+    if field == NAME || (field == NAMESPACE && kind.scope() == Scope::Namespaced) {
         return Ok(field.to_owned());
     }
     let names = kind.field_names();

@@ -1,9 +1,11 @@
 //! A watch as a stream of JSON lines, or of protobuf frames. Plain lines and frames are made once per event and shared
 //! by all watchers.
 
-use api::protobuf;
+use api::{Stored, protobuf};
+use apimachinery::{ApiError, GroupVersionResource, User};
+use authn::{Component, Credential};
 use bytes::{Bytes, BytesMut};
-use client::WatchEventKind;
+use client::{ListOptions, Verb, WatchEventKind, WriteOptions};
 use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
@@ -11,12 +13,45 @@ use serde_json::{Value, json};
 
 use super::negotiate::Form;
 use super::respond::{Wish, warn};
+use super::table::Include;
 use super::{Body, status, table};
 use crate::cache::{frame, kind_name, protobuf_frame};
-use crate::pipeline::{WatchItem, Watching};
+use crate::pipeline::{self, Call, WatchItem, Watching};
+use crate::server::Server;
 
 /// What is ready is sent together, up to this size.
 const CHUNK_MAX: usize = 64 * 1024;
+
+impl Server {
+    /// What a client that watches a resource gets as the body of the answer, for measurements: the same stages and the same
+    /// frames, without a connection.
+    #[doc(hidden)]
+    pub async fn watch_body(
+        &self,
+        user: User,
+        resource: GroupVersionResource,
+        list: ListOptions,
+    ) -> Result<impl http_body::Body<Data = Bytes> + Send + Unpin + use<>, ApiError> {
+        let credential = Credential::Component(Component::new(user));
+        let authenticated = pipeline::authenticate(&self.core, &credential, None)?;
+        let call = Call {
+            verb: Verb::Watch,
+            resource,
+            namespace: None,
+            name: None,
+            subresource: None,
+            write: WriteOptions::default(),
+            list,
+            body: pipeline::Body::Empty,
+            user_agent: String::new(),
+        };
+        let watching = pipeline::watch(&self.core, &authenticated, call).await?;
+        let (form, include) = (Form::Plain, Include::Metadata);
+        let now = self.core.world.clock.now();
+        let wish = Wish { form, include, is_pretty: false, accepts_gzip: false, now };
+        Ok(respond(watching, wish).into_body())
+    }
+}
 
 struct Lines {
     watching: Watching,
@@ -40,6 +75,10 @@ pub(super) fn respond(mut watching: Watching, wish: Wish) -> Response<Body> {
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     warn(&mut response, &warnings);
     response
+}
+
+fn metadata_frame(kind: WatchEventKind, object: &Stored) -> Bytes {
+    frame(kind, table::metadata(&object.bytes).to_string().as_bytes())
 }
 
 impl Lines {
@@ -73,6 +112,9 @@ impl Lines {
             WatchItem::Event(event) if self.wish.form == Form::Protobuf => {
                 return event.protobuf_frame();
             }
+            WatchItem::Event(event) if self.wish.form == Form::Metadata => {
+                return event.metadata_frame(|it| metadata_frame(event.kind, it));
+            }
             WatchItem::Event(event) => (event.kind, event.object()),
             WatchItem::Bookmark { revision, is_initial_end } => {
                 return self.bookmark(*revision, *is_initial_end);
@@ -81,7 +123,7 @@ impl Lines {
         match self.wish.form {
             Form::Plain | Form::Discovery => frame(kind, &object.bytes),
             Form::Protobuf => protobuf_frame(kind, &object.bytes),
-            Form::Metadata => frame(kind, table::metadata(&object.bytes).to_string().as_bytes()),
+            Form::Metadata => metadata_frame(kind, object),
             Form::Table => {
                 let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
                 let mut table = table::render(

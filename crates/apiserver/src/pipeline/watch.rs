@@ -1,19 +1,19 @@
 //! WATCH: first the state if it was asked for, then every change, with bookmarks in between.
 
-use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Kind, Stored};
 use apimachinery::{ApiError, FieldErrors, Path};
 use client::WatchEventKind;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::core::Core;
 use super::list::{options_error, select};
 use super::read::parse_version;
 use super::{Request, versions};
-use crate::cache::{Cache, Event, Selection, Subscription};
+use crate::cache::{Cache, Event, Seen, Selected, Selection, Subscription, TooOld};
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A last bookmark this long before the end lets the client resume without a replay.
@@ -26,28 +26,43 @@ const TIMEOUT_MAX: u64 = 30 * 24 * 3_600;
 const TERMS_LIGHT: usize = 4;
 
 pub enum WatchItem {
-    /// One object of the state that the watch started from, or one that is not served as it is stored.
+    /// One object of the state that the watch started from.
     Object(WatchEventKind, Arc<Stored>),
-    Event(Event),
+    Event(Arc<Seen>),
     Bookmark {
         revision: u64,
         is_initial_end: bool,
     },
 }
 
-/// A watch in progress. Ends with `None`, or with one error that tells the client to list again.
+/// A watch in progress. Ends with `None`, from where the client resumes, or with one error that tells it to list again.
 pub struct Watching {
     pub kind: Arc<dyn Kind>,
     pub warnings: Vec<String>,
-    initial: VecDeque<Arc<Stored>>,
-    /// The revision of the initial state, until its end was announced.
-    initial_end: Option<u64>,
-    subscription: Subscription,
+    selection: Selection,
+    source: Source,
+    /// What the client knows at least: it asked for what comes after.
+    since: u64,
     has_bookmarks: bool,
     bookmark_at: Instant,
     ends_at: Instant,
+    /// One for all waits, which most events end before it does.
+    timer: Pin<Box<Sleep>>,
     cache: Arc<Cache>,
     is_over: bool,
+}
+
+/// Where the next item comes from.
+enum Source {
+    Initial(Initial),
+    Events(Subscription),
+}
+
+/// The state that the watch starts from, while it is sent.
+struct Initial {
+    objects: std::vec::IntoIter<Arc<Stored>>,
+    from: Selected,
+    is_announced: bool,
 }
 
 enum Start {
@@ -61,10 +76,14 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     let selection = select(request)?;
     let start = plan(core, request).await?;
     let kind = request.kind.clone();
-    let weight = if selection.n_terms() > TERMS_LIGHT { usize::MAX } else { 0 };
-    let opened = core.heavy.run(weight, || open(core, kind.as_ref(), selection, &start)).await;
-    let (initial, initial_end, subscription) = opened?;
     let list = &request.call.list;
+    let weight = if selection.n_terms() > TERMS_LIGHT { usize::MAX } else { 0 };
+    let open = || open(&core.cache, kind.as_ref(), &selection, &start, list.allow_watch_bookmarks);
+    let source = core.heavy.run(weight, open).await?;
+    let since = match start {
+        Start::After(since) => since,
+        Start::State { .. } => 0,
+    };
     let seconds = list
         .timeout_seconds
         .filter(|it| *it > 0)
@@ -73,12 +92,13 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     let mut watching = Watching {
         kind,
         warnings: request.warnings.clone(),
-        initial,
-        initial_end: initial_end.filter(|_| list.allow_watch_bookmarks),
-        subscription,
+        selection,
+        source,
+        since,
         has_bookmarks: list.allow_watch_bookmarks,
         bookmark_at: ends_at,
         ends_at,
+        timer: Box::pin(tokio::time::sleep_until(ends_at)),
         cache: core.cache.clone(),
         is_over: false,
     };
@@ -86,27 +106,29 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     Ok(watching)
 }
 
-type Opened = (VecDeque<Arc<Stored>>, Option<u64>, Subscription);
-
 fn open(
-    core: &Core,
+    cache: &Cache,
     kind: &dyn Kind,
-    selection: Selection,
+    selection: &Selection,
     start: &Start,
-) -> Result<Opened, ApiError> {
+    has_bookmarks: bool,
+) -> Result<Source, ApiError> {
     match start {
         Start::After(since) => {
-            let subscription = core.cache.subscribe(kind, selection, *since).map_err(|it| {
-                ApiError::expired(format!("too old resource version: {since} ({})", it.oldest))
-            })?;
-            Ok((VecDeque::new(), None, subscription))
+            let subscription = cache.subscribe(kind, selection.clone(), *since);
+            subscription.map(Source::Events).map_err(|it| too_old(*since, &it))
         }
         Start::State { is_announced } => {
-            let (objects, revision, subscription) =
-                core.cache.snapshot_and_subscribe(kind, selection);
-            Ok((objects.into(), is_announced.then_some(revision), subscription))
+            let mut from = cache.select(kind, selection);
+            let objects = std::mem::take(&mut from.objects).into_iter();
+            let is_announced = *is_announced && has_bookmarks;
+            Ok(Source::Initial(Initial { objects, from, is_announced }))
         }
     }
+}
+
+fn too_old(since: u64, why: &TooOld) -> ApiError {
+    ApiError::expired(format!("too old resource version: {since} ({})", why.oldest))
 }
 
 /// The table of resourceVersion, sendInitialEvents and resourceVersionMatch.
@@ -166,65 +188,84 @@ impl Watching {
         if self.is_over {
             return None;
         }
-        if let Some(item) = self.next_ready() {
-            return Some(Ok(item));
+        match self.take_ready() {
+            Ok(None) => {}
+            Ok(Some(item)) => return Some(Ok(item)),
+            Err(err) => {
+                self.is_over = true;
+                return Some(Err(err));
+            }
         }
         let wakes_at =
             if self.has_bookmarks { self.bookmark_at.min(self.ends_at) } else { self.ends_at };
+        if self.timer.deadline() != wakes_at {
+            self.timer.as_mut().reset(wakes_at);
+        }
+        let Source::Events(subscription) = &mut self.source else { return None };
         let event = tokio::select! {
             biased;
-            event = self.subscription.queue.recv() => event,
-            () = tokio::time::sleep_until(wakes_at) => {
-                if Instant::now() >= self.ends_at {
-                    self.is_over = true;
-                    return None;
-                }
-                self.plan_bookmark();
-                // Read before the queue: everything up to it has been queued.
-                let revision = self.cache.revision().max(self.subscription.since);
-                match self.subscription.queue.try_recv() {
-                    Ok(event) => Some(event),
-                    Err(_) => {
-                        let bookmark = WatchItem::Bookmark { revision, is_initial_end: false };
-                        return Some(Ok(bookmark));
-                    }
-                }
+            event = subscription.queue.recv() => event,
+            () = self.timer.as_mut() => return self.at_deadline(),
+        };
+        match event {
+            Some(event) => Some(Ok(WatchItem::Event(self.seen(&event)))),
+            None => {
+                self.is_over = true;
+                let is_lost = subscription.is_history_lost();
+                let why = "the history of the resource was lost; list again";
+                is_lost.then(|| Err(ApiError::expired(why)))
             }
-        };
-        let Some(event) = event else {
+        }
+    }
+
+    /// The end, or a bookmark.
+    fn at_deadline(&mut self) -> Option<Result<WatchItem, ApiError>> {
+        if Instant::now() >= self.ends_at {
             self.is_over = true;
-            return self.subscription.is_cut_off().then(|| {
-                Err(ApiError::expired("the watch was too slow and missed events; list again"))
-            });
-        };
-        Some(Ok(self.item(event)))
+            return None;
+        }
+        self.plan_bookmark();
+        // Read before the queue: everything up to it has been queued.
+        let revision = self.cache.revision().max(self.since);
+        let event = self.next_ready();
+        Some(Ok(event.unwrap_or(WatchItem::Bookmark { revision, is_initial_end: false })))
     }
 
     /// What can be sent without waiting: lets a writer fill its buffer before it flushes.
     pub fn next_ready(&mut self) -> Option<WatchItem> {
-        if let Some(object) = self.initial.pop_front() {
-            let object = versions::served(self.kind.as_ref(), object);
-            return Some(WatchItem::Object(WatchEventKind::Added, object));
+        match &mut self.source {
+            // What may fail is left to `next`.
+            Source::Initial(initial) if initial.objects.len() == 0 => None,
+            _ => self.take_ready().ok().flatten(),
         }
-        if let Some(revision) = self.initial_end.take() {
-            return Some(WatchItem::Bookmark { revision, is_initial_end: true });
-        }
-        if let Some(event) = self.subscription.backlog.pop_front() {
-            return Some(self.item(event));
-        }
-        let event = self.subscription.queue.try_recv().ok()?;
-        Some(self.item(event))
     }
 
-    /// Events carry frames that all watchers share, unless the object has to be changed first.
-    fn item(&self, event: Event) -> WatchItem {
+    fn take_ready(&mut self) -> Result<Option<WatchItem>, ApiError> {
+        if let Source::Initial(initial) = &mut self.source {
+            if let Some(object) = initial.objects.next() {
+                let object = versions::served(self.kind.as_ref(), object);
+                return Ok(Some(WatchItem::Object(WatchEventKind::Added, object)));
+            }
+            let revision = initial.from.revision;
+            let is_announced = initial.is_announced;
+            // Only now: until here the client may take its time, and what happens meanwhile is in the history.
+            let events =
+                self.cache.go_on(self.kind.as_ref(), self.selection.clone(), &initial.from);
+            self.source = Source::Events(events.map_err(|it| too_old(revision, &it))?);
+            if is_announced {
+                return Ok(Some(WatchItem::Bookmark { revision, is_initial_end: true }));
+            }
+        }
+        let Source::Events(subscription) = &mut self.source else { return Ok(None) };
+        let event = subscription.next_missed().or_else(|| subscription.queue.try_recv().ok());
+        Ok(event.map(|it| WatchItem::Event(self.seen(&it))))
+    }
+
+    /// The object and its frames are shared by all watchers of the kind.
+    fn seen(&self, event: &Event) -> Arc<Seen> {
         if !self.kind.is_custom() {
-            return WatchItem::Event(event);
+            return event.seen().clone();
         }
-        let object = versions::served(self.kind.as_ref(), event.object().clone());
-        if Arc::ptr_eq(&object, event.object()) {
-            return WatchItem::Event(event);
-        }
-        WatchItem::Object(event.kind, object)
+        event.seen_as(&self.kind, |object| versions::served(self.kind.as_ref(), object))
     }
 }

@@ -15,3 +15,4 @@ mod limits;
 mod reviews;
 mod scope;
 mod subresources;
+mod watches;

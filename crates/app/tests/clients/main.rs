@@ -1,4 +1,5 @@
-//! Third-party clients, unchanged: the `kube` crate and the Python client create, watch, patch and delete.
+//! Other clients: the `kube` crate and the Python client, unchanged, create, watch, patch and delete; the operator of `examples/`
+//! does its work.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,4 +11,5 @@
 #[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
 mod cluster;
 mod kube_crate;
+mod operator;
 mod python;

@@ -69,8 +69,8 @@ fn needs(pod: &Pod, object: Object, name: &str) -> bool {
 
 /// Reads the selectable field where the cache has it, so that pods of other nodes are not decoded.
 fn is_bound(pod: &Stored, node: &str) -> bool {
-    match pod.meta.fields.iter().find(|(name, _)| *name == "spec.nodeName") {
-        Some((_, value)) => value == node,
+    match pod.meta.fields.get("spec.nodeName") {
+        Some(value) => value == node,
         None => pod
             .typed(<Pod as api::Resource>::decode)
             .is_ok_and(|it| it.spec.as_ref().and_then(|it| it.node_name.as_deref()) == Some(node)),

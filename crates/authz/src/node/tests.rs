@@ -43,7 +43,7 @@ fn authorizer() -> Authorizer {
         });
         let meta = Meta {
             key: ObjectKey::new("ns", name),
-            fields: vec![("spec.nodeName".into(), node.to_owned())],
+            fields: [("spec.nodeName", node)].into(),
             ..Meta::default()
         };
         Arc::new(Stored::new(meta, pod.to_string().into_bytes().into()))

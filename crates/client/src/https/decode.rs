@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Meta, Stored};
+use api::{Meta, Pairs, Stored};
 use apimachinery::{ApiError, ObjectKey, Reason};
 use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Status};
@@ -75,11 +75,11 @@ impl HeadMeta {
                 .resource_version
                 .and_then(|it| it.parse().ok())
                 .unwrap_or_default(),
-            labels: self.labels.unwrap_or_default(),
+            labels: self.labels.unwrap_or_default().into(),
             owner_references: self.owner_references.unwrap_or_default(),
             finalizers: self.finalizers.unwrap_or_default(),
             is_deleting: self.deletion_timestamp.is_some(),
-            fields: Vec::new(),
+            fields: Pairs::default(),
         }
     }
 }

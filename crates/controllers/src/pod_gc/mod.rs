@@ -11,8 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::core::node::Node;
-use api::core::pod::Pod;
-use api::object::key_of;
+use api::core::pod::{Pod, PodView};
 use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
@@ -23,7 +22,7 @@ use stdx::SharedClock;
 
 use self::plan::Verdict;
 use crate::pods::BY_NODE;
-use crate::{Descriptor, Flags, Startup, conditions, owners, pods};
+use crate::{Descriptor, Flags, Startup, conditions, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "pod-garbage-collector-controller",
@@ -49,7 +48,7 @@ const FINISHED: &str = "finished";
 
 struct PodGc {
     nodes: Indexer<Node>,
-    pods: Indexer<Pod>,
+    pods: Indexer<PodView>,
     nodes_api: Api<Node>,
     pods_api: Api<Pod>,
     clock: SharedClock,
@@ -76,16 +75,20 @@ impl Display for Key {
     }
 }
 
-fn index_finished(pod: &Pod) -> Vec<String> {
-    if pods::is_terminal(pod) { vec![FINISHED.to_owned()] } else { Vec::new() }
+fn index_by_node(pod: &PodView) -> Vec<String> {
+    pod.node().map(str::to_owned).into_iter().collect()
+}
+
+fn index_finished(pod: &PodView) -> Vec<String> {
+    if pod.is_terminal() { vec![FINISHED.to_owned()] } else { Vec::new() }
 }
 
 fn start(startup: &Startup<'_>) {
     let settings: &Settings = startup.settings();
     let mut controller = startup.controller();
     let nodes: Indexer<Node> = controller.cache();
-    let pods: Indexer<Pod> =
-        controller.indexed_cache(&[(BY_NODE, pods::index_by_node), (FINISHED, index_finished)]);
+    let pods: Indexer<PodView> =
+        controller.indexed_cache(&[(BY_NODE, index_by_node), (FINISHED, index_finished)]);
     let reconciler = PodGc {
         nodes: nodes.clone(),
         pods: pods.clone(),
@@ -99,21 +102,21 @@ fn start(startup: &Startup<'_>) {
         .follows(move |change: Change<'_, Node>, queue| {
             if let Change::Deleted(node) = change {
                 for pod in pods.by_index(BY_NODE, owners::name(&node.metadata)) {
-                    queue.add(Key::Pod(key_of(&pod.metadata)));
+                    queue.add(Key::Pod(pod.meta.key.clone()));
                 }
             }
         })
-        .follows(move |change: Change<'_, Pod>, queue| {
+        .follows(move |change: Change<'_, PodView>, queue| {
             let Some(pod) = change.after() else { return };
-            if pods::is_terminal(pod) && change.before().is_none_or(|it| !pods::is_terminal(it)) {
+            if pod.is_terminal() && change.before().is_none_or(|it| !it.is_terminal()) {
                 queue.add_after(Key::Finished, FINISHED_PAUSE);
             }
-            let is_suspect = match pods::node_name(pod) {
-                None => owners::is_deleting(&pod.metadata),
+            let is_suspect = match pod.node() {
+                None => pod.meta.is_deleting,
                 Some(node) => nodes.get(&ObjectKey::cluster(node)).is_none(),
             };
             if is_suspect {
-                queue.add(Key::Pod(key_of(&pod.metadata)));
+                queue.add(Key::Pod(pod.meta.key.clone()));
             }
         })
         .run(reconciler);
@@ -149,7 +152,7 @@ impl PodGc {
             self.missing().remove(key);
             return Ok(Next::Settled);
         };
-        let node = pods::node_name(&pod).map(ObjectKey::cluster);
+        let node = pod.node().map(ObjectKey::cluster);
         let has_node = node.as_ref().is_some_and(|it| self.nodes.get(it).is_some());
         let now = self.clock.now();
         let since = *self.missing().entry(key.clone()).or_insert(now);
@@ -181,13 +184,13 @@ impl PodGc {
     }
 
     /// A pod that cannot have finished by itself ends as Failed, so that its owner replaces it.
-    async fn fail(&self, pod: &Pod, now: Timestamp) -> Result<(), Failed> {
-        if pods::is_terminal(pod) {
+    async fn fail(&self, pod: &PodView, now: Timestamp) -> Result<(), Failed> {
+        if pod.is_terminal() {
             return Ok(());
         }
-        let key = key_of(&pod.metadata);
+        let key = pod.meta.key.clone();
         let body = json!({
-            "metadata": {"uid": pod.metadata.uid},
+            "metadata": {"uid": pod.meta.uid},
             "status": {"phase": "Failed", "conditions": [{
                 "type": "DisruptionTarget",
                 "status": "True",
@@ -202,11 +205,12 @@ impl PodGc {
         Ok(())
     }
 
-    async fn delete(&self, pod: &Pod) -> Result<(), Failed> {
-        let key = key_of(&pod.metadata);
+    async fn delete(&self, pod: &PodView) -> Result<(), Failed> {
+        let key = pod.meta.key.clone();
+        let uid = Some(pod.meta.uid.clone());
         let options = DeleteOptions {
             grace_period_seconds: Some(0),
-            preconditions: Preconditions { uid: pod.metadata.uid.clone(), resource_version: None },
+            preconditions: Preconditions { uid, resource_version: None },
             ..DeleteOptions::default()
         };
         let deleted = self.pods_api.delete(&key.namespace, &key.name, options).await;

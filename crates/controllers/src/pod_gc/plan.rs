@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::core::pod::Pod;
+use api::core::pod::PodView;
+use apimachinery::ObjectKey;
 use jiff::Timestamp;
 
-use crate::{owners, pods};
+use crate::pods;
 
 /// How long a node must be missing before its pods are given up.
 pub(crate) const QUARANTINE: Duration = Duration::from_secs(40);
@@ -22,10 +23,14 @@ pub(crate) enum Verdict {
     DeleteOrphan,
 }
 
-pub(crate) fn plan(pod: &Pod, has_node: bool, missing_since: Timestamp, now: Timestamp) -> Verdict {
-    let is_bound = pods::node_name(pod).is_some();
-    if !is_bound {
-        return match owners::is_deleting(&pod.metadata) {
+pub(crate) fn plan(
+    pod: &PodView,
+    has_node: bool,
+    missing_since: Timestamp,
+    now: Timestamp,
+) -> Verdict {
+    if pod.node().is_none() {
+        return match pod.meta.is_deleting {
             true => Verdict::DeleteUnscheduled,
             false => Verdict::Keep,
         };
@@ -38,15 +43,13 @@ pub(crate) fn plan(pod: &Pod, has_node: bool, missing_since: Timestamp, now: Tim
 }
 
 /// The finished pods above the threshold, the oldest first.
-pub(crate) fn excess(mut finished: Vec<Arc<Pod>>, threshold: usize) -> Vec<Arc<Pod>> {
+pub(crate) fn excess(mut finished: Vec<Arc<PodView>>, threshold: usize) -> Vec<Arc<PodView>> {
     let excess = finished.len().saturating_sub(threshold);
     finished.sort_by(|one, two| age_key(one).cmp(&age_key(two)));
     finished.truncate(excess);
     finished
 }
 
-fn age_key(pod: &Pod) -> (Option<Timestamp>, Option<&str>, Option<&str>) {
-    let meta = &pod.metadata;
-    let created = meta.creation_timestamp.as_ref().map(|it| it.0);
-    (created, meta.namespace.as_deref(), meta.name.as_deref())
+fn age_key(pod: &PodView) -> (Option<Timestamp>, &ObjectKey) {
+    (pod.created, &pod.meta.key)
 }

@@ -8,6 +8,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod update;
+mod view;
 pub(crate) mod warnings;
 
 use apimachinery::FieldErrors;
@@ -26,6 +27,7 @@ use serde_json::Value;
 
 pub use super::pod_spec::{qos_class, requests};
 pub use bind::bind;
+pub use view::PodView;
 
 pub use k8s_openapi::api::core::v1::Pod;
 

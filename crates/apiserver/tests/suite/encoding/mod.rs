@@ -131,7 +131,7 @@ async fn objects_of_every_kind_are_stored_as_upstream_does_and_found_again() {
         let (namespace, name) = place(value);
         assert_eq!((meta.namespace.as_str(), meta.name.as_str()), (namespace, name));
         assert_eq!(meta.uid, created.meta.uid);
-        assert_eq!(meta.labels.into_iter().collect::<BTreeMap<_, _>>(), created.meta.labels);
+        assert_eq!(api::Pairs::from(meta.labels), created.meta.labels);
         assert!(meta.creation_timestamp.is_some_and(|it| it.seconds > 0 && it.nanos == 0));
         assert_eq!((meta.resource_version, meta.self_link), Default::default());
     }
