@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use admission::{Chain, Rights};
 use api::Lookup;
-use apimachinery::{GroupResource, ObjectKey, User};
+use apimachinery::{ApiError, GroupResource, GroupVersionResource, ObjectKey, User};
 use authn::pki::ServiceAccountKey;
 use authn::tokens::TokenIssuer;
 use authn::{Authenticator, Component};
 use authz::{Attributes, Authorizer, NodeAuthorizer, Rbac};
-use client::Client;
+use bytes::Bytes;
+use client::{Client, ListOptions};
 use kvstore::Store;
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
@@ -143,6 +144,17 @@ impl Server {
     pub fn client(self: &Arc<Self>, user: User, field_manager: &str) -> Client {
         let transport = InProcess::new(self.core.clone(), Component::new(user), field_manager);
         Client::new(Arc::new(transport), field_manager)
+    }
+
+    /// The body of a watch as a client would get it, for measurements.
+    #[doc(hidden)]
+    pub async fn watch_body(
+        &self,
+        user: User,
+        resource: GroupVersionResource,
+        list: ListOptions,
+    ) -> Result<impl http_body::Body<Data = Bytes> + Send + Unpin + use<>, ApiError> {
+        crate::http::watch::body(&self.core, user, resource, list).await
     }
 
     /// Serves HTTPS until shutdown.

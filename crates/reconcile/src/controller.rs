@@ -60,10 +60,7 @@ impl<K: Key> Controller<K> {
     }
 
     /// The same, with indexes; an index of that name that is there already is as good.
-    pub fn indexed_cache<T: View>(
-        &mut self,
-        indexes: &[(&'static str, IndexFn<T>)],
-    ) -> Indexer<T> {
+    pub fn indexed_cache<T: View>(&mut self, indexes: &[(&'static str, IndexFn<T>)]) -> Indexer<T> {
         let informer = self.informer::<T>();
         for (name, index) in indexes {
             informer.add_index(name, *index);

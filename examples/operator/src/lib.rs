@@ -11,7 +11,7 @@ use apimachinery::{ApiError, ObjectKey};
 use client::{Client, DynamicApi, PatchKind, WriteOptions};
 use informer::{Factory, Indexer};
 use lifecycle::Tasks;
-use reconcile::{Next, Reconciler, WorkQueue, enqueue, run_synced};
+use reconcile::{Controller, Next, Reconciler};
 use stdx::World;
 
 pub use connection::connect;
@@ -46,21 +46,23 @@ struct Websites {
 /// Follows websites and their pages until the tasks are shut down.
 pub fn start(client: &Client, world: World, tasks: &Tasks) {
     let factory = Factory::new(client.clone(), world, tasks);
-    let (sites, maps) = (factory.informer::<Website>(), factory.informer::<Pages>());
-    let queue = WorkQueue::new("websites");
-    enqueue(&sites, &queue, |site| vec![site.meta.key.clone()]);
-    enqueue(&maps, &queue, |map| map.site().into_iter().collect());
+    let mut controller = Controller::new("websites", tasks, &factory);
     let reconciler = Websites {
-        sites: sites.indexer(),
-        maps: maps.indexer(),
+        sites: controller.cache(),
+        maps: controller.cache(),
         sites_api: client.dynamic(Website::resource()),
         maps_api: client.dynamic(Pages::resource()),
     };
-    run_synced(tasks, &factory, queue, WORKERS, reconciler.into());
+    controller
+        .watches(|site: &Website| [site.meta.key.clone()])
+        .watches(|map: &Pages| map.site())
+        .workers(WORKERS)
+        .run(reconciler);
     factory.start();
 }
 
 impl Reconciler for Websites {
+    type Key = ObjectKey;
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {

@@ -22,7 +22,7 @@ impl Objects {
         let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
         let key = ObjectKey::new(text("namespace"), text("name"));
         // As the server reads them out of the kinds that have them.
-        let phase = value["status"]["phase"].as_str().map(|it| ("status.phase".into(), it.into()));
+        let phase = value["status"]["phase"].as_str().map(|it| ("status.phase", it));
         let fields = phase.into_iter().collect();
         let meta = Meta { key: key.clone(), uid: text("uid"), fields, ..Meta::default() };
         let stored = Stored::new(meta, value.to_string().into_bytes().into());

@@ -15,7 +15,7 @@ mod route;
 mod sent;
 pub(crate) mod status;
 mod table;
-mod watch;
+pub(crate) mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,11 @@
 //! A watch as a stream of JSON lines, or of protobuf frames. Plain lines and frames are made once per event and shared
 //! by all watchers.
 
+use std::sync::Arc;
+
 use api::{Stored, protobuf};
 use apimachinery::{ApiError, GroupVersionResource, User};
-use authn::{Component, Credential};
+use authn::Component;
 use bytes::{Bytes, BytesMut};
 use client::{ListOptions, Verb, WatchEventKind, WriteOptions};
 use http::{HeaderValue, Response, header};
@@ -16,41 +18,35 @@ use super::respond::{Wish, warn};
 use super::table::Include;
 use super::{Body, status, table};
 use crate::cache::{frame, kind_name, protobuf_frame};
-use crate::pipeline::{self, Call, WatchItem, Watching};
-use crate::server::Server;
+use crate::pipeline::{self, Call, Core, WatchItem, Watching};
 
 /// What is ready is sent together, up to this size.
 const CHUNK_MAX: usize = 64 * 1024;
 
-impl Server {
-    /// What a client that watches a resource gets as the body of the answer, for measurements: the same stages and the same
-    /// frames, without a connection.
-    #[doc(hidden)]
-    pub async fn watch_body(
-        &self,
-        user: User,
-        resource: GroupVersionResource,
-        list: ListOptions,
-    ) -> Result<impl http_body::Body<Data = Bytes> + Send + Unpin + use<>, ApiError> {
-        let credential = Credential::Component(Component::new(user));
-        let authenticated = pipeline::authenticate(&self.core, &credential, None)?;
-        let call = Call {
-            verb: Verb::Watch,
-            resource,
-            namespace: None,
-            name: None,
-            subresource: None,
-            write: WriteOptions::default(),
-            list,
-            body: pipeline::Body::Empty,
-            user_agent: String::new(),
-        };
-        let watching = pipeline::watch(&self.core, &authenticated, call).await?;
-        let (form, include) = (Form::Plain, Include::Metadata);
-        let now = self.core.world.clock.now();
-        let wish = Wish { form, include, is_pretty: false, accepts_gzip: false, now };
-        Ok(respond(watching, wish).into_body())
-    }
+/// What a client that watches a resource gets as the body of the answer: the same stages and the same frames, without a
+/// connection.
+pub(crate) async fn body(
+    core: &Arc<Core>,
+    user: User,
+    resource: GroupVersionResource,
+    list: ListOptions,
+) -> Result<Body, ApiError> {
+    let call = Call {
+        verb: Verb::Watch,
+        resource,
+        namespace: None,
+        name: None,
+        subresource: None,
+        write: WriteOptions::default(),
+        list,
+        body: pipeline::Body::Empty,
+        user_agent: String::new(),
+    };
+    let request = pipeline::enter_in_process(core, &Component::new(user), call).await?;
+    let watching = pipeline::watch(core, &request).await?;
+    let (form, include, now) = (Form::Plain, Include::Metadata, core.world.clock.now());
+    let wish = Wish { form, include, is_pretty: false, accepts_gzip: false, now };
+    Ok(respond(watching, wish).into_body())
 }
 
 struct Lines {

@@ -214,7 +214,7 @@ impl GarbageCollector {
             return Ok(Owner::Solid);
         };
         let live = self.read(&resource, &ObjectKey::new(namespace, reference.name.clone())).await?;
-        Ok(plan::found(&resource, reference, live.as_deref().map(|it| &it.meta)))
+        Ok(plan::found(&resource, reference, live.as_deref().map(|it| &*it.meta)))
     }
 
     fn resource_of(

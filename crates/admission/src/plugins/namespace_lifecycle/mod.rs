@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::future::ready;
 use std::sync::Arc;
 
@@ -48,9 +47,9 @@ impl NamespaceLifecycle {
             return Err(ApiError::not_found(&resource, namespace));
         };
         // Asked on every write: what is read out of each object anyway says enough.
-        let is_phase = |it: &&(Cow<'static, str>, String)| it.0 == "status.phase";
-        let phase = stored.meta.fields.iter().find(is_phase).map(|it| it.1.as_str());
-        let is_terminating = phase == Some("Terminating") || stored.meta.is_deleting;
+        let phase = stored.meta.fields.iter().find(|it| it.0 == "status.phase");
+        let is_terminating =
+            phase.is_some_and(|it| *it.1 == *"Terminating") || stored.meta.is_deleting;
         if attributes.operation == Operation::Create && is_terminating {
             let why = format!(
                 "unable to create new content in namespace {namespace} because it is being terminated"
