@@ -24,6 +24,7 @@ use crate::data_dir::write_private;
 pub(crate) use choice::{NodeWishes, Wishes};
 pub(crate) use claim::{Claim, claim, listen};
 pub(crate) use name::Name;
+pub(crate) use neighborhood::process_in_namespace_of;
 pub(crate) use registry::{Known, Registry};
 pub(crate) use selection::{Selection, table};
 

@@ -90,6 +90,20 @@ impl Neighborhood<'_> {
     }
 }
 
+/// A process in the network namespace that the cluster was last started in, if that is another one than ours and still there.
+pub(crate) fn process_in_namespace_of(cluster: &Cluster) -> Result<Option<String>> {
+    if cluster.network_namespace == namespace()? {
+        return Ok(None);
+    }
+    let processes = std::fs::read_dir("/proc").context("reading /proc")?.flatten();
+    let is_there = |it: &std::fs::DirEntry| {
+        let found = std::fs::metadata(it.path().join("ns/net"));
+        found.is_ok_and(|it| it.ino() == cluster.network_namespace)
+    };
+    let found = processes.into_iter().find(is_there);
+    Ok(found.map(|it| it.file_name().to_string_lossy().into_owned()))
+}
+
 /// Which network namespace this process is in.
 pub(super) fn namespace() -> Result<u64> {
     let file = std::fs::metadata("/proc/self/ns/net").context("reading /proc/self/ns/net")?;

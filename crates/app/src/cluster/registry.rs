@@ -19,6 +19,8 @@ const DIRECTORY: &str = "xebec-clusters";
 const ENDING: &str = ".json";
 /// How often one tries to get hold of a directory that others remove when they find it empty.
 const TRIES: usize = 100;
+/// Each takes a fifth of a second; who has the lock has it for a moment.
+const LOCK_TRIES: usize = 50;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -88,7 +90,7 @@ impl Registry {
         if directory.metadata().with_context(doing)?.uid() != rustix::process::geteuid().as_raw() {
             bail!("the registry {} belongs to somebody else", self.directory.display());
         }
-        if !stdx::lock_file(&directory) {
+        if !(0..LOCK_TRIES).any(|_| stdx::lock_file(&directory)) {
             bail!("another xebec has held the registry {} for long", self.directory.display());
         }
         let inode = |it: io::Result<fs::Metadata>| it.map(|it| (it.dev(), it.ino())).ok();

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use containers::Embedded;
 use lifecycle::Tasks;
 use network::Network;
@@ -13,11 +13,18 @@ use stdx::World;
 use volumes::LocalVolumes;
 
 use super::Settings;
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 
 /// What could not be removed, as text. Nobody may run on the directory.
 pub(crate) fn purge(data_dir: &Path, cluster: &Cluster) -> Result<Vec<String>> {
     let Some(node) = &cluster.node else { return Ok(Vec::new()) };
+    if let Some(pid) = cluster::process_in_namespace_of(cluster)? {
+        bail!(
+            "the network of this cluster is in another network namespace, that of process {pid}: purge it from there, with \
+             `nsenter --net=/proc/{pid}/ns/net xebec down --purge --data-dir {}`",
+            data_dir.display()
+        );
+    }
     let settings = Settings::new(cluster, node);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

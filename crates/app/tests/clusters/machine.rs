@@ -59,6 +59,13 @@ impl Machine {
         run(self.command(words))
     }
 
+    /// In a network namespace that has nothing to do with the machine's.
+    pub(crate) fn elsewhere(&self, words: &[&str]) -> Ran {
+        let mut command = Command::new("unshare");
+        command.args(["--net", env!("CARGO_BIN_EXE_xebec")]).args(words);
+        run(self.prepare(command))
+    }
+
     pub(crate) fn ok(&self, words: &[&str]) -> String {
         let ran = self.xebec(words);
         assert!(ran.is_ok, "xebec {words:?} failed: {}{}", ran.stdout, ran.stderr);

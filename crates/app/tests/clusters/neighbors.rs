@@ -91,6 +91,19 @@ fn routes_links_and_listeners_of_others_are_passed_over_or_named() {
     assert!(links.contains("xebec0") && !links.contains("xebec1"), "{links}");
 }
 
+#[test]
+fn a_network_is_purged_where_it_is() {
+    let Some(machine) = Machine::new() else { return };
+    machine.ok(&["up", "--detach", "--name", "a", "--data-dir", "a"]);
+    machine.ok(&["down"]);
+    let purge = ["down", "--purge", "--data-dir", "a"];
+    let said = machine.elsewhere(&purge);
+    assert!(!said.is_ok && said.stderr.contains("in another network namespace"), "{}", said.stderr);
+    assert!(said.stderr.contains("`nsenter --net=/proc/"), "{}", said.stderr);
+    machine.ok(&purge);
+    assert!(!machine.host.on_node(&["ip", "-o", "link"]).contains("xebec"));
+}
+
 /// The machine has started anew, and another cluster has what the first had: it is not the first one's any more.
 #[test]
 fn purging_what_is_left_of_a_cluster_is_nothing_to_its_heir() {
