@@ -71,7 +71,6 @@ pages! {
     backup: "docs/backup.md",
     images: "docs/images.md",
     quick_start: "docs/quick-start.md",
-    running_as_a_service: "docs/service.md",
     several_clusters: "docs/several-clusters.md",
     troubleshooting: "docs/troubleshooting.md",
     upgrade: "docs/upgrade.md",
