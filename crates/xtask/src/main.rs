@@ -1,6 +1,7 @@
-//! Developer commands: `cargo xtask test|tidy|bench|torture|fuzz|install-test-deps`.
+//! Developer commands: `cargo xtask test|tidy|bench|torture|fuzz|dist|install-test-deps`.
 
 mod bench;
+mod dist;
 mod fuzz;
 mod process;
 mod test;
@@ -19,6 +20,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
   fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
   bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
+  dist               a tarball of the release binary with unit, completions, documents and checksum
   install-test-deps  installs the Debian and Python packages that the tests need";
 
 fn main() -> ExitCode {
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["bench", "store", "alone"] => {
             bench::store::measure(&root(), bench::store::Ours::FrontAlone)
         }
+        ["dist"] => dist::make(&root()),
         ["install-test-deps"] => test_deps::install(&root()).map(|_| ()),
         _ => {
             say(USAGE);
