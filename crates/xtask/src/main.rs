@@ -16,6 +16,7 @@ const USAGE: &str = "usage: cargo xtask <command>
 
   test               everything that must pass: tools, format, tidy, lints, tests
   tidy               the shape of the repository alone
+  bench api          calls, lists and watches over TLS, beside the server that UPSTREAM_KUBECONFIG names
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
   fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(&root()),
+        ["bench", "api"] => bench::api::measure(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
         ["torture", "store", rest @ ..] => torture::store(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),

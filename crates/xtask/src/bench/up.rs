@@ -26,14 +26,14 @@ pub(crate) fn measure(root: &Path) -> Result<()> {
 }
 
 /// A running `xebec up` in a directory of its own; stopped and removed when dropped.
-struct Cluster {
+pub(super) struct Cluster {
     child: Child,
     directory: tempfile::TempDir,
     ready_after: Duration,
 }
 
 impl Cluster {
-    fn start(binary: &Path, simulate: usize) -> Result<Self> {
+    pub(super) fn start(binary: &Path, simulate: usize) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let started = now();
@@ -73,7 +73,32 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A kubeconfig whose user proves itself by the token of a service account, with every right.
+    pub(super) fn by_token(&self) -> Result<PathBuf> {
+        let kubectl = |words: &[&str]| {
+            let mut command = Command::new("kubectl");
+            output(command.arg("--kubeconfig").arg(self.kubeconfig()).args(words))
+        };
+        kubectl(&["create", "serviceaccount", "load"])?;
+        let account = "--serviceaccount=default:load";
+        kubectl(&["create", "clusterrolebinding", "load", "--clusterrole=cluster-admin", account])?;
+        let token = kubectl(&["create", "token", "load"])?;
+        let path = self.directory.path().join("by-token");
+        fs::copy(self.kubeconfig(), &path)?;
+        let set = |words: &[&str]| {
+            let mut command = Command::new("kubectl");
+            output(command.arg("--kubeconfig").arg(&path).args(["config"]).args(words))
+        };
+        set(&["set-credentials", "load", &format!("--token={}", token.trim())])?;
+        set(&["set-context", "--current", "--user=load"])?;
+        Ok(path)
+    }
+
+    pub(super) fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("data/kubeconfig")
     }
 

@@ -1,0 +1,57 @@
+//! A load on any API server, cheap enough to run on the same cores: `load KUBECONFIG COMMAND ...`. Prints one JSON object.
+//!
+//! ```text
+//! load KUBECONFIG create  CONNECTIONS SECONDS      ConfigMaps of 1 KB, one after the other on each connection
+//! load KUBECONFIG get     CONNECTIONS SECONDS      one of them, again and again
+//! load KUBECONFIG fill    COUNT BYTES              so many ConfigMaps of that size
+//! load KUBECONFIG list    TIMES                    all of them, at once
+//! load KUBECONFIG watch   WATCHERS EVENTS          all watch everything
+//! load KUBECONFIG one     WATCHERS EVENTS          each watches another name; events are about one of them
+//! load KUBECONFIG idle    WATCHERS SECONDS         watches that see nothing
+//! ```
+
+#![expect(clippy::print_stdout, reason = "the result goes to standard output")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark measures real time, and owns its tasks"
+)]
+
+mod calls;
+mod connect;
+mod watches;
+
+use std::error::Error;
+use std::sync::Arc;
+
+use connect::Target;
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Where everything of a load is.
+const NAMESPACE: &str = "load";
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [kubeconfig, command, rest @ ..] = words.as_slice() else {
+        return Err("load KUBECONFIG COMMAND ...".into());
+    };
+    let target = Arc::new(Target::read(kubeconfig)?);
+    calls::make_namespace(&target).await?;
+    let number = |index: usize| -> Result<usize> {
+        Ok(rest.get(index).ok_or("a number is missing")?.parse()?)
+    };
+    let result = match *command {
+        "create" => calls::create(target, number(0)?, number(1)?).await?,
+        "get" => calls::get(target, number(0)?, number(1)?).await?,
+        "fill" => calls::fill(target, number(0)?, number(1)?).await?,
+        "list" => calls::list(&target, number(0)?).await?,
+        "watch" => watches::all(target, number(0)?, number(1)?).await?,
+        "one" => watches::one(target, number(0)?, number(1)?).await?,
+        "idle" => watches::idle(target, number(0)?, number(1)?).await?,
+        other => return Err(format!("no such load: {other}").into()),
+    };
+    println!("{result}");
+    Ok(())
+}
