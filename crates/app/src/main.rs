@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 
 /// Gives memory back after bursts; glibc's allocator keeps most of it.
 #[global_allocator]
@@ -55,6 +55,8 @@ enum Command {
     ControllerManager(commands::controller_manager::Flags),
     /// Run the scheduler alone, against any API server
     Scheduler(commands::scheduler::Flags),
+    /// Print the completion for a shell, such as `xebec completion bash`
+    Completion(commands::completion::Flags),
     /// Show the version
     Version(commands::version::Flags),
 }
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Apiserver(flags) => commands::apiserver::run(flags),
         Command::ControllerManager(flags) => commands::controller_manager::run(flags),
         Command::Scheduler(flags) => commands::scheduler::run(flags),
+        Command::Completion(flags) => commands::completion::run(&flags, Command::command()),
         Command::Version(flags) => commands::version::run(&flags),
     };
     match outcome {

@@ -15,8 +15,10 @@ const SHELLS: &[&str] = &["bash", "zsh", "fish"];
 pub(crate) fn make(root: &Path) -> Result<()> {
     run(Command::new("cargo").args(["build", "--release", "--bin", "xebec"]).current_dir(root))?;
     let built = root.join("target/release/xebec");
-    let version = output(Command::new(&built).args(["version", "--short"]))?;
-    let name = format!("xebec-{}-linux-{}", version.trim(), std::env::consts::ARCH);
+    let version = output(Command::new(&built).args(["version", "-o", "json"]))?;
+    let version: serde_json::Value = serde_json::from_str(&version)?;
+    let version = version["version"].as_str().context("the binary says its version")?;
+    let name = format!("xebec-{version}-linux-{}", std::env::consts::ARCH);
     let folder = root.join("target/dist").join(&name);
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;

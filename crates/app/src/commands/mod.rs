@@ -1,6 +1,7 @@
 //! One file per command: its flags and what it does.
 
 pub(crate) mod apiserver;
+pub(crate) mod completion;
 pub(crate) mod controller_manager;
 pub(crate) mod down;
 pub(crate) mod image;

@@ -88,8 +88,16 @@ fn what_varies_may_vary_and_nothing_else() {
         let expected: Vec<String> = expected.lines().map(str::to_owned).collect();
         assert_eq!(compare(&expected, printed).is_ok(), is_right, "{expected:?} {printed:?}");
     };
-    check("web-cjzq8zhpmt-mld4s   1/1  Running  0  2s", "web-7d9f8c6b54-x2x4z 1/1 Running 0 1m3s", true);
-    check("web-cjzq8zhpmt-mld4s   1/1  Running  0  2s", "web-7d9f8c6b54-x2x4z 1/1 Pending 0 1m3s", false);
+    check(
+        "web-cjzq8zhpmt-mld4s   1/1  Running  0  2s",
+        "web-7d9f8c6b54-x2x4z 1/1 Running 0 1m3s",
+        true,
+    );
+    check(
+        "web-cjzq8zhpmt-mld4s   1/1  Running  0  2s",
+        "web-7d9f8c6b54-x2x4z 1/1 Pending 0 1m3s",
+        false,
+    );
     check("ready (96 ms)", "ready (102 ms)", true);
     check("a\n...\nb", "a\n1\n2\nb", true);
     check("a\n...", "a", true);
