@@ -105,7 +105,7 @@ fn start(startup: &Startup<'_>) {
         })
         .follows(move |change: Change<'_, Pod>, queue| {
             let Some(pod) = change.after() else { return };
-            if pods::is_terminal(pod) && change.before().is_none_or(|it| !pods::is_terminal(it)) {
+            if change.with_new(pods::is_terminal).is_some_and(|it| pods::is_terminal(it)) {
                 queue.add_after(Key::Finished, FINISHED_PAUSE);
             }
             let is_suspect = match pods::node_name(pod) {
