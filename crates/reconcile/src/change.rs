@@ -45,6 +45,13 @@ impl<'a, T> Change<'a, T> {
         }
     }
 
+    /// The object as it is, when it is new or a property of it has changed; absent otherwise, and when it is gone.
+    pub fn with_new<V: PartialEq>(self, property: impl Fn(&'a T) -> V) -> Option<&'a Arc<T>> {
+        let is_new =
+            |after: &&'a Arc<T>| self.before().is_none_or(|it| property(it) != property(after));
+        self.after().filter(is_new)
+    }
+
     /// The object before and after.
     pub fn states(self) -> impl Iterator<Item = &'a Arc<T>> {
         [self.before(), self.after()].into_iter().flatten()
@@ -72,4 +79,25 @@ pub fn on_change<T: 'static>(
     handle: impl Fn(Change<'_, T>) + Send + Sync + 'static,
 ) -> Arc<dyn EventHandler<T>> {
     Arc::new(OnChange(handle))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::Change;
+
+    #[test]
+    fn a_property_is_new_when_it_differs_or_the_object_does() {
+        let (one, other) = (Arc::new("a1"), Arc::new("a2"));
+        let letter = |it: &&str| it.chars().next();
+        let number = |it: &&str| it.chars().last();
+        assert_eq!(Change::Added(&one).with_new(letter), Some(&one));
+        let update = Change::Updated { before: &one, after: &other };
+        assert_eq!(update.with_new(letter), None);
+        assert_eq!(update.with_new(number), Some(&other));
+        assert_eq!(Change::Deleted(&one).with_new(number), None);
+        assert_eq!(update.states().collect::<Vec<_>>(), [&one, &other]);
+        assert_eq!((update.latest(), Change::Deleted(&one).latest()), (&other, &one));
+    }
 }

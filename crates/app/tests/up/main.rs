@@ -10,4 +10,5 @@
 #[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
 mod cluster;
 mod components;
+mod controllers;
 mod lifecycle;

@@ -21,7 +21,7 @@ use api::object::key_of;
 use apimachinery::ObjectKey;
 use apimachinery::selector::{self, Labels};
 use client::{Api, DeleteOptions, PatchKind, Preconditions, Propagation};
-use informer::{IndexFn, Indexer};
+use informer::Indexer;
 use k8s_openapi::api::apps::v1::DeploymentStatus;
 use reconcile::{
     Change, EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler,
@@ -80,15 +80,15 @@ struct Deployments {
 
 fn start(startup: &Startup<'_>) {
     let mut controller = startup.controller();
-    let replica_set_indexes: [(_, IndexFn<ReplicaSet>); 2] =
-        [(BY_CONTROLLER, owners::index_by_controller), (ORPHANS, owners::index_orphans)];
-    let pod_indexes: [(_, IndexFn<Pod>); 1] = [(BY_CONTROLLER, owners::index_by_controller)];
     let deployments: Indexer<Deployment> = controller.cache();
-    let replica_sets = controller.indexed_cache(&replica_set_indexes);
+    let replica_sets: Indexer<ReplicaSet> = controller.indexed_cache(&[
+        (BY_CONTROLLER, owners::index_by_controller),
+        (ORPHANS, owners::index_orphans),
+    ]);
     let reconciler = Deployments {
         deployments: deployments.clone(),
         replica_sets: replica_sets.clone(),
-        pods: controller.indexed_cache(&pod_indexes),
+        pods: controller.indexed_cache(&[(BY_CONTROLLER, owners::index_by_controller)]),
         deployments_api: startup.client.api(),
         replica_sets_api: startup.client.api(),
         deployment_writes: controller.own_writes(PATIENCE),

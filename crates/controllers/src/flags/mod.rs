@@ -10,19 +10,20 @@ use std::sync::Arc;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use self::selection::{Entry, Selection};
+use self::selection::{Choice, Selection};
 pub(crate) use self::values::{at_least_one, duration};
 use crate::{ALL, Descriptor, resources};
 
 const CONTROLLERS: &str = "controllers";
 
-type AnySettings = Arc<dyn Any + Send + Sync>;
+/// Settings of one controller, by their type.
+type Entry = (TypeId, Arc<dyn Any + Send + Sync>);
 
 /// The flags of one controller, with the type of its settings erased.
 #[derive(Clone, Copy)]
 pub struct Flags {
     add: fn(Command) -> Command,
-    read: fn(&ArgMatches) -> Result<Option<(TypeId, AnySettings)>, clap::Error>,
+    read: fn(&ArgMatches) -> Result<Option<Entry>, clap::Error>,
 }
 
 impl Flags {
@@ -30,8 +31,8 @@ impl Flags {
 
     pub(crate) const fn of<S: Args + Send + Sync + 'static>() -> Self {
         let read = |matches: &ArgMatches| {
-            let settings: AnySettings = Arc::new(S::from_arg_matches(matches)?);
-            Ok(Some((TypeId::of::<S>(), settings)))
+            let entry: Entry = (TypeId::of::<S>(), Arc::new(S::from_arg_matches(matches)?));
+            Ok(Some(entry))
         };
         Self { add: S::augment_args, read }
     }
@@ -42,7 +43,7 @@ impl Flags {
 pub struct Settings {
     selection: Selection,
     /// By the type that the controller reads them as; each controller has its own.
-    by_type: BTreeMap<TypeId, AnySettings>,
+    by_type: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
 impl Settings {
@@ -85,7 +86,7 @@ impl Args for Settings {
             // `-name` is a value, not a flag.
             .allow_hyphen_values(true)
             .default_value("*")
-            .value_parser(selection::parse_entry);
+            .value_parser(selection::parse_choice);
         let command = command.next_help_heading("Controllers").arg(controllers);
         let command = ALL.iter().fold(command, |command, it| (it.flags.add)(command));
         command.next_help_heading(None)
@@ -98,12 +99,12 @@ impl Args for Settings {
 
 impl FromArgMatches for Settings {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let entries = matches.get_many::<Entry>(CONTROLLERS).into_iter().flatten().copied();
+        let choices = matches.get_many::<Choice>(CONTROLLERS).into_iter().flatten().copied();
         let mut by_type = BTreeMap::new();
         for controller in ALL {
             by_type.extend((controller.flags.read)(matches)?);
         }
-        Ok(Self { selection: Selection::new(entries), by_type })
+        Ok(Self { selection: Selection::new(choices), by_type })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

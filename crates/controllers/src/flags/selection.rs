@@ -4,7 +4,7 @@ use crate::{ALL, Descriptor};
 
 /// One entry of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum Choice {
     /// `*`: all that are on by default.
     Default,
     /// `name`
@@ -14,21 +14,21 @@ pub(crate) enum Entry {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Selection(Vec<Entry>);
+pub(crate) struct Selection(Vec<Choice>);
 
 impl Selection {
-    pub(crate) fn new(entries: impl Iterator<Item = Entry>) -> Self {
-        Self(entries.collect())
+    pub(crate) fn new(choices: impl Iterator<Item = Choice>) -> Self {
+        Self(choices.collect())
     }
 
     /// What is said first of a controller by its name counts; a star says something of those that are not named.
     pub(crate) fn has(&self, controller: &Descriptor) -> bool {
         let named = self.0.iter().find_map(|it| match it {
-            Entry::On(name) if *name == controller.name => Some(true),
-            Entry::Off(name) if *name == controller.name => Some(false),
+            Choice::On(name) if *name == controller.name => Some(true),
+            Choice::Off(name) if *name == controller.name => Some(false),
             _ => None,
         });
-        named.unwrap_or_else(|| controller.is_on_by_default && self.0.contains(&Entry::Default))
+        named.unwrap_or_else(|| controller.is_on_by_default && self.0.contains(&Choice::Default))
     }
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Unknown {
     nearest: &'static str,
 }
 
-pub(crate) fn parse_entry(text: &str) -> Result<Entry, Unknown> {
+pub(crate) fn parse_choice(text: &str) -> Result<Choice, Unknown> {
     if text == "*" {
-        return Ok(Entry::Default);
+        return Ok(Choice::Default);
     }
     let (is_off, given) = match text.strip_prefix('-') {
         Some(name) => (true, name),
@@ -49,8 +49,8 @@ pub(crate) fn parse_entry(text: &str) -> Result<Entry, Unknown> {
     };
     let known = ALL.iter().find(|it| it.name == given || it.aliases.contains(&given));
     match known {
-        Some(it) if is_off => Ok(Entry::Off(it.name)),
-        Some(it) => Ok(Entry::On(it.name)),
+        Some(it) if is_off => Ok(Choice::Off(it.name)),
+        Some(it) => Ok(Choice::On(it.name)),
         None => Err(Unknown { given: given.to_owned(), nearest: nearest(given) }),
     }
 }

@@ -101,19 +101,14 @@ fn start(startup: &Startup<'_>) {
     };
     let (clock, beats) = (startup.world.clock.clone(), heartbeats.clone());
     let renewals = move |change: Change<'_, Lease>| {
-        let lease = change.after().filter(|it| owners::namespace(&it.metadata) == LEASES);
-        if let Some(lease) =
-            lease.filter(|it| change.before().is_none_or(|b| renewed(b) != renewed(it)))
-        {
+        let lease = change.with_new(renewed);
+        if let Some(lease) = lease.filter(|it| owners::namespace(&it.metadata) == LEASES) {
             beats.seen(owners::name(&lease.metadata), clock.now());
         }
     };
     let clock = startup.world.clock.clone();
     let posts = move |change: Change<'_, Node>| {
-        let node = change.after();
-        if let Some(node) =
-            node.filter(|it| change.before().is_none_or(|b| heartbeat(b) != heartbeat(it)))
-        {
+        if let Some(node) = change.with_new(heartbeat) {
             heartbeats.seen(owners::name(&node.metadata), clock.now());
         }
     };

@@ -108,7 +108,7 @@ fn start(startup: &Startup<'_>) {
         })
         .follows(move |change: Change<'_, PodView>, queue| {
             let Some(pod) = change.after() else { return };
-            if pod.is_terminal() && change.before().is_none_or(|it| !it.is_terminal()) {
+            if change.with_new(PodView::is_terminal).is_some_and(|it| it.is_terminal()) {
                 queue.add_after(Key::Finished, FINISHED_PAUSE);
             }
             let is_suspect = match pod.node() {

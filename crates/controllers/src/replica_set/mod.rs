@@ -1,5 +1,8 @@
 //! ReplicaSets: see `replicas`.
 
+#[cfg(test)]
+mod tests;
+
 use api::apps::replica_set::ReplicaSet;
 use apimachinery::selector::{self, Labels};
 use jiff::Timestamp;

@@ -19,7 +19,7 @@ use apimachinery::selector::{self, Labels};
 use apimachinery::{ApiError, ObjectKey};
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use futures_util::future::join_all;
-use informer::{IndexFn, Indexer};
+use informer::Indexer;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -77,17 +77,18 @@ pub(crate) struct Replicas<T: ReplicaOwner> {
 
 pub(crate) fn start<T: ReplicaOwner>(startup: &Startup<'_>, workers: usize) {
     let mut controller = startup.controller();
-    let owner_indexes: [(_, IndexFn<T>); 2] =
-        [(BY_CONTROLLER, owners::index_by_controller), (BY_SELECTOR, index_by_selector)];
-    let pod_indexes: [(_, IndexFn<Pod>); 3] = [
+    let owners: Indexer<T> = controller.indexed_cache(&[
+        (BY_CONTROLLER, owners::index_by_controller),
+        (BY_SELECTOR, index_by_selector),
+    ]);
+    let pods = controller.indexed_cache(&[
         (BY_CONTROLLER, owners::index_by_controller),
         (ORPHANS, owners::index_orphans),
         (ORPHANS_BY_LABEL, pods::index_orphans_by_label),
-    ];
-    let owners = controller.indexed_cache(&owner_indexes);
+    ]);
     let reconciler = Replicas {
         owners: owners.clone(),
-        pods: controller.indexed_cache(&pod_indexes),
+        pods,
         owners_api: startup.client.api::<T>(),
         pods_api: startup.client.api::<Pod>(),
         owner_writes: controller.own_writes(PATIENCE),

@@ -1,5 +1,8 @@
 //! ReplicationControllers: see `replicas`.
 
+#[cfg(test)]
+mod tests;
+
 use api::core::replication_controller::ReplicationController;
 use apimachinery::selector::{self, Labels};
 use jiff::Timestamp;

@@ -57,10 +57,7 @@ fn start(startup: &Startup<'_>) {
     };
     controller
         .follows(move |change: Change<'_, Node>, queue| {
-            let Some(node) = change.after() else { return };
-            if change.before().is_some_and(|it| no_execute(it).eq(no_execute(node))) {
-                return;
-            }
+            let Some(node) = change.with_new(no_execute) else { return };
             for pod in pods.by_index(BY_NODE, owners::name(&node.metadata)) {
                 queue.add(key_of(&pod.metadata));
             }
@@ -82,9 +79,9 @@ fn start(startup: &Startup<'_>) {
         .run(reconciler);
 }
 
-fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
+fn no_execute(node: &Node) -> Vec<&Taint> {
     let taints = node.spec.iter().flat_map(|it| it.taints.iter().flatten());
-    taints.filter(|it| it.effect == "NoExecute")
+    taints.filter(|it| it.effect == "NoExecute").collect()
 }
 
 fn tolerations(pod: &Pod) -> &[Toleration] {

@@ -26,8 +26,7 @@ const LISTS: &[List] = &[
         opening: "pub const ALL: &[Descriptor]",
         sign: "const DESCRIPTOR: Descriptor",
         entry: |folder| format!(" {folder}::DESCRIPTOR,"),
-        // Two share a planner, and its tests: `replicas`.
-        has_tests: false,
+        has_tests: true,
     },
     List {
         folder: "crates/scheduler/src/plugins",
