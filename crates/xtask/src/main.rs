@@ -16,6 +16,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   test               everything that must pass: tools, format, tidy, lints, tests
   tidy               the shape of the repository alone
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
+  bench get          what a GET costs the server, by certificate and by token
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
   fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
   bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
+        ["bench", "get"] => bench::get::measure(&root()),
         ["torture", "store", rest @ ..] => torture::store(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", "store"] => bench::store::measure(&root(), bench::store::Ours::Xebec),

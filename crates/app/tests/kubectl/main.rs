@@ -9,6 +9,7 @@
 
 mod access;
 mod apply;
+mod certificates;
 #[expect(dead_code, reason = "shared with other tests, which use the rest")]
 mod cluster;
 mod fruit;

@@ -14,6 +14,7 @@ mod host;
 mod images;
 mod isolation;
 mod pods;
+mod remote;
 mod restarts;
 mod services;
 mod streams;

@@ -1,5 +1,6 @@
 //! Benchmarks of the release binary, printed for `docs/benchmarks.md`.
 
+pub(crate) mod get;
 mod node;
 pub(crate) mod store;
 pub(crate) mod up;

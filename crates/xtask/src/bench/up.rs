@@ -26,14 +26,14 @@ pub(crate) fn measure(root: &Path) -> Result<()> {
 }
 
 /// A running `xebec up` in a directory of its own; stopped and removed when dropped.
-struct Cluster {
+pub(super) struct Cluster {
     child: Child,
     directory: tempfile::TempDir,
     ready_after: Duration,
 }
 
 impl Cluster {
-    fn start(binary: &Path, simulate: usize) -> Result<Self> {
+    pub(super) fn start(binary: &Path, simulate: usize) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let started = now();
@@ -72,8 +72,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    pub(super) fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("data/kubeconfig")
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     fn get(&self, path: &str) -> Result<String> {
