@@ -20,6 +20,7 @@ const SANS_MAX: usize = 100;
 
 /// Flags that `up` and `apiserver` share.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[group(id = "server-names")]
 pub(crate) struct Flags {
     /// Names and addresses that clients use beside those of this machine; the API server's certificate is valid for them too
     #[arg(long, value_name = "NAME|IP,...", value_delimiter = ',', value_parser = San::parse)]

@@ -10,6 +10,7 @@
 mod absent;
 mod access;
 mod apply;
+mod certificates;
 #[expect(dead_code, reason = "shared with other tests, which use the rest")]
 mod cluster;
 mod fruit;

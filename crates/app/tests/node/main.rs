@@ -16,6 +16,7 @@ mod images;
 mod isolation;
 mod mending;
 mod pods;
+mod remote;
 mod restarts;
 mod services;
 mod streams;

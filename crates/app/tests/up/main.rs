@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, and says what it skips"
 )]
 
+mod addresses;
 #[path = "../kubectl/cluster.rs"]
 #[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
 mod cluster;

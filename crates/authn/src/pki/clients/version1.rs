@@ -45,6 +45,7 @@ impl<'a> Version1<'a> {
         now: UnixTime,
     ) -> Result<(), Error> {
         self.check_time(now)?;
+        self.check_algorithm(algorithms)?;
         let issuer = self.certificate.issuer().as_raw();
         let mut refusal = CertificateError::UnknownIssuer;
         for authority in authorities.iter().filter(|it| it.is_named(issuer)) {
@@ -53,11 +54,10 @@ impl<'a> Version1<'a> {
                 refusal = CertificateError::Expired;
                 continue;
             }
-            match self.is_signed_by(authority.key(), algorithms) {
-                Some(true) => return Ok(()),
-                Some(false) => refusal = CertificateError::BadSignature,
-                None => refusal = unsupported(self.algorithm, algorithms),
+            if self.is_signed_by(authority.key(), algorithms) {
+                return Ok(());
             }
+            refusal = CertificateError::BadSignature;
         }
         Err(refusal.into())
     }
@@ -81,15 +81,29 @@ impl<'a> Version1<'a> {
         Ok(())
     }
 
-    /// `None` if the algorithm is not one that we take, or not for such a key.
+    /// SHA-1 and the like prove nothing.
+    fn check_algorithm(
+        &self,
+        algorithms: &[&dyn SignatureVerificationAlgorithm],
+    ) -> Result<(), CertificateError> {
+        if algorithms.iter().any(|it| it.signature_alg_id().as_ref() == self.algorithm) {
+            return Ok(());
+        }
+        Err(CertificateError::UnsupportedSignatureAlgorithmContext {
+            signature_algorithm_id: self.algorithm.to_vec(),
+            // Too many for a line of a log.
+            supported_algorithms: Vec::new(),
+        })
+    }
+
     fn is_signed_by(
         &self,
         key: &PublicKey,
         algorithms: &[&dyn SignatureVerificationAlgorithm],
-    ) -> Option<bool> {
+    ) -> bool {
         let named = algorithms.iter().filter(|it| it.signature_alg_id().as_ref() == self.algorithm);
         // One name may stand for the same with keys of several kinds.
-        named.filter_map(|it| key.verify(*it, self.signed, self.signature)).next()
+        named.filter_map(|it| key.verify(*it, self.signed, self.signature)).next() == Some(true)
     }
 
     pub(super) fn verify_tls12(
@@ -124,14 +138,4 @@ impl<'a> Version1<'a> {
 
 fn seconds_of(now: UnixTime) -> i64 {
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
-}
-
-fn unsupported(
-    algorithm: &[u8],
-    algorithms: &[&dyn SignatureVerificationAlgorithm],
-) -> CertificateError {
-    CertificateError::UnsupportedSignatureAlgorithmContext {
-        signature_algorithm_id: algorithm.to_vec(),
-        supported_algorithms: algorithms.iter().map(|it| it.signature_alg_id()).collect(),
-    }
 }
