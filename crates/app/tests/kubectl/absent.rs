@@ -22,7 +22,8 @@ fn logs_and_commands_of_simulated_pods_say_that_the_node_is_simulated() {
         assert!(refused.contains(expected), "{arguments:?}: {refused}");
     }
     let path = "/api/v1/namespaces/default/pods/one/portforward?ports=80";
-    let upgrade = ["-X", "POST", "-H", "Connection: Upgrade", "-H", "Upgrade: SPDY/3.1"];
+    let upgrade =
+        ["--http1.1", "-X", "POST", "-H", "Connection: Upgrade", "-H", "Upgrade: SPDY/3.1"];
     let refused = cluster.curl(path, &upgrade);
     assert!(refused.contains(r#"is simulated"#), "{refused}");
     let node = cluster.refused(&[

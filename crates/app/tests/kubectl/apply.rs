@@ -122,12 +122,12 @@ fn going_from_client_side_to_server_side_apply_drops_old_fields() {
         format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: one }}\ndata: {{ {data} }}\n")
     };
     let both = cluster.file("both.yaml", &map("a: x, b: x"));
-    let one = cluster.file("one.yaml", &map("a: y"));
+    let one = cluster.file("one.yaml", &map("a: z"));
     cluster.ok(&["apply", "-f", &both]);
     let data = || cluster.ok(&["get", "configmap", "one", "-o", "jsonpath={.data}"]);
     let applied = cluster.run(&["apply", "--server-side", "-f", &one]);
     assert!(applied.is_ok && !applied.stderr.contains("migrat"), "{}", applied.stderr);
-    assert_eq!(data(), r#"{"a":"y"}"#);
+    assert_eq!(data(), r#"{"a":"z"}"#);
     let managers = ["get", "configmap", "one", "--show-managed-fields", "-o"];
     let names = "jsonpath={.metadata.managedFields[*].manager}";
     let managers = cluster.ok(&[&managers[..], &[names]].concat());
