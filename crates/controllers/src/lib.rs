@@ -31,6 +31,7 @@ use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::{EventRecorder, Reconciler, WorkQueue};
 use stdx::World;
+use telemetry::Registry;
 
 use self::resources::Resources;
 
@@ -70,6 +71,8 @@ pub struct Context {
     /// PEM of the authority that signed the API server's certificate.
     pub root_ca: String,
     pub config: Config,
+    /// Where their queues are shown.
+    pub metrics: Registry,
 }
 
 /// Workers per controller and the periods that users tune; the defaults are upstream's flags'.
@@ -154,6 +157,7 @@ impl Context {
         reconciler: R,
     ) {
         let tasks = self.tasks.child(descriptor.name);
+        queue.measure(&self.metrics);
         reconcile::run_synced(&tasks, &self.factory, queue, workers, Arc::new(reconciler));
     }
 }

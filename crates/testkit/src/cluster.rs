@@ -118,6 +118,7 @@ fn start_controllers(
         client_for: Arc::new(client_for),
         root_ca: "simulated".to_owned(),
         config: controllers::Config::default(),
+        metrics: Registry::default(),
     });
     factory.start();
     factory
@@ -128,7 +129,8 @@ fn start_scheduler(server: &Arc<Server>, tasks: &Tasks, world: &World, faults: &
     let client =
         faults.wrap(&server.client(User::new("system:kube-scheduler", &[]), "kube-scheduler"));
     let factory = Factory::new(client.clone(), world.clone(), &tasks);
-    scheduler::start(scheduler::Config::default(), &tasks, world, &factory, &client);
+    let metrics = Registry::default();
+    scheduler::start(scheduler::Config::default(), &tasks, world, &factory, &client, &metrics);
     factory.start();
 }
 

@@ -75,6 +75,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn start(context: &Startup, descriptor: &Descriptor) {
     let client = context.client(descriptor);
     let queue = WorkQueue::new(descriptor.name);
+    queue.measure(&context.metrics);
     let (shared, resources) = (Arc::new(Shared::default()), context.resources.clone());
     resources.listen(Arc::new(Follower { shared: shared.clone(), queue: queue.clone() }));
     let collector = GarbageCollector { client, resources, shared };

@@ -88,6 +88,7 @@ impl Resources {
 pub(crate) fn start(context: &Context, resources: Arc<Resources>) {
     let tasks = context.tasks.child("resources");
     let queue = WorkQueue::new("resource-discovery");
+    queue.measure(&context.metrics);
     let definitions = context.factory.informer::<CustomResourceDefinition>();
     let to_queue = queue.clone();
     on_change(&definitions, move |_| to_queue.add(ObjectKey::cluster("resources")));
