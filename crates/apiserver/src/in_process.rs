@@ -9,12 +9,13 @@ use apimachinery::{ApiError, GroupResource, GroupVersion, Scope};
 use authn::{Authenticated, Component, Credential};
 use bytes::Bytes;
 use client::{
-    Discovered, List, Payload, Reply, Request, Transport, Verb, WatchEvent, WatchEventKind,
-    WatchStream,
+    Discovered, List, PatchKind, Payload, Reply, Request, Transport, Verb, WatchEvent,
+    WatchEventKind, WatchStream,
 };
 use futures_util::future::BoxFuture;
 
 use crate::http::flow::Seated;
+use crate::metrics::{About, Recording};
 use crate::pipeline::{self, Body, Call, Outcome, Unread, WatchItem, Watching};
 use crate::server::Core;
 
@@ -32,6 +33,19 @@ impl InProcess {
     fn authenticated(&self) -> Result<Authenticated, ApiError> {
         let credential = Credential::Component(self.identity.clone());
         pipeline::authenticate(&self.core, &credential, None)
+    }
+
+    fn record(&self, call: &Call, is_apply: bool) -> Option<Recording> {
+        let about = About {
+            verb: call.verb,
+            resource: &call.resource,
+            namespace: call.namespace.as_deref(),
+            name: call.name.as_deref(),
+            subresource: call.subresource.as_deref(),
+            is_dry_run: call.write.dry_run,
+            is_apply,
+        };
+        self.core.metrics.requests.begin(about, &self.core.registry.kinds())
     }
 
     fn call_of(&self, request: Request) -> (Call, Unread) {
@@ -58,11 +72,18 @@ impl InProcess {
 
 impl Transport for InProcess {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
+        let is_apply = matches!(request.payload, Payload::Patch(PatchKind::Apply, _));
         let (call, unread) = self.call_of(request);
         Box::pin(async move {
-            let seated = Seated::in_process(self.authenticated()?);
-            let answer = pipeline::call(&self.core, &seated, call, unread).await?;
-            Ok(match answer.outcome {
+            let recording = self.record(&call, is_apply);
+            let answer = match self.authenticated().map(Seated::in_process) {
+                Ok(seated) => pipeline::call(&self.core, &seated, call, unread).await,
+                Err(error) => Err(error),
+            };
+            if let Some(recording) = recording {
+                recording.finish(answer.as_ref().map_or_else(ApiError::code, |it| it.code), None);
+            }
+            Ok(match answer?.outcome {
                 Outcome::Object(object) => Reply::Object(object),
                 Outcome::Done(_) => Reply::Done,
                 Outcome::List(list) => Reply::List(List {
@@ -78,11 +99,25 @@ impl Transport for InProcess {
     fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
         let call = Call { verb: Verb::Watch, ..self.call_of(request).0 };
         Box::pin(async move {
-            let watching = pipeline::watch(&self.core, &self.authenticated()?, call).await?;
-            let stream = futures_util::stream::unfold(watching, |mut watching: Watching| async {
+            let recording = self.record(&call, false);
+            let watching = match self.authenticated() {
+                Ok(authenticated) => pipeline::watch(&self.core, &authenticated, call).await,
+                Err(error) => Err(error),
+            };
+            let watching = match (watching, recording) {
+                (Ok(watching), recording) => (watching, recording),
+                (Err(error), recording) => {
+                    if let Some(recording) = recording {
+                        recording.finish(error.code(), None);
+                    }
+                    return Err(error);
+                }
+            };
+            let next = |(mut watching, recording): (Watching, Option<Recording>)| async {
                 let item = watching.next().await?;
-                Some((item.map(event_of), watching))
-            });
+                Some((item.map(event_of), (watching, recording)))
+            };
+            let stream = futures_util::stream::unfold(watching, next);
             Ok(Box::pin(stream) as WatchStream)
         })
     }

@@ -13,14 +13,17 @@ use authn::tokens::TokenIssuer;
 use authn::{Authenticated, Authenticator, Component, Impersonation, Target};
 use authz::{Attributes, Authorizer, NodeAuthorizer, Rbac, escalation};
 use client::Client;
+use features::{Gates, RuntimeConfig};
 use kvstore::Store;
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
+use telemetry::Registry as MetricsRegistry;
 use tokio::net::TcpListener;
 
 use crate::cache::{Cache, Change, Observer};
 use crate::compaction::{self, Compaction};
 use crate::custom_resources::Definitions;
+use crate::enabled;
 use crate::encoding::Encoding;
 use crate::events::Expiry;
 use crate::heavy::Heavy;
@@ -29,6 +32,7 @@ use crate::http::flow::Flow;
 use crate::in_process::InProcess;
 use crate::kubelets::Kubelets;
 use crate::kubernetes_service::{self, MasterLease};
+use crate::metrics::Metrics;
 use crate::pipeline::Request;
 use crate::registry::Registry;
 use crate::services::{ServiceCidr, Services};
@@ -53,6 +57,9 @@ pub struct Config {
     pub encoding: Encoding,
     /// How this server shows itself to kubelets, and whom it trusts there. Without it there are no logs and no exec.
     pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
+    pub gates: Gates,
+    /// Which built-in versions and resources are served.
+    pub runtime_config: RuntimeConfig,
 }
 
 impl Config {
@@ -75,6 +82,8 @@ impl Default for Config {
             compaction: Compaction::ByStore,
             encoding: Encoding::Json,
             kubelet_tls: None,
+            gates: Gates::default(),
+            runtime_config: RuntimeConfig::default(),
         }
     }
 }
@@ -86,10 +95,14 @@ pub struct Parts {
     pub readiness: Readiness,
     /// The first signs; all verify.
     pub service_account_keys: Vec<Arc<ServiceAccountKey>>,
+    /// What `/metrics` shows.
+    pub metrics: MetricsRegistry,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error("--runtime-config")]
+    RuntimeConfig(#[source] features::RuntimeConfigError),
     #[error("reading the store")]
     Load(#[source] kvstore::Error),
     #[error("writing the first objects")]
@@ -117,6 +130,7 @@ pub struct Core {
     pub(crate) heavy: Heavy,
     pub(crate) documents: Documents,
     pub(crate) kubelets: Kubelets,
+    pub(crate) metrics: Metrics,
     pub(crate) tasks: Tasks,
 }
 
@@ -128,9 +142,10 @@ pub struct Server {
 impl Server {
     /// Loads the store, writes what every cluster starts with, and starts the background tasks.
     pub async fn start(config: Config, parts: Parts) -> Result<Arc<Self>, Error> {
-        let Parts { store, world, tasks, readiness, service_account_keys: keys } = parts;
+        let Parts { store, world, tasks, readiness, service_account_keys: keys, metrics } = parts;
         readiness.register(CHECK);
-        let registry = Arc::new(Registry::new(api::kinds()));
+        let kinds = enabled::kinds(&config.runtime_config).map_err(Error::RuntimeConfig)?;
+        let registry = Arc::new(Registry::new(kinds));
         let cache = Arc::new(Cache::new(store, registry.clone(), config.encoding));
         let rbac = Arc::new(Rbac::new());
         let services = Arc::new(Services::new(
@@ -179,6 +194,7 @@ impl Server {
             heavy: Heavy::new(),
             documents: Documents::new(registry.clone()),
             kubelets: Kubelets::new(config.kubelet_tls.clone()),
+            metrics: Metrics::new(metrics),
             tasks: tasks.clone(),
             tokens,
             keys,

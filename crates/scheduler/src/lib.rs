@@ -7,6 +7,7 @@
 mod binding;
 mod cycle;
 mod diagnosis;
+mod metrics;
 mod node;
 pub mod plugins;
 mod pod;

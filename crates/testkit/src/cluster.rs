@@ -15,6 +15,7 @@ use kvstore::memory::Memory;
 use lifecycle::{Late, Readiness, Tasks};
 use simulator::Fleet;
 use stdx::World;
+use telemetry::Registry;
 
 use crate::faults::Faults;
 use crate::history::{History, Recorder};
@@ -53,6 +54,7 @@ impl Cluster {
             world: world.clone(),
             tasks: tasks.child("apiserver"),
             readiness: readiness.clone(),
+            metrics: Registry::default(),
             service_account_keys: vec![Arc::new(
                 ServiceAccountKey::create().context("making a key")?,
             )],

@@ -312,6 +312,11 @@ impl Cache {
         }
     }
 
+    /// How many objects of a kind there are.
+    pub(crate) fn count(&self, kind: &dyn Kind) -> usize {
+        self.state().resources.get(&kind.registry_prefix()).map_or(0, Resource::len)
+    }
+
     pub(crate) fn get(&self, kind: &dyn Kind, path: &ObjectPath) -> Option<Arc<Stored>> {
         self.state().resources.get(&kind.registry_prefix())?.get(path.as_str()).cloned()
     }

@@ -87,6 +87,10 @@ impl Resource {
         }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
     pub(crate) fn get(&self, path: &str) -> Option<&Arc<Stored>> {
         self.objects.get(path)
     }

@@ -25,6 +25,7 @@ use super::query::Query;
 use super::{Body, status};
 use crate::cache::ObjectPath;
 use crate::kubelets::location::{Location, Stream, locate};
+use crate::metrics::Recording;
 use crate::pipeline::{self, Body as CallBody, Call};
 use crate::server::Core;
 
@@ -62,11 +63,10 @@ impl Stream {
 
 pub(super) async fn answer(
     core: &Arc<Core>,
-    stream: Stream,
-    target: ResourcePath,
-    verb: Verb,
+    (stream, target, verb): (Stream, ResourcePath, Verb),
     authenticated: &Authenticated,
     mut head: Head,
+    recording: &mut Option<Recording>,
 ) -> Result<Response<Body>, ApiError> {
     let call = Call {
         verb,
@@ -79,7 +79,9 @@ pub(super) async fn answer(
         body: CallBody::Empty,
         user_agent: String::new(),
     };
-    let request = pipeline::connect(core, authenticated, call, stream != Stream::Log)?;
+    let takes_create = stream != Stream::Log
+        && core.config.gates.is_enabled(features::POD_WEBSOCKET_CREATE_PERMISSION);
+    let request = pipeline::connect(core, authenticated, call, takes_create)?;
     core.cache.wait_current().await?;
     let stored = core.cache.get(request.kind.as_ref(), &request.path()?);
     let stored = stored.ok_or_else(|| request.not_found())?;
@@ -89,12 +91,12 @@ pub(super) async fn answer(
         return Ok(status::text(204, ""));
     };
     if stream == Stream::Log {
-        return log(core, &location, request.name()).await;
+        return log(core, &location, request.name(), recording).await;
     }
     let upgrade = head.extensions.remove::<OnUpgrade>();
     let upgrade = upgrade.filter(|_| head.headers.contains_key(header::UPGRADE));
     let upgrade = upgrade.ok_or_else(|| ApiError::bad_request("Upgrade request required"))?;
-    pass(core, &location, &head, upgrade).await
+    pass(core, &location, &head, upgrade, recording).await
 }
 
 /// A connection of its own for each stream. It ends with the response's body, or when the upgraded stream is dropped.
@@ -129,7 +131,12 @@ async fn send(
     sender.send_request(request).await.map_err(failed)
 }
 
-async fn log(core: &Core, location: &Location, pod: &str) -> Result<Response<Body>, ApiError> {
+async fn log(
+    core: &Core,
+    location: &Location,
+    pod: &str,
+    recording: &mut Option<Recording>,
+) -> Result<Response<Body>, ApiError> {
     let response = send(core, location, Request::new(Empty::new())).await?;
     if !response.status().is_success() {
         let (code, message) = (response.status(), message_of(response.into_body()).await);
@@ -148,7 +155,13 @@ async fn log(core: &Core, location: &Location, pod: &str) -> Result<Response<Bod
     // A log that breaks off looks like one that ended, as it does upstream.
     let frames = frames.take_while(|it| std::future::ready(it.is_ok()));
     let frames = frames.filter_map(|it| std::future::ready(it.ok()));
-    let body = StreamBody::new(frames.map(|it| Ok(Frame::data(it)))).boxed_unsync();
+    // Kept until the log ends.
+    let recording = recording.take();
+    let frames = frames.map(move |it| {
+        let _kept = &recording;
+        Ok(Frame::data(it))
+    });
+    let body = StreamBody::new(frames).boxed_unsync();
     let mut response = Response::new(body);
     let plain = HeaderValue::from_static("text/plain");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
@@ -166,6 +179,7 @@ async fn pass(
     location: &Location,
     head: &Head,
     client: OnUpgrade,
+    recording: &mut Option<Recording>,
 ) -> Result<Response<Body>, ApiError> {
     let mut request = Request::new(Empty::new());
     *request.method_mut() = head.method.clone();
@@ -179,7 +193,13 @@ async fn pass(
     }
     let body = if code == StatusCode::SWITCHING_PROTOCOLS {
         let node = hyper::upgrade::on(response);
-        core.tasks.spawn("stream", |shutdown| join(client, node, shutdown));
+        let recording = recording.take();
+        core.tasks.spawn("stream", |shutdown| async move {
+            join(client, node, shutdown).await;
+            if let Some(recording) = recording {
+                recording.finish(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
+            }
+        });
         String::new()
     } else {
         // What clients expect: the kubelet's words as they are.

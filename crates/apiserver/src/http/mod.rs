@@ -7,6 +7,7 @@ mod credentials;
 pub(crate) mod documents;
 pub(crate) mod flow;
 mod health;
+mod line;
 mod negotiate;
 mod offered;
 pub(crate) mod pace;

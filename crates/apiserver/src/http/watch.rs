@@ -13,6 +13,7 @@ use super::negotiate::Form;
 use super::respond::{Wish, warn};
 use super::{Body, status, table};
 use crate::cache::{frame, kind_name, protobuf_frame};
+use crate::metrics::Recording;
 use crate::pipeline::{WatchItem, Watching};
 
 /// What is ready is sent together, up to this size.
@@ -23,11 +24,17 @@ struct Lines {
     wish: Wish,
     /// The columns are in the first table alone.
     has_columns: bool,
+    /// Until the watch ends.
+    _recording: Option<Recording>,
 }
 
-pub(super) fn respond(mut watching: Watching, wish: Wish) -> Response<Body> {
+pub(super) fn respond(
+    mut watching: Watching,
+    wish: Wish,
+    recording: Option<Recording>,
+) -> Response<Body> {
     let warnings = std::mem::take(&mut watching.warnings);
-    let lines = Lines { watching, wish, has_columns: false };
+    let lines = Lines { watching, wish, has_columns: false, _recording: recording };
     let stream = futures_util::stream::unfold(lines, |mut lines| async {
         let chunk = lines.next().await?;
         Some((Ok(Frame::data(chunk)), lines))

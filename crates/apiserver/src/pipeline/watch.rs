@@ -7,6 +7,7 @@ use std::time::Duration;
 use api::{Kind, Stored};
 use apimachinery::{ApiError, FieldErrors, Path};
 use client::WatchEventKind;
+use telemetry::Counter;
 use tokio::time::Instant;
 
 use super::list::{options_error, select};
@@ -47,6 +48,7 @@ pub struct Watching {
     bookmark_at: Instant,
     ends_at: Instant,
     cache: Arc<Cache>,
+    sent: Arc<Counter>,
     is_over: bool,
 }
 
@@ -71,6 +73,7 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
         .unwrap_or_else(|| TIMEOUT_MIN + core.world.random.below(TIMEOUT_MIN));
     let ends_at = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_MAX));
     let mut watching = Watching {
+        sent: core.metrics.watches.events(kind.as_ref()),
         kind,
         warnings: request.warnings.clone(),
         initial,
@@ -185,6 +188,7 @@ impl Watching {
                 match self.subscription.queue.try_recv() {
                     Ok(event) => Some(event),
                     Err(_) => {
+                        self.sent.increment();
                         let bookmark = WatchItem::Bookmark { revision, is_initial_end: false };
                         return Some(Ok(bookmark));
                     }
@@ -203,10 +207,12 @@ impl Watching {
     /// What can be sent without waiting: lets a writer fill its buffer before it flushes.
     pub fn next_ready(&mut self) -> Option<WatchItem> {
         if let Some(object) = self.initial.pop_front() {
+            self.sent.increment();
             let object = versions::served(self.kind.as_ref(), object);
             return Some(WatchItem::Object(WatchEventKind::Added, object));
         }
         if let Some(revision) = self.initial_end.take() {
+            self.sent.increment();
             return Some(WatchItem::Bookmark { revision, is_initial_end: true });
         }
         if let Some(event) = self.subscription.backlog.pop_front() {
@@ -218,6 +224,7 @@ impl Watching {
 
     /// Events carry frames that all watchers share, unless the object has to be changed first.
     fn item(&self, event: Event) -> WatchItem {
+        self.sent.increment();
         if !self.kind.is_custom() {
             return WatchItem::Event(event);
         }
