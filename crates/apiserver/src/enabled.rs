@@ -16,6 +16,11 @@ const NEEDED: &[&str] = &[
     "rbac.authorization.k8s.io",
 ];
 
+/// Whether a server would start with it.
+pub fn check_runtime_config(config: &RuntimeConfig) -> Result<(), RuntimeConfigError> {
+    kinds(config).map(drop)
+}
+
 pub(crate) fn kinds(config: &RuntimeConfig) -> Result<Vec<Arc<dyn Kind>>, RuntimeConfigError> {
     let kinds = api::kinds();
     let served: Vec<Served<'_>> = kinds
@@ -53,10 +58,7 @@ mod tests {
         let all = of("").unwrap();
         assert_eq!(of("apps/v1/daemonsets=false"), Ok(all - 1));
         assert!(of("apps/v1=false").unwrap() < all - 1);
-        let refused = "v1/bindings cannot be disabled: the server itself needs it";
-        assert_eq!(
-            of("v1=false").unwrap_err().split(' ').skip(1).collect::<Vec<_>>(),
-            refused.split(' ').skip(1).collect::<Vec<_>>()
-        );
+        let refused = of("v1=false").unwrap_err();
+        assert!(refused.ends_with(" cannot be disabled: the server itself needs it"), "{refused}");
     }
 }

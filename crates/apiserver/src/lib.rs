@@ -21,6 +21,7 @@ mod server;
 pub mod services;
 
 pub use compaction::Compaction;
+pub use enabled::check_runtime_config;
 pub use encoding::Encoding;
 pub use server::{Config, Core, Error, Parts, Server};
 pub use services::ServiceCidr;

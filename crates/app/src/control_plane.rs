@@ -13,6 +13,7 @@ use lifecycle::Tasks;
 use reconcile::Election;
 use simulator::Fleet;
 use stdx::World;
+use telemetry::Registry;
 
 /// As `/version` shows it.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARGO_PKG_VERSION"));
@@ -35,6 +36,8 @@ pub(crate) struct Singletons {
     pub(crate) world: World,
     /// What pods get as kube-root-ca.crt.
     pub(crate) root_ca: String,
+    /// Where both are shown.
+    pub(crate) metrics: Registry,
 }
 
 impl Singletons {
@@ -92,6 +95,7 @@ impl Singletons {
             client_for: Arc::new(client_for),
             root_ca: self.root_ca.clone(),
             config: controllers::Config::default(),
+            metrics: self.metrics.clone(),
         });
         factory.start();
         factory
@@ -106,7 +110,8 @@ impl Singletons {
     fn start_scheduler(&self, tasks: &Tasks) {
         let client = self.server.client(User::new(format!("system:{SCHEDULER}"), &[]), SCHEDULER);
         let factory = Factory::new(client.clone(), self.world.clone(), tasks);
-        scheduler::start(scheduler::Config::default(), tasks, &self.world, &factory, &client);
+        let (config, metrics) = (scheduler::Config::default(), &self.metrics);
+        scheduler::start(config, tasks, &self.world, &factory, &client, metrics);
         factory.start();
     }
 }

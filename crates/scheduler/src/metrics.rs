@@ -142,8 +142,8 @@ impl Metrics {
 /// Why a pod came into a queue: upstream's names of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueuedBy {
-    UnscheduledPodAdd,
-    UnscheduledPodUpdate,
+    UnschedulablePodAdd,
+    UnschedulablePodUpdate,
     AssignedPodUpdate,
     AssignedPodDelete,
     NodeAdd,
@@ -156,8 +156,8 @@ pub(crate) enum QueuedBy {
 impl QueuedBy {
     fn label(self) -> &'static str {
         match self {
-            Self::UnscheduledPodAdd => "UnscheduledPodAdd",
-            Self::UnscheduledPodUpdate => "UnscheduledPodUpdate",
+            Self::UnschedulablePodAdd => "UnschedulablePodAdd",
+            Self::UnschedulablePodUpdate => "UnschedulablePodUpdate",
             Self::AssignedPodUpdate => "AssignedPodUpdate",
             Self::AssignedPodDelete => "AssignedPodDelete",
             Self::NodeAdd => "NodeAdd",

@@ -81,9 +81,9 @@ impl Queue {
             }
         };
         let why = if was.is_some() {
-            QueuedBy::UnscheduledPodUpdate
+            QueuedBy::UnschedulablePodUpdate
         } else {
-            QueuedBy::UnscheduledPodAdd
+            QueuedBy::UnschedulablePodAdd
         };
         let mut waiting =
             Waiting { pod, place: Place::Active, sequence, attempts, added, failed_at };

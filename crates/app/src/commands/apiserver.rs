@@ -10,7 +10,7 @@ use super::network::{Cidr, parse_cidr};
 use crate::api_server::{ApiServer, Settings, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
-use crate::{data_dir, datastore, kubeconfig_file, logging, serve};
+use crate::{component, data_dir, datastore, kubeconfig_file, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -28,9 +28,13 @@ pub(crate) struct Flags {
     service_cluster_ip_range: Cidr,
     #[command(flatten)]
     datastore: datastore::Flags,
-    /// Log level: 0 warnings, 2 information, 4 debug
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
+    #[command(flatten)]
+    component: component::Flags,
+    #[command(flatten)]
+    api: component::ApiFlags,
 }
 
 /// Components that get a kubeconfig: the file's name and the user.
@@ -40,7 +44,8 @@ const COMPONENTS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
-    logging::start(flags.verbosity);
+    let runtime_config = flags.api.runtime_config()?;
+    flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);
         let settings = Settings {
@@ -48,6 +53,9 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             service_cidr: flags.service_cluster_ip_range,
             pods_reach: None,
             datastore: flags.datastore,
+            gates: flags.component.gates(),
+            runtime_config,
+            metrics: flags.component.registry(),
         };
         let data = DataDir::open(&flags.data_dir)?;
         let listener = listen(bind).await?;

@@ -9,11 +9,12 @@ use client::Client;
 use informer::Factory;
 use lifecycle::Tasks;
 use stdx::World;
+use telemetry::Registry;
 
 use super::remote;
 use super::service_accounts::Issuer;
 use crate::control_plane::CONTROLLER_MANAGER as NAME;
-use crate::{logging, serve};
+use crate::{component, component_server, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -29,17 +30,33 @@ pub(crate) struct Flags {
     /// Run only while holding the Lease kube-system/kube-controller-manager
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     leader_elect: bool,
-    /// Log level: 0 warnings, 2 information, 4 debug
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
+    #[command(flatten)]
+    component: component::Flags,
+    /// Port to serve health and metrics on; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 10257)]
+    secure_port: u16,
+    #[command(flatten)]
+    server: component_server::Flags,
 }
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
-    logging::start(flags.verbosity);
+    flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
         let world = World::system();
-        let config = remote::config(&flags.kubeconfig, NAME)?;
+        let metrics = flags.component.registry();
+        let config = remote::config(&flags.kubeconfig, NAME, &metrics)?;
         let client = remote::connect(&config, NAME, &tasks, &world)?;
+        let parts = component_server::Parts {
+            client: client.clone(),
+            authority: &config.ca_pem,
+            metrics: metrics.clone(),
+            world: &world,
+            tasks: &tasks,
+        };
+        flags.server.serve(NAME, flags.secure_port, parts).await?;
         let root_ca = match &flags.root_ca_file {
             None => String::new(),
             Some(path) => std::fs::read_to_string(path)
@@ -48,7 +65,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         let issuer = flags.use_service_account_credentials.then_some(config);
         let (manager, leading_world) = (client.clone(), world.clone());
         let lead = move |tasks: Tasks| async move {
-            if let Err(err) = start(&tasks, &leading_world, manager, issuer, root_ca).await {
+            let startup = Startup { manager, issuer, root_ca, metrics };
+            if let Err(err) = start(&tasks, &leading_world, startup).await {
                 tracing::error!(error = format!("{err:#}"), "the controllers did not start");
             }
         };
@@ -57,13 +75,17 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     })
 }
 
-async fn start(
-    tasks: &Tasks,
-    world: &World,
+/// What the controllers are started with.
+struct Startup {
     manager: Client,
+    /// How their own clients are made, if they have any.
     issuer: Option<client::https::Config>,
     root_ca: String,
-) -> Result<()> {
+    metrics: Registry,
+}
+
+async fn start(tasks: &Tasks, world: &World, startup: Startup) -> Result<()> {
+    let Startup { manager, issuer, root_ca, metrics } = startup;
     let factory = Factory::new(manager.clone(), world.clone(), tasks);
     let mut clients = BTreeMap::new();
     if let Some(config) = issuer {
@@ -80,6 +102,7 @@ async fn start(
         client_for: Arc::new(move |name| clients.get(name).unwrap_or(&manager).clone()),
         root_ca,
         config: controllers::Config::default(),
+        metrics,
     });
     factory.start();
     Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use features::RuntimeConfig;
 use informer::Factory;
 use lifecycle::Tasks;
 use linux::sysctl::{Pattern, PatternError};
@@ -17,7 +18,7 @@ use crate::api_server::{ApiServer, Settings};
 use crate::control_plane::{self, PodNetwork, Singletons};
 use crate::data_dir::DataDir;
 use crate::progress::{Progress, say};
-use crate::{api_server, data_dir, datastore, detach, kubeconfig_file, logging, node, serve};
+use crate::{api_server, component, data_dir, datastore, detach, kubeconfig_file, node, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -62,9 +63,13 @@ pub(crate) struct Flags {
     /// Go to the background once the cluster is ready
     #[arg(long)]
     detach: bool,
-    /// Log level: 0 warnings, 2 information, 4 debug
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
     verbosity: u8,
+    #[command(flatten)]
+    component: component::Flags,
+    #[command(flatten)]
+    api: component::ApiFlags,
     /// Set on the process in the background
     #[arg(long, hide = true)]
     detached_child: bool,
@@ -88,6 +93,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     if flags.simulate > SIMULATE_MAX {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
     }
+    let runtime_config = flags.api.runtime_config()?;
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
@@ -97,11 +103,11 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     if flags.detached_child {
         detach::leave_terminal();
     }
-    logging::start(flags.verbosity);
-    serve::run(|tasks| async move { start(&flags, &tasks).await })
+    flags.component.start_logging(flags.verbosity);
+    serve::run(|tasks| async move { start(&flags, runtime_config, &tasks).await })
 }
 
-async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
+async fn start(flags: &Flags, runtime_config: RuntimeConfig, tasks: &Tasks) -> Result<ApiServer> {
     let world = World::system();
     let progress = Progress::start();
     progress.waiting("starting the API server");
@@ -114,6 +120,9 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
         service_cidr: flags.service_cidr,
         pods_reach: machine.as_ref().map(|it| it.network.gateway()),
         datastore: flags.datastore.clone(),
+        gates: flags.component.gates(),
+        runtime_config,
+        metrics: flags.component.registry(),
     };
     let api = ApiServer::start(data, listener, &settings, &world, tasks).await?;
     progress.done(&format!("API server ready on https://{}", api.address));
@@ -122,7 +131,8 @@ async fn start(flags: &Flags, tasks: &Tasks) -> Result<ApiServer> {
     let factory = start_singletons(&api, tasks, &world, &progress).await;
     if let Some(Machine { settings, network }) = &machine {
         progress.waiting("starting the node");
-        let neighbors = node::Neighbors { api: &api, network, tasks, world: &world };
+        let metrics = flags.component.registry();
+        let neighbors = node::Neighbors { api: &api, network, tasks, world: &world, metrics };
         node::start(settings, &neighbors).await?;
         control_plane::wait_for_nodes(&factory, 1).await;
         progress.done(&format!("node {} ready", settings.node_name));
@@ -159,6 +169,7 @@ async fn start_singletons(
         server: api.server.clone(),
         world: world.clone(),
         root_ca: api.cluster.ca_pem.clone(),
+        metrics: api.metrics.clone(),
     };
     if api.is_shared() {
         singletons.start_when_elected(tasks);

@@ -40,8 +40,13 @@ fn os_image(os_release: &str) -> String {
     line.unwrap_or("Linux").trim_matches('"').to_owned()
 }
 
+/// The processor of this program.
+pub(crate) fn go_architecture() -> &'static str {
+    architecture(std::env::consts::ARCH)
+}
+
 /// As Go, and so Kubernetes, calls it.
-fn architecture(rust: &str) -> &str {
+fn architecture(rust: &'static str) -> &'static str {
     match rust {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

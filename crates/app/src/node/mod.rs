@@ -19,11 +19,13 @@ use lifecycle::Tasks;
 use network::Network;
 use node_api::PodNetwork;
 use stdx::World;
+use telemetry::Registry;
 use volumes::LocalVolumes;
 
 use crate::api_server::ApiServer;
 use crate::control_plane::KUBERNETES_VERSION;
 
+pub(crate) use machine::go_architecture;
 pub(crate) use purge::purge;
 pub(crate) use requirements::check as check_requirements;
 pub(crate) use settings::{Settings, node_name};
@@ -81,6 +83,8 @@ pub(crate) struct Neighbors<'a> {
     pub(crate) network: &'a Arc<Network>,
     pub(crate) tasks: &'a Tasks,
     pub(crate) world: &'a World,
+    /// What the kubelet's `/metrics` shows.
+    pub(crate) metrics: Registry,
 }
 
 /// Starts DNS, the service proxy and the kubelet; returns when all have started, before the Node is Ready.
@@ -167,6 +171,7 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
         serving: pki.kubelet_serving(&settings.node_name, &[address])?,
         client_ca: pki.authority.certificate_pem().to_owned(),
         machine: machine::read(data_dir),
+        metrics: neighbors.metrics.clone(),
     };
     let config = kubelet_config(settings, data_dir, address);
     if let Some(manifests) = &config.static_pod_directory {
