@@ -40,6 +40,7 @@ async fn measure(dir: &std::path::Path, key: &Arc<ServiceAccountKey>, n_objects:
         world: World::system(),
         tasks: tasks.clone(),
         readiness: Readiness::default(),
+        metrics: telemetry::Registry::default(),
         service_account_keys: vec![key.clone()],
     };
     let server = Server::start(Config::default(), parts).await.expect("the server starts");

@@ -93,6 +93,7 @@ impl Bench {
             world: World::system(),
             tasks: tasks.clone(),
             readiness: Readiness::default(),
+            metrics: telemetry::Registry::default(),
             service_account_keys: vec![key],
         };
         let server = Server::start(Config::default(), parts).await.expect("the server starts");

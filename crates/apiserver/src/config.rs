@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use features::{Gates, RuntimeConfig};
+
 use crate::encoding::Encoding;
 
 #[derive(Clone, Debug)]
@@ -24,6 +26,9 @@ pub struct Config {
     pub encoding: Encoding,
     /// How this server shows itself to kubelets, and whom it trusts there. Without it there are no logs and no exec.
     pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
+    pub gates: Gates,
+    /// Which built-in versions and resources are served.
+    pub runtime_config: RuntimeConfig,
 }
 
 impl Config {
@@ -46,6 +51,8 @@ impl Default for Config {
             compaction: Compaction::ByStore,
             encoding: Encoding::Json,
             kubelet_tls: None,
+            gates: Gates::default(),
+            runtime_config: RuntimeConfig::default(),
         }
     }
 }

@@ -120,7 +120,7 @@ fn document(bytes: Vec<u8>) -> Document {
     Document { bytes: bytes.into(), hash, gzipped }
 }
 
-fn gzip(bytes: &[u8]) -> Bytes {
+pub(crate) fn gzip(bytes: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default().into()

@@ -9,12 +9,13 @@ use apimachinery::{ApiError, GroupResource, GroupVersion, Scope};
 use authn::{Component, Credential};
 use bytes::Bytes;
 use client::{
-    Discovered, List, Payload, Reply, Request, Transport, Verb, WatchEvent, WatchEventKind,
-    WatchStream,
+    Discovered, List, PatchKind, Payload, Reply, Request, Transport, Verb, WatchEvent,
+    WatchEventKind, WatchStream,
 };
 use futures_util::future::BoxFuture;
 
 use crate::flow;
+use crate::metrics::{About, Recording};
 use crate::pipeline::{self, Body, Call, Core, Outcome, Unread, WatchItem, Watching};
 
 pub(crate) struct InProcess {
@@ -30,6 +31,19 @@ impl InProcess {
 
     async fn enter(&self, call: Call) -> Result<pipeline::Request, ApiError> {
         pipeline::enter_in_process(&self.core, &self.identity, call).await
+    }
+
+    fn record(&self, call: &Call, is_apply: bool) -> Option<Recording> {
+        let about = About {
+            verb: call.verb,
+            resource: &call.resource,
+            namespace: call.namespace.as_deref(),
+            name: call.name.as_deref(),
+            subresource: call.subresource.as_deref(),
+            is_dry_run: call.write.dry_run,
+            is_apply,
+        };
+        self.core.metrics.requests.begin(about, &self.core.registry.kinds())
     }
 
     fn call_of(&self, request: Request) -> (Call, Unread) {
@@ -56,10 +70,18 @@ impl InProcess {
 
 impl Transport for InProcess {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
+        let is_apply = matches!(request.payload, Payload::Patch(PatchKind::Apply, _));
         let (call, unread) = self.call_of(request);
         Box::pin(async move {
-            let answer = pipeline::call(&self.core, self.enter(call).await?, unread).await?;
-            Ok(match answer.outcome {
+            let recording = self.record(&call, is_apply);
+            let answer = match self.enter(call).await {
+                Ok(request) => pipeline::call(&self.core, request, unread).await,
+                Err(error) => Err(error),
+            };
+            if let Some(recording) = recording {
+                recording.finish(answer.as_ref().map_or_else(ApiError::code, |it| it.code), None);
+            }
+            Ok(match answer?.outcome {
                 Outcome::Object(object) => Reply::Object(object),
                 Outcome::Done(_) => Reply::Done,
                 Outcome::List(list) => Reply::List(List {
@@ -75,11 +97,25 @@ impl Transport for InProcess {
     fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
         let call = Call { verb: Verb::Watch, ..self.call_of(request).0 };
         Box::pin(async move {
-            let watching = pipeline::watch(&self.core, &self.enter(call).await?).await?;
-            let stream = futures_util::stream::unfold(watching, |mut watching: Watching| async {
+            let recording = self.record(&call, false);
+            let watching = match self.enter(call).await {
+                Ok(request) => pipeline::watch(&self.core, &request).await,
+                Err(error) => Err(error),
+            };
+            let watching = match (watching, recording) {
+                (Ok(watching), recording) => (watching, recording),
+                (Err(error), recording) => {
+                    if let Some(recording) = recording {
+                        recording.finish(error.code(), None);
+                    }
+                    return Err(error);
+                }
+            };
+            let next = |(mut watching, recording): (Watching, Option<Recording>)| async {
                 let item = watching.next().await?;
-                Some((item.map(event_of), watching))
-            });
+                Some((item.map(event_of), (watching, recording)))
+            };
+            let stream = futures_util::stream::unfold(watching, next);
             Ok(Box::pin(stream) as WatchStream)
         })
     }

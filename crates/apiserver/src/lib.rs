@@ -10,11 +10,14 @@ mod encoding;
 pub mod registry;
 
 mod config;
+mod enabled;
 
 pub mod cache;
 mod documents;
 mod flow;
 mod heavy;
+
+mod metrics;
 
 pub mod pipeline;
 
@@ -33,6 +36,7 @@ pub mod garbage;
 mod server;
 
 pub use config::{Compaction, Config, ServiceCidr};
+pub use enabled::check_runtime_config;
 pub use encoding::Encoding;
 pub use pipeline::Core;
 pub use server::{Error, Parts, Server};

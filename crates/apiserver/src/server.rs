@@ -14,15 +14,18 @@ use client::{Client, ListOptions};
 use kvstore::Store;
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
+use telemetry::Registry as MetricsRegistry;
 use tokio::net::TcpListener;
 
 use crate::cache::Cache;
 use crate::config::Config;
 use crate::documents::Documents;
+use crate::enabled;
 use crate::flow::Flow;
 use crate::heavy::Heavy;
 use crate::in_process::InProcess;
 use crate::kubernetes_service::{self, MasterLease};
+use crate::metrics::Metrics;
 use crate::pipeline::Core;
 use crate::pipeline::hooks::HookSet;
 use crate::registry::Registry;
@@ -38,10 +41,14 @@ pub struct Parts {
     pub readiness: Readiness,
     /// The first signs; all verify.
     pub service_account_keys: Vec<Arc<ServiceAccountKey>>,
+    /// What `/metrics` shows.
+    pub metrics: MetricsRegistry,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error("--runtime-config")]
+    RuntimeConfig(#[source] features::RuntimeConfigError),
     #[error("reading the store")]
     Load(#[source] kvstore::Error),
     #[error("writing the first objects")]
@@ -60,9 +67,10 @@ pub struct Server {
 impl Server {
     /// Loads the store, writes what every cluster starts with, and starts the background tasks.
     pub async fn start(config: Config, parts: Parts) -> Result<Arc<Self>, Error> {
-        let Parts { store, world, tasks, readiness, service_account_keys: keys } = parts;
+        let Parts { store, world, tasks, readiness, service_account_keys: keys, metrics } = parts;
         readiness.register(CHECK);
-        let registry = Arc::new(Registry::new(api::kinds()));
+        let kinds = enabled::kinds(&config.runtime_config).map_err(Error::RuntimeConfig)?;
+        let registry = Arc::new(Registry::new(kinds));
         let cache = Arc::new(Cache::new(store, registry.clone(), config.encoding));
         let rbac = Arc::new(Rbac::new());
         let issuer = TokenIssuer::new(
@@ -106,6 +114,7 @@ impl Server {
             flow: Flow::new(&world.random),
             heavy: Heavy::new(),
             documents: Documents::new(registry.clone()),
+            metrics: Metrics::new(metrics),
             tasks: tasks.clone(),
             hooks,
             keys,

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use apiserver::{Config, Parts, Server, ServiceCidr};
+use features::{Gates, RuntimeConfig};
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
+use telemetry::Registry;
 use tokio::net::TcpListener;
 
 use crate::cluster;
@@ -30,6 +32,10 @@ pub(crate) struct Settings {
     pub(crate) node_address: Option<IpAddr>,
     pub(crate) names: server_names::Flags,
     pub(crate) datastore: datastore::Flags,
+    pub(crate) gates: Gates,
+    pub(crate) runtime_config: RuntimeConfig,
+    /// What `/metrics` shows.
+    pub(crate) metrics: Registry,
 }
 
 /// A serving API server. The store is closed and the directory's lock released when this is dropped, after the tasks have
@@ -42,6 +48,8 @@ pub(crate) struct ApiServer {
     /// Dropping it writes what is queued and closes the files.
     store: Datastore,
     pub(crate) data: DataDir,
+    /// For what has no page of its own in this process: the controllers and the scheduler.
+    pub(crate) metrics: Registry,
 }
 
 impl ApiServer {
@@ -68,6 +76,7 @@ impl ApiServer {
             tasks: tasks.child("apiserver"),
             readiness: readiness.clone(),
             service_account_keys: vec![pki.service_account_key.clone()],
+            metrics: settings.metrics.clone(),
         };
         let config = Config {
             service_cidr: ServiceCidr {
@@ -83,6 +92,8 @@ impl ApiServer {
             compaction_interval: settings.datastore.compaction_interval(),
             compaction: store.compaction(),
             encoding: settings.datastore.encoding(&store),
+            gates: settings.gates.clone(),
+            runtime_config: settings.runtime_config.clone(),
             ..Config::default()
         };
         let server = Server::start(config, parts).await.context("starting the API server")?;
@@ -102,7 +113,8 @@ impl ApiServer {
             ca_pem: pki.authority.certificate_pem().to_owned(),
         };
         kubeconfig_file::write(&data.kubeconfig(), &cluster, &pki.admin)?;
-        Ok(Self { server, pki, address, cluster, store, data })
+        let metrics = settings.metrics.clone();
+        Ok(Self { server, pki, address, cluster, store, data, metrics })
     }
 }
 

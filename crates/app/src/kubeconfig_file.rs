@@ -98,6 +98,7 @@ pub(crate) fn load(path: &Path, user_agent: &str) -> Result<client::https::Confi
         token,
         tls_server_name: context.tls_server_name.clone(),
         user_agent: user_agent.to_owned(),
+        ..client::https::Config::default()
     })
 }
 

@@ -3,12 +3,13 @@
 mod api_server;
 mod cluster;
 mod commands;
+mod component;
+mod component_server;
 mod control_plane;
 mod data_dir;
 mod datastore;
 mod detach;
 mod kubeconfig_file;
-mod logging;
 mod node;
 mod pki_files;
 mod progress;

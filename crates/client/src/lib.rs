@@ -7,6 +7,7 @@ mod api;
 pub mod https;
 pub mod kubeconfig;
 mod request;
+pub mod reviews;
 mod transport;
 
 pub use api::{Api, Client, DynamicApi};

@@ -8,6 +8,7 @@ use lifecycle::Tasks;
 use reconcile::Election;
 use simulator::Fleet;
 use stdx::World;
+use telemetry::Registry;
 
 use crate::clients::{Clients, Identity};
 
@@ -23,6 +24,8 @@ pub struct Components {
     /// What pods get as kube-root-ca.crt.
     pub root_ca: String,
     pub controllers: Settings,
+    /// Where controllers and scheduler are shown.
+    pub metrics: Registry,
 }
 
 impl Components {
@@ -67,6 +70,7 @@ impl Components {
             client_for: Arc::new(move |name| clients.client(Identity::Controller(name))),
             root_ca: self.root_ca.clone(),
             settings: self.controllers.clone(),
+            metrics: self.metrics.clone(),
         });
         factory.start();
         factory
@@ -81,7 +85,8 @@ impl Components {
     pub fn start_scheduler(&self, tasks: &Tasks) {
         let client = self.clients.client(Identity::Scheduler);
         let factory = Factory::new(client.clone(), self.world.clone(), tasks);
-        scheduler::start(scheduler::Config::default(), tasks, &self.world, &factory, &client);
+        let (config, metrics) = (scheduler::Config::default(), &self.metrics);
+        scheduler::start(config, tasks, &self.world, &factory, &client, metrics);
         factory.start();
     }
 

@@ -30,6 +30,7 @@ use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::{Controller, EventRecorder, Key};
 use stdx::World;
+use telemetry::Registry;
 
 pub use self::flags::{Flags, Settings};
 use self::resources::Resources;
@@ -75,6 +76,8 @@ pub struct Context {
     /// PEM of the authority that signed the API server's certificate.
     pub root_ca: String,
     pub settings: Settings,
+    /// Where their queues are shown.
+    pub metrics: Registry,
 }
 
 /// What one controller is started with.
@@ -98,7 +101,9 @@ impl std::ops::Deref for Startup<'_> {
 impl Startup<'_> {
     /// The controller, under its own name, still to be told what it watches.
     fn controller<K: Key>(&self) -> Controller<K> {
-        Controller::new(self.descriptor.name, &self.tasks, &self.factory)
+        let controller = Controller::new(self.descriptor.name, &self.tasks, &self.factory);
+        controller.queue().measure(&self.metrics);
+        controller
     }
 
     /// What its flags say.

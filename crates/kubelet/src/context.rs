@@ -9,6 +9,7 @@ use node_api::PodUid;
 use reconcile::{EventRecorder, EventType};
 use stdx::World;
 
+use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::pod_facts::Allocatable;
 use crate::probes::Probes;
@@ -23,6 +24,7 @@ pub(crate) struct Context {
     pub(crate) services: Lister<Service>,
     pub(crate) allocatable: Allocatable,
     pub(crate) world: World,
+    pub(crate) metrics: Metrics,
 }
 
 impl Context {

@@ -10,6 +10,7 @@ mod context;
 mod disk;
 pub mod hooks;
 pub mod host_files;
+mod metrics;
 mod node_status;
 mod objects;
 pub mod pod_facts;
@@ -35,9 +36,11 @@ use node_api::containers::Resources;
 use node_api::{Cgroups, Containers, Images, Sandboxes, Volumes};
 use reconcile::EventRecorder;
 use stdx::World;
+use telemetry::Registry as MetricsRegistry;
 use tokio::net::TcpListener;
 
 use context::Context;
+use metrics::{Measured, Metrics, show_running};
 use objects::Objects;
 use pods::{Directory, Registry};
 use probes::Probes;
@@ -80,6 +83,8 @@ pub struct Parts {
     /// PEM; who signed the API server's client certificate.
     pub client_ca: String,
     pub machine: Machine,
+    /// What `/metrics` shows.
+    pub metrics: MetricsRegistry,
 }
 
 /// What the machine says of itself; read by `app`.
@@ -101,12 +106,13 @@ pub struct Machine {
 /// which pods belong here.
 pub async fn start(
     mut config: Config,
-    parts: Parts,
+    mut parts: Parts,
     world: &World,
     tasks: &Tasks,
 ) -> std::io::Result<()> {
     let listener = TcpListener::bind(config.listen).await?;
     config.listen = listener.local_addr()?;
+    measure(&mut parts);
     let factory = parts.factory.clone();
     let selected = |field_selector: String| Selection { field_selector, ..Selection::default() };
     let name = &config.node_name;
@@ -122,6 +128,7 @@ pub async fn start(
         recorder,
         services: services.indexer(),
         allocatable: node_status::allocatable_of(&parts.machine, &config),
+        metrics: Metrics::new(&parts.metrics, &config.node_name),
         world: world.clone(),
         config,
         parts,
@@ -133,6 +140,16 @@ pub async fn start(
     pods::spawn(tasks, context, pods::Sources { pods, nodes, services }, registry);
     factory.start();
     Ok(())
+}
+
+/// Calls to the node are counted from here on.
+fn measure(parts: &mut Parts) {
+    let metrics = &parts.metrics;
+    let (sandboxes, containers) = (parts.sandboxes.clone(), parts.containers.clone());
+    show_running(metrics, Arc::downgrade(&sandboxes), Arc::downgrade(&containers));
+    parts.sandboxes = Arc::new(Measured::new(sandboxes, metrics));
+    parts.containers = Arc::new(Measured::new(containers, metrics));
+    parts.images = Arc::new(Measured::new(parts.images.clone(), metrics));
 }
 
 fn serve(
@@ -155,6 +172,7 @@ fn serve(
         sandboxes,
         client: parts.client.clone(),
         world: context.world.clone(),
+        metrics: parts.metrics.clone(),
     };
     server::serve(listener, Arc::new(tls), parts, tasks);
     Ok(())

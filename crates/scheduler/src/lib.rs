@@ -9,6 +9,7 @@ mod cycle;
 mod diagnosis;
 #[cfg(test)]
 mod fixture;
+mod metrics;
 mod node;
 pub mod plugins;
 mod pod;

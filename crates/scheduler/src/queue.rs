@@ -10,6 +10,7 @@ use std::time::Duration;
 use apimachinery::ObjectKey;
 use tokio::time::Instant;
 
+use crate::metrics::{Incoming, Pending, QueuedBy};
 use crate::pod::PodRequirements;
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
@@ -32,6 +33,8 @@ struct Waiting {
     /// Order of arrival: older pods of one priority go first.
     sequence: u64,
     attempts: u32,
+    /// When it came.
+    added: Instant,
     /// When its last try failed; a pod is not tried again before its backoff from here.
     failed_at: Option<Instant>,
 }
@@ -44,6 +47,8 @@ pub(crate) struct Queue {
     /// Exactly the pods that are `BackingOff` or `Unschedulable`, by when they become active by themselves.
     deadlines: BTreeSet<(Instant, ObjectKey)>,
     next_sequence: u64,
+    /// Which queue pods came into, and why.
+    incoming: Option<Incoming>,
 }
 
 impl Waiting {
@@ -66,22 +71,66 @@ impl Queue {
     pub(crate) fn observe(&mut self, pod: PodRequirements, now: Instant) {
         let key = pod.key.clone();
         let is_gated = pod.is_gated;
-        let (sequence, attempts, failed_at, was) = match self.remove(&key) {
+        let (sequence, attempts, (added, failed_at), was) = match self.remove(&key) {
             Some(it) if it.pod.uid == pod.uid => {
-                (it.sequence, it.attempts, it.failed_at, Some(it.place))
+                (it.sequence, it.attempts, (it.added, it.failed_at), Some(it.place))
             }
             _ => {
                 self.next_sequence += 1;
-                (self.next_sequence, 0, None, None)
+                (self.next_sequence, 0, (now, None), None)
             }
         };
-        let mut waiting = Waiting { pod, place: Place::Active, sequence, attempts, failed_at };
+        let why = if was.is_some() {
+            QueuedBy::UnschedulablePodUpdate
+        } else {
+            QueuedBy::UnschedulablePodAdd
+        };
+        let mut waiting =
+            Waiting { pod, place: Place::Active, sequence, attempts, added, failed_at };
         waiting.place = match was {
             _ if is_gated => Place::Gated,
             Some(Place::Taken) => Place::Taken,
             _ => ready_place(&waiting, now),
         };
+        self.note(&waiting.place, why);
         self.insert(key, waiting);
+    }
+
+    /// Counts from now on.
+    pub(crate) fn measure(&mut self, incoming: Incoming) {
+        self.incoming = Some(incoming);
+    }
+
+    fn note(&self, place: &Place, why: QueuedBy) {
+        let queue = match place {
+            Place::Active => "active",
+            Place::BackingOff { .. } => "backoff",
+            // Upstream keeps both in one place.
+            Place::Unschedulable { .. } | Place::Gated => "unschedulable",
+            Place::Taken => return,
+        };
+        if let Some(incoming) = &self.incoming {
+            incoming.count(queue, why);
+        }
+    }
+
+    /// When the pod came, and how often it was tried.
+    pub(crate) fn tried(&self, key: &ObjectKey) -> Option<(Instant, u32)> {
+        self.waiting.get(key).map(|it| (it.added, it.attempts))
+    }
+
+    pub(crate) fn pending(&self) -> Pending {
+        let mut pending = Pending::default();
+        for waiting in self.waiting.values() {
+            match waiting.place {
+                Place::Active => pending.active += 1,
+                Place::BackingOff { .. } => pending.backoff += 1,
+                Place::Unschedulable { .. } => pending.unschedulable += 1,
+                Place::Gated => pending.gated += 1,
+                Place::Taken => {}
+            }
+        }
+        pending
     }
 
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
@@ -113,11 +162,12 @@ impl Queue {
         let Some(mut waiting) = self.remove(key) else { return };
         waiting.failed_at = Some(now);
         waiting.place = place(&waiting);
+        self.note(&waiting.place, QueuedBy::ScheduleAttemptFailure);
         self.insert(key.clone(), waiting);
     }
 
     /// The cluster changed in a way that may help: every unschedulable pod gets another try, after its backoff.
-    pub(crate) fn cluster_changed(&mut self, now: Instant) {
+    pub(crate) fn cluster_changed(&mut self, now: Instant, why: QueuedBy) {
         let stuck: Vec<ObjectKey> = self
             .deadlines
             .iter()
@@ -132,6 +182,7 @@ impl Queue {
         for key in stuck {
             if let Some(mut waiting) = self.remove(&key) {
                 waiting.place = ready_place(&waiting, now);
+                self.note(&waiting.place, why);
                 self.insert(key, waiting);
             }
         }
@@ -145,7 +196,12 @@ impl Queue {
                 return Some(deadline);
             }
             if let Some(mut waiting) = self.remove(&key) {
+                let why = match waiting.place {
+                    Place::BackingOff { .. } => QueuedBy::BackoffComplete,
+                    _ => QueuedBy::UnschedulableTimeout,
+                };
                 waiting.place = Place::Active;
+                self.note(&waiting.place, why);
                 self.insert(key, waiting);
             }
         }
@@ -190,7 +246,7 @@ mod tests {
     use apimachinery::ObjectKey;
     use tokio::time::Instant;
 
-    use super::Queue;
+    use super::{Queue, QueuedBy};
     use crate::pod::PodRequirements;
 
     fn pod(name: &str, priority: i32) -> PodRequirements {
@@ -222,7 +278,7 @@ mod tests {
         let taken = queue.take().unwrap();
         queue.put_back_unschedulable(&taken.key, now);
         assert!(queue.take().is_none());
-        queue.cluster_changed(now);
+        queue.cluster_changed(now, QueuedBy::NodeAdd);
         assert!(queue.take().is_none(), "its backoff of 1 s is not over");
         let wake = queue.advance(now).unwrap();
         assert_eq!(wake - now, Duration::from_secs(1));

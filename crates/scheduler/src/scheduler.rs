@@ -10,12 +10,14 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use lifecycle::{Shutdown, Tasks};
 use reconcile::EventRecorder;
 use stdx::World;
+use telemetry::{Registry, Watched};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::binding::Writer;
 use crate::cycle;
 use crate::diagnosis::Diagnosis;
+use crate::metrics::{Incoming, Metrics, Outcome, QueuedBy};
 use crate::pod::PodRequirements;
 use crate::queue::Queue;
 use crate::snapshot::Snapshot;
@@ -48,11 +50,12 @@ struct Shared {
     wake: Notify,
     pods: Indexer<Pod>,
     writer: Writer,
+    metrics: Metrics,
 }
 
 /// A decision that is still to be written.
 enum Decision {
-    Bind { key: ObjectKey, uid: String, node: String },
+    Bind { key: ObjectKey, uid: String, node: String, tried: Tried },
     Refuse { key: ObjectKey, diagnosis: Diagnosis },
 }
 
@@ -63,6 +66,7 @@ pub fn start(
     world: &World,
     factory: &Arc<Factory>,
     client: &Client,
+    metrics: &Registry,
 ) {
     let events = EventRecorder::new(tasks, client.clone(), world.clone(), "default-scheduler");
     let pods = factory.informer::<Pod>();
@@ -72,8 +76,11 @@ pub fn start(
         wake: Notify::new(),
         pods: pods.indexer(),
         writer: Writer { client: client.clone(), events, world: world.clone() },
+        metrics: Metrics::new(metrics, &config.scheduler_name),
         config,
     });
+    shared.state().queue.measure(Incoming::new(metrics));
+    show_pending(&shared, metrics);
     // Nodes first, so that the first pods find them.
     nodes.add_event_handler(Arc::new(NodeEvents(shared.clone())));
     pods.add_event_handler(Arc::new(PodEvents(shared.clone())));
@@ -87,6 +94,17 @@ pub fn start(
     }
     tasks.spawn_restarting("scheduling", move |shutdown| {
         run(shared.clone(), decisions.clone(), shutdown)
+    });
+}
+
+/// How many pods wait is counted when somebody asks.
+fn show_pending(shared: &Arc<Shared>, metrics: &Registry) {
+    let shared = Arc::downgrade(shared);
+    metrics.on_read(move || {
+        let Some(shared) = shared.upgrade() else { return Watched::Gone };
+        let pending = shared.state().queue.pending();
+        shared.metrics.show_pending(&pending);
+        Watched::Alive
     });
 }
 
@@ -135,22 +153,35 @@ async fn run(shared: Arc<Shared>, decisions: mpsc::Sender<Decision>, shutdown: S
     }
 }
 
+/// When a pod was tried, and what it had gone through before.
+struct Tried {
+    start: Instant,
+    added: Instant,
+    attempts: u32,
+}
+
 /// One scheduling cycle, without any waiting.
 fn decide(shared: &Shared) -> Option<Decision> {
     let mut state = shared.state();
     let State { queue, snapshot } = &mut *state;
-    queue.advance(Instant::now());
+    let start = Instant::now();
+    queue.advance(start);
     let pod = queue.take()?;
     let nodes = snapshot.nodes();
     match cycle::choose(&pod, &nodes, &shared.writer.world.random) {
         Ok(index) => {
             let node = nodes[index].name.clone();
             let (key, uid) = (pod.key.clone(), pod.uid.clone());
+            let (added, attempts) = queue.tried(&key).unwrap_or((start, 1));
             snapshot.assume(pod, node.clone());
-            Some(Decision::Bind { key, uid, node })
+            shared.metrics.decided(start.elapsed());
+            let tried = Tried { start, added, attempts };
+            Some(Decision::Bind { key, uid, node, tried })
         }
         Err(diagnosis) => {
             queue.put_back_unschedulable(&pod.key, Instant::now());
+            shared.metrics.decided(start.elapsed());
+            shared.metrics.attempted(Outcome::Unschedulable, start.elapsed());
             Some(Decision::Refuse { key: pod.key, diagnosis })
         }
     }
@@ -170,15 +201,21 @@ async fn write_decisions(
         };
         match decision {
             None => return,
-            Some(Decision::Bind { key, uid, node }) => bind(&shared, &key, &uid, &node).await,
+            Some(Decision::Bind { key, uid, node, tried }) => {
+                bind(&shared, &key, (&uid, &node), &tried).await;
+            }
             Some(Decision::Refuse { key, diagnosis }) => refuse(&shared, &key, &diagnosis).await,
         }
     }
 }
 
-async fn bind(shared: &Shared, key: &ObjectKey, uid: &str, node: &str) {
-    match shared.writer.bind(key, uid, node).await {
+async fn bind(shared: &Shared, key: &ObjectKey, (uid, node): (&str, &str), tried: &Tried) {
+    let bound = shared.writer.bind(key, uid, node).await;
+    let result = if bound.is_ok() { Outcome::Scheduled } else { Outcome::Error };
+    shared.metrics.attempted(result, tried.start.elapsed());
+    match bound {
         Ok(()) => {
+            shared.metrics.scheduled(tried.added.elapsed(), tried.attempts);
             if let Some(seen) = shared.pods.get(key) {
                 shared.writer.record_scheduled(&seen, key, node);
             }
@@ -220,7 +257,7 @@ impl PodEvents {
             state.snapshot.observe_bound(pod);
             if held && !state.snapshot.holds(&requirements.key) {
                 // It finished: its room is free.
-                state.queue.cluster_changed(now);
+                state.queue.cluster_changed(now, QueuedBy::AssignedPodUpdate);
             }
         } else if self.0.is_ours(pod) && pod.metadata.deletion_timestamp.is_none() {
             if old.is_none_or(|it| changes_scheduling(it, pod)) {
@@ -255,7 +292,7 @@ impl EventHandler<Pod> for PodEvents {
         let mut state = self.0.state();
         state.queue.forget(&key);
         state.snapshot.forget_pod(&key);
-        state.queue.cluster_changed(Instant::now());
+        state.queue.cluster_changed(Instant::now(), QueuedBy::AssignedPodDelete);
         drop(state);
         self.0.wake.notify_one();
     }
@@ -269,7 +306,8 @@ impl NodeEvents {
         state.snapshot.observe_node(node);
         // Heartbeats change neither what a node offers nor what it repels.
         if old.is_none_or(|it| may_help(it, node)) {
-            state.queue.cluster_changed(Instant::now());
+            let why = if old.is_some() { QueuedBy::NodeUpdate } else { QueuedBy::NodeAdd };
+            state.queue.cluster_changed(Instant::now(), why);
             drop(state);
             self.0.wake.notify_one();
         }

@@ -14,6 +14,7 @@ use kvstore::Store as _;
 use kvstore::memory::Memory;
 use lifecycle::{Late, Readiness, Tasks};
 use stdx::World;
+use telemetry::Registry;
 
 use crate::faults::Faults;
 use crate::history::{History, Recorder};
@@ -52,6 +53,7 @@ impl Cluster {
             world: world.clone(),
             tasks: tasks.child("apiserver"),
             readiness: readiness.clone(),
+            metrics: Registry::default(),
             service_account_keys: vec![Arc::new(
                 ServiceAccountKey::create().context("making a key")?,
             )],
@@ -66,6 +68,7 @@ impl Cluster {
             clients: clients(&server, &faults),
             root_ca: "simulated".to_owned(),
             controllers: ControllerSettings::default(),
+            metrics: Registry::default(),
         };
         let factory = components.start(&tasks);
         let fleet = components.start_fleet(&tasks, &factory, fleet(options.nodes));

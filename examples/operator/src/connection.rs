@@ -47,5 +47,6 @@ fn config(path: &Path, context: Option<&str>) -> anyhow::Result<https::Config> {
         token: token.map(|it| it.trim().to_owned()),
         tls_server_name: context.tls_server_name,
         user_agent: NAME.to_owned(),
+        metrics: telemetry::Registry::default(),
     })
 }

@@ -335,6 +335,16 @@ impl Cache {
         }
     }
 
+    /// How many objects of a kind there are.
+    pub(crate) fn count(&self, kind: &dyn Kind) -> usize {
+        self.known(&kind.registry_prefix()).map_or(0, |it| it.len())
+    }
+
+    /// What is served now.
+    pub(crate) fn kinds(&self) -> Arc<Kinds> {
+        self.registry.kinds()
+    }
+
     pub(crate) fn get(&self, kind: &dyn Kind, path: &ObjectPath) -> Option<Arc<Stored>> {
         self.known(&kind.registry_prefix())?.get(path.as_str())
     }

@@ -95,6 +95,10 @@ impl Resource {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.contents().objects.len()
+    }
+
     fn audience(&self) -> MutexGuard<'_, Audience> {
         self.audience.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,6 +4,7 @@
 mod body;
 mod credentials;
 mod health;
+mod line;
 mod negotiate;
 mod offered;
 mod pace;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::negotiate::{Form, form_of_text, is_openapi_protobuf};
 use super::query::Query;
 use super::{Body, health, respond, status};
-use crate::documents::{Document, Name};
+use crate::documents::{self, Document, Name};
 use crate::pipeline::Core;
 
 const PATHS: &[&str] = &[
@@ -125,7 +125,7 @@ pub(super) async fn answer(
         return Some(response);
     }
     if path == "/metrics" {
-        return Some(status::text(200, metrics(core).await));
+        return Some(metrics(core, headers).await);
     }
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     let form = form_of_text(accept).unwrap_or(Form::Plain);
@@ -198,18 +198,16 @@ fn send(name: &Name, document: &Document, headers: &HeaderMap, is_hashed: bool) 
     response
 }
 
-async fn metrics(core: &Core) -> String {
-    let revision = core.cache.revision();
-    let mut text =
-        format!("# TYPE apiserver_storage_revision gauge\napiserver_storage_revision {revision}\n");
-    if let Ok(store) = core.cache.store().status().await {
-        let is_read_only = u8::from(store.read_only.is_some());
-        text.push_str(&format!(
-            "# TYPE apiserver_storage_size_bytes gauge\n\
-             apiserver_storage_size_bytes{{storage_cluster_id=\"etcd-0\"}} {}\n\
-             # TYPE apiserver_storage_read_only gauge\napiserver_storage_read_only {is_read_only}\n",
-            store.bytes
-        ));
-    }
-    text
+async fn metrics(core: &Core, headers: &HeaderMap) -> Response<Body> {
+    let page = core.metrics.render(&core.cache).await;
+    let accepts = headers.get(header::ACCEPT_ENCODING).and_then(|it| it.to_str().ok());
+    let mut response = if accepts.is_some_and(|it| it.contains("gzip")) {
+        let zipped = core.heavy.run(page.len(), || documents::gzip(page.as_bytes())).await;
+        respond::gzipped(status::text(200, zipped))
+    } else {
+        status::text(200, page)
+    };
+    let kind = HeaderValue::from_static(telemetry::CONTENT_TYPE);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }

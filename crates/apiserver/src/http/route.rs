@@ -6,12 +6,15 @@ use std::sync::Arc;
 use api::kind::Door;
 use apimachinery::ApiError;
 use authn::{Authenticated, ClientCertificate};
-use client::Verb;
+use client::{PatchKind, Verb};
 use futures_util::FutureExt as _;
 use http::request::Parts as Head;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
+use http_body::Body as _;
 use hyper::body::Incoming;
+use telemetry::logs::{AuditId, with_audit_id};
 
+use super::line::Line;
 use super::negotiate::{Form, form, form_of_text};
 use super::offered::Offered;
 use super::path::{self, ResourcePath};
@@ -20,8 +23,17 @@ use super::respond::{self, Wish};
 use super::table::Include;
 use super::{Body, body, credentials, plain, status, watch};
 use crate::flow::{self, Class};
+use crate::metrics::{About, Recording};
 use crate::pipeline::hooks::Exchange;
 use crate::pipeline::{self, Call, Core};
+
+/// What is found out about a request on its way, for its answer's headers and for the metrics.
+#[derive(Default)]
+struct Seen {
+    class: Option<Class>,
+    /// Taken by answers that go on for long.
+    recording: Option<Recording>,
+}
 
 pub(super) async fn answer(
     core: &Arc<Core>,
@@ -35,9 +47,21 @@ pub(super) async fn answer(
         .or_else(|| HeaderValue::from_str(&core.world.random.uuid()).ok());
     let accept = request.headers().get(header::ACCEPT).and_then(|it| it.to_str().ok());
     let errors_in = form(accept).unwrap_or(Form::Plain);
-    let mut class = None;
-    let routed = contain(routed(core, certificate, request, &mut class), audit_id.as_ref()).await;
-    let mut response = routed.unwrap_or_else(|error| status::refuse_in(errors_in, &error));
+    let id = audit_id.as_ref().and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let (id, line) = (AuditId::new(id), Line::begin(&request));
+    let mut seen = Seen::default();
+    let routed = contain(routed(core, certificate, request, &mut seen));
+    let mut response = with_audit_id(id, async {
+        let response = routed.await;
+        let response = response.unwrap_or_else(|error| status::refuse_in(errors_in, &error));
+        line.end(&response);
+        response
+    })
+    .await;
+    let Seen { class, recording } = seen;
+    if let Some(recording) = recording {
+        recording.finish(response.status().as_u16(), response.body().size_hint().exact());
+    }
     let headers = response.headers_mut();
     if let Some(audit_id) = audit_id {
         headers.insert(HeaderName::from_static("audit-id"), audit_id);
@@ -58,14 +82,11 @@ pub(super) async fn answer(
 }
 
 /// A mistake of ours that one request brings out is that request's: others on the connection go on.
-async fn contain<T>(
-    work: impl Future<Output = Result<T, ApiError>>,
-    audit_id: Option<&HeaderValue>,
-) -> Result<T, ApiError> {
+async fn contain<T>(work: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(panic = text.unwrap_or_default(), ?audit_id, "a request panicked");
+        tracing::error!(panic = text.unwrap_or_default(), "a request panicked");
         let why = "This request caused apiserver to panic. Look in the logs for details.";
         Err(ApiError::internal(why))
     })
@@ -75,7 +96,7 @@ async fn routed(
     core: &Arc<Core>,
     certificate: Option<Arc<ClientCertificate>>,
     request: Request<Incoming>,
-    class: &mut Option<Class>,
+    seen: &mut Seen,
 ) -> Result<Response<Body>, ApiError> {
     let (head, body) = request.into_parts();
     let body = Offered::new(&head, body, &core.tasks);
@@ -86,17 +107,39 @@ async fn routed(
     let Some(target) = path::parse(url_path) else {
         let verb = head.method.as_str().to_ascii_lowercase();
         let kind = flow::classify(authenticated.user(), &verb, None, url_path);
-        *class = Some(kind);
+        seen.class = Some(kind);
+        seen.recording = core.metrics.requests.begin_path(url_path);
         return about_no_resource(core, authenticated, kind, &head).await;
     };
     let query = Query::parse(head.uri.query());
     let verb = verb_of(&head.method, &target, query.flag("watch"))?;
+    seen.recording = record(core, verb, &target, &query, &head.headers);
     let resource = Some(target.resource.resource.as_str());
     let kind = flow::classify(authenticated.user(), verb.name(), resource, url_path);
-    *class = Some(kind);
+    seen.class = Some(kind);
     let call = call_of(verb, target, &query, &head)?;
     let request = pipeline::enter(core, authenticated, kind, call).await?;
-    carry_out(core, request, query, (head, body)).await
+    carry_out(core, request, query, (head, body), &mut seen.recording).await
+}
+
+fn record(
+    core: &Core,
+    verb: Verb,
+    target: &ResourcePath,
+    query: &Query,
+    headers: &HeaderMap,
+) -> Option<Recording> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let about = About {
+        verb,
+        resource: &target.resource,
+        namespace: target.namespace.as_deref(),
+        name: target.name.as_deref(),
+        subresource: target.subresource.as_deref(),
+        is_dry_run: query.get("dryRun").is_some(),
+        is_apply: kind == Some(PatchKind::Apply.content_type()),
+    };
+    core.metrics.requests.begin(about, &core.registry.kinds())
 }
 
 async fn about_no_resource(
@@ -121,9 +164,11 @@ async fn carry_out(
     request: pipeline::Request,
     query: Query,
     (head, body): (Head, Offered),
+    recording: &mut Option<Recording>,
 ) -> Result<Response<Body>, ApiError> {
     if request.door() == Some(Door::Stream) {
-        return pipeline::connect(core, Exchange { request, head }).await;
+        let recording = recording.take();
+        return pipeline::connect(core, Exchange { request, head, recording }).await;
     }
     let accept = head.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     let form = if request.kind.is_custom() { form_of_text(accept)? } else { form(accept)? };
@@ -131,7 +176,7 @@ async fn carry_out(
     let verb = request.call.verb;
     if verb == Verb::Watch {
         let watching = pipeline::watch(core, &request).await?;
-        return Ok(watch::respond(watching, wish));
+        return Ok(watch::respond(watching, wish, recording.take()));
     }
     let unread = body::unread(core, verb, &head.headers, query, body);
     let mut answer = pipeline::call(core, request, unread).await?;
@@ -171,7 +216,8 @@ fn wish_of(core: &Core, form: Form, query: &Query, headers: &HeaderMap) -> Wish 
         form,
         include: Include::parse(query.get("includeObject")),
         is_pretty: query.flag("pretty"),
-        accepts_gzip: text(header::ACCEPT_ENCODING).is_some_and(|it| it.contains("gzip")),
+        accepts_gzip: text(header::ACCEPT_ENCODING).is_some_and(|it| it.contains("gzip"))
+            && core.config.gates.is_enabled(features::API_RESPONSE_COMPRESSION),
         now: core.world.clock.now(),
     }
 }
@@ -214,9 +260,9 @@ mod tests {
             let text = "ä".to_owned();
             Ok::<_, ApiError>(text[..1].to_owned())
         };
-        let error = contain(broken, None).await.expect_err("a panic");
+        let error = contain(broken).await.expect_err("a panic");
         assert_eq!(error.code(), 500);
         assert!(error.message().contains("caused apiserver to panic"), "{error}");
-        assert_eq!(contain(async { Ok(7) }, None).await.ok(), Some(7));
+        assert_eq!(contain(async { Ok(7) }).await.ok(), Some(7));
     }
 }

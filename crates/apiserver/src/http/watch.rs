@@ -18,6 +18,7 @@ use super::respond::{Wish, warn};
 use super::table::Include;
 use super::{Body, status, table};
 use crate::cache::{frame, kind_name, protobuf_frame};
+use crate::metrics::Recording;
 use crate::pipeline::{self, Call, Core, WatchItem, Watching};
 
 /// What is ready is sent together, up to this size.
@@ -46,7 +47,7 @@ pub(crate) async fn body(
     let watching = pipeline::watch(core, &request).await?;
     let (form, include, now) = (Form::Plain, Include::Metadata, core.world.clock.now());
     let wish = Wish { form, include, is_pretty: false, accepts_gzip: false, now };
-    Ok(respond(watching, wish).into_body())
+    Ok(respond(watching, wish, None).into_body())
 }
 
 struct Lines {
@@ -54,11 +55,17 @@ struct Lines {
     wish: Wish,
     /// The columns are in the first table alone.
     has_columns: bool,
+    /// Until the watch ends.
+    _recording: Option<Recording>,
 }
 
-pub(super) fn respond(mut watching: Watching, wish: Wish) -> Response<Body> {
+pub(super) fn respond(
+    mut watching: Watching,
+    wish: Wish,
+    recording: Option<Recording>,
+) -> Response<Body> {
     let warnings = std::mem::take(&mut watching.warnings);
-    let lines = Lines { watching, wish, has_columns: false };
+    let lines = Lines { watching, wish, has_columns: false, _recording: recording };
     let stream = futures_util::stream::unfold(lines, |mut lines| async {
         let chunk = lines.next().await?;
         Some((Ok(Frame::data(chunk)), lines))

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::documents::Documents;
 use crate::flow::Flow;
 use crate::heavy::Heavy;
+use crate::metrics::Metrics;
 use crate::registry::Registry;
 
 use super::hooks::HookSet;
@@ -34,6 +35,7 @@ pub struct Core {
     pub(crate) flow: Flow,
     pub(crate) heavy: Heavy,
     pub(crate) documents: Documents,
+    pub(crate) metrics: Metrics,
     pub(crate) tasks: Tasks,
 }
 

@@ -17,6 +17,7 @@ use super::core::Core;
 use super::draft::Draft;
 use super::{Outcome, Request, method_not_allowed};
 use crate::cache::{Change, Observer};
+use crate::metrics::Recording;
 
 /// Group and plural of a resource.
 pub(crate) type Of = (&'static str, &'static str);
@@ -97,6 +98,8 @@ pub(crate) struct Write<'a> {
 pub(crate) struct Exchange {
     pub(crate) request: Request,
     pub(crate) head: Head,
+    /// Taken by what goes on after the answer.
+    pub(crate) recording: Option<Recording>,
 }
 
 /// What was taken for one write. Dropped, it is given back.

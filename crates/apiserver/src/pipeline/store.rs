@@ -13,6 +13,7 @@ use super::stages::MayCreate;
 use super::trace;
 use crate::cache::{Announced, ObjectPath, refusal, store_key};
 use crate::encoding::stored_form;
+use crate::metrics::Operation;
 use crate::stored_bytes::with_version;
 
 /// What must be there for the write to happen.
@@ -68,7 +69,14 @@ pub(super) async fn put(
     let prepared = prepare(core, kind, key.clone(), sealed)?;
     let compares = [compare(&key, expect)].into_iter().chain(guard).collect();
     let txn = txn(kind, path, compares, prepared.write());
-    match core.cache.store().txn(txn).await {
+    let operation = match expect {
+        Expect::Absent(_) => Operation::Create,
+        Expect::At(_) => Operation::Update,
+    };
+    let asked = core.metrics.storage.ask(operation, kind);
+    let answer = core.cache.store().txn(txn).await;
+    asked.answered(&answer);
+    match answer {
         Err(err) => Err(refusal(&err)),
         Ok(response) if !response.succeeded => Ok(Written::Refused),
         Ok(response) => {
@@ -111,7 +119,10 @@ pub(super) async fn remove(
 ) -> Result<Option<u64>, ApiError> {
     let key = store_key(kind, path);
     let txn = txn(kind, path, vec![compare(&key, Expect::At(at))], Op::delete(&key));
-    let response = core.cache.store().txn(txn).await.map_err(|err| refusal(&err))?;
+    let asked = core.metrics.storage.ask(Operation::Delete, kind);
+    let answer = core.cache.store().txn(txn).await;
+    asked.answered(&answer);
+    let response = answer.map_err(|err| refusal(&err))?;
     if !response.succeeded {
         return Ok(None);
     }

@@ -31,6 +31,7 @@ mod tests {
             world: World::simulated(1),
             tasks: Tasks::new(),
             readiness: Readiness::default(),
+            metrics: telemetry::Registry::default(),
             service_account_keys: vec![Arc::new(
                 authn::pki::ServiceAccountKey::create().expect("a key"),
             )],

@@ -7,6 +7,7 @@ use std::time::Duration;
 use api::{Kind, Stored};
 use apimachinery::{ApiError, FieldErrors, Path};
 use client::WatchEventKind;
+use telemetry::Counter;
 use tokio::time::{Instant, Sleep};
 
 use super::core::Core;
@@ -49,6 +50,7 @@ pub struct Watching {
     /// One for all waits, which most events end before it does.
     timer: Pin<Box<Sleep>>,
     cache: Arc<Cache>,
+    sent: Arc<Counter>,
     is_over: bool,
 }
 
@@ -90,6 +92,7 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
         .unwrap_or_else(|| TIMEOUT_MIN + core.world.random.below(TIMEOUT_MIN));
     let ends_at = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_MAX));
     let mut watching = Watching {
+        sent: core.metrics.watches.events(kind.as_ref()),
         kind,
         warnings: request.warnings.clone(),
         selection,
@@ -185,6 +188,14 @@ impl Watching {
 
     /// What to send next; cancel-safe.
     pub async fn next(&mut self) -> Option<Result<WatchItem, ApiError>> {
+        let item = self.wait().await;
+        if let Some(Ok(_)) = &item {
+            self.sent.increment();
+        }
+        item
+    }
+
+    async fn wait(&mut self) -> Option<Result<WatchItem, ApiError>> {
         if self.is_over {
             return None;
         }
@@ -227,12 +238,16 @@ impl Watching {
         self.plan_bookmark();
         // Read before the queue: everything up to it has been queued.
         let revision = self.cache.revision().max(self.since);
-        let event = self.next_ready();
+        let event = self.ready();
         Some(Ok(event.unwrap_or(WatchItem::Bookmark { revision, is_initial_end: false })))
     }
 
     /// What can be sent without waiting: lets a writer fill its buffer before it flushes.
     pub fn next_ready(&mut self) -> Option<WatchItem> {
+        self.ready().inspect(|_| self.sent.increment())
+    }
+
+    fn ready(&mut self) -> Option<WatchItem> {
         match &mut self.source {
             // What may fail is left to `next`.
             Source::Initial(initial) if initial.objects.len() == 0 => None,

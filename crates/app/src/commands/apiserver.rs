@@ -11,7 +11,7 @@ use crate::api_server::{ApiServer, Settings, serve_on};
 use crate::cluster::{Name, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
-use crate::{data_dir, datastore, kubeconfig_file, logging, serve, server_names};
+use crate::{component, data_dir, datastore, kubeconfig_file, serve, server_names};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -34,9 +34,13 @@ pub(crate) struct Flags {
     service_node_port_range: PortRange,
     #[command(flatten)]
     datastore: datastore::Flags,
-    /// Log level: 0 warnings, 2 information, 4 debug
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
+    #[command(flatten)]
+    component: component::Flags,
+    #[command(flatten)]
+    api: component::ApiFlags,
 }
 
 /// Components that get a kubeconfig: the file's name and the user.
@@ -48,7 +52,8 @@ const COMPONENTS: &[(&str, &str)] = &[
 pub(crate) fn run(flags: Flags) -> Result<()> {
     flags.datastore.check()?;
     flags.names.check(flags.bind_address)?;
-    logging::start(flags.verbosity);
+    let runtime_config = flags.api.runtime_config()?;
+    flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);
         let settings = Settings {
@@ -60,6 +65,9 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             node_address: None,
             names: flags.names,
             datastore: flags.datastore,
+            gates: flags.component.gates(),
+            runtime_config,
+            metrics: flags.component.registry(),
         };
         // Before anything is made.
         data_dir::check(&flags.data_dir)?;

@@ -14,7 +14,7 @@ use stdx::World;
 
 use super::remote;
 use super::service_accounts::Issuer;
-use crate::{logging, serve};
+use crate::{component, component_server, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -32,17 +32,33 @@ pub(crate) struct Flags {
     leader_elect: bool,
     #[command(flatten)]
     controllers: ControllerSettings,
-    /// Log level: 0 warnings, 2 information, 4 debug
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
+    #[command(flatten)]
+    component: component::Flags,
+    /// Port to serve health and metrics on; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 10257)]
+    secure_port: u16,
+    #[command(flatten)]
+    server: component_server::Flags,
 }
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
-    logging::start(flags.verbosity);
+    flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
         let world = World::system();
-        let config = remote::config(&flags.kubeconfig, NAME)?;
+        let metrics = flags.component.registry();
+        let config = remote::config(&flags.kubeconfig, NAME, &metrics)?;
         let client = remote::connect(&config, NAME, &tasks, &world)?;
+        let parts = component_server::Parts {
+            client: client.clone(),
+            authority: &config.ca_pem,
+            metrics: metrics.clone(),
+            world: &world,
+            tasks: &tasks,
+        };
+        flags.server.serve(NAME, flags.secure_port, parts).await?;
         let root_ca = match &flags.root_ca_file {
             None => String::new(),
             Some(path) => std::fs::read_to_string(path)
@@ -55,7 +71,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             match clients.await {
                 Ok(clients) => {
                     let (world, controllers) = (leading_world, flags.controllers);
-                    Components { world, clients, root_ca, controllers }.start_controllers(&tasks);
+                    Components { world, clients, root_ca, controllers, metrics }
+                        .start_controllers(&tasks);
                 }
                 Err(err) => {
                     tracing::error!(error = format!("{err:#}"), "the controllers did not start");

@@ -10,12 +10,15 @@ use client::https::{Config, Https};
 use lifecycle::Tasks;
 use reconcile::Election;
 use stdx::World;
+use telemetry::Registry;
 
 use crate::control_plane::identity;
 use crate::kubeconfig_file;
 
-pub(crate) fn config(kubeconfig: &Path, name: &str) -> Result<Config> {
-    kubeconfig_file::load(kubeconfig, &format!("{name}/v1.36 (xebec)"))
+/// Requests are counted on `metrics`.
+pub(crate) fn config(kubeconfig: &Path, name: &str, metrics: &Registry) -> Result<Config> {
+    let config = kubeconfig_file::load(kubeconfig, &format!("{name}/v1.36 (xebec)"))?;
+    Ok(Config { metrics: metrics.clone(), ..config })
 }
 
 pub(crate) fn connect(config: &Config, name: &str, tasks: &Tasks, world: &World) -> Result<Client> {

@@ -8,7 +8,7 @@ use lifecycle::Tasks;
 use stdx::World;
 
 use super::remote;
-use crate::{logging, serve};
+use crate::{component, component_server, serve};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -18,23 +18,40 @@ pub(crate) struct Flags {
     /// Run only while holding the Lease kube-system/kube-scheduler
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     leader_elect: bool,
-    /// Log level: 0 warnings, 2 information, 4 debug
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
+    #[command(flatten)]
+    component: component::Flags,
+    /// Port to serve health and metrics on; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 10259)]
+    secure_port: u16,
+    #[command(flatten)]
+    server: component_server::Flags,
 }
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
-    logging::start(flags.verbosity);
+    flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
         let world = World::system();
-        let client =
-            remote::connect(&remote::config(&flags.kubeconfig, NAME)?, NAME, &tasks, &world)?;
+        let metrics = flags.component.registry();
+        let config = remote::config(&flags.kubeconfig, NAME, &metrics)?;
+        let client = remote::connect(&config, NAME, &tasks, &world)?;
+        let parts = component_server::Parts {
+            client: client.clone(),
+            authority: &config.ca_pem,
+            metrics: metrics.clone(),
+            world: &world,
+            tasks: &tasks,
+        };
+        flags.server.serve(NAME, flags.secure_port, parts).await?;
         let own = client.clone();
         let components = Components {
             world: world.clone(),
             clients: Clients::new(move |_| own.clone()),
             root_ca: String::new(),
             controllers: ControllerSettings::default(),
+            metrics,
         };
         let lead = move |tasks: Tasks| async move { components.start_scheduler(&tasks) };
         remote::lead(&tasks, client, world, NAME, flags.leader_elect, lead).await;

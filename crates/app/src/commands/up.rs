@@ -22,7 +22,7 @@ use crate::cluster::{Claim, Cluster, Name, NodeWishes, Registry, Wishes, claim};
 use crate::control_plane::{self, PodNetwork};
 use crate::detach::{self, Parent};
 use crate::progress::{Progress, say};
-use crate::{data_dir, datastore, kubeconfig_file, logging, node, serve, server_names};
+use crate::{component, data_dir, datastore, kubeconfig_file, node, serve, server_names};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -77,9 +77,13 @@ pub(crate) struct Flags {
     /// Go to the background once the cluster is ready
     #[arg(long)]
     detach: bool,
-    /// Log level: 0 warnings, 2 information, 4 debug
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
     verbosity: u8,
+    #[command(flatten)]
+    component: component::Flags,
+    #[command(flatten)]
+    api: component::ApiFlags,
     /// Set on the process in the background
     #[arg(long, hide = true)]
     detached_child: bool,
@@ -106,7 +110,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     }
     let Claim { cluster, data, listener } = prepare(&flags)?;
     let parent = flags.detached_child.then(|| Parent::leave(data.path())).transpose()?;
-    logging::start(flags.verbosity);
+    flags.component.start_logging(flags.verbosity);
     let parent = Mutex::new(parent);
     let take_parent = || parent.lock().unwrap_or_else(PoisonError::into_inner).take();
     let started = cluster.clone();
@@ -130,6 +134,7 @@ fn prepare(flags: &Flags) -> Result<Claim> {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
     }
     flags.names.check(flags.bind_address)?;
+    flags.api.runtime_config()?;
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
@@ -186,6 +191,9 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         node_address: machine.as_ref().map(|it| it.settings.node_address(it.network.gateway())),
         names: flags.names.clone(),
         datastore: flags.datastore.clone(),
+        gates: flags.component.gates(),
+        runtime_config: flags.api.runtime_config()?,
+        metrics: flags.component.registry(),
     };
     let api = ApiServer::start(data, serve_on(listener)?, &settings, &world, tasks).await?;
     progress.done(&format!("API server ready on https://{}", api.address));
@@ -196,11 +204,13 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         clients: control_plane::clients(&api.server),
         root_ca: api.cluster.ca_pem.clone(),
         controllers: flags.controllers.clone(),
+        metrics: api.metrics.clone(),
     };
     let factory = start_components(&components, api.is_shared(), tasks, &progress).await?;
     if let Some(Machine { settings, network }) = &machine {
         progress.waiting("starting the node");
-        let neighbors = node::Neighbors { api: &api, network, tasks, world: &world };
+        let metrics = flags.component.registry();
+        let neighbors = node::Neighbors { api: &api, network, tasks, world: &world, metrics };
         node::start(settings, &neighbors).await?;
         control_plane::wait_for_nodes(&factory, 1).await?;
         progress.done(&format!("node {} ready", settings.node_name));

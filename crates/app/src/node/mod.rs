@@ -21,6 +21,7 @@ use lifecycle::Tasks;
 use network::Network;
 use node_api::PodNetwork;
 use stdx::World;
+use telemetry::Registry;
 use volumes::LocalVolumes;
 
 use crate::api_server::ApiServer;
@@ -87,6 +88,8 @@ pub(crate) struct Neighbors<'a> {
     pub(crate) network: &'a Arc<Network>,
     pub(crate) tasks: &'a Tasks,
     pub(crate) world: &'a World,
+    /// What the kubelet's `/metrics` shows.
+    pub(crate) metrics: Registry,
 }
 
 /// Starts DNS, the service proxy and the kubelet; returns when all have started, before the Node is Ready.
@@ -178,6 +181,7 @@ async fn start_kubelet(settings: &Settings, neighbors: &Neighbors<'_>) -> Result
         serving: pki.kubelet_serving(&settings.node_name, &[address], &tasks)?,
         client_ca: pki.authority.certificate_pem().to_owned(),
         machine: machine::read(data_dir),
+        metrics: neighbors.metrics.clone(),
     };
     let config = kubelet_config(settings, data_dir, address);
     if let Some(manifests) = &config.static_pod_directory {

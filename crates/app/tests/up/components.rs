@@ -87,10 +87,13 @@ fn apiserver_controller_manager_and_scheduler_run_apart() {
     let _controllers = spawn(
         home.path(),
         "controller-manager",
-        &["--kubeconfig", &controllers_config, "--root-ca-file", &root_ca],
+        &["--kubeconfig", &controllers_config, "--root-ca-file", &root_ca, "--secure-port", "0"],
     );
-    let _scheduler =
-        spawn(home.path(), "scheduler", &["--kubeconfig", &text("scheduler.kubeconfig")]);
+    let _scheduler = spawn(
+        home.path(),
+        "scheduler",
+        &["--kubeconfig", &text("scheduler.kubeconfig"), "--secure-port", "0"],
+    );
     until(&["get", "serviceaccounts"], "default");
     run(&["create", "-f", &node(home.path())]);
     run(&["taint", "node", "lonely", "node.kubernetes.io/not-ready-"]);

@@ -5,6 +5,7 @@ mod connection;
 mod decode;
 mod discovery;
 mod lines;
+mod metrics;
 mod path;
 #[cfg(test)]
 mod tests;
@@ -24,11 +25,14 @@ use lifecycle::Tasks;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use stdx::World;
+use telemetry::Registry;
+use tokio::time::Instant;
 
 use crate::request::{Request, Verb};
 use crate::transport::{Discovered, Reply, Transport, WatchEvent, WatchStream};
 use connection::{Connections, Endpoint};
 use lines::Lines;
+use metrics::Metrics;
 use path::Rendered;
 
 const JSON: &str = "application/json";
@@ -67,6 +71,8 @@ pub struct Config {
     /// The name that the server's certificate must have, if not its host.
     pub tls_server_name: Option<String>,
     pub user_agent: String,
+    /// Where requests are counted.
+    pub metrics: Registry,
 }
 
 /// A `Transport` to one server with one identity. Cheap to clone.
@@ -81,6 +87,7 @@ struct Shared {
     base: String,
     authorization: Option<HeaderValue>,
     user_agent: HeaderValue,
+    metrics: Metrics,
 }
 
 impl Https {
@@ -100,7 +107,9 @@ impl Https {
             Some("http") => (80, None),
             _ => return Err(wrong_server()),
         };
-        let endpoint = Endpoint { host, port: uri.port_u16().unwrap_or(default_port), tls };
+        let port = uri.port_u16().unwrap_or(default_port);
+        let metrics = Metrics::new(&config.metrics, format!("{host}:{port}"));
+        let endpoint = Endpoint { host, port, tls };
         let connections = Connections::new(endpoint, tasks.child("client"), world.random.clone());
         let header = |text: String| HeaderValue::from_str(&text).map_err(|_| Error::Token);
         let authorization = match &config.token {
@@ -113,7 +122,8 @@ impl Https {
         };
         let agent = if config.user_agent.is_empty() { "xebec" } else { &config.user_agent };
         let user_agent = header(agent.to_owned())?;
-        Ok(Self { shared: Arc::new(Shared { connections, base, authorization, user_agent }) })
+        let shared = Shared { connections, base, authorization, user_agent, metrics };
+        Ok(Self { shared: Arc::new(shared) })
     }
 }
 
@@ -165,7 +175,11 @@ impl Shared {
             let request = request
                 .body(Full::new(body.clone()))
                 .map_err(|err| ApiError::bad_request(format!("building the request: {err}")))?;
-            let response = self.connections.send(request).await?;
+            let start = Instant::now();
+            let answered = self.connections.send(request).await;
+            let code = answered.as_ref().ok().map(|it| it.status().as_u16());
+            self.metrics.answered(&rendered.method, code, start.elapsed());
+            let response = answered?;
             if response.status().is_success() {
                 return Ok(response);
             }
@@ -174,6 +188,7 @@ impl Shared {
             if err.reason() != Reason::TooManyRequests || attempt > RETRIES_MAX {
                 return Err(err);
             }
+            self.metrics.retried(&rendered.method, err.code());
             let seconds = err.retry_after_seconds().and_then(|it| u64::try_from(it).ok());
             let delay = Duration::from_secs(seconds.unwrap_or(1).max(1));
             tokio::time::sleep(delay.min(RETRY_AFTER_MAX)).await;

@@ -99,6 +99,7 @@ pub(crate) fn start(context: &Context, resources: Arc<Resources>) {
         tasks: tasks.clone(),
     };
     let controller = Controller::new("resource-discovery", &tasks, &context.factory);
+    controller.queue().measure(&context.metrics);
     controller.queue().add(ALL);
     // The definitions themselves are not read: discovery says what they amount to.
     controller.watches(|_: &CustomResourceDefinition| Some(ALL)).run(discovery);

@@ -24,6 +24,7 @@ use lifecycle::Tasks;
 use node_api::{Containers, Sandboxes};
 use serving::Share;
 use stdx::World;
+use telemetry::Registry;
 use tokio::net::TcpListener;
 
 pub use directory::{ContainerOnNode, ContainerRun, PodDirectory, PodOnNode};
@@ -41,6 +42,8 @@ pub struct Parts {
     /// Asks who clients are and what they may do; may create TokenReviews and SubjectAccessReviews.
     pub client: Client,
     pub world: World,
+    /// What `/metrics` shows.
+    pub metrics: Registry,
 }
 
 /// What requests are answered with.
@@ -49,6 +52,7 @@ pub(crate) struct Core {
     pub(crate) containers: Arc<dyn Containers>,
     pub(crate) sandboxes: Arc<dyn Sandboxes>,
     pub(crate) world: World,
+    pub(crate) metrics: Registry,
     pub(crate) access: Access,
     pub(crate) tasks: Tasks,
 }
@@ -60,10 +64,12 @@ fn identify(certificate: Option<&[u8]>) -> Option<Arc<ClientCertificate>> {
 
 /// Serves until shutdown. `tls` verifies client certificates, and takes clients without: [`authn::pki::server_config`].
 pub fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, parts: Parts, tasks: &Tasks) {
-    let Parts { node_name, pods, containers, sandboxes, client, world } = parts;
+    let Parts { node_name, pods, containers, sandboxes, client, world, metrics } = parts;
     let access = Access::new(client, &node_name);
     let tasks = tasks.child("server");
-    let core = Arc::new(Core { pods, containers, sandboxes, world, access, tasks: tasks.clone() });
+    let own = tasks.clone();
+    let core = Core { pods, containers, sandboxes, world, metrics, access, tasks: own };
+    let core = Arc::new(core);
     serving::serve_https(listener, tls, SHARE, &tasks, identify, move |certificate, request| {
         let core = core.clone();
         async move { route::answer(&core, certificate.as_deref(), request).await }

@@ -90,7 +90,7 @@ async fn routed(
         }
         Asked::Healthz => Ok(text(StatusCode::OK, "ok")),
         Asked::Pods => Ok(json(pod_list(core))),
-        Asked::Metrics => Ok(text(StatusCode::OK, metrics(core))),
+        Asked::Metrics => Ok(metrics(core)),
         Asked::Missing(_) | Asked::Exec(_) | Asked::Attach(_) | Asked::PortForward(_) => {
             Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned()))
         }
@@ -179,16 +179,9 @@ fn pod_list(core: &Core) -> Vec<u8> {
     list
 }
 
-fn metrics(core: &Core) -> String {
-    let running = core.containers.list(None).into_iter();
-    let running = running
-        .filter(|it| matches!(it.state, node_api::containers::ContainerState::Running { .. }))
-        .count();
-    let pods = core.sandboxes.list().into_iter();
-    let pods = pods.filter(|it| it.state == node_api::sandboxes::SandboxState::Ready).count();
-    format!(
-        "# TYPE kubelet_running_containers gauge\n\
-         kubelet_running_containers{{container_state=\"running\"}} {running}\n\
-         # TYPE kubelet_running_pods gauge\nkubelet_running_pods {pods}\n"
-    )
+fn metrics(core: &Core) -> Response<Body> {
+    let mut response = text(StatusCode::OK, core.metrics.render());
+    let kind = HeaderValue::from_static(telemetry::CONTENT_TYPE);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }

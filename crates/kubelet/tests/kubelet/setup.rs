@@ -78,6 +78,7 @@ impl Setup {
                 architecture: "amd64".to_owned(),
                 ..Machine::default()
             },
+            metrics: telemetry::Registry::default(),
         };
         kubelet::start(config(self.folder.path()), parts, world, &tasks).await.unwrap();
         self.kubelet = Some(tasks);

@@ -23,6 +23,7 @@ use node_api::sandboxes::SandboxConfig;
 use node_api::{ContainerId, Containers, PodRef, PodUid, Sandboxes};
 use serde_json::{Value, json};
 use stdx::World;
+use telemetry::Registry;
 use tokio::net::TcpListener;
 
 use crate::host::Host;
@@ -77,6 +78,7 @@ impl Site {
             world: world.clone(),
             tasks: tasks.clone(),
             readiness: Readiness::default(),
+            metrics: Registry::default(),
             service_account_keys: vec![Arc::new(ServiceAccountKey::create().unwrap())],
         };
         let config = Config { kubelet_tls: Some(Arc::new(kubelet_tls)), ..Config::default() };
@@ -98,6 +100,7 @@ impl Site {
             sandboxes: Arc::new(node.clone()),
             client: server.client(User::new("system:node:one", &["system:nodes"]), "kubelet"),
             world: world.clone(),
+            metrics: Registry::default(),
         };
         server::serve(listener, Arc::new(tls), parts, &tasks);
         let directory = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use super::{Problem, read};
 /// Lowest first. A crate that is not here may not exist.
 const LAYERS: &[&[&str]] = &[
     &["stdx"],
-    &["lifecycle", "linux"],
+    &["features", "lifecycle", "linux", "telemetry"],
     &["apimachinery", "kvstore", "node-api", "serving"],
     &["api", "etcd", "images"],
     &["client", "containers"],

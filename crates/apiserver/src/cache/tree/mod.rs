@@ -56,6 +56,17 @@ impl Tree {
         }
     }
 
+    /// Counted leaf by leaf.
+    pub(crate) fn len(&self) -> usize {
+        fn of(node: &Node) -> usize {
+            match node {
+                Node::Leaf(objects) => objects.len(),
+                Node::Branch(children) => children.iter().map(|it| of(&it.node)).sum(),
+            }
+        }
+        of(&self.root)
+    }
+
     /// Returns what was there before.
     pub(crate) fn insert(&mut self, object: Arc<Stored>) -> Option<Arc<Stored>> {
         let path = path_of(&object.meta.key);

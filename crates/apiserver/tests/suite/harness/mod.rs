@@ -38,6 +38,7 @@ pub(crate) async fn try_start_over(
         world: world.clone(),
         tasks: tasks.clone(),
         readiness: Readiness::default(),
+        metrics: telemetry::Registry::default(),
         service_account_keys: vec![Arc::new(ServiceAccountKey::create().expect("a key"))],
     };
     let server = Server::start(config, parts).await?;

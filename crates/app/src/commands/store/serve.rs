@@ -15,7 +15,7 @@ use lifecycle::Tasks;
 use crate::data_dir::DataDir;
 use crate::datastore::socket;
 use crate::progress::say;
-use crate::{logging, serve};
+use crate::serve;
 
 #[derive(clap::Args)]
 pub(super) struct Flags {
@@ -55,7 +55,7 @@ pub(super) fn run(directory: PathBuf, flags: Flags) -> Result<()> {
     if flags.trusted_ca_file.is_some() && !flags.client_cert_auth {
         bail!("--trusted-ca-file is for --client-cert-auth: give both or none");
     }
-    logging::start(flags.verbosity);
+    telemetry::logs::start(flags.verbosity, telemetry::logs::Format::Text);
     serve::run(|tasks| async move { start(&directory, &flags, &tasks).await })
 }
 

@@ -18,6 +18,7 @@ use node_api::sandboxes::Sandbox;
 use node_api::{ContainerId, PodUid};
 use reconcile::EventType;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::memory::{Memory, Sent};
@@ -26,6 +27,7 @@ use super::step::{Action, Life, Op, step};
 use super::view::{View, exit};
 use super::{Cause, Desired, Ending, Pokes};
 use crate::context::Context;
+use crate::metrics::Sync;
 use crate::objects::Followed;
 use crate::probes::Health;
 use crate::tokens::Tokens;
@@ -66,8 +68,16 @@ pub(super) async fn run(
     let mut task = Task::new(context, uid, desired, is_over);
     let mut objects = task.followed.changes();
     let mut seen = Pokes::default();
+    let (mut why, first_seen) = (Sync::Create, Instant::now());
+    let mut is_started = task.is_running();
     loop {
+        let start = Instant::now();
         let wake = task.advance();
+        task.context.metrics.pod_stepped(std::mem::replace(&mut why, Sync::Sync), start.elapsed());
+        if !is_started && task.is_running() {
+            is_started = true;
+            task.context.metrics.pod_started(first_seen.elapsed());
+        }
         if task.is_ended {
             break;
         }
@@ -78,7 +88,10 @@ pub(super) async fn run(
             Some((op, outcome)) = task.working.next() => task.finish(op, outcome),
             Some(health) = task.probing.next() => task.note_health(health),
             changed = task.desired.changed() => match changed {
-                Ok(()) => task.take_desired(),
+                Ok(()) => {
+                    why = Sync::Update;
+                    task.take_desired();
+                }
                 Err(_) => return,
             },
             Ok(()) = pokes.changed() => {
@@ -153,6 +166,13 @@ impl Task {
             return Life::Terminating(Ending::new(Cause::Finished, Duration::ZERO, now));
         }
         Life::Starting
+    }
+
+    /// Whether its status said, or says, that all its containers have started.
+    fn is_running(&self) -> bool {
+        let sent = self.memory.sent.as_ref().map(|it| &it.status);
+        let status = sent.or(self.pod.status.as_ref());
+        status.and_then(|it| it.phase.as_deref()) == Some("Running")
     }
 
     fn now(&self) -> Timestamp {

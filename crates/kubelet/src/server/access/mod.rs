@@ -9,15 +9,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::authentication::TokenReview;
-use api::authorization::SubjectAccessReview;
 use apimachinery::{ApiError, User};
 use authn::ClientCertificate;
-use client::Client;
+use client::{Client, reviews};
 use http::{HeaderMap, Method, header};
 use jiff::Timestamp;
-use k8s_openapi::api::authentication::v1::TokenReviewSpec;
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 
 use super::asked::Asked;
 use recent::Recent;
@@ -89,28 +86,10 @@ impl Access {
         if let Some(user) = self.tokens.get(&token.to_owned()) {
             return user.ok_or(Error::Unauthorized);
         }
-        let user = self.review(token).await.map_err(Error::Authenticate)?;
+        let user = reviews::review_token(&self.client, token).await;
+        let user = user.map_err(Error::Authenticate)?;
         self.tokens.put(token.to_owned(), user.clone(), TOKENS_FOR);
         user.ok_or(Error::Unauthorized)
-    }
-
-    async fn review(&self, token: &str) -> Result<Option<User>, ApiError> {
-        let review = TokenReview {
-            spec: TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() },
-            ..TokenReview::default()
-        };
-        let answer = self.client.api::<TokenReview>().create(review).await?;
-        let status = answer.status.clone().unwrap_or_default();
-        if status.authenticated != Some(true) {
-            return Ok(None);
-        }
-        let user = status.user.unwrap_or_default();
-        Ok(Some(User {
-            name: user.username.unwrap_or_default(),
-            uid: user.uid.unwrap_or_default(),
-            groups: user.groups.unwrap_or_default(),
-            extra: user.extra.unwrap_or_default(),
-        }))
     }
 
     /// Any of the subresources is enough.
@@ -140,26 +119,15 @@ impl Access {
 
     async fn ask(&self, user: &User, verb: &str, subresource: &str) -> Result<bool, ApiError> {
         let some = |it: &str| Some(it.to_owned());
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: some(&user.name),
-                uid: some(&user.uid).filter(|it| !it.is_empty()),
-                groups: Some(user.groups.clone()),
-                extra: Some(user.extra.clone()),
-                resource_attributes: Some(ResourceAttributes {
-                    verb: some(verb),
-                    group: some(""),
-                    version: some("v1"),
-                    resource: some("nodes"),
-                    subresource: some(subresource),
-                    name: some(&self.node_name),
-                    ..ResourceAttributes::default()
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
+        let attributes = ResourceAttributes {
+            verb: some(verb),
+            group: some(""),
+            version: some("v1"),
+            resource: some("nodes"),
+            subresource: some(subresource),
+            name: some(&self.node_name),
+            ..ResourceAttributes::default()
         };
-        let answer = self.client.api::<SubjectAccessReview>().create(review).await?;
-        Ok(answer.status.as_ref().is_some_and(|it| it.allowed))
+        reviews::review_access(&self.client, user, reviews::Access::Resource(attributes)).await
     }
 }

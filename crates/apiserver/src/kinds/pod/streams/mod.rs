@@ -29,6 +29,7 @@ use crate::cache::ObjectPath;
 use crate::http::query::Query;
 use crate::http::status;
 use crate::kubelets::Kubelets;
+use crate::metrics::Recording;
 use crate::pipeline::hooks::{Exchange, StreamBody};
 use crate::pipeline::{self, Core};
 
@@ -51,13 +52,14 @@ const HEADERS: &[&str] = &[
 pub(super) async fn connect(
     core: &Arc<Core>,
     kubelets: &Kubelets,
-    Exchange { request, mut head }: Exchange,
+    Exchange { request, mut head, mut recording }: Exchange,
 ) -> Result<Response<StreamBody>, ApiError> {
     let stream = Stream::of(request.subresource().unwrap_or_default())
         .ok_or_else(pipeline::method_not_allowed)?;
     // Over WebSocket a GET does what a POST does, so that both permissions are needed
     // (AuthorizePodWebsocketUpgradeCreatePermission).
-    if stream != Stream::Log && request.call.verb == Verb::Get {
+    let needs_create = core.config.gates.is_enabled(features::POD_WEBSOCKET_CREATE_PERMISSION);
+    if needs_create && stream != Stream::Log && request.call.verb == Verb::Get {
         request.authorize_also(core, Verb::Create)?;
     }
     core.cache.wait_current().await?;
@@ -70,12 +72,12 @@ pub(super) async fn connect(
     };
     let way = Way { core, kubelets, location: &location };
     if stream == Stream::Log {
-        return log(&way, request.name()).await;
+        return log(&way, request.name(), recording.take()).await;
     }
     let upgrade = head.extensions.remove::<OnUpgrade>();
     let upgrade = upgrade.filter(|_| head.headers.contains_key(header::UPGRADE));
     let upgrade = upgrade.ok_or_else(|| ApiError::bad_request("Upgrade request required"))?;
-    pass(&way, &head, upgrade).await
+    pass(&way, &head, upgrade, recording.take()).await
 }
 
 /// From this server to a place on a kubelet.
@@ -116,7 +118,11 @@ async fn send(
     sender.send_request(request).await.map_err(failed)
 }
 
-async fn log(way: &Way<'_>, pod: &str) -> Result<Response<StreamBody>, ApiError> {
+async fn log(
+    way: &Way<'_>,
+    pod: &str,
+    recording: Option<Recording>,
+) -> Result<Response<StreamBody>, ApiError> {
     let response = send(way, Request::new(Empty::new())).await?;
     if !response.status().is_success() {
         let (code, message) = (response.status(), message_of(response.into_body()).await);
@@ -135,7 +141,12 @@ async fn log(way: &Way<'_>, pod: &str) -> Result<Response<StreamBody>, ApiError>
     // A log that breaks off looks like one that ended, as it does upstream.
     let frames = frames.take_while(|it| std::future::ready(it.is_ok()));
     let frames = frames.filter_map(|it| std::future::ready(it.ok()));
-    let body = Frames::new(frames.map(|it| Ok(Frame::data(it)))).boxed_unsync();
+    // Kept until the log ends.
+    let frames = frames.map(move |it| {
+        let _kept = &recording;
+        Ok(Frame::data(it))
+    });
+    let body = Frames::new(frames).boxed_unsync();
     let mut response = Response::new(body);
     let plain = HeaderValue::from_static("text/plain");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
@@ -152,6 +163,7 @@ async fn pass(
     way: &Way<'_>,
     head: &Head,
     client: OnUpgrade,
+    recording: Option<Recording>,
 ) -> Result<Response<StreamBody>, ApiError> {
     let mut request = Request::new(Empty::new());
     *request.method_mut() = head.method.clone();
@@ -165,7 +177,12 @@ async fn pass(
     }
     let body = if code == StatusCode::SWITCHING_PROTOCOLS {
         let node = hyper::upgrade::on(response);
-        way.core.tasks.spawn("stream", |shutdown| join(client, node, shutdown));
+        way.core.tasks.spawn("stream", |shutdown| async move {
+            join(client, node, shutdown).await;
+            if let Some(recording) = recording {
+                recording.finish(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
+            }
+        });
         String::new()
     } else {
         // What clients expect: the kubelet's words as they are.

@@ -4,14 +4,19 @@
 //! afterwards; many additions before work starts are one piece of work. Does not promise that every addition is
 //! seen, only that work starts after the last one.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod metrics;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
+use telemetry::{Registry, Watched};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use metrics::Metrics;
 
 const DELAY_FIRST: Duration = Duration::from_millis(5);
 const DELAY_MAX: Duration = Duration::from_secs(1000);
@@ -41,15 +46,17 @@ struct Shared<K> {
     /// One permit per change that a waiting worker should look at. Whoever takes a key passes the permit on when
     /// there is more to wait for, so that a delay is never left without a worker that sleeps until it.
     changed: Notify,
+    /// Empty for a queue that nobody measures.
+    metrics: OnceLock<Metrics>,
 }
 
 struct State<K> {
     /// The order of work. Every key here is in `dirty` and not in `processing`.
     queue: VecDeque<K>,
-    /// Needs work that has not started.
-    dirty: BTreeSet<K>,
-    /// A worker has it. A key in `dirty` too goes back to `queue` when the worker is done.
-    processing: BTreeSet<K>,
+    /// Needs work that has not started; since when.
+    dirty: BTreeMap<K, Instant>,
+    /// A worker has it; since when. A key in `dirty` too goes back to `queue` when the worker is done.
+    processing: BTreeMap<K, Instant>,
     /// By due time, then by order of addition. Every key here is in `due` with the same time.
     delayed: BTreeMap<(Instant, u64), K>,
     due: BTreeMap<K, (Instant, u64)>,
@@ -63,8 +70,8 @@ impl<K> Default for State<K> {
     fn default() -> Self {
         Self {
             queue: VecDeque::new(),
-            dirty: BTreeSet::new(),
-            processing: BTreeSet::new(),
+            dirty: BTreeMap::new(),
+            processing: BTreeMap::new(),
             delayed: BTreeMap::new(),
             due: BTreeMap::new(),
             next_delay: 0,
@@ -75,8 +82,15 @@ impl<K> Default for State<K> {
 
 impl<K: Key> State<K> {
     /// Whether a worker should be woken.
-    fn add(&mut self, key: K) -> bool {
-        if !self.dirty.insert(key.clone()) || self.processing.contains(&key) {
+    fn add(&mut self, key: K, now: Instant, metrics: Option<&Metrics>) -> bool {
+        if self.dirty.contains_key(&key) {
+            return false;
+        }
+        self.dirty.insert(key.clone(), now);
+        if let Some(metrics) = metrics {
+            metrics.adds.increment();
+        }
+        if self.processing.contains_key(&key) {
             return false;
         }
         self.queue.push_back(key);
@@ -96,21 +110,24 @@ impl<K: Key> State<K> {
         self.due.insert(key, slot);
     }
 
-    fn release_due(&mut self, now: Instant) {
+    fn release_due(&mut self, now: Instant, metrics: Option<&Metrics>) {
         while let Some(entry) = self.delayed.first_entry() {
             if entry.key().0 > now {
                 return;
             }
             let key = entry.remove();
             self.due.remove(&key);
-            self.add(key);
+            self.add(key, now, metrics);
         }
     }
 
-    fn take(&mut self) -> Option<K> {
+    fn take(&mut self, now: Instant, metrics: Option<&Metrics>) -> Option<K> {
         let key = self.queue.pop_front()?;
-        self.dirty.remove(&key);
-        self.processing.insert(key.clone());
+        let since = self.dirty.remove(&key);
+        if let (Some(metrics), Some(since)) = (metrics, since) {
+            metrics.waited.observe(now.saturating_duration_since(since));
+        }
+        self.processing.insert(key.clone(), now);
         Some(key)
     }
 
@@ -122,8 +139,38 @@ impl<K: Key> State<K> {
 impl<K: Key> WorkQueue<K> {
     /// Per-key backoff 5 ms to 1000 s, as client-go's default rate limiter.
     pub fn new(name: &'static str) -> Self {
-        let shared = Shared { name, state: Mutex::default(), changed: Notify::new() };
+        let shared = Shared {
+            name,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            metrics: OnceLock::new(),
+        };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Shows the queue on the registry's page from now on, for as long as somebody has it.
+    pub fn measure(&self, registry: &Registry) {
+        if self.shared.metrics.set(Metrics::new(registry, self.name())).is_err() {
+            return;
+        }
+        let shared = Arc::downgrade(&self.shared);
+        registry.on_read(move || {
+            let Some(shared) = shared.upgrade() else { return Watched::Gone };
+            WorkQueue { shared }.show();
+            Watched::Alive
+        });
+    }
+
+    fn show(&self) {
+        let (state, now) = (self.state(), Instant::now());
+        if let Some(metrics) = self.metrics() {
+            let running = state.processing.values().map(|it| now.saturating_duration_since(*it));
+            metrics.show(state.queue.len(), running);
+        }
+    }
+
+    fn metrics(&self) -> Option<&Metrics> {
+        self.shared.metrics.get()
     }
 
     pub fn name(&self) -> &'static str {
@@ -135,7 +182,7 @@ impl<K: Key> WorkQueue<K> {
     }
 
     pub fn add(&self, key: K) {
-        if self.state().add(key) {
+        if self.state().add(key, Instant::now(), self.metrics()) {
             self.shared.changed.notify_one();
         }
     }
@@ -151,6 +198,9 @@ impl<K: Key> WorkQueue<K> {
 
     /// Adds the key after the delay that its failures so far ask for, and counts one more failure.
     pub fn add_rate_limited(&self, key: K) {
+        if let Some(metrics) = self.metrics() {
+            metrics.retries.increment();
+        }
         let delay = {
             let mut state = self.state();
             let failures = state.failures.entry(key.clone()).or_default();
@@ -185,8 +235,9 @@ impl<K: Key> WorkQueue<K> {
             let changed = self.shared.changed.notified();
             let next_due = {
                 let mut state = self.state();
-                state.release_due(Instant::now());
-                if let Some(key) = state.take() {
+                let now = Instant::now();
+                state.release_due(now, self.metrics());
+                if let Some(key) = state.take(now, self.metrics()) {
                     if !state.queue.is_empty() || !state.delayed.is_empty() {
                         self.shared.changed.notify_one();
                     }
@@ -207,8 +258,11 @@ impl<K: Key> WorkQueue<K> {
 
     pub fn done(&self, key: &K) {
         let mut state = self.state();
-        state.processing.remove(key);
-        if state.dirty.contains(key) {
+        let since = state.processing.remove(key);
+        if let (Some(metrics), Some(since)) = (self.metrics(), since) {
+            metrics.worked.observe(since.elapsed());
+        }
+        if state.dirty.contains_key(key) {
             state.queue.push_back(key.clone());
             self.shared.changed.notify_one();
         }
@@ -226,6 +280,7 @@ mod tests {
 
     use apimachinery::ObjectKey;
     use futures_util::FutureExt as _;
+    use telemetry::Registry;
     use tokio::time::Instant;
 
     use super::{WorkQueue, backoff};
@@ -324,5 +379,39 @@ mod tests {
         assert_eq!(queue.failures(&key("a")), 3);
         queue.forget(&key("a"));
         assert_eq!(queue.failures(&key("a")), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_shows_what_waits_and_what_is_under_way() {
+        let (registry, queue) = (Registry::default(), WorkQueue::new("test"));
+        queue.measure(&registry);
+        for name in ["a", "b", "a"] {
+            queue.add(key(name));
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let taken = queue.take().await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let check = |expected: &[&str]| {
+            let page = registry.render();
+            for line in expected {
+                assert!(page.lines().any(|it| it == *line), "{line} is not in\n{page}");
+            }
+        };
+        check(&[
+            r#"workqueue_adds_total{name="test"} 2"#,
+            r#"workqueue_depth{name="test"} 1"#,
+            r#"workqueue_queue_duration_seconds_sum{name="test"} 2"#,
+            r#"workqueue_queue_duration_seconds_bucket{name="test",le="9.999999999999999e-06"} 0"#,
+            r#"workqueue_unfinished_work_seconds{name="test"} 3"#,
+            r#"workqueue_longest_running_processor_seconds{name="test"} 3"#,
+            r#"workqueue_work_duration_seconds_count{name="test"} 0"#,
+        ]);
+        queue.add_rate_limited(taken.clone());
+        queue.done(&taken);
+        check(&[
+            r#"workqueue_retries_total{name="test"} 1"#,
+            r#"workqueue_unfinished_work_seconds{name="test"} 0"#,
+            r#"workqueue_work_duration_seconds_sum{name="test"} 3"#,
+        ]);
     }
 }

@@ -1,0 +1,64 @@
+//! The built-in kinds that `--runtime-config` leaves.
+
+use std::sync::Arc;
+
+use api::Kind;
+use features::{RuntimeConfig, RuntimeConfigError, Served};
+
+/// What this server itself writes or looks up: without it, it would not start, or not let anybody in.
+const NEEDED: &[&str] = &[
+    "",
+    "apiextensions.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "rbac.authorization.k8s.io",
+];
+
+/// Whether a server would start with it.
+pub fn check_runtime_config(config: &RuntimeConfig) -> Result<(), RuntimeConfigError> {
+    kinds(config).map(drop)
+}
+
+pub(crate) fn kinds(config: &RuntimeConfig) -> Result<Vec<Arc<dyn Kind>>, RuntimeConfigError> {
+    let kinds = api::kinds();
+    let served: Vec<Served<'_>> = kinds
+        .iter()
+        .map(|it| {
+            let names = it.names();
+            Served {
+                group: &names.group,
+                version: &names.version,
+                resource: &names.plural,
+                is_needed: NEEDED.contains(&names.group.as_str()),
+            }
+        })
+        .collect();
+    config.validate(&served)?;
+    let is_enabled = |it: &Arc<dyn Kind>| {
+        let names = it.names();
+        config.is_enabled(&names.group, &names.version, &names.plural)
+    };
+    Ok(kinds.into_iter().filter(is_enabled).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use features::RuntimeConfig;
+
+    use super::kinds;
+
+    #[test]
+    fn what_is_disabled_is_not_served() {
+        let of = |flag: &str| {
+            let config = RuntimeConfig::parse(flag).unwrap();
+            kinds(&config).map(|it| it.len()).map_err(|it| it.to_string())
+        };
+        let all = of("").unwrap();
+        assert_eq!(of("apps/v1/daemonsets=false"), Ok(all - 1));
+        assert!(of("apps/v1=false").unwrap() < all - 1);
+        let refused = of("v1=false").unwrap_err();
+        assert!(refused.ends_with(" cannot be disabled: the server itself needs it"), "{refused}");
+    }
+}

@@ -1,0 +1,86 @@
+//! What every component has, alone or not: log lines, feature gates, metrics of its own.
+
+use features::{Gates, RuntimeConfig};
+use telemetry::logs::Format;
+use telemetry::{Build, Gate, Registry};
+
+use crate::control_plane::KUBERNETES_VERSION;
+
+#[derive(clap::Args, Clone)]
+#[group(id = "component")]
+pub(crate) struct Flags {
+    /// Feature gates of Kubernetes v1.36 to set; what xebec cannot switch is refused
+    #[arg(long, value_name = "NAME=BOOL,...", value_parser = Gates::parse)]
+    feature_gates: Vec<Gates>,
+    /// Form of log lines
+    #[arg(long, alias = "log-format", value_name = "FORMAT", default_value = "text")]
+    logging_format: LogFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// One object a line, with upstream's keys
+    Json,
+}
+
+impl Flags {
+    /// `verbosity` is upstream's `-v`.
+    pub(crate) fn start_logging(&self, verbosity: u8) {
+        let format = match self.logging_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        };
+        telemetry::logs::start(verbosity, format);
+        for (gate, value) in self.gates().leaving() {
+            tracing::warn!(gate = gate.name, value, "this feature gate will be removed");
+        }
+    }
+
+    pub(crate) fn gates(&self) -> Gates {
+        Gates::merge(self.feature_gates.iter().cloned())
+    }
+
+    /// For one page of metrics: with what all of them show.
+    pub(crate) fn registry(&self) -> Registry {
+        let registry = Registry::default();
+        telemetry::process::publish(&registry);
+        let build = Build {
+            major: "1",
+            minor: "36",
+            git_version: KUBERNETES_VERSION,
+            git_tree_state: "clean",
+            build_date: "1970-01-01T00:00:00Z",
+            compiler: "rustc",
+            platform: &format!("{}/{}", std::env::consts::OS, crate::node::architecture()),
+        };
+        telemetry::publish_build(&registry, &build);
+        let gates = self.gates();
+        let gates = gates.iter().map(|(gate, is_enabled)| Gate {
+            name: gate.name,
+            stage: gate.stage.label(),
+            is_enabled,
+        });
+        telemetry::publish_gates(&registry, gates);
+        registry
+    }
+}
+
+/// Of servers of the API.
+#[derive(clap::Args, Clone)]
+pub(crate) struct ApiFlags {
+    /// API versions and resources to serve or not: api/all=false,v1=true,apps/v1=true
+    #[arg(long, value_name = "KEY=BOOL,...", value_parser = RuntimeConfig::parse)]
+    runtime_config: Vec<RuntimeConfig>,
+}
+
+impl ApiFlags {
+    /// Held against what there is to serve.
+    pub(crate) fn runtime_config(&self) -> anyhow::Result<RuntimeConfig> {
+        let config = RuntimeConfig::merge(self.runtime_config.iter().cloned());
+        apiserver::check_runtime_config(&config)
+            .map_err(|err| anyhow::Error::new(err).context("--runtime-config"))?;
+        Ok(config)
+    }
+}

@@ -1,0 +1,66 @@
+//! `--feature-gates` and `--runtime-config`.
+
+use std::process::Command;
+
+use super::cluster::Cluster;
+use super::page::Page;
+
+/// What a command that must not start says, and its exit code. Nothing may be made.
+fn refused(command: &str, flag: &str) -> (String, Option<i32>) {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let mut xebec = Command::new(env!("CARGO_BIN_EXE_xebec"));
+    xebec.args([command, flag]).env("HOME", directory.path());
+    match command {
+        "up" | "apiserver" => xebec.arg("--data-dir").arg(&data),
+        _ => xebec.arg("--kubeconfig").arg(directory.path().join("none")),
+    };
+    let output = xebec.output().unwrap();
+    assert!(!data.exists(), "nothing is made");
+    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code())
+}
+
+#[test]
+fn a_gate_that_is_not_there_is_refused_with_the_one_that_is_meant() {
+    for command in ["up", "apiserver", "controller-manager", "scheduler"] {
+        let check = |flag: &str, expected: &str| {
+            let (said, code) = refused(command, flag);
+            assert!(said.contains(expected), "{command} {flag}: {said}");
+            assert_eq!(code, Some(64), "{said}");
+        };
+        check("--feature-gates=Nope=true", "unrecognized feature gate: Nope");
+        let meant = "unrecognized feature gate: WatchLsit (did you mean WatchList?)";
+        check("--feature-gates=WatchLsit=true", meant);
+        check(
+            "--feature-gates=AnyVolumeDataSource=false",
+            "cannot set feature gate AnyVolumeDataSource to false, feature is locked to true",
+        );
+        check("--feature-gates=AllAlpha=true", "cannot set AllAlpha to true");
+    }
+}
+
+#[test]
+fn a_runtime_config_that_cannot_be_is_refused() {
+    for command in ["up", "apiserver"] {
+        let (said, _) = refused(command, "--runtime-config=example.com/v1=true");
+        assert!(said.contains("--runtime-config: unknown api groups example.com/v1"), "{said}");
+        let (said, _) = refused(command, "--runtime-config=v1=false");
+        assert!(said.contains("cannot be disabled: the server itself needs it"), "{said}");
+    }
+}
+
+#[test]
+fn flags_have_an_effect() {
+    let flags = [
+        "--feature-gates=APIResponseCompression=false",
+        "--runtime-config=apps/v1/daemonsets=false",
+    ];
+    let Some(cluster) = Cluster::start_with(tempfile::tempdir().unwrap(), 0, &flags) else {
+        return;
+    };
+    let resources = cluster.ok(&["api-resources"]);
+    assert!(resources.contains("deployments") && !resources.contains("daemonsets"), "{resources}");
+    let page = Page::parse(&cluster.ok(&["get", "--raw", "/metrics"]));
+    let gate = [("name", "APIResponseCompression")];
+    assert_eq!(page.value("kubernetes_feature_enabled", &gate), 0.0);
+}

@@ -1,0 +1,59 @@
+//! What a server other than the API server asks it about its own clients: who they are, and what they may do.
+
+use ::api::authentication::TokenReview;
+use ::api::authorization::SubjectAccessReview;
+use apimachinery::{ApiError, User};
+use k8s_openapi::api::authentication::v1::TokenReviewSpec;
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
+};
+
+use crate::Client;
+
+/// Whose token it is; nobody's if it is not good.
+pub async fn review_token(client: &Client, token: &str) -> Result<Option<User>, ApiError> {
+    let review = TokenReview {
+        spec: TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() },
+        ..TokenReview::default()
+    };
+    let answer = client.api::<TokenReview>().create(review).await?;
+    let status = answer.status.clone().unwrap_or_default();
+    if status.authenticated != Some(true) {
+        return Ok(None);
+    }
+    let user = status.user.unwrap_or_default();
+    Ok(Some(User {
+        name: user.username.unwrap_or_default(),
+        uid: user.uid.unwrap_or_default(),
+        groups: user.groups.unwrap_or_default(),
+        extra: user.extra.unwrap_or_default(),
+    }))
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub enum Access {
+    Resource(ResourceAttributes),
+    Path(NonResourceAttributes),
+}
+
+pub async fn review_access(client: &Client, user: &User, access: Access) -> Result<bool, ApiError> {
+    let (resource, path) = match access {
+        Access::Resource(it) => (Some(it), None),
+        Access::Path(it) => (None, Some(it)),
+    };
+    let some = |it: &str| Some(it.to_owned()).filter(|it| !it.is_empty());
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: some(&user.name),
+            uid: some(&user.uid),
+            groups: Some(user.groups.clone()),
+            extra: Some(user.extra.clone()),
+            resource_attributes: resource,
+            non_resource_attributes: path,
+        },
+        ..SubjectAccessReview::default()
+    };
+    let answer = client.api::<SubjectAccessReview>().create(review).await?;
+    Ok(answer.status.as_ref().is_some_and(|it| it.allowed))
+}
