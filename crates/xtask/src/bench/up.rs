@@ -102,10 +102,6 @@ impl Cluster {
         self.directory.path().join("data/kubeconfig")
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     fn get(&self, path: &str) -> Result<String> {
         output(
             Command::new("kubectl")
