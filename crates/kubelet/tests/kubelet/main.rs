@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod life;
+mod metrics;
 mod setup;
