@@ -22,6 +22,9 @@ pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARG
 pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "kube-scheduler";
 
+/// Groups, beside those that the server needs, that the controllers follow: without them they would wait for ever.
+pub(crate) const FOLLOWED: &[&str] = &["apps"];
+
 /// The network that pods get addresses from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PodNetwork {

@@ -44,7 +44,7 @@ const COMPONENTS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
-    let runtime_config = flags.api.runtime_config()?;
+    let runtime_config = flags.api.runtime_config(&[])?;
     flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);

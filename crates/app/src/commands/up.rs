@@ -93,7 +93,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     if flags.simulate > SIMULATE_MAX {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
     }
-    let runtime_config = flags.api.runtime_config()?;
+    let runtime_config = flags.api.runtime_config(control_plane::FOLLOWED)?;
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
