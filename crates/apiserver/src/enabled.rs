@@ -16,13 +16,29 @@ const NEEDED: &[&str] = &[
     "rbac.authorization.k8s.io",
 ];
 
-/// Whether a server would start with it.
-pub fn check_runtime_config(config: &RuntimeConfig) -> Result<(), RuntimeConfigError> {
-    kinds(config).map(drop)
+/// Whether a server would start with it, and have the groups that others in its process follow.
+pub fn check_runtime_config(
+    config: &RuntimeConfig,
+    followed: &[&str],
+) -> Result<(), RuntimeConfigError> {
+    validate(config, &api::kinds(), followed)
 }
 
 pub(crate) fn kinds(config: &RuntimeConfig) -> Result<Vec<Arc<dyn Kind>>, RuntimeConfigError> {
     let kinds = api::kinds();
+    validate(config, &kinds, &[])?;
+    let is_enabled = |it: &Arc<dyn Kind>| {
+        let names = it.names();
+        config.is_enabled(&names.group, &names.version, &names.plural)
+    };
+    Ok(kinds.into_iter().filter(is_enabled).collect())
+}
+
+fn validate(
+    config: &RuntimeConfig,
+    kinds: &[Arc<dyn Kind>],
+    followed: &[&str],
+) -> Result<(), RuntimeConfigError> {
     let served: Vec<Served<'_>> = kinds
         .iter()
         .map(|it| {
@@ -31,23 +47,18 @@ pub(crate) fn kinds(config: &RuntimeConfig) -> Result<Vec<Arc<dyn Kind>>, Runtim
                 group: &names.group,
                 version: &names.version,
                 resource: &names.plural,
-                is_needed: NEEDED.contains(&names.group.as_str()),
+                is_needed: NEEDED.iter().chain(followed).any(|it| *it == names.group),
             }
         })
         .collect();
-    config.validate(&served)?;
-    let is_enabled = |it: &Arc<dyn Kind>| {
-        let names = it.names();
-        config.is_enabled(&names.group, &names.version, &names.plural)
-    };
-    Ok(kinds.into_iter().filter(is_enabled).collect())
+    config.validate(&served)
 }
 
 #[cfg(test)]
 mod tests {
     use features::RuntimeConfig;
 
-    use super::kinds;
+    use super::{check_runtime_config, kinds};
 
     #[test]
     fn what_is_disabled_is_not_served() {
@@ -56,9 +67,12 @@ mod tests {
             kinds(&config).map(|it| it.len()).map_err(|it| it.to_string())
         };
         let all = of("").unwrap();
-        assert_eq!(of("apps/v1/daemonsets=false"), Ok(all - 1));
+        assert_eq!(of("apps/v1/replicasets=false"), Ok(all - 1));
         assert!(of("apps/v1=false").unwrap() < all - 1);
+        let config = RuntimeConfig::parse("apps/v1=false").unwrap();
+        assert!(check_runtime_config(&config, &[]).is_ok());
+        assert!(check_runtime_config(&config, &["apps"]).is_err());
         let refused = of("v1=false").unwrap_err();
-        assert!(refused.ends_with(" cannot be disabled: the server itself needs it"), "{refused}");
+        assert!(refused.ends_with(" cannot be disabled: xebec itself needs it"), "{refused}");
     }
 }

@@ -18,6 +18,9 @@ use crate::api_server::PATIENCE;
 /// As `/version` shows it.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARGO_PKG_VERSION"));
 
+/// Groups, beside those that the server needs, that the controllers follow: without them they would wait for ever.
+pub(crate) const FOLLOWED: &[&str] = &["apps"];
+
 /// The network that pods get addresses from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PodNetwork {

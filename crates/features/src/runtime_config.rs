@@ -37,7 +37,7 @@ pub enum Error {
     Version(String),
     #[error("resource {0} that has not been registered")]
     Resource(String),
-    #[error("{0} cannot be disabled: the server itself needs it")]
+    #[error("{0} cannot be disabled: xebec itself needs it")]
     Needed(String),
 }
 
@@ -256,7 +256,7 @@ mod tests {
         check("foo/v1=true,bar/v2=true", "unknown api groups bar/v2,foo/v1");
         check("apps/v7=true", "group version apps/v7 that has not been registered");
         check("apps/v1/cats=true", "resource apps/v1/cats that has not been registered");
-        check("v1=false", "v1/namespaces cannot be disabled: the server itself needs it");
+        check("v1=false", "v1/namespaces cannot be disabled: xebec itself needs it");
     }
 
     #[test]

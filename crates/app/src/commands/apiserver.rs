@@ -52,7 +52,7 @@ const COMPONENTS: &[(&str, &str)] = &[
 pub(crate) fn run(flags: Flags) -> Result<()> {
     flags.datastore.check()?;
     flags.names.check(flags.bind_address)?;
-    let runtime_config = flags.api.runtime_config()?;
+    let runtime_config = flags.api.runtime_config(&[])?;
     flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);

@@ -134,7 +134,7 @@ fn prepare(flags: &Flags) -> Result<Claim> {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
     }
     flags.names.check(flags.bind_address)?;
-    flags.api.runtime_config()?;
+    flags.api.runtime_config(control_plane::FOLLOWED)?;
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
@@ -192,7 +192,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         names: flags.names.clone(),
         datastore: flags.datastore.clone(),
         gates: flags.component.gates(),
-        runtime_config: flags.api.runtime_config()?,
+        runtime_config: flags.api.runtime_config(control_plane::FOLLOWED)?,
         metrics: flags.component.registry(),
     };
     let api = ApiServer::start(data, serve_on(listener)?, &settings, &world, tasks).await?;

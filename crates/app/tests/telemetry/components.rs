@@ -10,7 +10,7 @@ use super::cluster::Cluster;
 use super::page::Page;
 
 /// Ends when the test does.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -19,13 +19,13 @@ impl Drop for Process {
     }
 }
 
-fn free_port() -> String {
+pub(crate) fn free_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port().to_string()
 }
 
 /// The status code and the body.
-fn get(port: &str, path: &str, arguments: &[&str]) -> (String, String) {
+pub(crate) fn get(port: &str, path: &str, arguments: &[&str]) -> (String, String) {
     let output = Command::new("curl")
         .args(["-ksS", "--max-time", "20", "-w", "\n%{http_code}"])
         .args(arguments)

@@ -77,6 +77,7 @@ impl Metrics {
         self.pod_start.observe(since_seen);
     }
 
+    /// One look at the pod. What it starts runs beside it, and is counted as operations.
     pub(crate) fn pod_stepped(&self, why: Sync, elapsed: Duration) {
         let operation = match why {
             Sync::Create => "create",
@@ -106,7 +107,7 @@ pub(crate) fn show_running(
             match container.state {
                 ContainerState::Created => created += 1,
                 ContainerState::Running { .. } => running += 1,
-                ContainerState::Exited { .. } => exited += 1,
+                ContainerState::Exited(_) => exited += 1,
             }
         }
         for (state, count) in [("created", created), ("running", running), ("exited", exited)] {

@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod life;
+mod metrics;
 mod network;
 mod setup;

@@ -15,6 +15,7 @@ use lifecycle::Tasks;
 use node_api::fake::Node as FakeNode;
 use node_api::images::ImageConfig;
 use serde_json::{Value, json};
+use telemetry::Registry;
 use testkit::{Cluster, Options};
 
 pub(crate) const IMAGE: &str = "xebec.local/toolbox:1";
@@ -23,6 +24,7 @@ pub(crate) struct Setup {
     pub(crate) cluster: Cluster,
     pub(crate) node: FakeNode,
     pub(crate) folder: tempfile::TempDir,
+    pub(crate) metrics: Registry,
     kubelet: Option<Tasks>,
 }
 
@@ -42,7 +44,8 @@ impl Setup {
         node.add_image(IMAGE, ImageConfig::default()).unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("manifests")).unwrap();
-        let mut setup = Self { cluster, node, folder, kubelet: None };
+        let metrics = Registry::default();
+        let mut setup = Self { cluster, node, folder, metrics, kubelet: None };
         setup.start_kubelet().await;
         setup
             .until("the default ServiceAccount is there", async |it: &Client| {
@@ -78,7 +81,7 @@ impl Setup {
                 architecture: "amd64".to_owned(),
                 ..Machine::default()
             },
-            metrics: telemetry::Registry::default(),
+            metrics: self.metrics.clone(),
         };
         kubelet::start(config(self.folder.path()), parts, world, &tasks).await.unwrap();
         self.kubelet = Some(tasks);
