@@ -40,3 +40,13 @@ fn type_and_immutable_secrets_never_change() {
         ],
     );
 }
+
+#[test]
+fn a_legacy_token_that_never_comes_is_warned_of() {
+    let of = |kind: &str| created::<Secret>(json!({"type": kind})).warnings();
+    assert_eq!(
+        of("kubernetes.io/service-account-token"),
+        ["type: this server puts no token into such Secrets; use `kubectl create token`"]
+    );
+    assert_eq!(of("Opaque"), Vec::<String>::new());
+}
