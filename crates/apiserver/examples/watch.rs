@@ -32,9 +32,39 @@ struct Bench {
     server: Arc<Server>,
     client: Client,
     tasks: Tasks,
-    /// Lines that watchers got.
-    n_told: Arc<AtomicUsize>,
-    told: Arc<Notify>,
+    told: Arc<Told>,
+}
+
+/// How many lines watchers got.
+#[derive(Default)]
+struct Told {
+    n_lines: AtomicUsize,
+    /// Whoever gets that far says so; nobody is woken for less.
+    n_expected: AtomicUsize,
+    is_enough: Notify,
+}
+
+impl Told {
+    fn add(&self, n_lines: usize) {
+        let before = self.n_lines.fetch_add(n_lines, Ordering::SeqCst);
+        let n_expected = self.n_expected.load(Ordering::SeqCst);
+        if (before..before + n_lines).contains(&n_expected.wrapping_sub(1)) {
+            self.is_enough.notify_one();
+        }
+    }
+
+    /// Waits for so many lines in all; gives up after a minute.
+    async fn wait(&self, n_expected: usize) {
+        self.n_expected.store(n_expected, Ordering::SeqCst);
+        let n_lines = || self.n_lines.load(Ordering::SeqCst);
+        let all = async {
+            while n_lines() < n_expected {
+                self.is_enough.notified().await;
+            }
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(60), all).await;
+        in_time.unwrap_or_else(|_| panic!("{} lines of {n_expected}", n_lines()));
+    }
 }
 
 #[tokio::main]
@@ -98,7 +128,7 @@ impl Bench {
         };
         let server = Server::start(Config::default(), parts).await.expect("the server starts");
         let client = server.client(admin(), "watch");
-        Self { store, server, client, tasks, n_told: Arc::default(), told: Arc::default() }
+        Self { store, server, client, tasks, told: Arc::default() }
     }
 
     /// Watches that read whatever comes. Dropping the tasks ends them.
@@ -112,7 +142,7 @@ impl Bench {
             };
             let body = self.server.watch_body(admin(), resource::<T>(), list).await;
             let mut body = body.unwrap_or_else(|err| panic!("{err}"));
-            let (n_told, told) = (self.n_told.clone(), self.told.clone());
+            let told = self.told.clone();
             tasks.spawn("watcher", move |shutdown| async move {
                 loop {
                     let frame = tokio::select! {
@@ -124,12 +154,16 @@ impl Bench {
                     let n_lines = frame
                         .data_ref()
                         .map_or(0, |it| it.iter().filter(|byte| **byte == b'\n').count());
-                    n_told.fetch_add(n_lines, Ordering::Relaxed);
-                    told.notify_one();
+                    told.add(n_lines);
                 }
             });
         }
         tasks
+    }
+
+    async fn count<T: Resource>(&self) -> usize {
+        let all = self.client.api::<T>().list("", ListOptions::default()).await;
+        all.expect("a list").items.len()
     }
 
     /// Makes `n` changes; each is to reach `n_each` watchers. Returns the processor time.
@@ -140,7 +174,7 @@ impl Bench {
         make: impl Fn(usize) -> (String, String),
     ) -> Duration {
         let changes: Vec<_> = (0..n).map(make).collect();
-        self.n_told.store(0, Ordering::Relaxed);
+        self.told.n_lines.store(0, Ordering::SeqCst);
         let before = cpu();
         for (burst, changes) in changes.chunks(BURST).enumerate() {
             let mut revision = 0;
@@ -150,9 +184,7 @@ impl Bench {
                 revision = self.store.txn(txn).await.expect("written").revision.0;
             }
             let expected = (burst * BURST + changes.len()) * n_each;
-            while self.n_told.load(Ordering::Relaxed) < expected {
-                self.told.notified().await;
-            }
+            self.told.wait(expected).await;
             // Also when nobody watches.
             let options = ListOptions {
                 resource_version: Some(revision.to_string()),
@@ -171,9 +203,7 @@ impl Bench {
         self.change(CHANGES, 0, make).await;
         let alone = self.change(CHANGES, 0, make).await;
         let watchers = self.watch::<ConfigMap>(WATCHERS, |_| String::new()).await;
-        while self.n_told.load(Ordering::Relaxed) < WATCHERS * 501 {
-            self.told.notified().await;
-        }
+        self.told.wait(WATCHERS * self.count::<ConfigMap>().await).await;
         let watched = self.change(CHANGES, WATCHERS, make).await;
         end(watchers).await;
         println!(
@@ -191,9 +221,7 @@ impl Bench {
         let alone = self.change(CHANGES, 0, make).await;
         let node = |n: usize| format!("spec.nodeName=n{n}");
         let watchers = self.watch::<Pod>(WATCHERS, node).await;
-        while self.n_told.load(Ordering::Relaxed) < WATCHERS {
-            self.told.notified().await;
-        }
+        self.told.wait(WATCHERS).await;
         let watched = self.change(CHANGES, 1, make).await;
         end(watchers).await;
         println!(

@@ -177,7 +177,7 @@ mod tests {
             name: Some(name.to_owned()),
             uid: Some(name.to_owned()),
             resource_version: Some(version.to_owned()),
-            deletion_timestamp: rest.ends_with('!').then(|| Time(jiff::Timestamp::UNIX_EPOCH)),
+            deletion_timestamp: rest.ends_with('!').then_some(Time(jiff::Timestamp::UNIX_EPOCH)),
             ..ObjectMeta::default()
         }
     }

@@ -170,14 +170,28 @@ impl Task {
         Ok(())
     }
 
+    /// The Node as it is now. One that is gone is registered anew at the next turn.
+    async fn live(&mut self) -> Result<Arc<Node>, ApiError> {
+        let name = &self.context.config.node_name;
+        let live = self.context.parts.client.api::<Node>().get("", name).await;
+        if live.as_ref().is_err_and(ApiError::is_not_found) {
+            (self.posted, self.lease) = (None, None);
+        }
+        live
+    }
+
     /// Says how the node is, if that changed, if others say otherwise, or if it was not said for long.
     async fn report(&mut self) -> Result<(), ApiError> {
-        let Some((posted, at)) = &self.posted else { return Ok(()) };
+        let Some(at) = self.posted.as_ref().map(|(_, at)| *at) else { return Ok(()) };
         let key = ObjectKey::cluster(&self.context.config.node_name);
-        let shown = self.nodes.get(&key).unwrap_or_else(|| posted.clone());
+        let shown = match self.nodes.get(&key) {
+            Some(shown) => shown,
+            // The cache may lag behind the registration; or somebody has removed the Node.
+            None => self.live().await?,
+        };
         let status = node::status(&self.facts(), shown.status.as_ref());
         let is_right = shown.status.as_ref().is_some_and(|it| !node::differs(it, &status));
-        if is_right && self.now().duration_since(*at) < REPORT {
+        if is_right && self.now().duration_since(at) < REPORT {
             return Ok(());
         }
         match self.post(Node::clone(&shown)).await {

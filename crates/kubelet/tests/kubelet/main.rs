@@ -5,4 +5,5 @@
 mod life;
 mod metrics;
 mod network;
+mod registration;
 mod setup;

@@ -59,6 +59,25 @@ pub(super) fn check(root: &Path) -> Result<Vec<Problem>> {
             }
         }
     }
+    problems.extend(check_examples(root)?);
+    Ok(problems)
+}
+
+/// The highest layer that is a library for others.
+const LIBRARY: &str = "reconcile";
+
+/// Examples are what others could write: they use the libraries alone.
+fn check_examples(root: &Path) -> Result<Vec<Problem>> {
+    let mut problems = Vec::new();
+    for entry in std::fs::read_dir(root.join("examples"))? {
+        let manifest = entry?.path().join("Cargo.toml");
+        for used in used_crates(&read(&manifest)?) {
+            if layer_of(&used) > layer_of(LIBRARY) {
+                let what = format!("an example may not depend on {used}, only on libraries");
+                problems.push(Problem::new(&manifest, &what));
+            }
+        }
+    }
     Ok(problems)
 }
 

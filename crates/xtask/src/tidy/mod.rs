@@ -21,7 +21,8 @@ impl Problem {
 }
 
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let sources = files(&root.join("crates"), "rs")?;
+    let mut sources = files(&root.join("crates"), "rs")?;
+    sources.extend(files(&root.join("examples"), "rs")?);
     let mut problems = Vec::new();
     problems.extend(layers::check(root)?);
     problems.extend(sources::check(root, &sources)?);

@@ -1,5 +1,6 @@
 //! Manifest in; problems and defaults out.
 
+use crate::kind::Resource as _;
 use serde_json::json;
 
 use super::Secret;
