@@ -6,6 +6,7 @@
 mod follow;
 mod forwarding;
 mod host_ports;
+mod inherited;
 mod kernel;
 mod kernel_state;
 mod mending;

@@ -245,7 +245,11 @@ impl State {
                 is_new = true;
             }
         }
-        if is_new { self.directory.save(&self.records) } else { Ok(()) }
+        if !is_new {
+            return Ok(());
+        }
+        self.inherited.save(&self.records.settings_before);
+        self.directory.save(&self.records)
     }
 }
 

@@ -11,6 +11,7 @@ use node_api::{Future, PodNetwork, SandboxId};
 use stdx::error_chain;
 use tokio::sync::watch;
 
+use crate::inherited::Inherited;
 use crate::kernel::{self, Kernel};
 use crate::kernel_state::{Change, KernelState, changes};
 use crate::mending::FORWARDING;
@@ -32,6 +33,7 @@ pub(crate) struct State {
     pub(crate) range: Range,
     pub(crate) settings: Settings,
     pub(crate) directory: Directory,
+    pub(crate) inherited: Inherited,
     pub(crate) kernel: Kernel,
     /// What the file says.
     pub(crate) records: Records,
@@ -146,12 +148,17 @@ impl State {
             kernel.check_bridge()?;
         }
         let directory = Directory::new(config.directory, &Kernel::boot()?);
-        let records = directory.load()?;
+        let mut records = directory.load()?;
+        let inherited = Inherited::here()?;
+        if records.settings_before.is_empty() && !kernel.other_clusters()?.is_empty() {
+            records.settings_before = inherited.load();
+        }
         let settings = Settings { pods: range, cluster, group: config.cluster.link_group() };
         Ok(Self {
             range,
             settings,
             directory,
+            inherited,
             kernel,
             records,
             purpose,
@@ -321,11 +328,14 @@ impl State {
             errors.push(err.into());
             Vec::new()
         });
-        // What pods of another cluster live by stays; it is theirs to put back, as far as they know what was before.
+        // What pods of another cluster live by stays; it is theirs to put back, and they know what was before.
         let settings = match others.is_empty() {
             true => self.records.settings_before.clone(),
             false => BTreeMap::new(),
         };
+        if others.is_empty() {
+            errors.extend(self.inherited.remove().err());
+        }
         let desired = KernelState { settings, ..KernelState::default() };
         match self.kernel.observe(&[FORWARDING]) {
             Ok(actual) => {

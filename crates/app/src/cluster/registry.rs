@@ -47,6 +47,14 @@ pub(crate) struct Locked<'a> {
     _directory: File,
 }
 
+/// A directory that was made for somebody who was refused goes again.
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // Fails while there are clusters in it.
+        let _ = fs::remove_dir(&self.registry.directory);
+    }
+}
+
 impl Registry {
     /// Of root, or of this user.
     pub(crate) fn of_this_user() -> Self {
@@ -102,10 +110,7 @@ impl Registry {
     pub(crate) fn forget(&self, id: ClusterId) -> Result<()> {
         let Some(directory) = self.lock_existing()? else { return Ok(()) };
         let locked = Locked { registry: self, _directory: directory };
-        locked.remove(id)?;
-        // Fails while there are others.
-        let _ = fs::remove_dir(&self.directory);
-        Ok(())
+        locked.remove(id)
     }
 
     fn path(&self, id: ClusterId) -> PathBuf {

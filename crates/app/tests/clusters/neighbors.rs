@@ -70,10 +70,12 @@ fn what_another_has_is_refused_before_anything_is_changed() {
 #[test]
 fn routes_links_and_listeners_of_others_are_passed_over_or_named() {
     let Some(machine) = Machine::new() else { return };
-    machine.host.on_node(&["ip", "link", "add", "tun0", "type", "dummy"]);
+    machine.host.on_node(&["ip", "link", "add", "tun0", "type", "veth", "peer", "name", "tun1"]);
     machine.host.on_node(&["ip", "link", "set", "tun0", "up"]);
     machine.host.on_node(&["ip", "route", "add", "10.244.0.0/15", "dev", "tun0"]);
-    machine.host.on_node(&["ip", "link", "add", "xebec0", "type", "dummy"]);
+    machine
+        .host
+        .on_node(&["ip", "link", "add", "xebec0", "type", "veth", "peer", "name", "stranger"]);
     let check = |flags: &[&str], expected: &str| {
         let said = machine.refused(&[&["up", "--detach", "--data-dir", "a"], flags].concat());
         assert!(said.contains(expected), "{flags:?}: {said}");

@@ -97,8 +97,8 @@ impl Machine {
 impl Drop for Machine {
     /// Nothing of the page stays, whether it cleaned up or not.
     fn drop(&mut self) {
-        let purge =
-            "for name in $(xebec list -o name); do xebec down --purge --name $name; done; exit\n";
+        let purge = "for each in /var/lib/xebec*/cluster.json; do \
+                     [ -e $each ] && xebec down --purge --data-dir ${each%/*}; done; exit\n";
         if self.stdin.write_all(purge.as_bytes()).is_ok() {
             let mut rest = String::new();
             let _ = self.stdout.read_to_string(&mut rest);
