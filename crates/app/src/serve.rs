@@ -58,7 +58,9 @@ where
             stopped.await;
         }
         tasks.shutdown(DRAIN).await.context("stopping")?;
-        kept.as_ref().inspect(|it| farewell(it));
+        if let Some(kept) = &kept {
+            farewell(kept);
+        }
         drop(kept);
         Ok(())
     })

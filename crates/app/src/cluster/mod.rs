@@ -108,7 +108,6 @@ mod id_as_text {
     use node_api::ClusterId;
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     pub(super) fn serialize<S: Serializer>(id: &ClusterId, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(id)
     }

@@ -139,8 +139,8 @@ fn networks_of_others(
                 let what = format!("the route {range} over {}", name(index));
                 networks.push(Network { range, what });
             }
-            // Of a node's own range: what is no pod's is nowhere.
-            None if own.is_some_and(|it| it.node_cidr() == range) => {}
+            // What is no pod's of ours is nowhere.
+            None if own.is_some_and(|it| it.id.link_group() == route.metric) => {}
             None => {
                 networks.push(Network { range, what: format!("the route {range} to nowhere") });
             }

@@ -47,14 +47,6 @@ pub(crate) struct Locked<'a> {
     _directory: File,
 }
 
-/// A directory that was made for somebody who was refused goes again.
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        // Fails while there are clusters in it.
-        let _ = fs::remove_dir(&self.registry.directory);
-    }
-}
-
 impl Registry {
     /// Of root, or of this user.
     pub(crate) fn of_this_user() -> Self {
@@ -106,11 +98,10 @@ impl Registry {
         Ok(is_same.then_some(directory))
     }
 
-    /// Takes a cluster out; the directory goes with the last one.
+    /// Takes a cluster out.
     pub(crate) fn forget(&self, id: ClusterId) -> Result<()> {
         let Some(directory) = self.lock_existing()? else { return Ok(()) };
-        let locked = Locked { registry: self, _directory: directory };
-        locked.remove(id)
+        Locked { registry: self, _directory: directory }.remove(id)
     }
 
     fn path(&self, id: ClusterId) -> PathBuf {
@@ -139,6 +130,14 @@ impl Registry {
         let cluster = Cluster::load(&entry.data_dir).ok().flatten().filter(|it| it.id == id)?;
         let pid = data_dir::running(&entry.data_dir).ok()?.map(|it| it.as_raw_nonzero().get());
         Some(Known { data_dir: entry.data_dir, cluster, pid })
+    }
+}
+
+impl Drop for Locked<'_> {
+    /// The directory goes with its last entry, and with whoever has not come to write one.
+    fn drop(&mut self) {
+        // Fails while there are entries.
+        let _ = fs::remove_dir(&self.registry.directory);
     }
 }
 

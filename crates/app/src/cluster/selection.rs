@@ -42,12 +42,19 @@ impl Selection {
         if let Some(name) = &self.name {
             return match clusters.iter().find(|it| it.cluster.name == *name) {
                 Some(known) => Ok(Some(known.data_dir.clone())),
+                None if unlisted(name).is_some() => Ok(unlisted(name)),
                 None if clusters.is_empty() => bail!("there is no cluster {name}, nor any other"),
                 None => bail!("there is no cluster {name}; there are\n{}", table(&clusters)),
             };
         }
-        pick(clusters)
+        Ok(pick(clusters)?.or_else(|| unlisted(&Name::default())))
     }
+}
+
+/// Where the cluster would be, if there is one that was never started by `up`.
+fn unlisted(name: &Name) -> Option<PathBuf> {
+    let directory = data_dir::default_path(name);
+    data_dir::running(&directory).is_ok().then_some(directory)
 }
 
 /// The only one that runs; if none does, the only one.

@@ -162,8 +162,7 @@ fn wishes(flags: &Flags) -> Wishes {
         kubelet_port: flags.kubelet_port,
         cgroup_root: flags.cgroup_root.clone(),
     };
-    let random = World::system().random.below(u64::from(u32::MAX)) + 1;
-    let fresh_id = u32::try_from(random).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+    let random = World::system().random.next_u64() as u32;
     Wishes {
         name: flags.name.clone(),
         bind_address: flags.bind_address,
@@ -172,7 +171,7 @@ fn wishes(flags: &Flags) -> Wishes {
         pod_cidr: flags.pod_cidr,
         node_ports: flags.service_node_port_range,
         node: (flags.node == NodeKind::Embedded).then_some(node),
-        fresh_id: ClusterId::new(fresh_id),
+        fresh_id: ClusterId::new(NonZeroU32::MIN.saturating_add(random)),
     }
 }
 

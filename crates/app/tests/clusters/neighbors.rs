@@ -1,5 +1,7 @@
 //! Clusters with nodes on one machine: nobody touches what is not its own.
 
+use std::collections::BTreeSet;
+
 use crate::machine::Machine;
 
 /// Starts it, and returns the addresses of its pods.
@@ -8,12 +10,16 @@ fn up(machine: &Machine, name: &str, flags: &[&str]) -> Vec<String> {
     machine.run_web(&format!("xebec-{name}"))
 }
 
+/// Of any cluster.
+fn traces(machine: &Machine) -> BTreeSet<String> {
+    machine.host.traces(&machine.path(""))
+}
+
 #[test]
 fn two_clusters_live_side_by_side_and_either_may_go() {
     let Some(machine) = Machine::new() else { return };
-    let before = machine.host.traces(&machine.path("a"));
+    let before = traces(&machine);
     let a = up(&machine, "a", &[]);
-    let with_a = machine.host.traces(&machine.path("b"));
     let b = up(&machine, "b", &[]);
     assert!(
         a.iter().all(|it| it.starts_with("10.244."))
@@ -33,16 +39,27 @@ fn two_clusters_live_side_by_side_and_either_may_go() {
     machine.check_web("xebec-b", &b);
     machine.ok(&["up", "--detach", "--name", "a"]);
     machine.check_web("xebec-a", &a);
+    let id = std::fs::read_to_string(machine.path("b/cluster.json")).unwrap();
+    let id: serde_json::Value = serde_json::from_str(&id).unwrap();
+    let id = id["id"].as_str().unwrap();
+    let is_of_b = |it: &String| it.contains(id) || it.contains("10.245.") || it.contains("xebec1");
+    assert_ne!(traces(&machine).iter().filter(|it| is_of_b(it)).count(), 0);
     machine.ok(&["down", "--purge", "--name", "b"]);
     machine.check_web("xebec-a", &a);
-    assert_eq!(machine.host.traces(&machine.path("b")), with_a);
+    let left: Vec<String> = traces(&machine).into_iter().filter(is_of_b).collect();
+    assert!(left.is_empty(), "{left:#?}");
+    let cgroup = format!("xebec-{id}");
+    for hierarchy in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
+        assert_ne!(hierarchy.file_name().to_str(), Some(cgroup.as_str()));
+        assert!(!hierarchy.path().join(&cgroup).exists(), "{cgroup} in {hierarchy:?}");
+    }
 
     // The one that was there first may go first.
     let c = up(&machine, "c", &[]);
     machine.ok(&["down", "--purge", "--name", "a"]);
     machine.check_web("xebec-c", &c);
     machine.ok(&["down", "--purge"]);
-    assert_eq!(machine.host.traces(&machine.path("a")), before);
+    assert_eq!(traces(&machine), before);
     assert!(!machine.path("clusters").exists());
 }
 

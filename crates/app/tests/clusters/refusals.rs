@@ -10,7 +10,9 @@ fn a_refusal_leaves_everything_as_it_was() {
     let check = |flags: &[&str], expected: &str| {
         let before = machine.files();
         for detach in [&[][..], &["--detach"]] {
-            let said = machine.refused(&[&["up", "--data-dir", "a"], flags, detach].concat());
+            let directory: &[&str] =
+                if flags.contains(&"--data-dir") { &[] } else { &["--data-dir", "a"] };
+            let said = machine.refused(&[&["up"], directory, flags, detach].concat());
             assert!(said.contains(expected), "{flags:?} {detach:?}: {said}");
             assert_eq!(machine.files(), before, "{flags:?} {detach:?} left something");
         }
@@ -28,6 +30,10 @@ fn a_refusal_leaves_everything_as_it_was() {
     check(&["--bind-address", "203.0.113.9"], "cannot listen on 203.0.113.9:6443");
     check(&["--storage-media-type", "application/vnd.kubernetes.protobuf"], "--datastore-endpoint");
     check(&["--etcd-cafile", "nowhere", "--datastore-endpoint", "https://127.0.0.1:1"], "nowhere");
+    check(
+        &["--node", "none", "--data-dir", "/proc/nowhere"],
+        "cannot use the data directory /proc/nowhere",
+    );
     let data = machine.text("a");
     std::fs::write(machine.path("kubeconfig"), "clusters: [").unwrap();
     check(&["--node", "none"], "cannot be extended: parsing the kubeconfig");
@@ -77,14 +83,15 @@ fn whoever_only_looks_makes_nothing() {
         "down --purge",
     ] {
         let words: Vec<&str> = words.split(' ').collect();
-        let said = machine.refused(&words);
-        assert!(said.contains("there is no cluster"), "{words:?}: {said}");
-        let said = machine.refused(&[&words[..], &["--name", "b"]].concat());
-        assert!(said.contains("there is no cluster b"), "{words:?}: {said}");
-        let said = machine.refused(&[&words[..], &["--data-dir", "a"]].concat());
-        assert!(said.contains(&machine.text("a")), "{words:?}: {said}");
+        let check = |flags: &[&str], expected: &str| {
+            let said = machine.with_own_lib(&[&words, flags].concat());
+            assert!(!said.is_ok && said.stderr.contains(expected), "{words:?}: {}", said.stderr);
+        };
+        check(&[], "there is no cluster");
+        check(&["--name", "b"], "there is no cluster b");
+        check(&["--data-dir", "a"], &machine.text("a"));
     }
-    machine.ok(&["list"]);
+    assert!(machine.with_own_lib(&["list"]).is_ok);
     assert_eq!(machine.files(), before);
 }
 

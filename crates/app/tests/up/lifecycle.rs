@@ -136,4 +136,5 @@ fn what_cannot_work_is_refused_clearly() {
         &["up", "--node", "none", "--https-port", "0", "--data-dir", corrupt.to_str().unwrap()],
         "opening the store",
     );
+    check(&up, "the cluster did not start: opening the store");
 }

@@ -146,7 +146,8 @@ impl Choosing<'_> {
         let Some(name) = wished.or(kept) else {
             return Name::defaults().find(|it| owner(it).is_none()).unwrap_or_default();
         };
-        if let Some(kept) = kept.filter(|it| *it != name) {
+        // Unless somebody else is called so by now: then there is no other way.
+        if let Some(kept) = kept.filter(|it| *it != name && owner(it).is_none()) {
             self.problems.push(format!(
                 "--name {name}: the cluster in this directory is called {kept}, and stays so"
             ));

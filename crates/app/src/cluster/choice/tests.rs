@@ -235,6 +235,15 @@ fn a_copy_and_another_name_are_refused() {
     let renamed = Wishes { name: Some(Name::parse("b").unwrap()), ..wishes() };
     let expected = "--name b: the cluster in this directory is called a, and stays so";
     check(&renamed, Some(&cluster("a")), &around(Vec::new()), expected);
+    // Its name has become somebody else's: it may have another.
+    let same = Cluster { id: "0000000c".parse().unwrap(), ..cluster("a") };
+    let elsewhere = Cluster { network_namespace: NAMESPACE + 1, node: None, ..same };
+    let taken = around(vec![neighbor(elsewhere, None)]);
+    let expected =
+        "the name a is that of the cluster a in /data/a (stopped): choose another with --name";
+    check(&wishes(), Some(&cluster("a")), &taken, expected);
+    let expected = "b 6443 10.96.0.0/16 10.244.0.0/16 30000-32767 host xebec0 xebec-0000000a 10250";
+    check(&renamed, Some(&cluster("a")), &taken, expected);
 }
 
 #[test]
