@@ -29,6 +29,7 @@ const SHARE: Share = Share(8);
 const OPEN_PATHS: &[&str] = &["/healthz", "/livez", "/readyz"];
 
 #[derive(clap::Args, Clone)]
+#[group(id = "component-server")]
 pub(crate) struct Flags {
     /// Address to serve health and metrics on
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
