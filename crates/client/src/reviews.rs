@@ -33,13 +33,13 @@ pub async fn review_token(client: &Client, token: &str) -> Result<Option<User>, 
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub enum Access {
-    Resource(ResourceAttributes),
+    Resource(Box<ResourceAttributes>),
     Path(NonResourceAttributes),
 }
 
 pub async fn review_access(client: &Client, user: &User, access: Access) -> Result<bool, ApiError> {
     let (resource, path) = match access {
-        Access::Resource(it) => (Some(it), None),
+        Access::Resource(it) => (Some(*it), None),
         Access::Path(it) => (None, Some(it)),
     };
     let some = |it: &str| Some(it.to_owned()).filter(|it| !it.is_empty());

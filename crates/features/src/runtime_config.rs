@@ -121,9 +121,11 @@ impl RuntimeConfig {
         let version_key = (group.to_owned(), version.to_owned());
         let resource_key = (group.to_owned(), version.to_owned(), resource.to_owned());
         let stage = [true, is_ga(version), version.contains("beta"), version.contains("alpha")];
-        let by_stage = self.stages.iter().zip(stage).filter_map(|(it, fits)| it.filter(|_| fits));
-        let explicit = self.resources.get(&resource_key).or(self.versions.get(&version_key));
-        explicit.copied().or(by_stage.last()).unwrap_or(true)
+        let mut by_stage =
+            self.stages.iter().zip(stage).filter_map(|(it, fits)| it.filter(|_| fits));
+        let explicit =
+            self.resources.get(&resource_key).or_else(|| self.versions.get(&version_key));
+        explicit.copied().or_else(|| by_stage.next_back()).unwrap_or(true)
     }
 
     /// Whether all that is named is there, and all that is needed stays.

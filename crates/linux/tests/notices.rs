@@ -15,7 +15,7 @@ fn namespace() -> Option<NetworkNamespace> {
 
 /// The kernel tells within the call that changes: what there is to tell is there.
 fn all(notices: &mut Notices) -> Vec<Notice> {
-    std::iter::from_fn(|| notices.next().unwrap()).flatten().collect()
+    std::iter::from_fn(|| notices.receive().unwrap()).flatten().collect()
 }
 
 #[test]

@@ -79,7 +79,7 @@ async fn heard(notices: &mut AsyncFd<Notices>, ours: &Ours) -> Result<(), node_a
     let reading = |err| node_api::Error::node("wait for the kernel's notices", err);
     loop {
         let mut ready = notices.readable_mut().await.map_err(reading)?;
-        let told = ready.get_inner_mut().next();
+        let told = ready.get_inner_mut().receive();
         match told.map_err(|err| node_api::Error::node("read the kernel's notices", err))? {
             Some(told) if told.iter().any(|it| ours.concerns(it)) => return Ok(()),
             Some(_) => {}

@@ -45,7 +45,7 @@ impl Strangers {
                 Error { doing, source }
             };
             let mut ready = self.notices.readable_mut().await.map_err(waiting)?;
-            match ready.get_inner_mut().next()? {
+            match ready.get_inner_mut().receive()? {
                 None => ready.clear_ready(),
                 Some(told) if told.iter().any(|it| self.is_by_others(it)) => break,
                 Some(_) => {}

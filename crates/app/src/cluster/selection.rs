@@ -100,7 +100,7 @@ mod tests {
         let check = |clusters: &[(&str, Option<i32>)], expected: &str| {
             let clusters = clusters.iter().map(|(name, pid)| known(name, *pid)).collect();
             let picked = pick(clusters)
-                .map(|it| it.map_or("none".to_owned(), |it| it.display().to_string()));
+                .map(|it| it.map_or_else(|| "none".to_owned(), |it| it.display().to_string()));
             let picked =
                 picked.unwrap_or_else(|err| err.to_string().lines().next().unwrap().to_owned());
             assert_eq!(picked, expected);

@@ -87,7 +87,9 @@ pub(crate) fn check(path: &Path) -> Result<(), Error> {
     let failed = |source| Error::Open { path: path.to_owned(), source };
     match fs::metadata(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
-        metadata => drop(metadata.map_err(failed)?),
+        metadata => {
+            metadata.map_err(failed)?;
+        }
     }
     modes::check_owner(path)?;
     check_marker(path)?;

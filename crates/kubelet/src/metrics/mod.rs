@@ -54,13 +54,12 @@ pub(crate) struct Metrics {
 
 /// Why a worker looks at its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sync {
-    /// For the first time.
-    Create,
-    /// Its specification changed.
-    Update,
+pub(crate) enum Look {
+    First,
+    /// Its specification is another.
+    Changed,
     /// Something happened to it, or its time has come.
-    Sync,
+    Again,
 }
 
 impl Metrics {
@@ -78,11 +77,11 @@ impl Metrics {
     }
 
     /// One look at the pod. What it starts runs beside it, and is counted as operations.
-    pub(crate) fn pod_stepped(&self, why: Sync, elapsed: Duration) {
+    pub(crate) fn pod_stepped(&self, why: Look, elapsed: Duration) {
         let operation = match why {
-            Sync::Create => "create",
-            Sync::Update => "update",
-            Sync::Sync => "sync",
+            Look::First => "create",
+            Look::Changed => "update",
+            Look::Again => "sync",
         };
         self.pod_worker.with([operation]).observe(elapsed);
     }

@@ -29,7 +29,7 @@ fn the_node_is_not_ready_until_the_network_is_mended() {
 
         setup.node.set_network_fault(Some("its bridge is gone"));
         becomes("the node is not Ready", "False").await;
-        let [_, reason, message] = readiness(&setup.admin()).await;
+        let [_, reason, message] = readiness(setup.admin()).await;
         assert_eq!(reason, "KubeletNotReady");
         assert_eq!(
             message,

@@ -15,7 +15,7 @@ fn a_node_that_somebody_removed_is_registered_again() {
         };
         setup.until("it is registered", async |it: &Client| uid(it).await.is_some()).await;
         let admin = setup.admin();
-        let before = uid(&admin).await;
+        let before = uid(admin).await;
         admin.api::<Node>().delete("", "n1", DeleteOptions::default()).await.unwrap();
         let is_another = |it: &Option<String>| it.is_some() && *it != before;
         let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);

@@ -69,7 +69,7 @@ impl Notices {
     }
 
     /// Some of those that have come; `None` when there are no more. Never waits.
-    pub fn next(&mut self) -> Result<Option<Vec<Notice>>, Error> {
+    pub fn receive(&mut self) -> Result<Option<Vec<Notice>>, Error> {
         match self.socket.receive_now() {
             Ok(bytes) => Ok(Some(split(bytes).filter_map(read).collect())),
             Err(Errno::AGAIN) => Ok(None),

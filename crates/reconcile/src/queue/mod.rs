@@ -156,7 +156,7 @@ impl<K: Key> WorkQueue<K> {
         let shared = Arc::downgrade(&self.shared);
         registry.on_read(move || {
             let Some(shared) = shared.upgrade() else { return Watched::Gone };
-            WorkQueue { shared }.show();
+            Self { shared }.show();
             Watched::Alive
         });
     }

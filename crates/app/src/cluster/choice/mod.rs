@@ -99,8 +99,9 @@ impl Choosing<'_> {
     fn choose(&mut self) -> Cluster {
         self.check_copy();
         let name = self.name();
-        let given_services = self.wishes.service_cidr.or(self.kept.map(|it| it.service_cidr));
-        let given_pods = self.wishes.pod_cidr.or(self.kept.map(|it| it.pod_cidr));
+        let given_services =
+            self.wishes.service_cidr.or_else(|| self.kept.map(|it| it.service_cidr));
+        let given_pods = self.wishes.pod_cidr.or_else(|| self.kept.map(|it| it.pod_cidr));
         let pod_cidr = self.range(&PODS, given_pods, given_services);
         let service_cidr = self.range(&SERVICES, given_services, Some(pod_cidr));
         if pod_cidr.overlaps(service_cidr) {
@@ -208,7 +209,7 @@ impl Choosing<'_> {
     }
 
     fn node_ports(&mut self) -> PortRange {
-        let given = self.wishes.node_ports.or(self.kept.map(|it| it.node_ports));
+        let given = self.wishes.node_ports.or_else(|| self.kept.map(|it| it.node_ports));
         let owner = |range: PortRange, with_absent| {
             self.neighbors(with_absent).find(|it| it.cluster.node_ports.overlaps(range))
         };
@@ -239,7 +240,7 @@ impl Choosing<'_> {
         if self.wishes.node.is_some() && !self.wishes.bind_address.is_unspecified() {
             addresses.push(gateway);
         }
-        let given = self.wishes.https_port.or(self.kept.map(|it| it.https_port));
+        let given = self.wishes.https_port.or_else(|| self.kept.map(|it| it.https_port));
         self.port(&addresses, HTTPS_PORT, given, "--https-port")
     }
 
@@ -282,14 +283,14 @@ impl Choosing<'_> {
 
     fn node(&mut self, wishes: &NodeWishes, gateway: IpAddr) -> Node {
         let kept = self.kept.and_then(|it| it.node.as_ref());
-        let name = wishes.name.clone().or(kept.map(|it| it.name.clone()));
+        let name = wishes.name.clone().or_else(|| kept.map(|it| it.name.clone()));
         let name = name.unwrap_or_else(|| wishes.default_name.clone());
         for problem in is_dns_subdomain(&name) {
             self.problems.push(format!("--node-name {name:?}: {problem}"));
         }
-        let ip = wishes.ip.or(kept.and_then(|it| it.ip));
+        let ip = wishes.ip.or_else(|| kept.and_then(|it| it.ip));
         let address = ip.or(wishes.default_ip).unwrap_or(gateway);
-        let given = wishes.kubelet_port.or(kept.map(|it| it.kubelet_port));
+        let given = wishes.kubelet_port.or_else(|| kept.map(|it| it.kubelet_port));
         Node {
             name,
             ip,
@@ -320,7 +321,7 @@ impl Choosing<'_> {
 
     /// Cgroups are of the whole machine, whatever the network namespace.
     fn cgroup_root(&mut self, wishes: &NodeWishes, kept: Option<&Node>) -> String {
-        let given = wishes.cgroup_root.clone().or(kept.map(|it| it.cgroup_root.clone()));
+        let given = wishes.cgroup_root.clone().or_else(|| kept.map(|it| it.cgroup_root.clone()));
         let root = given.unwrap_or_else(|| self.id.cgroup());
         let has = |it: &&Neighbor| {
             it.cluster

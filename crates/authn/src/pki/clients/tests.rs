@@ -185,10 +185,10 @@ fn no_client_signs_another() {
     mallory.distinguished_name.push(DnType::OrganizationName, "system:masters");
     let forged = mallory.signed_by(&key, &false_issuer).unwrap().der().clone();
     let forged_plain = version1(&forged, false_issuer.key());
-    root.check_at(NOW, &forged_plain, &[plain.clone()], "UnknownIssuer");
+    root.check_at(NOW, &forged_plain, std::slice::from_ref(&plain), "UnknownIssuer");
     root.check_at(NOW, &forged, &[plain], "UnsupportedCertVersion");
     let third = root.sign(&leaf, false_issuer.key());
-    root.check_at(NOW, &forged_plain, &[third.clone()], "UnknownIssuer");
+    root.check_at(NOW, &forged_plain, std::slice::from_ref(&third), "UnknownIssuer");
     root.check_at(NOW, &forged, &[third], "invalid peer certificate");
 }
 
@@ -203,7 +203,7 @@ fn intermediates_sign_what_webpki_verifies() {
     let middle = Issuer::new(middle, middle_key);
     let (params, key) = client();
     let leaf = params.signed_by(&key, &middle).unwrap().der().clone();
-    root.check_at(NOW, &leaf, &[certificate.clone()], "fine");
+    root.check_at(NOW, &leaf, std::slice::from_ref(&certificate), "fine");
     root.check(&leaf, "UnknownIssuer");
     // An authority of version 1 is believed only where it is configured.
     root.check_at(NOW, &leaf, &[plain_middle], "UnsupportedCertVersion");
@@ -291,7 +291,7 @@ fn a_client_of_version_1_proves_that_it_has_the_key() {
             let outcome = handshake(&server, &Arc::new(config)).map(|it| it.0);
             assert_eq!(outcome.is_ok(), expected, "{version:?} {:?}", outcome.err());
             if let Ok(connection) = outcome {
-                assert_eq!(connection.peer_certificates().unwrap(), [plain.clone()]);
+                assert_eq!(connection.peer_certificates().unwrap(), std::slice::from_ref(&plain));
             }
         }
     }

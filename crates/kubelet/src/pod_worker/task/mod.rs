@@ -27,7 +27,7 @@ use super::step::{Action, Life, Op, step};
 use super::view::{View, exit};
 use super::{Cause, Desired, Ending, Pokes};
 use crate::context::Context;
-use crate::metrics::Sync;
+use crate::metrics::Look;
 use crate::objects::Followed;
 use crate::probes::Health;
 use crate::tokens::Tokens;
@@ -68,12 +68,12 @@ pub(super) async fn run(
     let mut task = Task::new(context, uid, desired, is_over);
     let mut objects = task.followed.changes();
     let mut seen = Pokes::default();
-    let (mut why, first_seen) = (Sync::Create, Instant::now());
+    let (mut why, first_seen) = (Look::First, Instant::now());
     let mut is_started = task.is_running();
     loop {
         let start = Instant::now();
         let wake = task.advance();
-        task.context.metrics.pod_stepped(std::mem::replace(&mut why, Sync::Sync), start.elapsed());
+        task.context.metrics.pod_stepped(std::mem::replace(&mut why, Look::Again), start.elapsed());
         if !is_started && task.is_running() {
             is_started = true;
             task.context.metrics.pod_started(first_seen.elapsed());
@@ -89,7 +89,7 @@ pub(super) async fn run(
             Some(health) = task.probing.next() => task.note_health(health),
             changed = task.desired.changed() => match changed {
                 Ok(()) => {
-                    why = Sync::Update;
+                    why = Look::Changed;
                     task.take_desired();
                 }
                 Err(_) => return,

@@ -128,6 +128,7 @@ impl Access {
             name: some(&self.node_name),
             ..ResourceAttributes::default()
         };
-        reviews::review_access(&self.client, user, reviews::Access::Resource(attributes)).await
+        let access = reviews::Access::Resource(Box::new(attributes));
+        reviews::review_access(&self.client, user, access).await
     }
 }
