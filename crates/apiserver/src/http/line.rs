@@ -19,7 +19,8 @@ impl Line {
             let agent = agent.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
             Begun {
                 verb: request.method().as_str().to_owned(),
-                uri: request.uri().to_string(),
+                // Over HTTP/2 it comes with the server's name, over HTTP/1.1 without.
+                uri: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
                 user_agent: agent.unwrap_or_default(),
                 start: Instant::now(),
             }

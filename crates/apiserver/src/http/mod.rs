@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use apimachinery::{ApiError, Reason};
 use authn::ClientCertificate;
-use http::{Request, Response, StatusCode, Version, header};
+use http::{Method, Request, Response, StatusCode, Version, header};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use lifecycle::Tasks;
 use serving::Share;
@@ -64,6 +65,7 @@ async fn answer(
     let is_stream = pace::is_stream(&core.registry, request.uri());
     let is_nobody = certificate.is_none() && !request.headers().contains_key(header::AUTHORIZATION);
     let is_http2 = request.version() == Version::HTTP_2;
+    let is_head = request.method() == Method::HEAD;
     let answered = route::answer(&core, certificate, request);
     let mut response = if is_stream {
         let mut response = answered.await;
@@ -72,11 +74,22 @@ async fn answer(
     } else {
         in_time(answered).await
     };
+    if is_head {
+        take_body(&mut response);
+    }
     // Strangers get one answer per connection, as upstream has it (`UnauthenticatedHTTP2DOSMitigation`): opening streams is cheap.
     if is_http2 && (is_nobody || response.status() == StatusCode::UNAUTHORIZED) {
         response.extensions_mut().insert(serving::Farewell);
     }
     response
+}
+
+/// Of an answer to HEAD, which only says how long it would have been. (Over HTTP/2 nobody else takes it away.)
+fn take_body(response: &mut Response<Body>) {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    }
+    *response.body_mut() = status::full("");
 }
 
 /// Until the head of the answer: a watch goes on from there.
