@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use lifecycle::Tasks;
 use tokio::signal::unix::{SignalKind, signal};
 
+const STACK_BYTES: usize = 4 << 20;
 /// How long components may take to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -33,6 +34,8 @@ where
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.clamp(1, 8))
+        // Twice the usual: objects may nest a hundred levels. Only what is touched takes memory.
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()
         .context("starting the tokio runtime")?;

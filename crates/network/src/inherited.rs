@@ -1,11 +1,11 @@
 //! What kernel settings were before the first cluster of this network namespace changed them. Whoever goes last puts them back, and
-//! need not be the one who changed them. Below `/run`: it lives as long as the kernel's settings do.
+//! need not be the one who changed them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One file per network namespace.
 #[derive(Clone, Debug)]
@@ -15,11 +15,10 @@ pub(crate) struct Inherited {
 
 impl Inherited {
     /// Of the calling thread's namespace.
-    pub(crate) fn here() -> Result<Self, node_api::Error> {
+    pub(crate) fn here(directory: &Path) -> Result<Self, node_api::Error> {
         let namespace = fs::metadata("/proc/thread-self/ns/net")
             .map_err(|err| node_api::Error::node("find this thread's network namespace", err))?;
-        let file = PathBuf::from(format!("/run/xebec-settings-{}.json", namespace.ino()));
-        Ok(Self { file })
+        Ok(Self { file: directory.join(format!("xebec-settings-{}.json", namespace.ino())) })
     }
 
     /// Nothing, if nobody has left anything that can be read.

@@ -37,6 +37,9 @@ pub struct Config {
     pub cluster_prefix_length: u8,
     /// Addresses in use are written here.
     pub directory: PathBuf,
+    /// Where clusters of this network namespace tell each other what kernel settings were. What is there should live as long as
+    /// they do: `/run`.
+    pub settings: PathBuf,
     /// `None`: that of the way to the world.
     pub mtu: Option<u32>,
 }

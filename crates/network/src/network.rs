@@ -149,7 +149,7 @@ impl State {
         }
         let directory = Directory::new(config.directory, &Kernel::boot()?);
         let mut records = directory.load()?;
-        let inherited = Inherited::here()?;
+        let inherited = Inherited::here(&config.settings)?;
         if records.settings_before.is_empty() && !kernel.other_clusters()?.is_empty() {
             records.settings_before = inherited.load();
         }

@@ -66,7 +66,8 @@ async fn answer(
     let is_nobody = certificate.is_none() && !request.headers().contains_key(header::AUTHORIZATION);
     let is_http2 = request.version() == Version::HTTP_2;
     let is_head = request.method() == Method::HEAD;
-    let answered = route::answer(&core, certificate, request);
+    // On the heap: what a request goes through is large, and what it sends may nest deeply on top of it.
+    let answered = Box::pin(route::answer(&core, certificate, request));
     let mut response = if is_stream {
         let mut response = answered.await;
         response.extensions_mut().insert(serving::Patient);

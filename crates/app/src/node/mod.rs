@@ -10,7 +10,7 @@ mod role;
 mod settings;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -55,6 +55,7 @@ fn network_config(settings: &Settings, data_dir: &Path) -> network::Config {
         cluster_network: settings.pod_cidr.address,
         cluster_prefix_length: settings.pod_cidr.prefix_length,
         directory: data_dir.join("network"),
+        settings: PathBuf::from("/run"),
         mtu: None,
     }
 }

@@ -94,6 +94,7 @@ impl Node {
             cluster_network: Ipv4Addr::new(10, 244, 0, 0),
             cluster_prefix_length: 16,
             directory: self.directory.path().join("network"),
+            settings: self.directory.path().to_owned(),
             mtu: None,
         }
     }
