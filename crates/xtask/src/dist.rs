@@ -47,7 +47,6 @@ fn pack(folder: &Path, name: &str) -> Result<()> {
     run(Command::new("tar")
         .args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"])
         .args(["-czf", &tarball, name])
-        .env("GZIP", "-n")
         .current_dir(dist))?;
     let sum = output(Command::new("sha256sum").arg(&tarball).current_dir(dist))?;
     fs::write(dist.join(format!("{tarball}.sha256")), &sum)?;
