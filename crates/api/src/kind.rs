@@ -16,6 +16,7 @@ use apimachinery::schema::SchemaRef;
 use apimachinery::table::Column;
 use apimachinery::{FieldErrors, GroupVersionKind, NameRule, Names, Scope};
 
+use crate::codec::Notes;
 use crate::object::{ApiObject, Stored};
 
 /// What DELETE does with dependents when the request does not say.
@@ -294,6 +295,13 @@ pub trait Kind: Send + Sync {
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error>;
+    /// The same, with what the bytes say beside the object.
+    fn decode_noting(
+        &self,
+        bytes: &[u8],
+    ) -> Result<(Box<dyn ApiObject>, Notes), serde_json::Error> {
+        Ok((self.decode(bytes)?, Notes::read(&self.schema(), bytes)))
+    }
     /// JSON of this version from that of another built-in one; `None` if the kind was never stored in it.
     fn convert_stored(
         &self,

@@ -33,7 +33,7 @@ mod schemas;
 
 use std::sync::Arc;
 
-pub use codec::{Counts, take_counts};
+pub use codec::{Counts, Notes, take_counts};
 pub use interned::{Interned, Pairs};
 pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;

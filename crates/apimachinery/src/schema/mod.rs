@@ -3,6 +3,7 @@
 
 mod definitions;
 mod format;
+mod go;
 mod shape;
 mod strict;
 mod structural;
@@ -96,6 +97,9 @@ pub struct FieldReport {
     /// The first value of the wrong type, as upstream words it:
     /// `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
     pub type_error: Option<String>,
+    /// What the object says that it is; empty if it does not.
+    pub api_version: String,
+    pub kind: String,
 }
 
 impl Schema {
@@ -125,6 +129,21 @@ impl Schema {
     pub fn has_defaults(&self) -> bool {
         let mut within = self.properties.values().chain(&self.items).chain(&self.additional);
         self.default.is_some() || within.any(|it| it.has_defaults())
+    }
+
+    /// Makes of `value` what Go's decoder makes of it: zero values for `null` and for what is absent, where typed structs
+    /// would refuse.
+    pub fn fill_in_zeros(self: &Arc<Self>, value: &mut Value) {
+        go::fill_in_zeros(self, value);
+    }
+
+    /// JSON with `null` for zero times, as Go writes them; `None` if there are none.
+    pub fn with_zero_times(self: &Arc<Self>, json: &[u8]) -> Option<Vec<u8>> {
+        if !go::may_have_zero_time(json) {
+            return None;
+        }
+        let mut value = serde_json::from_slice(json).ok()?;
+        go::write_zero_times(self, &mut value).then(|| value.to_string().into())
     }
 
     /// Checks types and values, with upstream's texts (`spec.x in body must be of type integer: "string"`).

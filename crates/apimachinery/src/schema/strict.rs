@@ -1,59 +1,95 @@
 //! Strict decoding: finds unknown and repeated fields, and the first value of the wrong type, in one pass over
 //! the bytes. Syntax errors are not reported here; whoever decodes the object finds them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{FieldReport, SchemaRef, Type, anything};
 
 const PROBLEMS_MAX: usize = 100;
 
 pub(super) fn check(schema: &SchemaRef, bytes: &[u8]) -> FieldReport {
-    let mut scan = Scan { report: FieldReport::default(), path: String::new() };
+    let mut report = FieldReport::default();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let _ = Place { scan: &mut scan, schema, owner: "" }.deserialize(&mut deserializer);
-    scan.report
+    let root = Place { report: &mut report, schema, owner: "", way: &Way::Root };
+    let _ = root.deserialize(&mut deserializer);
+    report
 }
 
-struct Scan {
-    report: FieldReport,
-    /// `spec.containers[0].name`, extended and cut back while walking.
-    path: String,
+/// The way to a value: a chain on the stack, written out for a problem only.
+enum Way<'a> {
+    Root,
+    Field(&'a Self, &'a str),
+    Item(&'a Self, usize),
 }
 
-impl Scan {
-    fn problem(&mut self, what: &str, field: &str) {
-        if self.report.problems.len() < PROBLEMS_MAX {
-            let dot = if self.path.is_empty() { "" } else { "." };
-            self.report.problems.push(format!("{what} field \"{}{dot}{field}\"", self.path));
+impl Way<'_> {
+    fn is_root(&self) -> bool {
+        matches!(self, Self::Root)
+    }
+}
+
+/// `spec.containers[0].name`; `{:#}` leaves the indices out.
+impl fmt::Display for Way<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => {
+                parent.fmt(f)?;
+                write!(f, ".{name}")
+            }
+            Self::Item(parent, _) if f.alternate() => parent.fmt(f),
+            Self::Item(parent, index) => {
+                parent.fmt(f)?;
+                write!(f, "[{index}]")
+            }
         }
     }
 }
 
 /// One value about to be read: what it should be, and the struct it is a field of.
 struct Place<'a> {
-    scan: &'a mut Scan,
+    report: &'a mut FieldReport,
     schema: &'a SchemaRef,
     owner: &'a str,
+    way: &'a Way<'a>,
 }
 
 impl Place<'_> {
-    fn scalar(self, found: &str, fits: &[Type]) {
+    fn problem(&mut self, what: &str, field: &str) {
+        if self.report.problems.len() < PROBLEMS_MAX {
+            let way = Way::Field(self.way, field);
+            self.report.problems.push(format!("{what} field \"{way}\""));
+        }
+    }
+
+    /// What the object says that it is.
+    fn note_name(&mut self, text: &str) {
+        match self.way {
+            Way::Field(Way::Root, "apiVersion") => text.clone_into(&mut self.report.api_version),
+            Way::Field(Way::Root, "kind") => text.clone_into(&mut self.report.kind),
+            _ => {}
+        }
+    }
+
+    fn scalar(&mut self, found: &str, fits: &[Type]) {
         let schema = self.schema.resolve();
         if schema.kind != Type::Any && !fits.contains(&schema.kind) {
             self.mismatch(found, &schema);
         }
     }
 
-    fn mismatch(self, found: &str, schema: &SchemaRef) {
-        if self.scan.report.type_error.is_some() {
+    fn mismatch(&mut self, found: &str, schema: &SchemaRef) {
+        if self.report.type_error.is_some() {
             return;
         }
         let wanted = go_type(self.schema, schema);
-        let field = without_indices(&self.scan.path);
-        self.scan.report.type_error = Some(if field.is_empty() {
+        let field = format!("{:#}", self.way);
+        self.report.type_error = Some(if self.way.is_root() || field.is_empty() {
             format!("json: cannot unmarshal {found} into Go value of type {wanted}")
         } else {
             let owner = short_name(self.owner);
@@ -84,45 +120,44 @@ impl<'de> Visitor<'de> for Place<'_> {
         Ok(())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+    fn visit_bool<E>(mut self, _: bool) -> Result<(), E> {
         self.scalar("bool", &[Type::Boolean]);
         Ok(())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+    fn visit_i64<E>(mut self, _: i64) -> Result<(), E> {
         self.scalar("number", &[Type::Integer, Type::Number, Type::IntOrString]);
         Ok(())
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+    fn visit_u64<E>(mut self, _: u64) -> Result<(), E> {
         self.scalar("number", &[Type::Integer, Type::Number, Type::IntOrString]);
         Ok(())
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+    fn visit_f64<E>(mut self, value: f64) -> Result<(), E> {
         self.scalar(&format!("number {value}"), &[Type::Number, Type::IntOrString]);
         Ok(())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+    fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
+        self.note_name(text);
         self.scalar("string", &[Type::String, Type::IntOrString]);
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
         let schema = self.schema.resolve();
         let item = match schema.kind {
             Type::Array => schema.items.as_ref().unwrap_or_else(|| anything()),
             _ => anything(),
         };
-        let length = self.scan.path.len();
         let mut index = 0;
         loop {
-            self.scan.path.push_str(&format!("[{index}]"));
-            let place = Place { scan: self.scan, schema: item, owner: self.owner };
-            let found = seq.next_element_seed(place)?;
-            self.scan.path.truncate(length);
-            if found.is_none() {
+            let way = Way::Item(self.way, index);
+            let (report, owner) = (&mut *self.report, self.owner);
+            let place = Place { report, schema: item, owner, way: &way };
+            if seq.next_element_seed(place)?.is_none() {
                 break;
             }
             index += 1;
@@ -133,35 +168,79 @@ impl<'de> Visitor<'de> for Place<'_> {
         Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         let schema = self.schema.resolve();
         let is_object = matches!(schema.kind, Type::Object | Type::Any);
         if !is_object {
-            Place { scan: self.scan, schema: self.schema, owner: self.owner }
-                .mismatch("object", &schema);
+            self.mismatch("object", &schema);
         }
         let is_open = !is_object || schema.accepts_any_field();
         let owner = if schema.definition.is_empty() { self.owner } else { &schema.definition };
-        let mut seen = BTreeSet::new();
-        while let Some(name) = map.next_key::<String>()? {
+        let mut seen = Seen::default();
+        while let Some(Name(name)) = map.next_key()? {
             let known = is_object.then(|| schema.field(&name)).flatten();
             if known.is_none() && !is_open {
-                self.scan.problem("unknown", &name);
+                self.problem("unknown", &name);
             }
-            let length = self.scan.path.len();
-            if seen.contains(&name) {
-                self.scan.problem("duplicate", &name);
+            if seen.has(&name) {
+                self.problem("duplicate", &name);
             }
-            if length > 0 {
-                self.scan.path.push('.');
-            }
-            self.scan.path.push_str(&name);
+            let way = Way::Field(self.way, &name);
             let schema = known.unwrap_or_else(|| anything());
-            map.next_value_seed(Place { scan: self.scan, schema, owner })?;
-            self.scan.path.truncate(length);
-            seen.insert(name);
+            map.next_value_seed(Place { report: self.report, schema, owner, way: &way })?;
+            seen.add(name);
         }
         Ok(())
+    }
+}
+
+/// The names of the fields that were read. Most objects have few, for which nothing beats looking at them all.
+#[derive(Default)]
+struct Seen<'de> {
+    few: Vec<Cow<'de, str>>,
+    many: BTreeSet<Cow<'de, str>>,
+}
+
+impl<'de> Seen<'de> {
+    const FEW: usize = 24;
+
+    fn has(&self, name: &str) -> bool {
+        self.few.iter().any(|it| it == name) || self.many.contains(name)
+    }
+
+    fn add(&mut self, name: Cow<'de, str>) {
+        if self.few.len() < Self::FEW {
+            self.few.push(name);
+        } else {
+            self.many.insert(name);
+        }
+    }
+}
+
+/// A field's name, from the text itself where nothing in it is escaped.
+struct Name<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl<'de> Visitor<'de> for NameVisitor {
+    type Value = Name<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field name")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Owned(text.to_owned())))
     }
 }
 
@@ -191,18 +270,4 @@ fn go_type(at: &SchemaRef, schema: &SchemaRef) -> String {
         Type::Any if at.definition.is_empty() => "interface {}".to_owned(),
         Type::Any => short_name(&at.definition).to_owned(),
     }
-}
-
-fn without_indices(path: &str) -> String {
-    let mut text = String::with_capacity(path.len());
-    let mut is_index = false;
-    for it in path.chars() {
-        match it {
-            '[' => is_index = true,
-            ']' => is_index = false,
-            _ if is_index => {}
-            _ => text.push(it),
-        }
-    }
-    text
 }

@@ -1,7 +1,7 @@
 //! From a body to an object of the kind, with defaults filled in, and with what the client wrote wrong reported as it
 //! asked for.
 
-use api::{ApiObject, Dynamic, Kind};
+use api::{ApiObject, Dynamic, Kind, Notes};
 use apimachinery::ApiError;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -41,10 +41,30 @@ pub(super) fn decode(request: &mut Request) -> Result<Box<dyn ApiObject>, ApiErr
 
 fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>, ApiError> {
     let kind = request.kind.clone();
-    check_header(kind.as_ref(), bytes)?;
-    let policy = request.call.write.field_validation.as_deref().unwrap_or("Warn");
-    check_fields(kind.as_ref(), bytes, policy, &mut request.warnings)?;
-    kind.decode(bytes).map_err(|err| refuse(kind.as_ref(), bytes, &err))
+    let kind = kind.as_ref();
+    match kind.decode_noting(bytes) {
+        Ok((object, notes)) => {
+            check_header(kind, &notes.api_version, &notes.kind)?;
+            report(request, notes)?;
+            Ok(object)
+        }
+        Err(err) => {
+            // An object of another kind is refused as that, not for the first of its fields.
+            let header: Header<'_> = serde_json::from_slice(bytes)
+                .map_err(|err| cannot(kind, &format!("json parse error: {err}")))?;
+            check_header(kind, &header.api_version, &header.kind)?;
+            Err(refuse(kind, bytes, &err))
+        }
+    }
+}
+
+/// An object whose names are known to be right.
+pub(super) fn object(request: &mut Request, bytes: &[u8]) -> Result<Box<dyn ApiObject>, ApiError> {
+    let kind = request.kind.clone();
+    let decoded = kind.decode_noting(bytes);
+    let (object, notes) = decoded.map_err(|err| refuse(kind.as_ref(), bytes, &err))?;
+    report(request, notes)?;
+    Ok(object)
 }
 
 fn cannot(kind: &dyn Kind, why: &str) -> ApiError {
@@ -56,52 +76,39 @@ fn cannot(kind: &dyn Kind, why: &str) -> ApiError {
 }
 
 /// Missing apiVersion and kind are the ones of the path.
-fn check_header(kind: &dyn Kind, bytes: &[u8]) -> Result<(), ApiError> {
+fn check_header(kind: &dyn Kind, api_version: &str, name: &str) -> Result<(), ApiError> {
     let names = kind.names();
-    let header: Header<'_> = serde_json::from_slice(bytes)
-        .map_err(|err| cannot(kind, &format!("json parse error: {err}")))?;
-    let (wanted, found) = (names.api_version(), header.api_version);
-    if !found.is_empty() && found != wanted {
+    let wanted = names.api_version();
+    if !api_version.is_empty() && api_version != wanted {
         return Err(ApiError::bad_request(format!(
-            "the API version in the data ({found}) does not match the expected API version ({wanted})"
+            "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
         )));
     }
-    if !header.kind.is_empty() && header.kind != names.kind {
+    if !name.is_empty() && name != names.kind {
         return Err(ApiError::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: no kind {:?} is expected here",
-            header.kind, names.version, names.kind, header.kind
+            "{name} in version {:?} cannot be handled as a {}: no kind {name:?} is expected here",
+            names.version, names.kind
         )));
     }
     Ok(())
 }
 
 /// `Strict` refuses unknown and duplicate fields, `Warn` reports them, `Ignore` does not look.
-pub(super) fn check_fields(
-    kind: &dyn Kind,
-    bytes: &[u8],
-    policy: &str,
-    warnings: &mut Vec<String>,
-) -> Result<(), ApiError> {
-    if policy == "Ignore" {
-        return Ok(());
+fn report(request: &mut Request, notes: Notes) -> Result<(), ApiError> {
+    let Notes { problems, .. } = notes;
+    match request.call.write.field_validation.as_deref().unwrap_or("Warn") {
+        "Ignore" => {}
+        "Strict" if !problems.is_empty() => {
+            let why = format!("strict decoding error: {}", problems.join(", "));
+            return Err(cannot(request.kind.as_ref(), &why));
+        }
+        _ => request.warnings.extend(problems),
     }
-    let report = kind.schema().check_fields(bytes);
-    // Values of custom resources are judged by their schema, with every problem at once: see `Kind::validate`.
-    if let Some(error) = report.type_error.filter(|_| !kind.is_custom()) {
-        return Err(cannot(kind, &error));
-    }
-    if policy == "Strict" && !report.problems.is_empty() {
-        return Err(cannot(
-            kind,
-            &format!("strict decoding error: {}", report.problems.join(", ")),
-        ));
-    }
-    warnings.extend(report.problems);
     Ok(())
 }
 
 /// Words a decoding failure as upstream does, if the schema can tell what was wrong.
-pub(super) fn refuse(kind: &dyn Kind, bytes: &[u8], err: &serde_json::Error) -> ApiError {
+fn refuse(kind: &dyn Kind, bytes: &[u8], err: &serde_json::Error) -> ApiError {
     let worded = kind.schema().check_fields(bytes).type_error;
     cannot(kind, &worded.unwrap_or_else(|| format!("json: {err}")))
 }

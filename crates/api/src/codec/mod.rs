@@ -1,12 +1,19 @@
 //! The encoder and decoder of each kind, compiled once, here. Other crates call them through `Resource`, so
 //! that serde is instantiated for a kind in this crate alone: that keeps builds short.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::Cell;
 use std::io;
 
-use serde::{Deserialize, Serialize};
+use apimachinery::schema::{FieldReport, SchemaRef};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::ser::Formatter;
+
+use crate::schemas;
 
 /// JSON as Go writes it, whose numbers clients know: a float that is whole has no point (`minimum: 7` of a schema, not `7.0`).
 struct GoNumbers;
@@ -36,15 +43,43 @@ fn count(change: impl FnOnce(&mut Counts)) {
     }
 }
 
-pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, serde_json::Error> {
-    count(|it| it.decodes += 1);
-    serde_json::from_slice(bytes)
+/// What an object's bytes say beside the object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// `unknown field "spec.a"`, `duplicate field "spec.b"`; at most 100.
+    pub problems: Vec<String>,
+    /// Empty if it is not said.
+    pub api_version: String,
+    pub kind: String,
 }
 
-/// A whole object.
-pub(crate) fn encode_object<T: Serialize>(object: &T) -> Vec<u8> {
+impl Notes {
+    /// In a pass over the bytes that makes nothing of them.
+    pub(crate) fn read(schema: &SchemaRef, bytes: &[u8]) -> Self {
+        let FieldReport { problems, api_version, kind, .. } = schema.check_fields(bytes);
+        Self { problems, api_version, kind }
+    }
+}
+
+/// An object of the definition. What Go takes and the struct does not (ADR 21) is mended and read again.
+pub(crate) fn decode<T: DeserializeOwned>(
+    definition: &str,
+    bytes: &[u8],
+) -> Result<T, serde_json::Error> {
+    count(|it| it.decodes += 1);
+    serde_json::from_slice(bytes).or_else(|err| {
+        let Ok(mut value) = serde_json::from_slice(bytes) else { return Err(err) };
+        schemas::schema(definition).fill_in_zeros(&mut value);
+        // The first refusal knows where it was.
+        serde_json::from_slice(value.to_string().as_bytes()).map_err(|_| err)
+    })
+}
+
+/// An object of the definition, whole.
+pub(crate) fn encode_object<T: Serialize>(definition: &str, object: &T) -> Vec<u8> {
     count(|it| it.encodes += 1);
-    encode(object)
+    let json = encode(object);
+    schemas::schema(definition).with_zero_times(&json).unwrap_or(json)
 }
 
 /// For every type of this crate, so that each has one encoder compiled, not two.
@@ -79,11 +114,11 @@ impl Formatter for GoNumbers {
 macro_rules! codec {
     () => {
         fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-            $crate::codec::decode(bytes)
+            $crate::codec::decode(<Self as $crate::Resource>::FACTS.definition, bytes)
         }
 
         fn encode(&self) -> Vec<u8> {
-            $crate::codec::encode_object(self)
+            $crate::codec::encode_object(<Self as $crate::Resource>::FACTS.definition, self)
         }
 
         fn metadata(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
@@ -96,26 +131,4 @@ macro_rules! codec {
             k8s_openapi::Metadata::metadata_mut(self)
         }
     };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::encode;
-
-    #[test]
-    fn numbers_are_written_as_go_writes_them() {
-        let check = |value: f64, expected: &str| {
-            assert_eq!(String::from_utf8(encode(&value)).unwrap(), expected);
-        };
-        check(7.0, "7");
-        check(0.0, "0");
-        check(-0.5, "-0.5");
-        check(1_000_000_000_000.0, "1000000000000");
-        check(1e20, "100000000000000000000");
-        check(1e21, "1e+21");
-        check(-1.5e300, "-1.5e+300");
-        check(0.000_001, "0.000001");
-        check(1.5e-7, "1.5e-7");
-        check(f64::NAN, "null");
-    }
 }

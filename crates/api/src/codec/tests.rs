@@ -1,0 +1,144 @@
+//! What is read and written as Go does it.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Value, json};
+
+use super::{Notes, decode, encode, encode_object, tree};
+use crate::schemas::schema;
+
+const POD: &str = "io.k8s.api.core.v1.Pod";
+const CONFIG_MAP: &str = "io.k8s.api.core.v1.ConfigMap";
+const CONDITION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Condition";
+
+fn read(json: &Value) -> Value {
+    tree(&decode::<Pod>(POD, json.to_string().as_bytes()).expect("Go takes it"))
+}
+
+/// As an object is written.
+fn written<T: serde::Serialize>(definition: &str, object: &T) -> Value {
+    serde_json::from_slice(&encode_object(definition, object)).expect("JSON")
+}
+
+#[test]
+fn numbers_are_written_as_go_writes_them() {
+    let check = |value: f64, expected: &str| {
+        assert_eq!(String::from_utf8(encode(&value)).unwrap(), expected);
+    };
+    check(7.0, "7");
+    check(0.0, "0");
+    check(-0.5, "-0.5");
+    check(1_000_000_000_000.0, "1000000000000");
+    check(1e20, "100000000000000000000");
+    check(1e21, "1e+21");
+    check(-1.5e300, "-1.5e+300");
+    check(0.000_001, "0.000001");
+    check(1.5e-7, "1.5e-7");
+    check(f64::NAN, "null");
+}
+
+#[test]
+fn null_is_the_zero_value_wherever_a_value_must_be() {
+    let pod = read(&json!({
+        "metadata": { "labels": { "a": null }, "finalizers": [null, "b"], "creationTimestamp": null },
+        "spec": {
+            "containers": [null, {
+                "name": null, "args": [null], "resources": { "limits": { "cpu": null } },
+                "env": [null], "ports": [{ "containerPort": null }], "command": null,
+            }],
+            "hostNetwork": null,
+        },
+    }));
+    assert_eq!(pod["metadata"]["labels"], json!({ "a": "" }));
+    assert_eq!(pod["metadata"]["finalizers"], json!(["", "b"]));
+    assert_eq!(pod["spec"]["containers"][0], json!({ "name": "" }));
+    let second = &pod["spec"]["containers"][1];
+    assert_eq!(second["args"], json!([""]));
+    assert_eq!(second["resources"]["limits"], json!({ "cpu": "0" }));
+    assert_eq!(second["env"], json!([{ "name": "" }]));
+    assert_eq!(second["ports"], json!([{ "containerPort": 0 }]));
+    assert!(second.get("command").is_none() && pod["spec"].get("hostNetwork").is_none());
+}
+
+#[test]
+fn a_time_that_go_always_has_may_be_absent_and_null() {
+    for text in [
+        r#"{"type":"A","status":"True"}"#,
+        r#"{"type":"A","lastTransitionTime":null,"status":"True"}"#,
+        r#"{"type":"A","status":"True","lastTransitionTime":"0001-01-01T00:00:00Z"}"#,
+    ] {
+        let condition: Condition = decode(CONDITION, text.as_bytes()).expect("Go takes it");
+        let expected = json!({
+            "lastTransitionTime": null, "message": "", "reason": "", "status": "True", "type": "A",
+        });
+        assert_eq!(written(CONDITION, &condition), expected, "{text}");
+        let again = decode::<Condition>(CONDITION, &encode_object(CONDITION, &condition));
+        assert_eq!(again.expect("our own"), condition);
+    }
+    let time = Time("2024-05-06T07:08:09Z".parse().unwrap());
+    let condition =
+        Condition { last_transition_time: time, ..decode(CONDITION, b"{}").expect("all absent") };
+    let written = written(CONDITION, &condition);
+    assert_eq!(written["lastTransitionTime"], "2024-05-06T07:08:09Z");
+}
+
+#[test]
+fn a_text_that_looks_like_the_zero_time_is_a_text() {
+    let text = r#"{"data":{"lastTransitionTime":"0001-01-01T00:00:00Z"}}"#;
+    let map: ConfigMap = decode(CONFIG_MAP, text.as_bytes()).unwrap();
+    let written = written(CONFIG_MAP, &map);
+    assert_eq!(written["data"]["lastTransitionTime"], "0001-01-01T00:00:00Z");
+}
+
+#[test]
+fn names_that_are_not_said_are_not_wrong_and_others_are() {
+    for text in [r#"{}"#, r#"{"apiVersion":"","kind":null}"#, r#"{"apiVersion":"v1","kind":"Pod"}"#]
+    {
+        decode::<Pod>(POD, text.as_bytes()).expect(text);
+    }
+    for text in [r#"{"apiVersion":"v2"}"#, r#"{"kind":"Node"}"#, r#"{"kind":1}"#] {
+        assert!(decode::<Pod>(POD, text.as_bytes()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_the_bytes_say_beside_the_object_is_noted() {
+    let text = r#"{
+        "apiVersion": "other/v9", "kind": "Else", "extra": {"any": 1}, "metadata": {"labels": {"a": "1", "a": "2"}},
+        "spec": {"containers": [{"name": "x"}, {"nam\u0065": "a", "name": "b", "colour": "red"}], "hostname": "h", "hostname": "i"}
+    }"#;
+    let notes = Notes::read(&schema(POD), text.as_bytes());
+    assert_eq!(
+        notes.problems,
+        [
+            r#"unknown field "extra""#,
+            r#"duplicate field "metadata.labels.a""#,
+            r#"duplicate field "spec.containers[1].name""#,
+            r#"unknown field "spec.containers[1].colour""#,
+            r#"duplicate field "spec.hostname""#,
+        ]
+    );
+    assert_eq!((notes.api_version.as_str(), notes.kind.as_str()), ("other/v9", "Else"));
+    let many: Vec<String> = (0..500).map(|it| format!("\"x{it}\":1")).collect();
+    let notes = Notes::read(&schema(POD), format!("{{{}}}", many.join(",")).as_bytes());
+    assert_eq!(notes.problems.len(), 100);
+}
+
+#[test]
+fn wrong_types_are_errors() {
+    for text in [
+        r#"{"spec":{"containers":{}}}"#,
+        r#"{"spec":{"containers":[[]]}}"#,
+        r#"{"spec":{"containers":[null, 1]}}"#,
+        r#"{"spec":{"hostNetwork":"yes"}}"#,
+        r#"{"spec":{"priority":"1"}}"#,
+        r#"{"spec":{"priority":1.5}}"#,
+        r#"{"metadata":{"name":1}}"#,
+        r#"{"metadata":[]}"#,
+        r#"{"metadata":{"creationTimestamp":""}}"#,
+        r#"{} x"#,
+        r#"[]"#,
+    ] {
+        assert!(decode::<Pod>(POD, text.as_bytes()).is_err(), "{text}");
+    }
+}

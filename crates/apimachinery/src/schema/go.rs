@@ -1,0 +1,143 @@
+//! What Go reads and writes where typed structs are stricter. In Go, `null` in a list, in a map or for a field is the zero value
+//! of its type, and so is a field that is absent; a time that is zero is written as `null`.
+
+use serde_json::{Map, Value, json};
+
+use super::{Schema, SchemaRef, Type, anything};
+
+const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
+
+/// Puts zero values where they have to be in an object.
+pub(super) fn fill_in_zeros(schema: &SchemaRef, object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        // Names that it does not say are not wrong.
+        fields.retain(|name, value| {
+            let is_name = name == "apiVersion" || name == "kind";
+            !is_name || !(value.is_null() || value == "")
+        });
+    }
+    fill_in(schema, object, &Place::Root);
+}
+
+#[derive(PartialEq, Eq)]
+enum Place {
+    Root,
+    Inside,
+}
+
+fn fill_in(schema: &SchemaRef, value: &mut Value, place: &Place) {
+    let schema = schema.resolve();
+    match value {
+        Value::Object(fields) => {
+            if *place == Place::Inside {
+                drop_names(&schema, fields);
+            }
+            add_times(&schema, fields);
+            for (name, value) in fields.iter_mut() {
+                if let Some(field) = schema.properties.get(name) {
+                    fill_in(field, value, &Place::Inside);
+                } else if let Some(field) = &schema.additional {
+                    fill_in_place(field, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let item = schema.items.as_ref().unwrap_or_else(|| anything());
+            for value in items {
+                fill_in_place(item, value);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The same for a value that cannot be absent.
+fn fill_in_place(schema: &SchemaRef, value: &mut Value) {
+    if value.is_null() {
+        *value = zero(&schema.resolve());
+    }
+    fill_in(schema, value, &Place::Inside);
+}
+
+fn zero(schema: &Schema) -> Value {
+    match schema.kind {
+        Type::Any => Value::Null,
+        Type::Object => json!({}),
+        Type::Array => json!([]),
+        Type::String if is_time(schema) => json!(ZERO_TIME),
+        Type::String => json!(""),
+        Type::IntOrString if schema.format == "quantity" => json!("0"),
+        Type::Integer | Type::Number | Type::IntOrString => json!(0),
+        Type::Boolean => json!(false),
+    }
+}
+
+fn is_time(schema: &Schema) -> bool {
+    schema.kind == Type::String && schema.format == "date-time"
+}
+
+/// Objects inside are of the kind that their place says, whatever they say.
+fn drop_names(schema: &Schema, fields: &mut Map<String, Value>) {
+    // References to objects have names, but no metadata.
+    if ["apiVersion", "kind", "metadata"].iter().all(|it| schema.properties.contains_key(*it)) {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+}
+
+/// Times are what typed structs have no zero value for.
+fn add_times(schema: &Schema, fields: &mut Map<String, Value>) {
+    for name in &schema.required {
+        let is_absent = fields.get(name).is_none_or(Value::is_null);
+        if is_absent && schema.properties.get(name).is_some_and(|it| is_time(&it.resolve())) {
+            fields.insert(name.clone(), json!(ZERO_TIME));
+        }
+    }
+}
+
+/// Times that are zero become `null`; whether there was any.
+pub(super) fn write_zero_times(schema: &SchemaRef, value: &mut Value) -> bool {
+    let schema = schema.resolve();
+    match value {
+        Value::String(text) if is_time(&schema) && is_zero_time(text) => {
+            *value = Value::Null;
+            true
+        }
+        Value::Object(fields) => {
+            let mut is_changed = false;
+            for (name, value) in fields {
+                is_changed |= schema.field(name).is_some_and(|it| write_zero_times(it, value));
+            }
+            is_changed
+        }
+        Value::Array(items) => {
+            let item = schema.items.as_ref().unwrap_or_else(|| anything());
+            let mut is_changed = false;
+            for value in items {
+                is_changed |= write_zero_times(item, value);
+            }
+            is_changed
+        }
+        _ => false,
+    }
+}
+
+/// In whole seconds, or with digits behind them.
+fn is_zero_time(text: &str) -> bool {
+    text == ZERO_TIME || text == "0001-01-01T00:00:00.000000Z"
+}
+
+/// Whether there may be a zero time in `json`.
+pub(super) fn may_have_zero_time(json: &[u8]) -> bool {
+    const START: &[u8] = b"\"0001-01-01T00:00:00";
+    // What starts otherwise is passed over quickly: hardly a text starts with this digit.
+    let mut rest = json;
+    while let Some(at) = rest.windows(2).position(|it| it == &START[..2]) {
+        rest = &rest[at..];
+        if rest.starts_with(START) {
+            return true;
+        }
+        rest = &rest[2..];
+    }
+    false
+}
