@@ -97,6 +97,16 @@ pub(crate) async fn list(target: &Target, times: usize) -> Result<Value> {
     Ok(json!({"operations": times, "bytes": bytes, "p50_ms": milliseconds(&took, 50)}))
 }
 
+/// The newest revision of what is listed.
+pub(crate) async fn revision(target: &Target) -> Result<String> {
+    let request = target.request("GET", &format!("{}?limit=1", path()), b"");
+    let mut connection = Connection::open(target).await?;
+    let (code, length) = connection.call(&request).await?;
+    expect(code, 200)?;
+    let list: Value = serde_json::from_slice(connection.body(length))?;
+    Ok(list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
+}
+
 async fn drive(
     target: Arc<Target>,
     connections: usize,

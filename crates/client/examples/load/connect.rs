@@ -89,6 +89,9 @@ pub(crate) struct Connection {
     buffer: Vec<u8>,
 }
 
+/// Longer bodies are passed over.
+const KEPT_MAX: usize = 64 << 10;
+
 impl Connection {
     pub(crate) async fn open(target: &Target) -> Result<Self> {
         Ok(Self { stream: target.dial(b"http/1.1").await?, buffer: Vec::with_capacity(64 << 10) })
@@ -113,7 +116,9 @@ impl Connection {
                 let length: usize = length.parse()?;
                 let mut read = self.buffer.len() - head;
                 while read < length {
-                    self.buffer.clear();
+                    if length > KEPT_MAX {
+                        self.buffer.clear();
+                    }
                     read += self.read_more().await?;
                 }
                 length
@@ -121,6 +126,11 @@ impl Connection {
             None => self.read_chunks(head).await?,
         };
         Ok((code, body))
+    }
+
+    /// The body of the last answer, if it was short.
+    pub(crate) fn body(&self, length: usize) -> &[u8] {
+        &self.buffer[self.buffer.len().saturating_sub(length)..]
     }
 
     async fn read_chunks(&mut self, head: usize) -> Result<usize> {

@@ -44,20 +44,27 @@ impl Seen {
 
 pub(crate) async fn all(target: Arc<Target>, watchers: usize, events: usize) -> Result<Value> {
     let seen = open(&target, watchers, |_| String::new()).await?;
+    say_open(watchers);
     deliver(&target, &seen, events, watchers * events, "any").await
 }
 
 pub(crate) async fn one(target: Arc<Target>, watchers: usize, events: usize) -> Result<Value> {
     let name = |it: usize| format!("&fieldSelector=metadata.name%3Dmine-{it}");
     let seen = open(&target, watchers, name).await?;
+    say_open(watchers);
     deliver(&target, &seen, events, events, "mine-0").await
 }
 
 pub(crate) async fn idle(target: Arc<Target>, watchers: usize, seconds: usize) -> Result<Value> {
     let _seen = open(&target, watchers, |_| String::new()).await?;
-    println!("{}", json!({"open": watchers}));
+    say_open(watchers);
     tokio::time::sleep(Duration::from_secs(seconds as u64)).await;
     Ok(json!({"watchers": watchers}))
+}
+
+/// For who measures what comes after.
+fn say_open(watchers: usize) {
+    println!("{}", json!({"open": watchers}));
 }
 
 /// Changes one object so often that `expected` events must arrive.
@@ -98,13 +105,16 @@ async fn open(
     query: impl Fn(usize) -> String,
 ) -> Result<Arc<Seen>> {
     let seen = Arc::new(Seen::default());
+    // From now on: what is there already is not what is measured.
+    let since = calls::revision(target).await?;
     let mut sender = None;
     for index in 0..watchers {
         if index % STREAMS_MAX == 0 {
             sender = Some(connect(target).await?);
         }
         let sender = sender.as_mut().ok_or("a connection was opened")?;
-        let uri = format!("https://{}{}?watch=true{}", target.host, calls::path(), query(index));
+        let since = format!("watch=true&resourceVersion={since}");
+        let uri = format!("https://{}{}?{since}{}", target.host, calls::path(), query(index));
         let mut request = Request::get(uri).header(header::ACCEPT, "application/json");
         if let Some(authorization) = target.authorization() {
             request = request.header(header::AUTHORIZATION, authorization);

@@ -90,8 +90,21 @@ impl Server {
         Ok(())
     }
 
+    /// From when all watches are open.
     fn deliveries(&self, words: &[&str]) -> Result<()> {
-        let found = self.load(words)?;
+        let mut load = Command::new(&self.load)
+            .arg(&self.kubeconfig)
+            .args(words)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = load.stdout.take().context("standard output is piped")?;
+        let mut lines = BufReader::new(stdout).lines();
+        lines.next().context("the watches were not opened")??;
+        let before = self.cpu()?;
+        let last = lines.next().context("a load says what it found")??;
+        let cpu = self.cpu()?.zip(before).map(|(after, before)| after - before);
+        load.wait()?;
+        let found = Found { result: serde_json::from_str(&last)?, cpu };
         self.tell(&words.join(" "), &found, "deliveries");
         Ok(())
     }
