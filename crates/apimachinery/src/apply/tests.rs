@@ -64,7 +64,7 @@ fn web(spec: Value) -> Value {
 }
 
 fn update(live: Option<&Value>, mut object: Value, manager: &str, second: i64) -> Value {
-    record_update(&schema(), live, &mut object, &writer(manager, second));
+    record_update(&schema(), live, &mut object, &writer(manager, second)).unwrap();
     object
 }
 
@@ -184,7 +184,7 @@ fn claims_of_ownership_that_cannot_be_read_are_those_of_clients_that_do_not_know
     let status = Writer { subresource: "status", reset_fields: &["spec"], ..writer("c", 1) };
     let mut claim = first.clone();
     claim["metadata"]["managedFields"] = json!([good]);
-    record_update(&schema(), Some(&first), &mut claim, &status);
+    record_update(&schema(), Some(&first), &mut claim, &status).unwrap();
     assert_eq!(owners(&claim), [live], "subresources take no claims");
     let mut without_times = first.clone();
     without_times["metadata"]["managedFields"][0]["time"].take();

@@ -16,11 +16,14 @@ use super::hooks::Hooks;
 use super::{Call, method_not_allowed, trace};
 use crate::cache::{ObjectPath, check_segment};
 use crate::flow::{self, Class, Length, Seat};
+use crate::registry::Family;
 
 /// A call that was let in, with the kind it is about. Nobody has one who is not known, seated and allowed.
 pub(crate) struct Request {
     pub call: Call,
+    /// In the version that was asked for.
     pub kind: Arc<dyn Kind>,
+    pub(super) family: Arc<Family>,
     pub warnings: Vec<String>,
     pub(super) hooks: Arc<dyn Hooks>,
     /// The kind's own, if the call names one.
@@ -178,7 +181,8 @@ fn find_kind(
         false => core.hooks.find(&call.resource.group, &call.resource.resource).clone(),
     };
     let warnings = kind.deprecation().into_iter().collect();
-    let request = Request { call, kind, warnings, hooks, subresource, authorized, seat };
+    let family = kinds.family_of(&kind);
+    let request = Request { call, kind, family, warnings, hooks, subresource, authorized, seat };
     request.hooks.check_call(&request)?;
     Ok(request)
 }
@@ -246,6 +250,17 @@ impl Request {
         self.subresource.map_or_else(|| names.gvk(), |it| it.kind_below(names))
     }
 
+    /// Whether what is read and written is the object itself or a part of it, in its own form.
+    pub(super) fn is_about_object(&self) -> bool {
+        let is_stored = !self.kind.registry_prefix().is_empty();
+        is_stored && matches!(self.door(), None | Some(Door::Part(_)))
+    }
+
+    /// The kind that the object is stored as.
+    pub(crate) fn stored_kind(&self) -> &dyn Kind {
+        self.family.stored().as_ref()
+    }
+
     /// Which part of the object a write is about.
     pub(crate) fn part(&self) -> Part {
         match self.door() {
@@ -268,6 +283,7 @@ impl Request {
     pub(crate) fn turn_to(&mut self, core: &Core, kind: Arc<dyn Kind>) {
         let names = kind.names();
         self.hooks = core.hooks.find(&names.group, &names.plural).clone();
+        self.family = core.registry.kinds().family_of(&kind);
         self.kind = kind;
     }
 

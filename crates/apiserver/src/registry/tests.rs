@@ -39,7 +39,7 @@ fn no_definition_takes_the_place_of_a_built_in_kind() {
         for version in [gvr.version.as_str(), "v9"] {
             let kinds = kinds_of(&gvr.group, version, &gvr.resource);
             assert!(!kinds.is_empty(), "the definition says that it is established");
-            registry.set_custom(&format!("{gvr:?}"), kinds);
+            registry.set_custom(&format!("{gvr:?}"), kinds, None);
         }
     }
     let kinds = registry.kinds();
@@ -59,7 +59,7 @@ fn no_definition_takes_the_place_of_a_built_in_kind() {
 fn other_groups_and_other_versions_of_a_group_are_free() {
     let registry = Registry::new(api::kinds());
     let is_served = |group: &str, version: &str, plural: &str| {
-        registry.set_custom(&format!("{plural}.{group}"), kinds_of(group, version, plural));
+        registry.set_custom(&format!("{plural}.{group}"), kinds_of(group, version, plural), None);
         registry.kinds().find(&GroupVersionResource::new(group, version, plural)).is_some()
     };
     assert!(is_served("example.com", "v1", "roles"));
