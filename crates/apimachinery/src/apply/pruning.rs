@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::compare;
+use super::compare::{self, Mode};
 use super::entries::Entry;
 use super::{Error, FieldSet, Versions, merge};
 
@@ -37,7 +37,8 @@ pub(super) fn prune(
         let mut whole = convert(&merged, api_version, version)?;
         let without = convert(&pruned, &pruned_at, version)?;
         let gone = compare::compare(&schema, Some(&whole), &without).removed;
-        let keep = owners.in_version(version);
+        let mut keep = owners.in_version(version);
+        keep.union_with(&compare::field_set(&schema, &without, Mode::Updated));
         merge::prune(&schema, &mut whole, gone.root(), Some(keep.root()));
         (pruned, pruned_at) = (whole, version.to_owned());
     }
