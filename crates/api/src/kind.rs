@@ -321,7 +321,7 @@ pub trait Kind: Send + Sync {
         object
     }
     /// The object in this version; `None` if that is what the hub is.
-    fn from_hub(&self, _hub: &dyn ApiObject) -> Option<Box<dyn ApiObject>> {
+    fn served_from(&self, _hub: &dyn ApiObject) -> Option<Box<dyn ApiObject>> {
         None
     }
     fn prepare_create(&self, object: &mut dyn ApiObject);
@@ -347,6 +347,10 @@ pub trait Kind: Send + Sync {
     fn row_conditions(&self, object: &dyn ApiObject) -> Vec<Value>;
     fn fields(&self, object: &dyn ApiObject) -> Vec<(Cow<'static, str>, String)>;
     fn field_names(&self) -> Vec<(Cow<'static, str>, Cow<'static, str>)>;
+    /// Whether `fields` gives any.
+    fn has_fields(&self) -> bool {
+        !self.field_names().is_empty()
+    }
     fn grace_seconds(&self, object: &dyn ApiObject, requested: Option<i64>) -> Option<i64>;
     fn scale(&self, object: &dyn ApiObject) -> Option<Scale>;
     fn set_replicas(&self, object: &mut dyn ApiObject, replicas: i32);
@@ -517,7 +521,7 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
         ))
     }
 
-    fn from_hub(&self, hub: &dyn ApiObject) -> Option<Box<dyn ApiObject>> {
+    fn served_from(&self, hub: &dyn ApiObject) -> Option<Box<dyn ApiObject>> {
         (!<T as Version<Hub>>::IS_HUB)
             .then(|| Box::new(<T as Version<Hub>>::from_hub(of(hub))) as Box<dyn ApiObject>)
     }

@@ -103,7 +103,7 @@ fn validate(request: &Request, object: &dyn ApiObject) -> Result<(), ApiError> {
     check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
     kind.validate(object, &mut errors);
     kind.validate_create(object, &mut errors);
-    invalid_if_any(request.stored_kind(), object, &errors)
+    invalid_if_any(request.working_kind(), object, &errors)
 }
 
 pub(super) fn invalid_if_any(

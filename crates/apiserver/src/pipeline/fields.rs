@@ -27,7 +27,7 @@ pub(super) async fn record(
     let api_version = request.kind.names().api_version();
     let writer = writer(core, request, &api_version);
     let claimed = draft.take_managed_fields();
-    let served = request.kind.from_hub(draft.object()).map(|it| it.encode());
+    let served = request.kind.served_from(draft.object()).map(|it| it.encode());
     let bytes = served.as_deref().unwrap_or_else(|| draft.bytes());
     let mut tree: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let claimed = claimed.and_then(|it| serde_json::to_value(it).ok());

@@ -176,15 +176,21 @@ fn find_kind(
         return Err(method_not_allowed());
     }
     check_place(kind.as_ref(), &call)?;
-    let hooks = match kind.is_custom() {
-        true => core.hooks.none().clone(),
-        false => core.hooks.find(&call.resource.group, &call.resource.resource).clone(),
-    };
-    let warnings = kind.deprecation().into_iter().collect();
     let family = kinds.family_of(&kind);
+    let hooks = hooks_of(core, &family);
+    let warnings = kind.deprecation().into_iter().collect();
     let request = Request { call, kind, family, warnings, hooks, subresource, authorized, seat };
     request.hooks.check_call(&request)?;
     Ok(request)
+}
+
+/// All versions of a kind have those of the one that is stored.
+fn hooks_of(core: &Core, family: &Family) -> Arc<dyn Hooks> {
+    let kind = family.stored();
+    match kind.is_custom() {
+        true => core.hooks.none().clone(),
+        false => core.hooks.find(&kind.names().group, &kind.names().plural).clone(),
+    }
 }
 
 fn find_subresource(kind: &dyn Kind, call: &Call) -> Result<Option<Subresource>, ApiError> {
@@ -261,6 +267,12 @@ impl Request {
         self.family.stored().as_ref()
     }
 
+    /// The kind that the object has the form of while rules are applied to it: built-in ones that of the store, custom ones that of
+    /// the request.
+    pub(super) fn working_kind(&self) -> &dyn Kind {
+        if self.kind.is_custom() { self.kind.as_ref() } else { self.stored_kind() }
+    }
+
     /// Which part of the object a write is about.
     pub(crate) fn part(&self) -> Part {
         match self.door() {
@@ -281,9 +293,8 @@ impl Request {
     /// The same caller's request, for the object itself and not for what is below it: an action has become a write of it.
     /// `kind` is that of the object.
     pub(crate) fn turn_to(&mut self, core: &Core, kind: Arc<dyn Kind>) {
-        let names = kind.names();
-        self.hooks = core.hooks.find(&names.group, &names.plural).clone();
         self.family = core.registry.kinds().family_of(&kind);
+        self.hooks = hooks_of(core, &self.family);
         self.kind = kind;
     }
 

@@ -42,7 +42,7 @@ impl Current {
                 let object = kind.decode(&json);
                 (json, object)
             }
-            false => (stored.bytes.clone(), request.stored_kind().decode(&stored.bytes)),
+            false => (stored.bytes.clone(), request.working_kind().decode(&stored.bytes)),
         };
         let object = object.map_err(ApiError::internal)?;
         Ok(Self { stored, object, kind: kind.clone(), json, tree: OnceLock::new() })
@@ -50,7 +50,7 @@ impl Current {
 
     /// In the version of the request.
     pub(super) fn tree(&self) -> &Value {
-        self.tree.get_or_init(|| match self.kind.from_hub(self.object.as_ref()) {
+        self.tree.get_or_init(|| match self.kind.served_from(self.object.as_ref()) {
             Some(served) => served.to_value(),
             None => serde_json::from_slice(&self.json).unwrap_or_default(),
         })
@@ -158,7 +158,7 @@ pub(super) async fn replace(
     metadata::carry_over(object.as_mut(), old);
     let mutated = admit::mutate(core, request, object.as_mut(), Some(old)).await?;
     // Before it is compared with what was stored: a zero that is not stored is no change.
-    let mut object = core.cache.settle(request.stored_kind(), object);
+    let mut object = core.cache.settle(request.working_kind(), object);
     kind.prepare_update(object.as_mut(), old, request.part());
     if kind.has_generation() && kind.is_new_generation(object.as_ref(), old) {
         let generation = old.meta().generation.unwrap_or(0) + 1;
@@ -218,7 +218,7 @@ fn validate(
     check_metadata_update(object.meta(), old.meta(), &mut errors);
     kind.validate(object, &mut errors);
     kind.validate_update(object, old, request.part(), &mut errors);
-    invalid_if_any(request.stored_kind(), object, &errors)
+    invalid_if_any(request.working_kind(), object, &errors)
 }
 
 /// Stores, or removes what was only waiting for its last finalizer, or does nothing if nothing changed.

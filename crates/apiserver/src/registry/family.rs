@@ -183,7 +183,7 @@ impl Family {
         let kind = self.kind_of(api_version).ok_or_else(|| no_such(api_version))?;
         let object = source.decode(json).map_err(|err| err.to_string())?;
         let hub = source.to_hub(object);
-        let mut served = kind.from_hub(hub.as_ref()).unwrap_or(hub);
+        let mut served = kind.served_from(hub.as_ref()).unwrap_or(hub);
         let version = served.meta_mut().resource_version.take();
         let json = Bytes::from(served.encode());
         let version = version.and_then(|it| it.parse().ok());
