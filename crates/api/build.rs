@@ -10,7 +10,8 @@ use std::io::Write;
 use std::path::Path;
 
 use k8s_openapi::api::{
-    apps, authentication, authorization, autoscaling, coordination, core, discovery, policy, rbac,
+    apps, authentication, authorization, autoscaling, coordination, core, discovery, events,
+    policy, rbac,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta;
@@ -84,7 +85,9 @@ fn generate() -> Definitions {
     it.alone::<authorization::v1::SelfSubjectAccessReview>();
     it.alone::<authorization::v1::SelfSubjectRulesReview>();
     it.alone::<authorization::v1::SubjectAccessReview>();
+    it.kind::<autoscaling::v1::HorizontalPodAutoscaler>();
     it.alone::<autoscaling::v1::Scale>();
+    it.kind::<autoscaling::v2::HorizontalPodAutoscaler>();
     it.kind::<coordination::v1::Lease>();
     it.alone::<core::v1::Binding>();
     it.kind::<core::v1::ConfigMap>();
@@ -98,6 +101,7 @@ fn generate() -> Definitions {
     it.kind::<core::v1::Service>();
     it.kind::<core::v1::ServiceAccount>();
     it.kind::<discovery::v1::EndpointSlice>();
+    it.kind::<events::v1::Event>();
     it.alone::<policy::v1::Eviction>();
     it.kind::<rbac::v1::ClusterRole>();
     it.kind::<rbac::v1::ClusterRoleBinding>();

@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,6 +19,7 @@ use apimachinery::{FieldErrors, GroupVersionKind, NameRule, Names, Scope};
 
 use crate::codec::Notes;
 use crate::object::{ApiObject, Stored};
+use crate::version::Version;
 
 /// What DELETE does with dependents when the request does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,7 +261,10 @@ pub struct Scale {
     pub selector: String,
 }
 
-/// One served kind with its Rust type erased. All methods take objects that this kind decoded.
+/// One served kind with its Rust type erased: one version of a family that is stored in one version, the hub.
+///
+/// `decode`, `apply_defaults`, `to_hub` and `row` are about the version that is served; all other methods, which are the rules,
+/// take objects as `to_hub` gives them.
 pub trait Kind: Send + Sync {
     fn names(&self) -> &Names;
     fn scope(&self) -> Scope;
@@ -316,6 +321,17 @@ pub trait Kind: Send + Sync {
         None
     }
     fn apply_defaults(&self, object: &mut dyn ApiObject);
+    /// What objects are stored as and rules are for, where that is not this kind: another built-in version of it.
+    fn hub(&self) -> Option<Arc<dyn Kind>> {
+        None
+    }
+    fn to_hub(&self, object: Box<dyn ApiObject>) -> Box<dyn ApiObject> {
+        object
+    }
+    /// The object in this version; `None` if that is what the hub is.
+    fn served_from(&self, _hub: &dyn ApiObject) -> Option<Box<dyn ApiObject>> {
+        None
+    }
     fn prepare_create(&self, object: &mut dyn ApiObject);
     fn prepare_update(&self, object: &mut dyn ApiObject, stored: &dyn ApiObject, part: Part);
     fn is_new_generation(&self, object: &dyn ApiObject, stored: &dyn ApiObject) -> bool;
@@ -339,19 +355,23 @@ pub trait Kind: Send + Sync {
     fn row_conditions(&self, object: &dyn ApiObject) -> Vec<Value>;
     fn fields(&self, object: &dyn ApiObject) -> Vec<(Cow<'static, str>, String)>;
     fn field_names(&self) -> Vec<(Cow<'static, str>, Cow<'static, str>)>;
+    /// Whether `fields` gives any.
+    fn has_fields(&self) -> bool {
+        !self.field_names().is_empty()
+    }
     fn grace_seconds(&self, object: &dyn ApiObject, requested: Option<i64>) -> Option<i64>;
     fn scale(&self, object: &dyn ApiObject) -> Option<Scale>;
     fn set_replicas(&self, object: &mut dyn ApiObject, replicas: i32);
 }
 
-/// A built-in kind: `Resource` with its type erased.
-pub struct Typed<T> {
+/// A built-in kind: `Resource` with its type erased. `Hub` is what it is stored as, if it is served in another version.
+pub struct Typed<T, Hub = T> {
     names: Names,
     schema: fn(&'static str) -> SchemaRef,
-    _kind: PhantomData<fn() -> T>,
+    _kind: PhantomData<fn(Hub) -> T>,
 }
 
-impl<T: Resource> Typed<T> {
+impl<T: Version<Hub>, Hub: Resource> Typed<T, Hub> {
     /// `schema` finds the schema of a definition by name.
     pub fn new(schema: fn(&'static str) -> SchemaRef) -> Self {
         let facts = T::FACTS;
@@ -404,13 +424,21 @@ fn of_mut<T: Resource>(object: &mut dyn ApiObject) -> &mut T {
     object.downcast_mut().expect("a kind is only given objects that it decoded")
 }
 
-impl<T: Resource> Kind for Typed<T> {
+/// What an object that was decoded as `T` is in the hub.
+fn as_hub<T: Version<Hub>, Hub: Resource>(object: &dyn ApiObject) -> Cow<'_, Hub> {
+    match object.downcast_ref::<Hub>() {
+        Some(hub) => Cow::Borrowed(hub),
+        None => Cow::Owned(Version::<Hub>::into_hub(of::<T>(object).clone())),
+    }
+}
+
+impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
     fn names(&self) -> &Names {
         &self.names
     }
 
     fn scope(&self) -> Scope {
-        T::FACTS.scope
+        Hub::FACTS.scope
     }
 
     fn verbs(&self) -> Vec<&'static str> {
@@ -422,7 +450,7 @@ impl<T: Resource> Kind for Typed<T> {
     }
 
     fn registry_prefix(&self) -> String {
-        T::FACTS.registry_prefix.to_owned()
+        Hub::FACTS.registry_prefix.to_owned()
     }
 
     fn storage_version_hash(&self) -> String {
@@ -438,31 +466,31 @@ impl<T: Resource> Kind for Typed<T> {
     }
 
     fn name_rule(&self) -> NameRule {
-        T::FACTS.name_rule
+        Hub::FACTS.name_rule
     }
 
     fn creates_on_update(&self) -> bool {
-        T::FACTS.creates_on_update
+        Hub::FACTS.creates_on_update
     }
 
     fn updates_unconditionally(&self) -> bool {
-        T::FACTS.updates_unconditionally
+        Hub::FACTS.updates_unconditionally
     }
 
     fn has_generation(&self) -> bool {
-        T::FACTS.has_generation
+        Hub::FACTS.has_generation
     }
 
     fn default_delete(&self) -> DeletePolicy {
-        T::FACTS.default_delete
+        Hub::FACTS.default_delete
     }
 
     fn returns_deleted(&self) -> bool {
-        T::FACTS.returns_deleted
+        Hub::FACTS.returns_deleted
     }
 
     fn is_relaxed(&self, namespace: &str) -> bool {
-        match T::FACTS.relaxed {
+        match Hub::FACTS.relaxed {
             Relaxed::Nothing => false,
             Relaxed::InNamespace(only) => only == namespace,
             Relaxed::Everything => true,
@@ -485,24 +513,45 @@ impl<T: Resource> Kind for Typed<T> {
         of_mut::<T>(object).apply_defaults();
     }
 
+    fn hub(&self) -> Option<Arc<dyn Kind>> {
+        (!<T as Version<Hub>>::IS_HUB)
+            .then(|| Arc::new(Typed::<Hub>::new(self.schema)) as Arc<dyn Kind>)
+    }
+
+    fn to_hub(&self, object: Box<dyn ApiObject>) -> Box<dyn ApiObject> {
+        if <T as Version<Hub>>::IS_HUB {
+            return object;
+        }
+        let object: Box<dyn Any> = object;
+        let object = object.downcast::<T>();
+        Box::new(Version::<Hub>::into_hub(
+            *object.expect("a kind is only given objects that it decoded"),
+        ))
+    }
+
+    fn served_from(&self, hub: &dyn ApiObject) -> Option<Box<dyn ApiObject>> {
+        (!<T as Version<Hub>>::IS_HUB)
+            .then(|| Box::new(<T as Version<Hub>>::from_hub(of(hub))) as Box<dyn ApiObject>)
+    }
+
     fn prepare_create(&self, object: &mut dyn ApiObject) {
-        of_mut::<T>(object).prepare_create();
+        of_mut::<Hub>(object).prepare_create();
     }
 
     fn prepare_update(&self, object: &mut dyn ApiObject, stored: &dyn ApiObject, part: Part) {
-        of_mut::<T>(object).prepare_update(of(stored), part);
+        of_mut::<Hub>(object).prepare_update(of(stored), part);
     }
 
     fn is_new_generation(&self, object: &dyn ApiObject, stored: &dyn ApiObject) -> bool {
-        of::<T>(object).is_new_generation(of(stored))
+        of::<Hub>(object).is_new_generation(of(stored))
     }
 
     fn validate(&self, object: &dyn ApiObject, errors: &mut FieldErrors) {
-        of::<T>(object).validate(errors);
+        <T as Version<Hub>>::validate_hub(of(object), errors);
     }
 
     fn validate_create(&self, object: &dyn ApiObject, errors: &mut FieldErrors) {
-        of::<T>(object).validate_create(errors);
+        <T as Version<Hub>>::validate_hub_create(of(object), errors);
     }
 
     fn validate_update(
@@ -512,7 +561,7 @@ impl<T: Resource> Kind for Typed<T> {
         part: Part,
         errors: &mut FieldErrors,
     ) {
-        of::<T>(object).validate_update(of(stored), part, errors);
+        <T as Version<Hub>>::validate_hub_update(of(object), of(stored), part, errors);
     }
 
     fn deprecation(&self) -> Option<String> {
@@ -520,23 +569,24 @@ impl<T: Resource> Kind for Typed<T> {
     }
 
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String> {
-        of::<T>(object).warnings()
+        of::<Hub>(object).warnings()
     }
 
+    /// All versions look alike.
     fn columns(&self) -> Vec<Column> {
-        T::columns().to_vec()
+        Hub::columns().to_vec()
     }
 
     fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value> {
-        of::<T>(object).row(now)
+        as_hub::<T, Hub>(object).row(now)
     }
 
     fn row_conditions(&self, object: &dyn ApiObject) -> Vec<Value> {
-        of::<T>(object).row_conditions()
+        as_hub::<T, Hub>(object).row_conditions()
     }
 
     fn fields(&self, object: &dyn ApiObject) -> Vec<(Cow<'static, str>, String)> {
-        let fields = of::<T>(object).fields();
+        let fields = of::<Hub>(object).fields();
         fields.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect()
     }
 
@@ -546,14 +596,14 @@ impl<T: Resource> Kind for Typed<T> {
     }
 
     fn grace_seconds(&self, object: &dyn ApiObject, requested: Option<i64>) -> Option<i64> {
-        of::<T>(object).grace_seconds(requested)
+        of::<Hub>(object).grace_seconds(requested)
     }
 
     fn scale(&self, object: &dyn ApiObject) -> Option<Scale> {
-        of::<T>(object).scale()
+        of::<Hub>(object).scale()
     }
 
     fn set_replicas(&self, object: &mut dyn ApiObject, replicas: i32) {
-        of_mut::<T>(object).set_replicas(replicas);
+        of_mut::<Hub>(object).set_replicas(replicas);
     }
 }

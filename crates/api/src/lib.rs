@@ -14,6 +14,7 @@ pub mod object;
 mod semantic;
 #[cfg(test)]
 mod testing;
+mod version;
 mod view;
 
 pub mod apiextensions;
@@ -25,6 +26,7 @@ pub mod coordination;
 pub mod core;
 pub mod discovery;
 pub mod discovery_documents;
+pub mod events;
 pub mod openapi;
 pub mod policy;
 pub mod protobuf;
@@ -39,6 +41,7 @@ pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;
 pub use object::{ApiObject, Dynamic, Meta, Stored};
 pub use schemas::schema;
+pub use version::Version;
 pub use view::View;
 
 /// Every built-in kind, group by group.
@@ -52,6 +55,7 @@ pub fn kinds() -> Vec<Arc<dyn Kind>> {
         coordination::kinds(),
         core::kinds(),
         discovery::kinds(),
+        events::kinds(),
         policy::kinds(),
         rbac::kinds(),
     ]

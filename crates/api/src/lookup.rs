@@ -7,7 +7,7 @@ use apimachinery::{GroupResource, ObjectKey};
 use crate::kind::Resource;
 use crate::object::Stored;
 
-/// Reads the newest state that this server knows. In memory; never waits.
+/// Reads the newest state that this server knows, in the version that is stored. In memory; never waits.
 pub trait Lookup: Send + Sync {
     fn find(&self, resource: &GroupResource, key: &ObjectKey) -> Option<Arc<Stored>>;
     /// All objects, or those of one namespace, sorted by key.

@@ -132,12 +132,12 @@ pub fn patches(bytes: &[u8]) {
         reset_fields: &["status"],
     };
     let mut live = document;
-    apply::record_update(schema(), None, &mut live, &writer("first"));
+    let _ = apply::record_update(schema(), None, &mut live, &writer("first"));
     for (manager, force) in [("second", false), ("third", true)] {
         if let Ok(applied) = apply::apply(schema(), Some(&live), &patch, &writer(manager), force) {
             live = applied;
         }
     }
     let mut updated = patch;
-    apply::record_update(schema(), Some(&live), &mut updated, &writer("fourth"));
+    let _ = apply::record_update(schema(), Some(&live), &mut updated, &writer("fourth"));
 }

@@ -10,7 +10,7 @@ use api::{ApiObject, Kind};
 use bytes::Bytes;
 use kvstore::{KeyValue, Op};
 
-use crate::stored_bytes::{Unstamped, api_version_of, served, with_api_version};
+use crate::stored_bytes::{Unstamped, api_version_of, served};
 
 /// etcd's bound of a request.
 const OBJECT_BYTES_MAX: usize = 1536 * 1024;
@@ -90,9 +90,8 @@ pub(crate) enum Incoming {
 }
 
 impl Encoding {
-    /// An object's JSON, which must have no resourceVersion, as it goes to the store.
+    /// An object's JSON, in the version that is stored and without a resourceVersion, as it goes to the store.
     pub(crate) fn write(self, kind: &dyn Kind, json: Bytes) -> Outgoing {
-        let json = stored_form(kind, json);
         if self == Self::Json {
             return Outgoing { json: unstamped(&json), value: None };
         }
@@ -151,15 +150,6 @@ impl Encoding {
 
 /// What upstream's encrypted values start with.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
-
-/// The JSON of the object in the version that the kind is stored in.
-pub(crate) fn stored_form(kind: &dyn Kind, bytes: Bytes) -> Bytes {
-    if !kind.is_custom() {
-        return bytes;
-    }
-    let version = format!("{}/{}", kind.names().group, kind.storage_version());
-    with_api_version(&bytes, &version).unwrap_or(bytes)
-}
 
 fn unstamped(json: &[u8]) -> Unstamped {
     Unstamped::new(json).expect("objects on their way to the store have metadata without a version")

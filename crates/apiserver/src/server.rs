@@ -166,6 +166,12 @@ impl Server {
         crate::http::watch::body(&self.core, user, resource, list).await
     }
 
+    /// What is served, for tests that serve what no definition can say.
+    #[doc(hidden)]
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.core.registry
+    }
+
     /// Serves HTTPS until shutdown.
     pub fn serve(self: &Arc<Self>, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
         crate::http::serve(&self.core, &self.tasks, listener, tls);

@@ -25,8 +25,10 @@ fn groups_come_by_priority() {
         names,
         [
             "apps",
+            "events.k8s.io",
             "authentication.k8s.io",
             "authorization.k8s.io",
+            "autoscaling",
             "rbac.authorization.k8s.io",
             "apiextensions.k8s.io",
             "coordination.k8s.io",

@@ -6,16 +6,20 @@ mod entries;
 mod field_set;
 mod last_applied;
 mod merge;
+mod pruning;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use compare::{Comparison, Mode};
 use entries::{Claim, Entry, Operation};
 pub use field_set::FieldSet;
+use versions::Differences;
+pub use versions::{Unconverted, Versions};
 
 use crate::schema::SchemaRef;
 
@@ -44,6 +48,8 @@ pub enum Error {
     Conflicts(Vec<(String, String)>),
     #[error("{0}")]
     Malformed(String),
+    #[error(transparent)]
+    Unconverted(#[from] Unconverted),
 }
 
 fn conflict_text(conflicts: &[(String, String)]) -> String {
@@ -67,52 +73,74 @@ fn conflict_text(conflicts: &[(String, String)]) -> String {
 /// Records a create, update or non-apply patch: `object` gets its new managedFields. `live` is the object before,
 /// `None` on create. What the client itself says in managedFields counts in place of the live entries, but not through a
 /// subresource. When nothing but bookkeeping differs, the entries (and their times) stay as they were.
+///
+/// Both are in the version of the writer.
 pub fn record_update(
-    schema: &SchemaRef,
+    versions: &dyn Versions,
     live: Option<&Value>,
     object: &mut Value,
     writer: &Writer<'_>,
-) {
+) -> Result<(), Error> {
+    let schema = &schema_of(versions, writer)?;
     let claimed = take_managed_fields(object);
     let Some(live) = live else {
         let mut entry = Entry::new(writer, Operation::Update);
         entry.fields = owned_changes(schema, None, object, writer).changed;
         entries::write(object, vec![entry]);
-        return;
+        return Ok(());
     };
     let stored = live.pointer("/metadata/managedFields");
     // Most writers send back what they read; comparing is cheaper than reading.
     let claimed = claimed.filter(|it| writer.subresource.is_empty() && Some(it) != stored);
-    let Comparison { changed, removed } = owned_changes(schema, Some(live), object, writer);
-    let is_same = changed.is_empty() && removed.is_empty();
+    let comparison = owned_changes(schema, Some(live), object, writer);
+    let is_same = comparison.changed.is_empty() && comparison.removed.is_empty();
     let entries = match Claim::read(claimed) {
-        Claim::Reset => return,
-        Claim::None if is_same => return keep_managed_fields(stored, object),
+        Claim::Reset => return Ok(()),
+        Claim::None if is_same => {
+            keep_managed_fields(stored, object);
+            return Ok(());
+        }
         Claim::None => entries::of(live),
         Claim::Entries(claimed) if is_same && entries::differ_in_time(&claimed, live) => {
-            return keep_managed_fields(stored, object);
+            keep_managed_fields(stored, object);
+            return Ok(());
         }
         Claim::Entries(claimed) => claimed,
     };
     // Ownership that was given up is not tracked again before somebody applies.
     if !entries.is_empty() {
-        entries::write(object, with_changes(entries, changed, &removed, writer));
+        let pair = (Some(live), &*object);
+        let own = (writer.api_version, comparison);
+        let mut differences = Differences::new(versions, pair, writer.reset_fields, own);
+        let entries = with_changes(entries, &mut differences, writer)?;
+        entries::write(object, entries);
     }
+    Ok(())
+}
+
+fn schema_of(versions: &dyn Versions, writer: &Writer<'_>) -> Result<SchemaRef, Error> {
+    let no_such = || Error::Malformed(format!("{} is not served", writer.api_version));
+    versions.schema(writer.api_version).ok_or_else(no_such)
 }
 
 /// The entries after an update: what it changed is the writer's, what it removed is nobody's.
 fn with_changes(
-    mut entries: Vec<Entry>,
-    changed: FieldSet,
-    removed: &FieldSet,
+    entries: Vec<Entry>,
+    differences: &mut Differences<'_>,
     writer: &Writer<'_>,
-) -> Vec<Entry> {
-    for entry in &mut entries {
+) -> Result<Vec<Entry>, Error> {
+    let mut kept = Vec::with_capacity(entries.len() + 1);
+    for mut entry in entries {
+        let Some(seen) = differences.seen_in(&entry.api_version)? else { continue };
         if !entry.is_of(writer, Operation::Update) {
-            entry.fields.subtract(&changed);
+            entry.fields.subtract(&seen.changed);
         }
-        entry.fields.subtract(removed);
+        entry.fields.subtract(&seen.removed);
+        kept.push(entry);
     }
+    let mut entries = kept;
+    let changed = differences.seen_in(writer.api_version)?.map(|it| it.changed.clone());
+    let changed = changed.unwrap_or_default();
     if !changed.is_empty() {
         match entries.iter_mut().find(|it| it.is_of(writer, Operation::Update)) {
             Some(entry) => {
@@ -124,18 +152,20 @@ fn with_changes(
             }
         }
     }
-    entries
+    Ok(entries)
 }
 
-/// Server-side apply: merges `config` into `live` (`None`: creates). Returns the whole object with managedFields.
+/// Server-side apply: merges `config` into `live` (`None`: creates), both in the version of the writer. Returns the whole object
+/// with managedFields.
 pub fn apply(
-    schema: &SchemaRef,
+    versions: &dyn Versions,
     live: Option<&Value>,
     config: &Value,
     writer: &Writer<'_>,
     force: bool,
 ) -> Result<Value, Error> {
     check_config(config)?;
+    let schema = &schema_of(versions, writer)?;
     let mut entries = live.map(entries::of).unwrap_or_default();
     if let Some(live) = live
         && entries.is_empty()
@@ -153,18 +183,25 @@ pub fn apply(
 
     let mut object = merge::merge(schema, live.cloned(), config)?;
     if let Some(previous) = &previous {
-        prune(schema, &mut object, previous, &applied, &entries);
+        let own = (writer.api_version, &applied);
+        object = pruning::prune(versions, object, previous, own, &entries)?;
     }
-    let Comparison { changed, removed } = owned_changes(schema, live, &object, writer);
+    let comparison = owned_changes(schema, live, &object, writer);
+    let is_same = comparison.changed.is_empty() && comparison.removed.is_empty();
+    let own = (writer.api_version, comparison);
+    let mut differences = Differences::new(versions, (live, &object), writer.reset_fields, own);
     if !force {
         let allowed = last_applied::fields_to_take_over(schema, live, writer);
-        check_conflicts(&entries, &changed, &allowed)?;
+        check_conflicts(&entries, &mut differences, &allowed)?;
     }
-    for entry in &mut entries {
-        entry.fields.subtract(&changed);
-        entry.fields.subtract(&removed);
+    let mut kept = Vec::with_capacity(entries.len() + 1);
+    for mut entry in entries {
+        let Some(seen) = differences.seen_in(&entry.api_version)? else { continue };
+        entry.fields.subtract(&seen.changed);
+        entry.fields.subtract(&seen.removed);
+        kept.push(entry);
     }
-    let is_same = changed.is_empty() && removed.is_empty();
+    let mut entries = kept;
     let mut entry = Entry { fields: applied, ..Entry::new(writer, Operation::Apply) };
     if let Some(previous) = previous
         && is_same
@@ -216,30 +253,16 @@ fn check_config(config: &Value) -> Result<(), Error> {
     }
 }
 
-/// Removes what the manager applied last time, does not apply now, and nobody else owns.
-fn prune(
-    schema: &SchemaRef,
-    object: &mut Value,
-    previous: &Entry,
-    applied: &FieldSet,
+fn check_conflicts(
     others: &[Entry],
-) {
-    let mut keep = applied.clone();
-    for entry in others {
-        keep.union_with(&entry.fields);
-    }
-    // Metadata itself is never removed: what the server keeps there is in nobody's set.
-    let mut metadata = Map::new();
-    metadata.insert("f:metadata".to_owned(), json!({"f:name": {}}));
-    keep.union_with(&FieldSet::new(Some(metadata)));
-    merge::prune(schema, object, previous.fields.root(), Some(keep.root()));
-}
-
-fn check_conflicts(others: &[Entry], changed: &FieldSet, allowed: &FieldSet) -> Result<(), Error> {
+    differences: &mut Differences<'_>,
+    allowed: &FieldSet,
+) -> Result<(), Error> {
     let mut conflicts = Vec::new();
     for entry in others {
+        let Some(seen) = differences.seen_in(&entry.api_version)? else { continue };
         let with = format!("conflict with {}", entry.title());
-        let mut fields = entry.fields.intersection(changed);
+        let mut fields = entry.fields.intersection(&seen.changed);
         fields.subtract(allowed);
         let paths = fields.paths();
         conflicts.extend(paths.into_iter().map(|path| (path, with.clone())));

@@ -64,7 +64,7 @@ fn web(spec: Value) -> Value {
 }
 
 fn update(live: Option<&Value>, mut object: Value, manager: &str, second: i64) -> Value {
-    record_update(&schema(), live, &mut object, &writer(manager, second));
+    record_update(&schema(), live, &mut object, &writer(manager, second)).unwrap();
     object
 }
 
@@ -184,7 +184,7 @@ fn claims_of_ownership_that_cannot_be_read_are_those_of_clients_that_do_not_know
     let status = Writer { subresource: "status", reset_fields: &["spec"], ..writer("c", 1) };
     let mut claim = first.clone();
     claim["metadata"]["managedFields"] = json!([good]);
-    record_update(&schema(), Some(&first), &mut claim, &status);
+    record_update(&schema(), Some(&first), &mut claim, &status).unwrap();
     assert_eq!(owners(&claim), [live], "subresources take no claims");
     let mut without_times = first.clone();
     without_times["metadata"]["managedFields"][0]["time"].take();
@@ -433,4 +433,101 @@ proptest! {
         prop_assert_eq!(&rest, &a);
         prop_assert_eq!(FieldSet::try_from(a.to_json()), Ok(a));
     }
+}
+
+/// `apps/v2` has `copies` where `apps/v1` has `replicas`, and nothing else is another.
+struct TwoVersions;
+
+impl Versions for TwoVersions {
+    fn schema(&self, api_version: &str) -> Option<SchemaRef> {
+        matches!(api_version, "apps/v1" | "apps/v2").then(schema)
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, Unconverted> {
+        let mut object = object.clone();
+        let (from, to) = match api_version {
+            "apps/v2" => ("replicas", "copies"),
+            _ => ("copies", "replicas"),
+        };
+        object["apiVersion"] = json!(api_version);
+        if let Some(value) = object["spec"].as_object_mut().and_then(|it| it.remove(from)) {
+            object["spec"][to] = value;
+        }
+        Ok(object)
+    }
+}
+
+fn in_version<'a>(api_version: &'a str, writer: Writer<'a>) -> Writer<'a> {
+    Writer { api_version, ..writer }
+}
+
+#[test]
+fn owners_are_asked_in_their_own_version() {
+    let (one, two) =
+        (|it| in_version("apps/v1", writer(it, 1)), |it| in_version("apps/v2", writer(it, 2)));
+    let config = web(json!({"replicas": 1, "strategy": {"surge": 1}}));
+    let live = apply(&TwoVersions, None, &config, &one("a"), false).unwrap();
+    let live = TwoVersions.convert(&live, "apps/v2").unwrap();
+    let mut config = web(json!({"copies": 2}));
+    config["apiVersion"] = json!("apps/v2");
+    let refused = apply(&TwoVersions, Some(&live), &config, &two("b"), false).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "Apply failed with 1 conflict: conflict with \"a\": .spec.replicas"
+    );
+    let forced = apply(&TwoVersions, Some(&live), &config, &two("b"), true).unwrap();
+    let owned = |object: &Value, index: usize| {
+        let entry = &object["metadata"]["managedFields"][index];
+        (entry["apiVersion"].clone(), entry["fieldsV1"].clone())
+    };
+    assert_eq!(
+        owned(&forced, 0),
+        (json!("apps/v1"), json!({"f:spec": {"f:strategy": {"f:surge": {}}}}))
+    );
+    assert_eq!(owned(&forced, 1), (json!("apps/v2"), json!({"f:spec": {"f:copies": {}}})));
+
+    // What a applies no longer goes, in whichever version it says so; what b has stays.
+    let mut nothing = web(json!({}));
+    nothing["apiVersion"] = json!("apps/v2");
+    let left = apply(&TwoVersions, Some(&forced), &nothing, &two("a"), false).unwrap();
+    assert_eq!(left["spec"], json!({"copies": 2}));
+
+    // An update in one version takes from the owner in the other.
+    let before = TwoVersions.convert(&forced, "apps/v1").unwrap();
+    let mut after = before.clone();
+    after["spec"]["replicas"] = json!(3);
+    record_update(&TwoVersions, Some(&before), &mut after, &one("c")).unwrap();
+    let entries = after["metadata"]["managedFields"].as_array().unwrap();
+    let owners: Vec<_> = entries.iter().map(|it| (&it["manager"], &it["apiVersion"])).collect();
+    assert_eq!(owners, [(&json!("a"), &json!("apps/v1")), (&json!("c"), &json!("apps/v1"))]);
+}
+
+#[test]
+fn what_was_owned_in_a_version_that_is_gone_is_owned_by_nobody() {
+    let gone = in_version("apps/v0", writer("a", 1));
+    let mut live = web(json!({"replicas": 1}));
+    record_update(&schema(), None, &mut live, &gone).unwrap();
+    let config = web(json!({"replicas": 2}));
+    let applied = apply(&TwoVersions, Some(&live), &config, &writer("b", 2), false).unwrap();
+    assert_eq!(applied["metadata"]["managedFields"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn conversions_that_take_time_are_asked_for() {
+    struct Later;
+    impl Versions for Later {
+        fn schema(&self, _api_version: &str) -> Option<SchemaRef> {
+            Some(schema())
+        }
+
+        fn convert(&self, _object: &Value, _api_version: &str) -> Result<Value, Unconverted> {
+            Err(Unconverted::NotYet)
+        }
+    }
+    let first = web(json!({"replicas": 1}));
+    let live = apply(&Later, None, &first, &writer("a", 1), false).unwrap();
+    let config = web(json!({"replicas": 2}));
+    let second = in_version("apps/v2", writer("b", 2));
+    let error = apply(&Later, Some(&live), &config, &second, true).unwrap_err();
+    assert!(matches!(error, Error::Unconverted(Unconverted::NotYet)));
 }

@@ -1,5 +1,6 @@
 //! One change of one object, as watchers see it. Everything derived from it (the deleted form, the object in another version,
-//! the wire frames) is made once, by whoever needs it first, and shared by all watchers.
+//! the wire frames) is made once, by whoever needs it first, and shared by all watchers. No lock is held while it is made: the
+//! object in another version may have to be waited for.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -7,8 +8,10 @@ use api::{Kind, Meta, Stored, protobuf};
 use apimachinery::ApiError;
 use bytes::Bytes;
 use client::WatchEventKind;
+use tokio::sync::OnceCell;
 
 use super::selection::Selection;
+use crate::registry::Family;
 use crate::stored_bytes::replace_version;
 
 pub struct Change {
@@ -23,9 +26,13 @@ pub struct Change {
     served: Mutex<Vec<Served>>,
 }
 
+/// What watchers of one version of a kind are sent, or why it cannot be had.
+type Slot = Arc<OnceCell<Result<Arc<Seen>, ApiError>>>;
+
 struct Served {
     kind: Arc<dyn Kind>,
-    seen: Arc<Seen>,
+    event: WatchEventKind,
+    slot: Slot,
 }
 
 /// A change as one watcher sees it: what it is depends on the selection.
@@ -97,25 +104,56 @@ impl Event {
         })
     }
 
-    /// As `kind` is served; `serve` makes the object that, and gives it back as it is if there is nothing to change.
-    pub(crate) fn seen_as(
+    /// As `kind` is served; nothing if that has to be waited for.
+    pub(crate) fn seen_now(
         &self,
         kind: &Arc<dyn Kind>,
-        serve: impl FnOnce(Arc<Stored>) -> Arc<Stored>,
-    ) -> Arc<Seen> {
-        let mut served = self.change.served.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |it: &&Served| Arc::ptr_eq(&it.kind, kind) && it.seen.kind == self.kind;
-        if let Some(known) = served.iter().find(is_same) {
-            return known.seen.clone();
+        family: &Family,
+    ) -> Option<Result<Arc<Seen>, ApiError>> {
+        let slot = self.slot(kind);
+        if let Some(known) = slot.get() {
+            return Some(known.clone());
         }
         let seen = self.seen();
-        let object = serve(seen.object.clone());
-        let seen = match Arc::ptr_eq(&object, &seen.object) {
+        let served = family.serve_now(kind.as_ref(), &seen.object)?;
+        // Somebody else may have made the same meanwhile.
+        let _ = slot.set(served.map(|it| self.seen_with(it)));
+        slot.get().cloned()
+    }
+
+    /// The same, with the time that it takes. Whoever comes first asks, and all others wait for the answer; if the first goes
+    /// away, the next one asks.
+    pub(crate) async fn seen_as(
+        &self,
+        kind: &Arc<dyn Kind>,
+        family: &Family,
+    ) -> Result<Arc<Seen>, ApiError> {
+        let slot = self.slot(kind);
+        let ask = || async {
+            let object = self.seen().object.clone();
+            let served = family.serve(kind.as_ref(), vec![object.clone()]).await?;
+            Ok(self.seen_with(served.into_iter().next().unwrap_or(object)))
+        };
+        slot.get_or_init(ask).await.clone()
+    }
+
+    fn slot(&self, kind: &Arc<dyn Kind>) -> Slot {
+        let mut served = self.change.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |it: &&Served| Arc::ptr_eq(&it.kind, kind) && it.event == self.kind;
+        if let Some(known) = served.iter().find(is_same) {
+            return known.slot.clone();
+        }
+        let slot = Slot::default();
+        served.push(Served { kind: kind.clone(), event: self.kind, slot: slot.clone() });
+        slot
+    }
+
+    fn seen_with(&self, object: Arc<Stored>) -> Arc<Seen> {
+        let seen = self.seen();
+        match Arc::ptr_eq(&object, &seen.object) {
             true => seen.clone(),
             false => Arc::new(Seen::new(self.kind, object)),
-        };
-        served.push(Served { kind: kind.clone(), seen: seen.clone() });
-        seen
+        }
     }
 }
 

@@ -596,10 +596,9 @@ impl Cache {
 /// What everybody filters by, from bytes; the whole object is decoded only if the kind has selectable fields.
 fn decode_meta(kind: &dyn Kind, path: &str, value: &[u8]) -> Result<Meta, serde_json::Error> {
     let metadata = serde_json::from_slice::<Envelope>(value)?.metadata;
-    let fields = if kind.field_names().is_empty() {
-        Pairs::default()
-    } else {
-        kind.fields(kind.decode(value)?.as_ref()).into()
+    let fields = match kind.has_fields() {
+        false => Pairs::default(),
+        true => kind.fields(kind.decode(value)?.as_ref()).into(),
     };
     Ok(Meta {
         key: key_at(path),

@@ -82,7 +82,7 @@ fn canonical(kind: &dyn Kind, field: &str) -> Result<String, ApiError> {
         return Ok(field.to_owned());
     }
     let names = kind.field_names();
-    if let Some((_, name)) = names.iter().find(|(alias, name)| *alias == field || *name == field) {
+    if let Some((_, name)) = names.iter().find(|(alias, _)| *alias == field) {
         return Ok(name.to_string());
     }
     Err(ApiError::bad_request(if names.is_empty() {

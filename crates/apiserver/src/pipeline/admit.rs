@@ -13,7 +13,7 @@ fn attributes<'a>(
     object: Option<&'a mut dyn ApiObject>,
     old: Option<&'a dyn ApiObject>,
 ) -> Attributes<'a> {
-    let names = request.kind.names();
+    let names = request.working_kind().names();
     Attributes {
         operation,
         kind: names.gvk(),

@@ -58,12 +58,12 @@ async fn create_once(
     let mut draft = Draft::new(object);
     // Apply has recorded its own ownership already.
     if !super::update::is_applying(request) {
-        fields::record(core, request, None, &mut draft);
+        fields::record(core, request, None, &mut draft).await?;
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
     let hooks = request.hooks.clone();
     let reserved = hooks.reserve(core, &mut draft, None)?;
-    validate(kind.as_ref(), draft.object())?;
+    validate(request, draft.object())?;
     request.warnings.extend(kind.warnings(draft.object()));
     let valid = admit::validate(core, request, mutated, draft.show(), None).await?;
     hooks.check_write(core, &Write { request, object: draft.object(), old: None })?;
@@ -80,7 +80,7 @@ async fn create_once(
     let guard = reserved.guard().filter(|_| core.config.is_shared());
     let is_guarded = guard.is_some();
     let place = store::Place { path: &path, expect: Expect::Absent(may_create), guard };
-    match store::put(core, kind.as_ref(), place, &sealed).await? {
+    match store::put(core, request, place, &sealed).await? {
         Written::Stored(stored) => {
             reserved.keep();
             Ok((Outcome::Object(stored), 201))
@@ -96,13 +96,14 @@ async fn create_once(
     }
 }
 
-fn validate(kind: &dyn Kind, object: &dyn ApiObject) -> Result<(), ApiError> {
+fn validate(request: &Request, object: &dyn ApiObject) -> Result<(), ApiError> {
     trace::passed("validate");
+    let kind = request.kind.as_ref();
     let mut errors = FieldErrors::new();
     check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
     kind.validate(object, &mut errors);
     kind.validate_create(object, &mut errors);
-    invalid_if_any(kind, object, &errors)
+    invalid_if_any(request.working_kind(), object, &errors)
 }
 
 pub(super) fn invalid_if_any(

@@ -17,7 +17,7 @@ struct Header<'a> {
     kind: std::borrow::Cow<'a, str>,
 }
 
-/// The object that the client sent, defaults applied.
+/// The object that the client sent, defaults applied, in the form that the rules take.
 pub(super) fn decode(request: &mut Request) -> Result<Box<dyn ApiObject>, ApiError> {
     trace::passed("decode");
     let body = std::mem::replace(&mut request.call.body, Body::Empty);
@@ -36,7 +36,7 @@ pub(super) fn decode(request: &mut Request) -> Result<Box<dyn ApiObject>, ApiErr
         }
     };
     request.kind.apply_defaults(object.as_mut());
-    Ok(object)
+    Ok(request.kind.to_hub(object))
 }
 
 fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>, ApiError> {

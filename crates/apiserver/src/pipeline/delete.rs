@@ -71,7 +71,7 @@ async fn delete_once(
     current: Current,
     valid: Valid,
 ) -> Result<Option<Outcome>, ApiError> {
-    let kind = request.kind.as_ref();
+    let kind = request.stored_kind();
     let path = request.path()?;
     let version = current.stored.meta.resource_version;
     let Some(object) = marked(core, request, options, &current) else {
@@ -91,7 +91,7 @@ async fn delete_once(
         return Ok(Some(Outcome::Object(loose(with_version(sealed.bytes(), version)))));
     }
     let place = Place::new(&path, Expect::At(version));
-    Ok(match store::put(core, kind, place, &sealed).await? {
+    Ok(match store::put(core, request, place, &sealed).await? {
         Written::Stored(stored) => Some(Outcome::Object(stored)),
         Written::Refused => None,
     })

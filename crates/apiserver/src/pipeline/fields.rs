@@ -1,30 +1,130 @@
 //! Field ownership: who wrote which field, kept in metadata.managedFields.
 
+use std::cell::RefCell;
+
 use api::{Kind, Part};
-use apimachinery::apply::{Writer, record_update};
+use apimachinery::ApiError;
+use apimachinery::apply::{self, Unconverted, Versions, Writer, record_update};
+use apimachinery::schema::SchemaRef;
 use serde_json::{Map, Value};
 
 use super::Request;
 use super::core::Core;
 use super::draft::Draft;
+use crate::registry::Family;
 
 const MANAGED_FIELDS: &str = "managedFields";
+/// Before, after and pruned, in as many versions as anybody writes in.
+const CONVERSIONS_MAX: usize = 100;
 
-/// Records this write in the object. `live` is the tree of the object before.
-pub(super) fn record(core: &Core, request: &Request, live: Option<&Value>, draft: &mut Draft) {
+/// Records this write in the object. `live` is the tree of the object before, in the version of the request.
+pub(super) async fn record(
+    core: &Core,
+    request: &Request,
+    live: Option<&Value>,
+    draft: &mut Draft,
+) -> Result<(), ApiError> {
     let api_version = request.kind.names().api_version();
     let writer = writer(core, request, &api_version);
     let claimed = draft.take_managed_fields();
-    let mut tree: Value = serde_json::from_slice(draft.bytes()).unwrap_or_default();
+    let served = request.kind.served_from(draft.object()).map(|it| it.encode());
+    let bytes = served.as_deref().unwrap_or_else(|| draft.bytes());
+    let mut tree: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let claimed = claimed.and_then(|it| serde_json::to_value(it).ok());
     if let (Some(claimed), Some(meta)) = (claimed, metadata(&mut tree)) {
         meta.insert(MANAGED_FIELDS.to_owned(), claimed);
     }
-    record_update(&request.kind.schema(), live, &mut tree, &writer);
-    let entries = metadata(&mut tree).and_then(|it| it.remove(MANAGED_FIELDS));
+    let mut recorded = match request.family.is_slow() {
+        // Most often there is nothing to wait for, and no copy is needed.
+        false => {
+            let versions = InFamily::new(&request.family, &[]);
+            record_update(&versions, live, &mut tree, &writer).map_err(ApiError::internal)?;
+            tree
+        }
+        true => {
+            let record = |versions: &dyn Versions| {
+                let mut tree = tree.clone();
+                record_update(versions, live, &mut tree, &writer).map(|()| tree)
+            };
+            across_versions(&request.family, record).await?.map_err(ApiError::internal)?
+        }
+    };
+    let entries = metadata(&mut recorded).and_then(|it| it.remove(MANAGED_FIELDS));
     let entries = entries.and_then(|it| serde_json::from_value(it).ok());
     if let Some(entries) = entries {
         draft.set_managed_fields(entries);
+    }
+    Ok(())
+}
+
+/// Carries out what may need objects in other versions. Where these have to be waited for, it is tried again with each that came.
+pub(super) async fn across_versions<T>(
+    family: &Family,
+    work: impl Fn(&dyn Versions) -> Result<T, apply::Error>,
+) -> Result<Result<T, apply::Error>, ApiError> {
+    let mut known = Vec::new();
+    loop {
+        let (outcome, wanted) = {
+            let versions = InFamily::new(family, &known);
+            (work(&versions), versions.wanted.into_inner())
+        };
+        match (outcome, wanted) {
+            (Err(apply::Error::Unconverted(Unconverted::NotYet)), Some((object, version)))
+                if known.len() < CONVERSIONS_MAX =>
+            {
+                let json = serde_json::to_vec(&object).map_err(ApiError::internal)?;
+                let converted = family.convert(json.into(), &version).await?;
+                let converted = serde_json::from_slice(&converted).map_err(ApiError::internal)?;
+                known.push(Known { object, version, converted });
+            }
+            (outcome, _) => return Ok(outcome),
+        }
+    }
+}
+
+/// An object that was converted.
+struct Known {
+    object: Value,
+    version: String,
+    converted: Value,
+}
+
+/// The versions of a family, as ownership is compared in them.
+struct InFamily<'a> {
+    family: &'a Family,
+    known: &'a [Known],
+    /// What could not be converted at once.
+    wanted: RefCell<Option<(Value, String)>>,
+}
+
+impl<'a> InFamily<'a> {
+    fn new(family: &'a Family, known: &'a [Known]) -> Self {
+        Self { family, known, wanted: RefCell::default() }
+    }
+}
+
+impl Versions for InFamily<'_> {
+    fn schema(&self, api_version: &str) -> Option<SchemaRef> {
+        self.family.kind_of(api_version).map(|it| it.schema())
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, Unconverted> {
+        if object.get("apiVersion").and_then(Value::as_str) == Some(api_version) {
+            return Ok(object.clone());
+        }
+        if self.family.is_slow() {
+            let is_it = |it: &&Known| it.version == api_version && it.object == *object;
+            return self.known.iter().find(is_it).map(|it| it.converted.clone()).ok_or_else(|| {
+                *self.wanted.borrow_mut() = Some((object.clone(), api_version.to_owned()));
+                Unconverted::NotYet
+            });
+        }
+        let failed =
+            |why: String| Unconverted::Failed(format!("converting to {api_version}: {why}"));
+        let json = serde_json::to_vec(object).map_err(|err| failed(err.to_string()))?;
+        let converted = self.family.convert_one(&json.into(), api_version).map_err(failed)?;
+        let tree = converted.map(|it| serde_json::from_slice(&it)).transpose();
+        Ok(tree.map_err(|err| failed(err.to_string()))?.unwrap_or_else(|| object.clone()))
     }
 }
 

@@ -106,9 +106,7 @@ pub(crate) async fn call(
     request.call.body = body;
     let weight = weight(core, &request);
     let (outcome, mut code) = core.heavy.drive(weight, carry_out(core, &mut request)).await?;
-    let kind = request.kind.as_ref();
-    let weight = versions::weight(kind, &outcome);
-    let outcome = core.heavy.run(weight, || versions::served_outcome(kind, outcome)).await;
+    let outcome = versions::served(core, &request, outcome).await?;
     if waits && matches!(&outcome, Outcome::Object(it) if it.meta.is_deleting) {
         code = 202;
     }

@@ -1,7 +1,7 @@
 //! PATCH in its four forms. A patch without a resourceVersion starts over when somebody else was faster.
 
 use api::ApiObject;
-use apimachinery::apply;
+use apimachinery::apply::{self, Versions};
 use apimachinery::bounds::{self, check_object_text as check_bounds, is_too_deep};
 use apimachinery::{ApiError, FieldErrors, Path, Reason, patch};
 use bytes::Bytes;
@@ -35,7 +35,7 @@ pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome
             }
             return Err(request.not_found());
         };
-        let object = patched(core, request, &current, form, &bytes)?;
+        let object = patched(core, request, &current, form, &bytes).await?;
         // A patch that names no version gives the live one back, which always fits.
         check_version(request, object.as_ref(), &current)?;
         if let Some(outcome) = replace(core, request, &current, object).await? {
@@ -55,8 +55,8 @@ fn require_manager(request: &Request) -> Result<(), ApiError> {
     Err(ApiError::invalid(&kind, "", &errors))
 }
 
-/// The object after the patch.
-fn patched(
+/// The object after the patch, which is of the version of the request.
+async fn patched(
     core: &Core,
     request: &mut Request,
     current: &Current,
@@ -71,7 +71,7 @@ fn patched(
         PatchKind::Strategic => {
             patch::strategic(&schema, live, &parse(bytes)?).map_err(|err| refuse(request, &err))?
         }
-        PatchKind::Apply => applied(core, request, Some(live), bytes)?,
+        PatchKind::Apply => applied(core, request, Some(live), bytes).await?,
     };
     typed(request, &value)
 }
@@ -86,7 +86,7 @@ fn typed(request: &mut Request, value: &Value) -> Result<Box<dyn ApiObject>, Api
     })?;
     let mut object = decode::object(request, &bytes)?;
     kind.apply_defaults(object.as_mut());
-    Ok(object)
+    Ok(kind.to_hub(object))
 }
 
 fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
@@ -109,7 +109,7 @@ fn refuse(request: &Request, err: &patch::Error) -> ApiError {
 }
 
 /// Server-side apply onto `live`.
-fn applied(
+async fn applied(
     core: &Core,
     request: &Request,
     live: Option<&Value>,
@@ -119,8 +119,8 @@ fn applied(
     let api_version = request.kind.names().api_version();
     let writer = fields::writer(core, request, &api_version);
     let force = request.call.write.force;
-    let mut value = apply::apply(&request.kind.schema(), live, &config, &writer, force)
-        .map_err(|err| conflict(request, err))?;
+    let apply = |it: &dyn Versions| apply::apply(it, live, &config, &writer, force);
+    let mut value = fields::across_versions(&request.family, apply).await?.map_err(conflict)?;
     // The configuration's resourceVersion is a lock; without one the live version stays.
     if let Some(version) = config.pointer("/metadata/resourceVersion")
         && let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut)
@@ -160,13 +160,13 @@ fn parse_config(request: &Request, bytes: &[u8]) -> Result<Value, ApiError> {
     Ok(config)
 }
 
-fn conflict(request: &Request, err: apply::Error) -> ApiError {
+fn conflict(err: apply::Error) -> ApiError {
     match err {
         apply::Error::Malformed(why) => ApiError::bad_request(why),
+        apply::Error::Unconverted(why) => ApiError::bad_request(why.to_string()),
         apply::Error::Conflicts(conflicts) => {
             let text = apply::Error::Conflicts(conflicts.clone()).to_string();
             let error = ApiError::new(Reason::Conflict, text);
-            let _ = request;
             conflicts.iter().fold(error, |error, (field, message)| {
                 error.with_cause("FieldManagerConflict", message, field)
             })
@@ -179,7 +179,7 @@ async fn apply_new(
     request: &mut Request,
     bytes: &[u8],
 ) -> Result<(Outcome, u16), ApiError> {
-    let value = applied(core, request, None, bytes)?;
+    let value = applied(core, request, None, bytes).await?;
     let mut object = typed(request, &value)?;
     let meta = object.meta_mut();
     if meta.name.as_deref().unwrap_or_default().is_empty() {

@@ -73,7 +73,7 @@ async fn set_scale(core: &Core, request: &mut Request) -> Result<(Outcome, u16),
         let mut object = current.object.clone_box();
         request.kind.set_replicas(object.as_mut(), replicas);
         if let Some(Outcome::Object(stored)) = replace(core, request, &current, object).await? {
-            let scale = scale_of(request, &Current::new(request.kind.as_ref(), stored)?)?;
+            let scale = scale_of(request, &Current::new(request, stored).await?)?;
             return Ok((Outcome::Object(loose(Resource::encode(&scale))), 200));
         }
     }

@@ -16,11 +16,14 @@ use super::hooks::Hooks;
 use super::{Call, method_not_allowed, trace};
 use crate::cache::{ObjectPath, check_segment};
 use crate::flow::{self, Class, Length, Seat};
+use crate::registry::Family;
 
 /// A call that was let in, with the kind it is about. Nobody has one who is not known, seated and allowed.
 pub(crate) struct Request {
     pub call: Call,
+    /// In the version that was asked for.
     pub kind: Arc<dyn Kind>,
+    pub(super) family: Arc<Family>,
     pub warnings: Vec<String>,
     pub(super) hooks: Arc<dyn Hooks>,
     /// The kind's own, if the call names one.
@@ -173,14 +176,21 @@ fn find_kind(
         return Err(method_not_allowed());
     }
     check_place(kind.as_ref(), &call)?;
-    let hooks = match kind.is_custom() {
-        true => core.hooks.none().clone(),
-        false => core.hooks.find(&call.resource.group, &call.resource.resource).clone(),
-    };
+    let family = kinds.family_of(&kind);
+    let hooks = hooks_of(core, &family);
     let warnings = kind.deprecation().into_iter().collect();
-    let request = Request { call, kind, warnings, hooks, subresource, authorized, seat };
+    let request = Request { call, kind, family, warnings, hooks, subresource, authorized, seat };
     request.hooks.check_call(&request)?;
     Ok(request)
+}
+
+/// All versions of a kind have those of the one that is stored.
+fn hooks_of(core: &Core, family: &Family) -> Arc<dyn Hooks> {
+    let kind = family.stored();
+    match kind.is_custom() {
+        true => core.hooks.none().clone(),
+        false => core.hooks.find(&kind.names().group, &kind.names().plural).clone(),
+    }
 }
 
 fn find_subresource(kind: &dyn Kind, call: &Call) -> Result<Option<Subresource>, ApiError> {
@@ -246,6 +256,23 @@ impl Request {
         self.subresource.map_or_else(|| names.gvk(), |it| it.kind_below(names))
     }
 
+    /// Whether what is read and written is the object itself or a part of it, in its own form.
+    pub(super) fn is_about_object(&self) -> bool {
+        let is_stored = !self.kind.registry_prefix().is_empty();
+        is_stored && matches!(self.door(), None | Some(Door::Part(_)))
+    }
+
+    /// The kind that the object is stored as.
+    pub(crate) fn stored_kind(&self) -> &dyn Kind {
+        self.family.stored().as_ref()
+    }
+
+    /// The kind that the object has the form of while rules are applied to it: built-in ones that of the store, custom ones that of
+    /// the request.
+    pub(super) fn working_kind(&self) -> &dyn Kind {
+        if self.kind.is_custom() { self.kind.as_ref() } else { self.stored_kind() }
+    }
+
     /// Which part of the object a write is about.
     pub(crate) fn part(&self) -> Part {
         match self.door() {
@@ -266,8 +293,8 @@ impl Request {
     /// The same caller's request, for the object itself and not for what is below it: an action has become a write of it.
     /// `kind` is that of the object.
     pub(crate) fn turn_to(&mut self, core: &Core, kind: Arc<dyn Kind>) {
-        let names = kind.names();
-        self.hooks = core.hooks.find(&names.group, &names.plural).clone();
+        self.family = core.registry.kinds().family_of(&kind);
+        self.hooks = hooks_of(core, &self.family);
         self.kind = kind;
     }
 

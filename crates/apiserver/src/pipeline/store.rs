@@ -10,9 +10,8 @@ use kvstore::{Compare, Op, Revision, Txn};
 use super::core::Core;
 use super::draft::Sealed;
 use super::stages::MayCreate;
-use super::trace;
+use super::{Request, trace};
 use crate::cache::{Announced, ObjectPath, refusal, store_key};
-use crate::encoding::stored_form;
 use crate::metrics::Operation;
 use crate::stored_bytes::with_version;
 
@@ -60,13 +59,14 @@ fn txn(kind: &dyn Kind, path: &ObjectPath, compares: Vec<Compare>, op: Op) -> Tx
 /// Writes what was sealed, whose resourceVersion must be unset.
 pub(super) async fn put(
     core: &Core,
-    kind: &dyn Kind,
+    request: &Request,
     Place { path, expect, guard }: Place<'_>,
     sealed: &Sealed,
 ) -> Result<Written, ApiError> {
+    let kind = request.stored_kind();
     let key = store_key(kind, path);
     trace::passed("store");
-    let prepared = prepare(core, kind, key.clone(), sealed)?;
+    let prepared = prepare(core, request, key.clone(), sealed).await?;
     let compares = [compare(&key, expect)].into_iter().chain(guard).collect();
     let txn = txn(kind, path, compares, prepared.write());
     let operation = match expect {
@@ -90,24 +90,39 @@ pub(super) async fn put(
 }
 
 /// An object that is too large is tried without its records of ownership first, as upstream does.
-fn prepare<'a>(
+async fn prepare<'a>(
     core: &'a Core,
-    kind: &dyn Kind,
+    request: &Request,
     key: bytes::Bytes,
     sealed: &Sealed,
 ) -> Result<Announced<'a>, ApiError> {
-    let announced = core.cache.prepare(kind, key.clone(), (sealed.object(), sealed.bytes()));
+    let kind = request.stored_kind();
+    let announced = announce(core, request, key.clone(), sealed).await?;
     if !announced.is_too_large(kind) {
         return Ok(announced);
     }
     drop(announced);
-    let lighter = sealed.without_managed_fields();
-    let announced = core.cache.prepare(kind, key, (lighter.object(), lighter.bytes()));
+    let announced = announce(core, request, key, &sealed.without_managed_fields()).await?;
     if announced.is_too_large(kind) {
         let why = "etcdserver: request is too large";
         return Err(ApiError::new(Reason::RequestEntityTooLarge, why));
     }
     Ok(announced)
+}
+
+async fn announce<'a>(
+    core: &'a Core,
+    request: &Request,
+    key: bytes::Bytes,
+    sealed: &Sealed,
+) -> Result<Announced<'a>, ApiError> {
+    let (kind, family) = (request.stored_kind(), &request.family);
+    let json = family.to_stored(sealed.bytes()).await?;
+    // What it is found by is read from what is stored: a conversion may have moved it.
+    let moved = family.is_slow().then(|| kind.decode(&json)).transpose();
+    let moved = moved.map_err(ApiError::internal)?;
+    let object = moved.as_deref().unwrap_or_else(|| sealed.object());
+    Ok(core.cache.prepare(kind, key, (object, &json)))
 }
 
 /// Whether the removal happened, and at which revision.
@@ -131,7 +146,11 @@ pub(super) async fn remove(
 }
 
 /// Whether writing the object would change nothing.
-pub(super) fn is_same(kind: &dyn Kind, sealed: &Sealed, stored: &Stored) -> bool {
-    let form = stored_form(kind, sealed.bytes().clone());
-    with_version(&form, stored.meta.resource_version) == stored.bytes
+pub(super) async fn is_same(
+    request: &Request,
+    sealed: &Sealed,
+    stored: &Stored,
+) -> Result<bool, ApiError> {
+    let json = request.family.to_stored(sealed.bytes()).await?;
+    Ok(with_version(&json, stored.meta.resource_version) == stored.bytes)
 }

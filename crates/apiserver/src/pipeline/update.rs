@@ -6,6 +6,7 @@ use admission::Valid;
 use api::{ApiObject, Kind, Stored};
 use apimachinery::validation::{check_metadata, check_metadata_update};
 use apimachinery::{ApiError, FieldErrors, Path};
+use bytes::Bytes;
 use kvstore::Compare;
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use super::create::{create_object, invalid_if_any};
 use super::draft::{Draft, Sealed};
 use super::hooks::Write;
 use super::store::{Expect, Place, Written};
-use super::{Outcome, Request, admit, decode, fields, loose, metadata, store, versions};
+use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
 use crate::stored_bytes::with_version;
 
 /// How often a write without a resourceVersion starts over when somebody else was faster.
@@ -23,21 +24,36 @@ pub(crate) const TRIES_MAX: usize = 5;
 /// The stored object that a write starts from.
 pub(crate) struct Current {
     pub(crate) stored: Arc<Stored>,
+    /// In the form that the rules take.
     pub(crate) object: Box<dyn ApiObject>,
-    /// In the version of the request.
-    served: Arc<Stored>,
+    kind: Arc<dyn Kind>,
+    /// The JSON of the object: of a custom resource in the version of the request, of all others as it is stored.
+    json: Bytes,
     tree: OnceLock<Value>,
 }
 
 impl Current {
-    pub(super) fn new(kind: &dyn Kind, stored: Arc<Stored>) -> Result<Self, ApiError> {
-        let served = versions::served(kind, stored.clone());
-        let object = kind.decode(&served.bytes).map_err(ApiError::internal)?;
-        Ok(Self { stored, object, served, tree: OnceLock::new() })
+    pub(super) async fn new(request: &Request, stored: Arc<Stored>) -> Result<Self, ApiError> {
+        let kind = &request.kind;
+        let (json, object) = match kind.is_custom() {
+            true => {
+                let served = request.family.serve(kind.as_ref(), vec![stored.clone()]).await?;
+                let json = served.first().unwrap_or(&stored).bytes.clone();
+                let object = kind.decode(&json);
+                (json, object)
+            }
+            false => (stored.bytes.clone(), request.working_kind().decode(&stored.bytes)),
+        };
+        let object = object.map_err(ApiError::internal)?;
+        Ok(Self { stored, object, kind: kind.clone(), json, tree: OnceLock::new() })
     }
 
+    /// In the version of the request.
     pub(super) fn tree(&self) -> &Value {
-        self.tree.get_or_init(|| serde_json::from_slice(&self.served.bytes).unwrap_or_default())
+        self.tree.get_or_init(|| match self.kind.served_from(self.object.as_ref()) {
+            Some(served) => served.to_value(),
+            None => serde_json::from_slice(&self.json).unwrap_or_default(),
+        })
     }
 }
 
@@ -46,7 +62,7 @@ pub(super) async fn current(core: &Core, request: &Request) -> Result<Option<Cur
     let Some(stored) = core.cache.get(request.kind.as_ref(), &request.path()?) else {
         return Ok(None);
     };
-    Current::new(request.kind.as_ref(), stored).map(Some)
+    Current::new(request, stored).await.map(Some)
 }
 
 /// The object that a subresource is of.
@@ -142,7 +158,7 @@ pub(super) async fn replace(
     metadata::carry_over(object.as_mut(), old);
     let mutated = admit::mutate(core, request, object.as_mut(), Some(old)).await?;
     // Before it is compared with what was stored: a zero that is not stored is no change.
-    let mut object = core.cache.settle(kind.as_ref(), object);
+    let mut object = core.cache.settle(request.working_kind(), object);
     kind.prepare_update(object.as_mut(), old, request.part());
     if kind.has_generation() && kind.is_new_generation(object.as_ref(), old) {
         let generation = old.meta().generation.unwrap_or(0) + 1;
@@ -150,7 +166,7 @@ pub(super) async fn replace(
     }
     let mut draft = Draft::new(object);
     if !is_applying(request) {
-        fields::record(core, request, Some(current.tree()), &mut draft);
+        fields::record(core, request, Some(current.tree()), &mut draft).await?;
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
     let hooks = request.hooks.clone();
@@ -176,14 +192,14 @@ pub(crate) async fn write_directly(
 ) -> Result<bool, ApiError> {
     object.meta_mut().resource_version = None;
     let mut draft = Draft::new(object);
-    fields::record(core, request, Some(current.tree()), &mut draft);
+    fields::record(core, request, Some(current.tree()), &mut draft).await?;
     if request.call.write.dry_run {
         return Ok(true);
     }
     let expect = Expect::At(current.stored.meta.resource_version);
     let path = request.path()?;
     let place = Place::new(&path, expect);
-    let written = store::put(core, request.kind.as_ref(), place, &draft.seal(valid)).await?;
+    let written = store::put(core, request, place, &draft.seal(valid)).await?;
     Ok(matches!(written, Written::Stored(_)))
 }
 
@@ -202,7 +218,7 @@ fn validate(
     check_metadata_update(object.meta(), old.meta(), &mut errors);
     kind.validate(object, &mut errors);
     kind.validate_update(object, old, request.part(), &mut errors);
-    invalid_if_any(kind, object, &errors)
+    invalid_if_any(request.working_kind(), object, &errors)
 }
 
 /// Stores, or removes what was only waiting for its last finalizer, or does nothing if nothing changed.
@@ -213,9 +229,9 @@ async fn commit(
     sealed: &Sealed,
     guard: Option<Compare>,
 ) -> Result<Option<Outcome>, ApiError> {
-    let kind = request.kind.as_ref();
+    let kind = request.stored_kind();
     let version = current.stored.meta.resource_version;
-    if store::is_same(kind, sealed, &current.stored) {
+    if store::is_same(request, sealed, &current.stored).await? {
         return Ok(Some(Outcome::Object(current.stored.clone())));
     }
     let answer = |revision| loose(with_version(sealed.bytes(), revision));
@@ -228,7 +244,7 @@ async fn commit(
         return Ok(removed.map(|revision| Outcome::Object(answer(revision))));
     }
     let place = Place { path: &path, expect: Expect::At(version), guard };
-    Ok(match store::put(core, kind, place, sealed).await? {
+    Ok(match store::put(core, request, place, sealed).await? {
         Written::Stored(stored) => Some(Outcome::Object(stored)),
         Written::Refused => None,
     })

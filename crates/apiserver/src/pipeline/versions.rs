@@ -1,45 +1,41 @@
-//! Custom resources are stored in one version and served in several. The versions differ in `apiVersion` alone, so that
-//! an object of another version is its bytes with that one field exchanged, and what was stored before its schema got a
-//! default has it filled in; all others are shared as they are.
+//! Objects in the version that was asked for.
 
-use std::sync::Arc;
+use apimachinery::ApiError;
 
-use api::{Kind, Stored};
+use super::core::Core;
+use super::{Outcome, Request};
 
-use super::Outcome;
-use crate::stored_bytes::{with_api_version, with_version};
-
-/// The object in the version of `kind`, complete.
-pub(super) fn served(kind: &dyn Kind, stored: Arc<Stored>) -> Arc<Stored> {
-    if !kind.is_custom() {
-        return stored;
+/// What was found or written, as the request wants it.
+pub(super) async fn served(
+    core: &Core,
+    request: &Request,
+    outcome: Outcome,
+) -> Result<Outcome, ApiError> {
+    let (kind, family) = (request.kind.as_ref(), &request.family);
+    // What is behind other doors is of another kind.
+    if family.is_stored_as(kind) || !request.is_about_object() {
+        return Ok(outcome);
     }
-    let completed = kind.complete_stored(&stored).map(|mut it| {
-        it.meta_mut().resource_version = None;
-        with_version(&it.encode(), stored.meta.resource_version)
-    });
-    let bytes = completed.as_ref().unwrap_or(&stored.bytes);
-    match with_api_version(bytes, &kind.names().api_version()).or(completed) {
-        None => stored,
-        Some(bytes) => Arc::new(Stored::new(stored.meta.clone(), bytes)),
-    }
-}
-
-/// The bytes that `served_outcome` has to look at.
-pub(super) fn weight(kind: &dyn Kind, outcome: &Outcome) -> usize {
     match outcome {
-        Outcome::List(list) if kind.is_custom() => list.items.iter().map(|it| it.bytes.len()).sum(),
-        _ => 0,
-    }
-}
-
-pub(super) fn served_outcome(kind: &dyn Kind, outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Object(object) => Outcome::Object(served(kind, object)),
-        Outcome::List(mut list) if kind.is_custom() => {
-            list.items = list.items.into_iter().map(|it| served(kind, it)).collect();
-            Outcome::List(list)
+        Outcome::Object(object) => {
+            let served = match family.serve_now(kind, &object) {
+                Some(served) => served?,
+                None => family.serve(kind, vec![object.clone()]).await?.pop().unwrap_or(object),
+            };
+            Ok(Outcome::Object(served))
         }
-        other => other,
+        Outcome::List(mut list) => {
+            let n_bytes = list.items.iter().map(|it| it.bytes.len()).sum();
+            let items = std::mem::take(&mut list.items);
+            list.items = match family.is_slow() {
+                true => family.serve(kind, items).await?,
+                false => {
+                    let serve = || items.iter().filter_map(|it| family.serve_now(kind, it));
+                    core.heavy.run(n_bytes, || serve().collect::<Result<_, _>>()).await?
+                }
+            };
+            Ok(Outcome::List(list))
+        }
+        done @ Outcome::Done(_) => Ok(done),
     }
 }

@@ -10,11 +10,12 @@ use client::WatchEventKind;
 use telemetry::Counter;
 use tokio::time::{Instant, Sleep};
 
+use super::Request;
 use super::core::Core;
 use super::list::{options_error, select};
 use super::read::parse_version;
-use super::{Request, versions};
 use crate::cache::{Cache, Event, Seen, Selected, Selection, Subscription, TooOld};
+use crate::registry::Family;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A last bookmark this long before the end lets the client resume without a replay.
@@ -40,8 +41,13 @@ pub enum WatchItem {
 pub struct Watching {
     pub kind: Arc<dyn Kind>,
     pub warnings: Vec<String>,
+    family: Arc<Family>,
+    /// Whether objects are sent as they are stored, which is how nearly all are.
+    is_stored_form: bool,
     selection: Selection,
     source: Source,
+    /// Came, and is not sent yet: a conversion may have to be waited for.
+    pending: Option<Event>,
     /// What the client knows at least: it asked for what comes after.
     since: u64,
     has_bookmarks: bool,
@@ -51,6 +57,8 @@ pub struct Watching {
     timer: Pin<Box<Sleep>>,
     cache: Arc<Cache>,
     sent: Arc<Counter>,
+    /// Noticed where it could not be told; the next thing that is.
+    failure: Option<ApiError>,
     is_over: bool,
 }
 
@@ -63,6 +71,8 @@ enum Source {
 /// The state that the watch starts from, while it is sent.
 struct Initial {
     objects: std::vec::IntoIter<Arc<Stored>>,
+    /// Whether they are in the version of the watch already.
+    is_served: bool,
     from: Selected,
     is_announced: bool,
 }
@@ -81,7 +91,16 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     let list = &request.call.list;
     let weight = if selection.n_terms() > TERMS_LIGHT { usize::MAX } else { 0 };
     let open = || open(&core.cache, kind.as_ref(), &selection, &start, list.allow_watch_bookmarks);
-    let source = core.heavy.run(weight, open).await?;
+    let mut source = core.heavy.run(weight, open).await?;
+    let family = request.family.clone();
+    if let Source::Initial(initial) = &mut source
+        && family.is_slow()
+    {
+        // All at once: one by one would take that many times as long.
+        let objects = std::mem::take(&mut initial.objects).collect();
+        initial.objects = family.serve(kind.as_ref(), objects).await?.into_iter();
+        initial.is_served = true;
+    }
     let since = match start {
         Start::After(since) => since,
         Start::State { .. } => 0,
@@ -93,6 +112,9 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     let ends_at = Instant::now() + Duration::from_secs(seconds.min(TIMEOUT_MAX));
     let mut watching = Watching {
         sent: core.metrics.watches.events(kind.as_ref()),
+        is_stored_form: family.is_stored_as(kind.as_ref()),
+        family,
+        pending: None,
         kind,
         warnings: request.warnings.clone(),
         selection,
@@ -103,6 +125,7 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
         ends_at,
         timer: Box::pin(tokio::time::sleep_until(ends_at)),
         cache: core.cache.clone(),
+        failure: None,
         is_over: false,
     };
     watching.plan_bookmark();
@@ -125,7 +148,7 @@ fn open(
             let mut from = cache.select(kind, selection);
             let objects = std::mem::take(&mut from.objects).into_iter();
             let is_announced = *is_announced && has_bookmarks;
-            Ok(Source::Initial(Initial { objects, from, is_announced }))
+            Ok(Source::Initial(Initial { objects, is_served: false, from, is_announced }))
         }
     }
 }
@@ -196,6 +219,10 @@ impl Watching {
     }
 
     async fn wait(&mut self) -> Option<Result<WatchItem, ApiError>> {
+        if let Some(failure) = self.failure.take() {
+            self.is_over = true;
+            return Some(Err(failure));
+        }
         if self.is_over {
             return None;
         }
@@ -206,6 +233,11 @@ impl Watching {
                 self.is_over = true;
                 return Some(Err(err));
             }
+        }
+        if let Some(event) = &self.pending {
+            // Dropped while it waits, it is still pending.
+            let seen = event.seen_as(&self.kind, &self.family).await;
+            return Some(self.sent_as(seen));
         }
         let wakes_at =
             if self.has_bookmarks { self.bookmark_at.min(self.ends_at) } else { self.ends_at };
@@ -218,15 +250,25 @@ impl Watching {
             event = subscription.queue.recv() => event,
             () = self.timer.as_mut() => return self.at_deadline(),
         };
-        match event {
-            Some(event) => Some(Ok(WatchItem::Event(self.seen(&event)))),
-            None => {
-                self.is_over = true;
-                let is_lost = subscription.is_history_lost();
-                let why = "the history of the resource was lost; list again";
-                is_lost.then(|| Err(ApiError::expired(why)))
-            }
-        }
+        let Some(event) = event else {
+            self.is_over = true;
+            let is_lost = subscription.is_history_lost();
+            let why = "the history of the resource was lost; list again";
+            return is_lost.then(|| Err(ApiError::expired(why)));
+        };
+        let event = self.pending.insert(event).clone();
+        let seen = match self.seen_now(&event) {
+            Some(seen) => seen,
+            None => event.seen_as(&self.kind, &self.family).await,
+        };
+        Some(self.sent_as(seen))
+    }
+
+    /// What was pending goes out; a conversion that failed is the end of the watch.
+    fn sent_as(&mut self, seen: Result<Arc<Seen>, ApiError>) -> Result<WatchItem, ApiError> {
+        self.pending = None;
+        self.is_over = seen.is_err();
+        seen.map(WatchItem::Event)
     }
 
     /// The end, or a bookmark.
@@ -251,14 +293,22 @@ impl Watching {
         match &mut self.source {
             // What may fail is left to `next`.
             Source::Initial(initial) if initial.objects.len() == 0 => None,
-            _ => self.take_ready().ok().flatten(),
+            _ if self.is_over => None,
+            _ => self.take_ready().unwrap_or_else(|err| {
+                self.failure = Some(err);
+                None
+            }),
         }
     }
 
     fn take_ready(&mut self) -> Result<Option<WatchItem>, ApiError> {
         if let Source::Initial(initial) = &mut self.source {
             if let Some(object) = initial.objects.next() {
-                let object = versions::served(self.kind.as_ref(), object);
+                let served = match self.is_stored_form || initial.is_served {
+                    true => None,
+                    false => self.family.serve_now(self.kind.as_ref(), &object).transpose()?,
+                };
+                let object = served.unwrap_or(object);
                 return Ok(Some(WatchItem::Object(WatchEventKind::Added, object)));
             }
             let revision = initial.from.revision;
@@ -271,16 +321,23 @@ impl Watching {
                 return Ok(Some(WatchItem::Bookmark { revision, is_initial_end: true }));
             }
         }
-        let Source::Events(subscription) = &mut self.source else { return Ok(None) };
-        let event = subscription.next_missed().or_else(|| subscription.queue.try_recv().ok());
-        Ok(event.map(|it| WatchItem::Event(self.seen(&it))))
+        if self.pending.is_none() {
+            let Source::Events(subscription) = &mut self.source else { return Ok(None) };
+            self.pending =
+                subscription.next_missed().or_else(|| subscription.queue.try_recv().ok());
+        }
+        let Some(event) = &self.pending else { return Ok(None) };
+        match self.seen_now(event) {
+            Some(seen) => self.sent_as(seen).map(Some),
+            None => Ok(None),
+        }
     }
 
-    /// The object and its frames are shared by all watchers of the kind.
-    fn seen(&self, event: &Event) -> Arc<Seen> {
-        if !self.kind.is_custom() {
-            return event.seen().clone();
+    /// The object and its frames are shared by all watchers of the kind. Nothing if they have to be waited for.
+    fn seen_now(&self, event: &Event) -> Option<Result<Arc<Seen>, ApiError>> {
+        if self.is_stored_form {
+            return Some(Ok(event.seen().clone()));
         }
-        event.seen_as(&self.kind, |object| versions::served(self.kind.as_ref(), object))
+        event.seen_now(&self.kind, &self.family)
     }
 }

@@ -4,6 +4,7 @@
 //! A custom kind adds; it never takes the place of a built-in one, nor joins it in its group and version, whatever its
 //! definition says: what is found under a built-in name, in a request or in the store, is the built-in kind.
 
+mod family;
 #[cfg(test)]
 mod tests;
 
@@ -14,11 +15,13 @@ use api::Kind;
 use apimachinery::{GroupResource, GroupVersion, GroupVersionResource};
 use arc_swap::ArcSwap;
 
+pub use family::{Converter, Family};
+
 /// One consistent set of served kinds.
 pub struct Kinds {
     served: BTreeMap<GroupVersionResource, Arc<dyn Kind>>,
-    /// `pods` or `group/plural` to the kind that objects below that key are stored as.
-    stored: BTreeMap<String, Arc<dyn Kind>>,
+    /// By `pods` or `group/plural`, which their objects are stored below.
+    families: BTreeMap<String, Arc<Family>>,
     prefixes: BTreeMap<GroupResource, String>,
     /// Grows with every swap; what is rendered from the set is cached under it.
     pub generation: u64,
@@ -27,32 +30,49 @@ pub struct Kinds {
 impl Kinds {
     fn new<'a>(
         built_in: &[Arc<dyn Kind>],
-        custom: impl Iterator<Item = &'a Arc<dyn Kind>>,
+        custom: impl Iterator<Item = &'a Custom>,
         generation: u64,
     ) -> Self {
         let mut all = Self {
             served: BTreeMap::new(),
-            stored: BTreeMap::new(),
+            families: BTreeMap::new(),
             prefixes: BTreeMap::new(),
             generation,
         };
+        let mut by_prefix: BTreeMap<String, Vec<Arc<dyn Kind>>> = BTreeMap::new();
         for kind in built_in {
-            all.add(kind);
+            by_prefix.entry(kind.registry_prefix()).or_default().push(kind.clone());
+        }
+        for (prefix, kinds) in by_prefix {
+            all.add(&prefix, &kinds, None);
         }
         let own = Own::of(built_in);
-        for kind in custom.filter(|it| !own.has(it.as_ref())) {
-            all.add(kind);
+        for Custom { kinds, converter } in custom {
+            let free = kinds.iter().filter(|it| !own.has(it.as_ref()));
+            let kinds: Vec<Arc<dyn Kind>> = free.cloned().collect();
+            if let Some(first) = kinds.first() {
+                all.add(&first.registry_prefix(), &kinds, converter.clone());
+            }
         }
         all
     }
 
-    fn add(&mut self, kind: &Arc<dyn Kind>) {
-        let prefix = kind.registry_prefix();
-        if !prefix.is_empty() {
-            self.prefixes.insert(kind.names().group_resource(), prefix.clone());
-            self.stored.entry(prefix).or_insert_with(|| kind.clone());
+    /// `kinds` are all that are stored below `prefix`; those below none are not stored.
+    fn add(
+        &mut self,
+        prefix: &str,
+        kinds: &[Arc<dyn Kind>],
+        converter: Option<Arc<dyn Converter>>,
+    ) {
+        for kind in kinds {
+            self.served.insert(kind.names().gvr(), kind.clone());
+            if !prefix.is_empty() {
+                self.prefixes.insert(kind.names().group_resource(), prefix.to_owned());
+            }
         }
-        self.served.insert(kind.names().gvr(), kind.clone());
+        if !prefix.is_empty() && !self.families.contains_key(prefix) {
+            self.families.insert(prefix.to_owned(), Arc::new(Family::new(kinds, converter)));
+        }
     }
 
     pub fn find(&self, resource: &GroupVersionResource) -> Option<&Arc<dyn Kind>> {
@@ -74,15 +94,21 @@ impl Kinds {
 
     /// The kind that objects below this prefix are stored as.
     pub fn stored_at(&self, prefix: &str) -> Option<&Arc<dyn Kind>> {
-        self.stored.get(prefix)
+        self.families.get(prefix).map(|it| it.stored())
+    }
+
+    /// All versions of a kind of this set.
+    pub fn family_of(&self, kind: &Arc<dyn Kind>) -> Arc<Family> {
+        let alone = || Arc::new(Family::new(std::slice::from_ref(kind), None));
+        self.families.get(&kind.registry_prefix()).cloned().unwrap_or_else(alone)
     }
 
     /// Splits `pods/default/web` into the kind stored there and `default/web`.
     pub fn locate<'a>(&self, path: &'a str) -> Option<(&str, &Arc<dyn Kind>, &'a str)> {
         let mut ends = path.match_indices('/').map(|(at, _)| at).take(2);
         ends.find_map(|end| {
-            let (prefix, kind) = self.stored.get_key_value(&path[..end])?;
-            Some((prefix.as_str(), kind, &path[end + 1..]))
+            let (prefix, family) = self.families.get_key_value(&path[..end])?;
+            Some((prefix.as_str(), family.stored(), &path[end + 1..]))
         })
     }
 }
@@ -114,8 +140,15 @@ impl Own {
 /// The current set, and the way to change it.
 pub struct Registry {
     built_in: Vec<Arc<dyn Kind>>,
-    custom: Mutex<BTreeMap<String, Vec<Arc<dyn Kind>>>>,
+    custom: Mutex<BTreeMap<String, Custom>>,
     current: ArcSwap<Kinds>,
+}
+
+/// What one CustomResourceDefinition adds.
+struct Custom {
+    kinds: Vec<Arc<dyn Kind>>,
+    /// `None`: the versions differ in `apiVersion` alone.
+    converter: Option<Arc<dyn Converter>>,
 }
 
 impl Registry {
@@ -134,18 +167,24 @@ impl Registry {
         self.current.load_full()
     }
 
-    /// Serves the versions of one CustomResourceDefinition; an empty list stops serving it.
-    pub fn set_custom(&self, definition: &str, kinds: Vec<Arc<dyn Kind>>) {
+    /// Serves the versions of one CustomResourceDefinition; an empty list stops serving it. Without a converter they differ in
+    /// `apiVersion` alone.
+    pub fn set_custom(
+        &self,
+        definition: &str,
+        kinds: Vec<Arc<dyn Kind>>,
+        converter: Option<Arc<dyn Converter>>,
+    ) {
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
         if kinds.is_empty() {
             if custom.remove(definition).is_none() {
                 return;
             }
         } else {
-            custom.insert(definition.to_owned(), kinds);
+            custom.insert(definition.to_owned(), Custom { kinds, converter });
         }
         let generation = self.current.load().generation + 1;
-        let kinds = Kinds::new(&self.built_in, custom.values().flatten(), generation);
+        let kinds = Kinds::new(&self.built_in, custom.values(), generation);
         self.current.store(Arc::new(kinds));
     }
 }

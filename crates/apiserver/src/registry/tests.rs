@@ -39,7 +39,7 @@ fn no_definition_takes_the_place_of_a_built_in_kind() {
         for version in [gvr.version.as_str(), "v9"] {
             let kinds = kinds_of(&gvr.group, version, &gvr.resource);
             assert!(!kinds.is_empty(), "the definition says that it is established");
-            registry.set_custom(&format!("{gvr:?}"), kinds);
+            registry.set_custom(&format!("{gvr:?}"), kinds, None);
         }
     }
     let kinds = registry.kinds();
@@ -59,7 +59,7 @@ fn no_definition_takes_the_place_of_a_built_in_kind() {
 fn other_groups_and_other_versions_of_a_group_are_free() {
     let registry = Registry::new(api::kinds());
     let is_served = |group: &str, version: &str, plural: &str| {
-        registry.set_custom(&format!("{plural}.{group}"), kinds_of(group, version, plural));
+        registry.set_custom(&format!("{plural}.{group}"), kinds_of(group, version, plural), None);
         registry.kinds().find(&GroupVersionResource::new(group, version, plural)).is_some()
     };
     assert!(is_served("example.com", "v1", "roles"));
@@ -67,4 +67,34 @@ fn other_groups_and_other_versions_of_a_group_are_free() {
     assert!(is_served("rbac.authorization.k8s.io", "v9", "fruits"));
     // The server answers for its own versions alone.
     assert!(!is_served("rbac.authorization.k8s.io", "v1", "fruits"));
+}
+
+/// Two versions of one kind are one family; so are two groups that share their objects.
+#[test]
+fn a_family_is_stored_as_its_hub_even_where_that_is_not_served() {
+    let all = api::kinds();
+    let is_hub = |it: &Arc<dyn Kind>| it.names().api_version() == "autoscaling/v2";
+    let without: Vec<_> = all.iter().filter(|it| !is_hub(it)).cloned().collect();
+    for kinds in [all, without] {
+        let registry = Registry::new(kinds);
+        let kinds = registry.kinds();
+        for (group, version, plural, stored) in [
+            ("autoscaling", "v1", "horizontalpodautoscalers", "autoscaling/v2"),
+            ("events.k8s.io", "v1", "events", "v1"),
+            ("", "v1", "events", "v1"),
+            ("", "v1", "pods", "v1"),
+        ] {
+            let kind = kinds.find(&GroupVersionResource::new(group, version, plural)).unwrap();
+            let family = kinds.family_of(kind);
+            assert_eq!(family.stored().names().api_version(), stored, "{plural}");
+            assert_eq!(
+                family.is_stored_as(kind.as_ref()),
+                kind.names().api_version() == stored,
+                "{plural}"
+            );
+            let resource = GroupResource::new(group, plural);
+            let prefix = kinds.prefix_of(&resource).unwrap();
+            assert_eq!(kinds.stored_at(prefix).unwrap().names(), family.stored().names());
+        }
+    }
 }

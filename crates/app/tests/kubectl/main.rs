@@ -16,4 +16,5 @@ mod cluster;
 mod fruit;
 mod rollout;
 mod scheduling;
+mod versions;
 mod workloads;

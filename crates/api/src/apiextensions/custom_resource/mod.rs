@@ -49,6 +49,8 @@ pub struct CustomKind {
     scale: Option<ScalePaths>,
     /// Name (`spec.color`) and path.
     selectable: Vec<(String, JsonPath)>,
+    /// Of every version: what is stored is selected from by each.
+    selectable_in_any: Vec<(String, JsonPath)>,
     deprecation: Option<String>,
     is_terminating: bool,
 }
@@ -92,15 +94,8 @@ impl CustomKind {
                     selector: it.label_selector_path.as_deref().and_then(parse),
                 })
             }),
-            selectable: version
-                .selectable_fields
-                .iter()
-                .flatten()
-                .filter_map(|it| {
-                    let name = it.json_path.trim_start_matches('.').to_owned();
-                    Some((name, parse(&it.json_path)?))
-                })
-                .collect(),
+            selectable: selectable(version),
+            selectable_in_any: selectable_in_any(crd),
             deprecation: deprecation(&names, version),
             is_terminating: has_condition(crd, "Terminating"),
             names,
@@ -110,6 +105,20 @@ impl CustomKind {
     fn is_own_api_version(&self, api_version: &str) -> bool {
         api_version == self.names.api_version()
     }
+}
+
+fn selectable(version: &CustomResourceDefinitionVersion) -> Vec<(String, JsonPath)> {
+    let fields = version.selectable_fields.iter().flatten();
+    let named = fields.filter_map(|it| {
+        let name = it.json_path.trim_start_matches('.').to_owned();
+        Some((name, parse(&it.json_path)?))
+    });
+    named.collect()
+}
+
+fn selectable_in_any(crd: &CustomResourceDefinition) -> Vec<(String, JsonPath)> {
+    let all = crd.spec.versions.iter().flat_map(selectable);
+    all.collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
 fn written(version: &CustomResourceDefinitionVersion) -> Value {
@@ -370,12 +379,19 @@ impl Kind for CustomKind {
     }
 
     fn fields(&self, object: &dyn ApiObject) -> Vec<(Cow<'static, str>, String)> {
-        if self.selectable.is_empty() {
+        if self.selectable_in_any.is_empty() {
             return Vec::new();
         }
         let tree = object.to_value();
         let text = |path: &JsonPath| path.find(&tree).map(columns::plain_text).unwrap_or_default();
-        self.selectable.iter().map(|(name, path)| (Cow::Owned(name.clone()), text(path))).collect()
+        self.selectable_in_any
+            .iter()
+            .map(|(name, path)| (Cow::Owned(name.clone()), text(path)))
+            .collect()
+    }
+
+    fn has_fields(&self) -> bool {
+        !self.selectable_in_any.is_empty()
     }
 
     fn field_names(&self) -> Vec<(Cow<'static, str>, Cow<'static, str>)> {

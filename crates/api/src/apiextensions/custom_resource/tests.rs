@@ -228,6 +228,18 @@ fn selectable_fields_have_the_path_as_their_name() {
     assert_eq!(kind.field_names(), [("spec.comment".into(), "spec.comment".into())]);
 }
 
+/// Objects are found by what any version selects by, whichever of them reads what is stored.
+#[test]
+fn each_version_selects_by_its_own_fields() {
+    let mut crd = fruit_definition();
+    crd.spec.versions[1].selectable_fields = None;
+    crd.spec.versions[1].schema = crd.spec.versions[0].schema.clone();
+    let beta = CustomKind::new(&crd, &crd.spec.versions[1]);
+    let object = decode(&beta, &apple(json!({ "comment": "crisp" })));
+    assert_eq!(beta.fields(object.as_ref()), [("spec.comment".into(), "crisp".to_owned())]);
+    assert!(beta.has_fields() && beta.field_names().is_empty());
+}
+
 #[test]
 fn another_version_is_read_by_rewriting_it() {
     let crd = fruit_definition();

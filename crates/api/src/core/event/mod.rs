@@ -3,7 +3,7 @@
 mod table;
 #[cfg(test)]
 mod tests;
-mod validation;
+pub(crate) mod validation;
 
 use apimachinery::FieldErrors;
 
@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::check::text;
+use crate::version;
 
 pub use k8s_openapi::api::core::v1::Event;
 
@@ -33,8 +34,16 @@ impl Resource for Event {
 
     codec!();
 
+    fn convert_stored(
+        api_version: &str,
+        json: &[u8],
+    ) -> Option<Result<Vec<u8>, serde_json::Error>> {
+        let is_known = api_version == "events.k8s.io/v1";
+        is_known.then(|| version::convert_stored::<crate::events::Event, Self>(json))
+    }
+
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::check(self, errors);
+        validation::check(self, "reportingComponent", errors);
     }
 
     fn columns() -> &'static [Column] {

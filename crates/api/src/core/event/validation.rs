@@ -11,7 +11,8 @@ use crate::check::{self, text};
 const NAME_BYTES_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-pub(super) fn check(event: &Event, errors: &mut FieldErrors) {
+/// `component` is what the version that the event came in calls its `reportingComponent`.
+pub(crate) fn check(event: &Event, component: &str, errors: &mut FieldErrors) {
     let namespace = text(event.metadata.namespace.as_ref());
     let of_object = text(event.involved_object.namespace.as_ref());
     let is_new = event.event_time.is_some();
@@ -26,17 +27,16 @@ pub(super) fn check(event: &Event, errors: &mut FieldErrors) {
         errors.invalid(&path, of_object, "does not match event.namespace");
     }
     if is_new {
-        check_new(event, errors);
+        check_new(event, &Path::new(component), errors);
     }
 }
 
-fn check_new(event: &Event, errors: &mut FieldErrors) {
+fn check_new(event: &Event, path: &Path, errors: &mut FieldErrors) {
     let component = text(event.reporting_component.as_ref());
-    let path = Path::new("reportingComponent");
     if component.is_empty() {
-        errors.required(&path, "");
+        errors.required(path, "");
     }
-    check::format(component, &is_qualified_name(component), &path, errors);
+    check::format(component, &is_qualified_name(component), path, errors);
     for (field, value) in [
         ("reportingInstance", &event.reporting_instance),
         ("action", &event.action),

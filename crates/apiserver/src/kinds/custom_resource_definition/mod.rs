@@ -139,14 +139,14 @@ impl Hooks for Definitions {
                 if definition.metadata.deletion_timestamp.is_some() {
                     self.terminating().insert(resource_of(&definition), name.clone());
                 }
-                self.registry.set_custom(&name, CustomKind::of(&definition));
+                self.registry.set_custom(&name, CustomKind::of(&definition), None);
                 // They serve what the schemas said when they began. Clients begin anew.
                 self.end_watches(before.filter(|it| it.spec.versions != definition.spec.versions));
             }
             None => {
                 self.end_watches(before);
                 self.terminating().retain(|_, it| *it != name);
-                self.registry.set_custom(&name, Vec::new());
+                self.registry.set_custom(&name, Vec::new(), None);
             }
         }
         self.enqueue(&name);

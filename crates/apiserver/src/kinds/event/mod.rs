@@ -25,7 +25,7 @@ impl Events {
 
 impl Hooks for Events {
     fn of(&self) -> &'static [Of] {
-        &[("", "events"), ("events.k8s.io", "events")]
+        &[("", "events")]
     }
 
     fn observe(&self, _resource: &GroupResource, change: &Change) {

@@ -37,6 +37,9 @@ fn objects(server: &Harness, entry: &Value) -> DynamicApi {
     server.client.dynamic(GroupVersionResource::new(group, version, resource))
 }
 
+/// Kinds that this server had not when the recording was made.
+const UNRECORDED: &[&str] = &["horizontalpodautoscalers"];
+
 /// Where they differ, as paths.
 fn differences(found: &Value, expected: &Value, path: &str, all: &mut Vec<String>) {
     let is_empty = |it: &Value| *it == json!(null) || *it == json!({}) || *it == json!("");
@@ -79,7 +82,9 @@ async fn what_upstream_wrote_is_served_as_upstream_serves_it() {
         entries.iter().any(|it| it["resource"] == kind.names().plural.as_str())
     };
     for kind in api::kinds().iter().filter(|it| !it.registry_prefix().is_empty()) {
-        assert!(has(kind.as_ref()), "nothing is recorded of {}", kind.names().plural);
+        let plural = kind.names().plural.as_str();
+        let is_expected = !UNRECORDED.contains(&plural);
+        assert_eq!(has(kind.as_ref()), is_expected, "what is recorded of {plural}");
     }
     for entry in &entries {
         let (namespace, name) = place(&entry["object"]);

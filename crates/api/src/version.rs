@@ -1,0 +1,45 @@
+//! Kinds that are served in several versions and stored in one of them, the hub. Conversions are pure and lose nothing: what a version cannot
+//! express it keeps in annotations, as upstream does.
+
+use apimachinery::FieldErrors;
+
+use crate::kind::{Part, Resource};
+
+/// A version of a kind. Every kind is a version of itself.
+pub trait Version<Hub: Resource>: Resource {
+    /// Whether it is what is stored, so that there is nothing to convert.
+    const IS_HUB: bool = false;
+
+    fn into_hub(self) -> Hub;
+    fn from_hub(hub: &Hub) -> Self;
+
+    /// The rules are those of the hub, unless a version is stricter with what comes in by it.
+    fn validate_hub(hub: &Hub, errors: &mut FieldErrors) {
+        hub.validate(errors);
+    }
+    fn validate_hub_create(hub: &Hub, errors: &mut FieldErrors) {
+        hub.validate_create(errors);
+    }
+    fn validate_hub_update(hub: &Hub, stored: &Hub, part: Part, errors: &mut FieldErrors) {
+        hub.validate_update(stored, part, errors);
+    }
+}
+
+impl<T: Resource> Version<T> for T {
+    const IS_HUB: bool = true;
+
+    fn into_hub(self) -> T {
+        self
+    }
+
+    fn from_hub(hub: &T) -> Self {
+        hub.clone()
+    }
+}
+
+/// A stored value in the version `V`, as JSON of the hub.
+pub(crate) fn convert_stored<V: Version<Hub>, Hub: Resource>(
+    json: &[u8],
+) -> Result<Vec<u8>, serde_json::Error> {
+    Ok(V::decode(json)?.into_hub().encode())
+}

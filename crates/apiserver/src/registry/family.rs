@@ -1,0 +1,216 @@
+//! What shares a place in the store: objects are stored in one version, and served in several, perhaps of several groups.
+//!
+//! Conversions of built-in kinds and of custom resources are pure and done where they are needed, with nothing to wait for and
+//! nothing boxed; where there is nothing to convert, which is nearly always, objects are shared as they are. Other conversions (a
+//! webhook's) take their time, for many objects at once: see `Converter`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::{ApiObject as _, Dynamic, Kind, Stored};
+use apimachinery::ApiError;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use crate::stored_bytes::{api_version_of, with_api_version, with_version};
+
+/// Converts objects by asking somebody.
+pub trait Converter: Send + Sync {
+    /// The objects, which are whole JSON, in `api_version`: as many, in the same order.
+    fn convert<'a>(
+        &'a self,
+        objects: Vec<Bytes>,
+        api_version: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Bytes>, ApiError>>;
+}
+
+pub struct Family {
+    /// What objects are stored as. Of a definition whose stored version is not served: another of its kinds.
+    stored: Arc<dyn Kind>,
+    stored_api_version: String,
+    /// By apiVersion: what is served, and what is stored.
+    versions: BTreeMap<String, Arc<dyn Kind>>,
+    converter: Option<Arc<dyn Converter>>,
+}
+
+impl Family {
+    /// `kinds` are not none, and all of one place in the store.
+    pub(super) fn new(kinds: &[Arc<dyn Kind>], converter: Option<Arc<dyn Converter>>) -> Self {
+        let mut versions: BTreeMap<String, Arc<dyn Kind>> =
+            kinds.iter().map(|it| (it.names().api_version(), it.clone())).collect();
+        let first = &kinds[0];
+        // A hub that is not served is still what is stored.
+        let hub = kinds.iter().find_map(|it| it.hub()).map(|hub| {
+            let api_version = hub.names().api_version();
+            versions.entry(api_version).or_insert(hub).clone()
+        });
+        let names = first.names();
+        let own = |it: &&Arc<dyn Kind>| it.names().version == first.storage_version();
+        let stored = hub.unwrap_or_else(|| kinds.iter().find(own).unwrap_or(first).clone());
+        let stored_api_version = match first.is_custom() {
+            true => format!("{}/{}", names.group, first.storage_version()),
+            false => stored.names().api_version(),
+        };
+        Self { stored, stored_api_version, versions, converter }
+    }
+
+    /// The kind that objects are stored as, and that knows what to make of what is stored.
+    pub fn stored(&self) -> &Arc<dyn Kind> {
+        &self.stored
+    }
+
+    pub fn kind_of(&self, api_version: &str) -> Option<&Arc<dyn Kind>> {
+        self.versions.get(api_version)
+    }
+
+    /// Whether objects are served as `kind` as they are stored.
+    pub fn is_stored_as(&self, kind: &dyn Kind) -> bool {
+        !kind.is_custom() && kind.names() == self.stored.names()
+    }
+
+    /// Whether conversions have to be waited for.
+    pub fn is_slow(&self) -> bool {
+        self.converter.is_some()
+    }
+
+    /// What is stored, as `kind` is served; nothing if that takes time.
+    pub fn serve_now(
+        &self,
+        kind: &dyn Kind,
+        stored: &Arc<Stored>,
+    ) -> Option<Result<Arc<Stored>, ApiError>> {
+        if self.is_stored_as(kind) {
+            return Some(Ok(stored.clone()));
+        }
+        if self.is_slow() {
+            return None;
+        }
+        let completed = complete(kind, stored);
+        let bytes = completed.as_ref().unwrap_or(&stored.bytes);
+        let converted = self.convert_one(bytes, &kind.names().api_version());
+        let converted = converted.map_err(|why| self.refuse(stored, kind, &why));
+        Some(converted.map(|it| match it.or(completed) {
+            None => stored.clone(),
+            Some(bytes) => Arc::new(Stored::new(stored.meta.clone(), bytes)),
+        }))
+    }
+
+    /// What is stored, as `kind` is served, all at once.
+    pub async fn serve(
+        &self,
+        kind: &dyn Kind,
+        objects: Vec<Arc<Stored>>,
+    ) -> Result<Vec<Arc<Stored>>, ApiError> {
+        if self.is_stored_as(kind) {
+            return Ok(objects);
+        }
+        let Some(converter) = &self.converter else {
+            let served = objects.iter().filter_map(|it| self.serve_now(kind, it));
+            return served.collect();
+        };
+        let api_version = kind.names().api_version();
+        let complete = |it: &Arc<Stored>| complete(kind, it).unwrap_or_else(|| it.bytes.clone());
+        let all: Vec<Bytes> = objects.iter().map(complete).collect();
+        let is_other = |it: &Bytes| api_version_of(it) != Some(api_version.as_str());
+        let other: Vec<Bytes> = all.iter().filter(|it| is_other(it)).cloned().collect();
+        let n_other = other.len();
+        let mut converted = Vec::new();
+        if n_other > 0 {
+            let answer = converter.convert(other, &api_version).await;
+            converted = answer.map_err(|err| self.refuse_all(&objects, kind, err.message()))?;
+        }
+        if converted.len() != n_other {
+            let why = format!("{} objects were returned for {n_other}", converted.len());
+            return Err(self.refuse_all(&objects, kind, &why));
+        }
+        let mut converted = converted.into_iter();
+        let mut served = Vec::with_capacity(all.len());
+        for (bytes, stored) in all.into_iter().zip(objects) {
+            let bytes = if is_other(&bytes) { converted.next().unwrap_or(bytes) } else { bytes };
+            // Others may write JSON in another way than we do.
+            let object = kind.decode(&bytes);
+            let mut object = object.map_err(|err| self.refuse(&stored, kind, &err.to_string()))?;
+            object.meta_mut().resource_version = None;
+            let bytes = with_version(&object.encode(), stored.meta.resource_version);
+            served.push(Arc::new(Stored::new(stored.meta.clone(), bytes)));
+        }
+        Ok(served)
+    }
+
+    /// The JSON of an object of this family in another version.
+    pub async fn convert(&self, json: Bytes, api_version: &str) -> Result<Bytes, ApiError> {
+        if api_version_of(&json) == Some(api_version) {
+            return Ok(json);
+        }
+        let Some(converter) = &self.converter else {
+            let converted = self.convert_one(&json, api_version);
+            return converted.map(|it| it.unwrap_or(json)).map_err(ApiError::internal);
+        };
+        let mut converted = converter.convert(vec![json], api_version).await?;
+        match (converted.pop(), converted.is_empty()) {
+            // Others may write JSON in another way than we do.
+            (Some(json), true) => {
+                Dynamic::decode(&json).map(|it| it.encode().into()).map_err(ApiError::internal)
+            }
+            _ => Err(ApiError::internal("a conversion must return as many objects as it gets")),
+        }
+    }
+
+    /// The JSON of an object that the rules have been applied to, as it goes to the store.
+    pub async fn to_stored(&self, json: &Bytes) -> Result<Bytes, ApiError> {
+        // Built-in kinds are worked on as they are stored.
+        if !self.stored.is_custom() {
+            return Ok(json.clone());
+        }
+        self.convert(json.clone(), &self.stored_api_version).await
+    }
+
+    /// `None` if there is nothing to convert.
+    pub(crate) fn convert_one(
+        &self,
+        json: &Bytes,
+        api_version: &str,
+    ) -> Result<Option<Bytes>, String> {
+        if self.stored.is_custom() {
+            return Ok(with_api_version(json, api_version));
+        }
+        let from = api_version_of(json).unwrap_or_default();
+        if from == api_version {
+            return Ok(None);
+        }
+        let no_such = |it: &str| format!("there is no version {it:?}");
+        let source = self.kind_of(from).ok_or_else(|| no_such(from))?;
+        let kind = self.kind_of(api_version).ok_or_else(|| no_such(api_version))?;
+        let object = source.decode(json).map_err(|err| err.to_string())?;
+        let hub = source.to_hub(object);
+        let mut served = kind.served_from(hub.as_ref()).unwrap_or(hub);
+        let version = served.meta_mut().resource_version.take();
+        let json = Bytes::from(served.encode());
+        let version = version.and_then(|it| it.parse().ok());
+        Ok(Some(version.map(|it| with_version(&json, it)).unwrap_or(json)))
+    }
+
+    fn refuse(&self, stored: &Stored, kind: &dyn Kind, why: &str) -> ApiError {
+        let (names, key) = (kind.names(), &stored.meta.key);
+        let resource = names.group_resource();
+        let version = names.api_version();
+        ApiError::internal(format!("{resource} \"{key}\" cannot be had in {version}: {why}"))
+    }
+
+    fn refuse_all(&self, objects: &[Arc<Stored>], kind: &dyn Kind, why: &str) -> ApiError {
+        if let [only] = objects {
+            return self.refuse(only, kind, why);
+        }
+        let names = kind.names();
+        let (resource, version, n_objects) =
+            (names.group_resource(), names.api_version(), objects.len());
+        ApiError::internal(format!("{n_objects} {resource} cannot be had in {version}: {why}"))
+    }
+}
+
+/// With the defaults that it lacks, which may have come after it; `None` if it lacks none.
+fn complete(kind: &dyn Kind, stored: &Stored) -> Option<Bytes> {
+    let mut completed = kind.complete_stored(stored)?;
+    completed.meta_mut().resource_version = None;
+    Some(with_version(&completed.encode(), stored.meta.resource_version))
+}
