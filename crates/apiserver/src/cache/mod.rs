@@ -270,8 +270,12 @@ impl Cache {
         self.encoding.write(kind, object.encode().into()).put(key)
     }
 
-    /// The object as it will be read back from the store.
-    pub(crate) fn settle(&self, kind: &dyn Kind, object: Box<dyn ApiObject>) -> Box<dyn ApiObject> {
+    /// The object as it will be read back from the store, where that is not as it is.
+    pub(crate) fn settle(
+        &self,
+        kind: &dyn Kind,
+        object: &dyn ApiObject,
+    ) -> Option<Box<dyn ApiObject>> {
         self.encoding.settle(kind, object)
     }
 

@@ -1,7 +1,6 @@
 //! From an answer of the pipeline to a response: form, indentation, compression, warnings.
 
-use std::collections::BTreeSet;
-
+use admission::Notes;
 use api::{Kind, Stored, protobuf};
 use apimachinery::ApiError;
 use bytes::Bytes;
@@ -42,7 +41,7 @@ pub(super) fn own_bytes(answer: &Answer, wish: Wish) -> usize {
 
 pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
     let (kind, seat) = (answer.kind.as_ref(), answer.seat);
-    let mut response = match answer.outcome {
+    match answer.outcome {
         Outcome::Done(details) => status::success(answer.code, *details, wish.form),
         outcome if wish.form == Form::Protobuf => {
             in_protobuf(answer.code, kind, &outcome, wish, seat)
@@ -54,9 +53,7 @@ pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
         Outcome::List(list) => {
             finish(status::json(answer.code, ""), list_content(kind, list, wish), wish, seat)
         }
-    };
-    warn(&mut response, &answer.warnings);
-    response
+    }
 }
 
 fn in_protobuf(
@@ -177,20 +174,10 @@ pub(super) fn gzipped(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// `Warning: 299 - "text"`, within the size that clients can take.
-pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
-    const TOTAL_MAX: usize = 4096;
-    const EACH_MAX: usize = 256;
-    let total: usize = warnings.iter().map(String::len).sum();
-    let length = if total > TOTAL_MAX { EACH_MAX } else { TOTAL_MAX };
-    let mut seen = BTreeSet::new();
-    let mut left = TOTAL_MAX;
-    for warning in warnings.iter().filter(|it| seen.insert(it.as_str())) {
-        let text: String = warning.chars().filter(|it| !it.is_control()).take(length).collect();
+pub(super) fn warn(response: &mut Response<Body>, notes: &Notes) {
+    for warning in notes.warnings() {
+        let text: String = warning.chars().filter(|it| !it.is_control()).collect();
         let text = text.replace('\\', "\\\\").replace('"', "\\\"");
-        left = match left.checked_sub(text.len()) {
-            Some(left) => left,
-            None => return,
-        };
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
             response.headers_mut().append(header::WARNING, value);
         }

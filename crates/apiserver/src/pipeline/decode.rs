@@ -43,7 +43,7 @@ fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>,
     let kind = request.kind.clone();
     check_header(kind.as_ref(), bytes)?;
     let policy = request.call.write.field_validation.as_deref().unwrap_or("Warn");
-    check_fields(kind.as_ref(), bytes, policy, &mut request.warnings)?;
+    check_fields(kind.as_ref(), bytes, policy, &mut request.notes)?;
     kind.decode(bytes).map_err(|err| refuse(kind.as_ref(), bytes, &err))
 }
 
@@ -80,7 +80,7 @@ pub(super) fn check_fields(
     kind: &dyn Kind,
     bytes: &[u8],
     policy: &str,
-    warnings: &mut Vec<String>,
+    warnings: &mut impl Extend<String>,
 ) -> Result<(), ApiError> {
     if policy == "Ignore" {
         return Ok(());

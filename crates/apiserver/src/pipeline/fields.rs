@@ -1,12 +1,13 @@
 //! Field ownership: who wrote which field, kept in metadata.managedFields.
 
+use admission::Draft;
 use api::{Kind, Part};
 use apimachinery::apply::{Writer, record_update};
 use serde_json::{Map, Value};
 
 use super::Request;
 use super::core::Core;
-use super::draft::Draft;
+use super::draft::ManagedFields as _;
 
 const MANAGED_FIELDS: &str = "managedFields";
 

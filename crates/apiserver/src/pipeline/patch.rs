@@ -85,7 +85,7 @@ fn typed(request: &mut Request, value: &Value) -> Result<Box<dyn ApiObject>, Api
         ApiError::new(Reason::Invalid, format!("{kind} {name:?} is invalid: {why}"))
     })?;
     let policy = request.call.write.field_validation.as_deref().unwrap_or("Warn");
-    decode::check_fields(kind.as_ref(), &bytes, policy, &mut request.warnings)?;
+    decode::check_fields(kind.as_ref(), &bytes, policy, &mut request.notes)?;
     let mut object =
         kind.decode(&bytes).map_err(|err| decode::refuse(kind.as_ref(), &bytes, &err))?;
     kind.apply_defaults(object.as_mut());

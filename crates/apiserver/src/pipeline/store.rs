@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use admission::Valid;
 use api::{Kind, Stored};
 use apimachinery::{ApiError, Reason};
 use kvstore::{Compare, Op, Revision, Txn};
@@ -27,14 +28,6 @@ pub(super) enum Expect {
 pub(super) struct Place<'a> {
     pub(super) path: &'a ObjectPath,
     pub(super) expect: Expect,
-    /// What else must hold.
-    pub(super) guard: Option<Compare>,
-}
-
-impl<'a> Place<'a> {
-    pub(super) fn new(path: &'a ObjectPath, expect: Expect) -> Self {
-        Self { path, expect, guard: None }
-    }
 }
 
 pub(super) enum Written {
@@ -57,16 +50,18 @@ fn txn(kind: &dyn Kind, path: &ObjectPath, compares: Vec<Compare>, op: Op) -> Tx
     if kind.is_relaxed(namespace) { txn.relaxed() } else { txn }
 }
 
-/// Writes what was sealed, whose resourceVersion must be unset.
+/// Writes what was sealed, whose resourceVersion must be unset. What was reserved for it is settled here: kept if it is stored,
+/// and given back in all other cases.
 pub(super) async fn put(
     core: &Core,
     kind: &dyn Kind,
-    Place { path, expect, guard }: Place<'_>,
-    sealed: &Sealed,
+    Place { path, expect }: Place<'_>,
+    sealed: Sealed<'_>,
 ) -> Result<Written, ApiError> {
     let key = store_key(kind, path);
     trace::passed("store");
-    let prepared = prepare(core, kind, key.clone(), sealed)?;
+    let prepared = prepare(core, kind, key.clone(), &sealed)?;
+    let guard = sealed.guard().filter(|_| core.config.is_shared());
     let compares = [compare(&key, expect)].into_iter().chain(guard).collect();
     let txn = txn(kind, path, compares, prepared.write());
     let operation = match expect {
@@ -80,6 +75,7 @@ pub(super) async fn put(
         Err(err) => Err(refusal(&err)),
         Ok(response) if !response.succeeded => Ok(Written::Refused),
         Ok(response) => {
+            sealed.keep();
             let revision = response.revision.0;
             // Written in any case; a cache that lags only costs the shared copy.
             let _ = core.cache.wait_for(revision).await;
@@ -94,7 +90,7 @@ fn prepare<'a>(
     core: &'a Core,
     kind: &dyn Kind,
     key: bytes::Bytes,
-    sealed: &Sealed,
+    sealed: &Sealed<'_>,
 ) -> Result<Announced<'a>, ApiError> {
     let announced = core.cache.prepare(kind, key.clone(), (sealed.object(), sealed.bytes()));
     if !announced.is_too_large(kind) {
@@ -110,12 +106,12 @@ fn prepare<'a>(
     Ok(announced)
 }
 
-/// Whether the removal happened, and at which revision.
+/// Whether the removal, which was admitted, happened, and at which revision.
 pub(super) async fn remove(
     core: &Core,
     kind: &dyn Kind,
-    path: &ObjectPath,
-    at: u64,
+    (path, at): (&ObjectPath, u64),
+    _admitted: &Valid,
 ) -> Result<Option<u64>, ApiError> {
     let key = store_key(kind, path);
     let txn = txn(kind, path, vec![compare(&key, Expect::At(at))], Op::delete(&key));
@@ -131,7 +127,7 @@ pub(super) async fn remove(
 }
 
 /// Whether writing the object would change nothing.
-pub(super) fn is_same(kind: &dyn Kind, sealed: &Sealed, stored: &Stored) -> bool {
+pub(super) fn is_same(kind: &dyn Kind, sealed: &Sealed<'_>, stored: &Stored) -> bool {
     let form = stored_form(kind, sealed.bytes().clone());
     with_version(&form, stored.meta.resource_version) == stored.bytes
 }

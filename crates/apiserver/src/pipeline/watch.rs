@@ -39,7 +39,6 @@ pub enum WatchItem {
 /// A watch in progress. Ends with `None`, from where the client resumes, or with one error that tells it to list again.
 pub struct Watching {
     pub kind: Arc<dyn Kind>,
-    pub warnings: Vec<String>,
     selection: Selection,
     source: Source,
     /// What the client knows at least: it asked for what comes after.
@@ -94,7 +93,6 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     let mut watching = Watching {
         sent: core.metrics.watches.events(kind.as_ref()),
         kind,
-        warnings: request.warnings.clone(),
         selection,
         source,
         since,

@@ -1,5 +1,6 @@
 //! The whole server, over the in-memory store: in process in paused time, and on a port over HTTPS.
 
+mod admission_context;
 mod costs;
 mod custom_resources;
 mod datastore;

@@ -3,12 +3,14 @@
 
 mod location;
 mod log_options;
+mod options;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Dynamic;
 use api::core::{Node, Pod};
 use apimachinery::{ApiError, GroupResource, Reason};
 use bytes::Bytes;
@@ -25,6 +27,7 @@ use lifecycle::Shutdown;
 use tokio::io::{AsyncWriteExt as _, copy, split};
 
 use self::location::{Location, Stream, locate};
+use self::options::Wanted;
 use crate::cache::ObjectPath;
 use crate::http::query::Query;
 use crate::http::status;
@@ -49,10 +52,17 @@ const HEADERS: &[&str] = &[
     "x-stream-protocol-version",
 ];
 
+/// What admission decides about.
+pub(super) fn options(exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> {
+    let stream = Stream::of(exchange.request.subresource().unwrap_or_default());
+    let query = Query::parse(exchange.head.uri.query());
+    stream.map_or(Ok(None), |it| options::of_query(it, &query))
+}
+
 pub(super) async fn connect(
     core: &Arc<Core>,
     kubelets: &Kubelets,
-    Exchange { request, mut head, mut recording }: Exchange,
+    Exchange { request, mut head, options, mut recording }: Exchange,
 ) -> Result<Response<StreamBody>, ApiError> {
     let stream = Stream::of(request.subresource().unwrap_or_default())
         .ok_or_else(pipeline::method_not_allowed)?;
@@ -66,8 +76,11 @@ pub(super) async fn connect(
     let stored = core.cache.get(request.kind.as_ref(), &request.path()?);
     let stored = stored.ok_or_else(|| request.not_found())?;
     let pod = stored.shared::<Pod>().map_err(ApiError::internal)?;
-    let query = Query::parse(head.uri.query());
-    let Some(location) = locate(stream, &pod, &query)? else {
+    let wanted = match &options {
+        Some(options) => Wanted::of_options(options),
+        None => Wanted::of_log(&Query::parse(head.uri.query()))?,
+    };
+    let Some(location) = locate(stream, &pod, &wanted)? else {
         return Ok(status::text(204, ""));
     };
     let way = Way { core, kubelets, location: &location };
