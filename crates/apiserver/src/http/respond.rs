@@ -12,6 +12,7 @@ use super::negotiate::Form;
 use super::sent::{self, Content, Listed};
 use super::table::{self, Include};
 use super::{Body, status};
+use crate::cache::inexpressible;
 use crate::flow::Seat;
 use crate::pipeline::{Answer, ListAnswer, Outcome};
 
@@ -39,12 +40,12 @@ pub(super) fn own_bytes(answer: &Answer, wish: Wish) -> usize {
     }
 }
 
-pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
+pub(super) fn answer(answer: Answer, wish: Wish) -> Result<Response<Body>, ApiError> {
     let (kind, seat) = (answer.kind.as_ref(), answer.seat);
-    match answer.outcome {
+    Ok(match answer.outcome {
         Outcome::Done(details) => status::success(answer.code, *details, wish.form),
         outcome if wish.form == Form::Protobuf => {
-            in_protobuf(answer.code, kind, &outcome, wish, seat)
+            return in_protobuf(answer.code, kind, &outcome, wish, seat);
         }
         Outcome::Object(object) => {
             let content = Content::Whole(object_bytes(kind, &object, wish));
@@ -53,7 +54,7 @@ pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
         Outcome::List(list) => {
             finish(status::json(answer.code, ""), list_content(kind, list, wish), wish, seat)
         }
-    }
+    })
 }
 
 fn in_protobuf(
@@ -62,20 +63,16 @@ fn in_protobuf(
     outcome: &Outcome,
     wish: Wish,
     seat: Seat,
-) -> Response<Body> {
+) -> Result<Response<Body>, ApiError> {
     let encoded = match outcome {
         Outcome::Object(object) => protobuf::encode_object(&object.bytes),
         Outcome::List(list) => protobuf_list(kind, list),
         Outcome::Done(_) => Ok(Vec::new()),
     };
-    match encoded {
-        Ok(bytes) => {
-            let wish = Wish { is_pretty: false, ..wish };
-            finish(status::protobuf(code, ""), Content::Whole(bytes.into()), wish, seat)
-        }
-        // A stored object that the table cannot express: the client can still ask for JSON.
-        Err(err) => status::refuse_in(wish.form, &ApiError::internal(err)),
-    }
+    // A stored object that the table cannot express: the client can still ask for JSON.
+    let bytes = encoded.map_err(inexpressible)?;
+    let wish = Wish { is_pretty: false, ..wish };
+    Ok(finish(status::protobuf(code, ""), Content::Whole(bytes.into()), wish, seat))
 }
 
 fn protobuf_list(kind: &dyn Kind, list: &ListAnswer) -> serde_json::Result<Vec<u8>> {

@@ -23,6 +23,7 @@ use super::query::Query;
 use super::respond::{self, Wish};
 use super::table::Include;
 use super::{Body, body, credentials, plain, status, watch};
+use crate::faults;
 use crate::flow::{self, Class};
 use crate::metrics::{About, Recording};
 use crate::pipeline::hooks::Exchange;
@@ -54,9 +55,9 @@ pub(super) async fn answer(
     let notes = Notes::new(id.clone());
     let mut seen = Seen { notes: notes.clone(), ..Seen::default() };
     let routed = contain(routed(core, certificate, request, &mut seen));
-    let mut response = with_audit_id(id, async {
-        let response = routed.await;
-        let response = response.unwrap_or_else(|error| status::refuse_in(errors_in, &error));
+    let mut response = with_audit_id(id.clone(), async {
+        let refuse = |error| status::refuse_in(errors_in, &faults::tell(error, &id));
+        let response = routed.await.unwrap_or_else(refuse);
         line.end(&response, &notes);
         response
     })
@@ -90,9 +91,9 @@ async fn contain<T>(work: impl Future<Output = Result<T, ApiError>>) -> Result<T
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(panic = text.unwrap_or_default(), "a request panicked");
-        let why = "This request caused apiserver to panic. Look in the logs for details.";
-        Err(ApiError::internal(why))
+        let text = text.unwrap_or("it does not say why").to_owned();
+        let what = "This request caused apiserver to panic. Look in the logs for details.";
+        Err(ApiError::internal(what).with_source(text))
     })
 }
 
@@ -189,7 +190,7 @@ async fn carry_out(
     if matches!(verb, Verb::Get | Verb::List) {
         core.flow.make_room(&mut answer.seat, own_bytes).await?;
     }
-    Ok(core.heavy.run(own_bytes, || respond::answer(answer, wish)).await)
+    core.heavy.run(own_bytes, || respond::answer(answer, wish)).await
 }
 
 fn call_of(verb: Verb, target: ResourcePath, query: &Query, head: &Head) -> Result<Call, ApiError> {

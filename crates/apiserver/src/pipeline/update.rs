@@ -32,7 +32,9 @@ pub(crate) struct Current {
 impl Current {
     pub(super) fn new(kind: &dyn Kind, stored: Arc<Stored>) -> Result<Self, ApiError> {
         let served = versions::served(kind, stored.clone());
-        let object = kind.decode(&served.bytes).map_err(ApiError::internal)?;
+        let object = kind.decode(&served.bytes).map_err(|err| {
+            ApiError::internal("the stored object cannot be read").with_source(err)
+        })?;
         Ok(Self { stored, object, served, tree: OnceLock::new() })
     }
 

@@ -6,6 +6,7 @@ mod custom_resources;
 mod datastore;
 mod dry_run;
 mod encoding;
+mod faults;
 mod forms;
 mod harness;
 mod hostile;

@@ -46,7 +46,7 @@ pub(super) async fn issue(
             expiration_seconds: seconds,
             bound,
         })
-        .map_err(|err| ApiError::internal(stdx::error_chain(&err)))?;
+        .map_err(|err| ApiError::internal("the token cannot be signed").with_source(err))?;
     valid.keep();
     spec.audiences = Some(issued.audiences);
     spec.expiration_seconds = Some(seconds);

@@ -31,7 +31,7 @@ use self::options::Wanted;
 use crate::cache::ObjectPath;
 use crate::http::query::Query;
 use crate::http::status;
-use crate::kubelets::Kubelets;
+use crate::kubelets::{Kubelets, unreachable};
 use crate::metrics::Recording;
 use crate::pipeline::hooks::{Exchange, StreamBody};
 use crate::pipeline::{self, Core};
@@ -75,7 +75,7 @@ pub(super) async fn connect(
     core.cache.wait_current().await?;
     let stored = core.cache.get(request.kind.as_ref(), &request.path()?);
     let stored = stored.ok_or_else(|| request.not_found())?;
-    let pod = stored.shared::<Pod>().map_err(ApiError::internal)?;
+    let pod = stored.shared::<Pod>().map_err(unreadable)?;
     let wanted = match &options {
         Some(options) => Wanted::of_options(options),
         None => Wanted::of_log(&Query::parse(head.uri.query()))?,
@@ -91,6 +91,14 @@ pub(super) async fn connect(
     let upgrade = upgrade.filter(|_| head.headers.contains_key(header::UPGRADE));
     let upgrade = upgrade.ok_or_else(|| ApiError::bad_request("Upgrade request required"))?;
     pass(&way, &head, upgrade, recording.take()).await
+}
+
+fn unreadable(err: serde_json::Error) -> ApiError {
+    ApiError::internal("a stored object cannot be read").with_source(err)
+}
+
+fn unreachable_place(err: impl Into<http::Error>) -> ApiError {
+    ApiError::internal("the node's name is none that can be called").with_source(err.into())
 }
 
 /// From this server to a place on a kubelet.
@@ -110,13 +118,14 @@ async fn send(
     let node = core.cache.get(kind.as_ref(), &path);
     let node =
         node.ok_or_else(|| ApiError::not_found(&GroupResource::new("", "nodes"), &location.node))?;
-    let node = node.shared::<Node>().map_err(ApiError::internal)?;
+    let node = node.shared::<Node>().map_err(unreadable)?;
     let failed = |err: hyper::Error| {
         let node = &location.node;
-        ApiError::internal(format_args!("the kubelet of node {node:?} did not answer: {err}"))
+        let why = format!("error dialing backend: the kubelet of node {node:?} did not answer");
+        unreachable(&why).with_source(err)
     };
-    *request.uri_mut() = location.path.parse().map_err(ApiError::internal)?;
-    let host = HeaderValue::from_str(&location.node).map_err(ApiError::internal)?;
+    *request.uri_mut() = location.path.parse().map_err(unreachable_place)?;
+    let host = HeaderValue::from_str(&location.node).map_err(unreachable_place)?;
     request.headers_mut().insert(header::HOST, host);
     let stream = TokioIo::new(kubelets.dial(&node).await?);
     let (mut sender, connection) = http1::handshake(stream).await.map_err(failed)?;
@@ -147,7 +156,8 @@ async fn log(
                     "the server could not find the requested resource (pods/log {pod}): {message}"
                 ),
             ),
-            _ => ApiError::internal(message),
+            // The kubelet's own words, as upstream passes them on.
+            _ => unreachable(&message),
         });
     }
     let frames = response.into_body().into_data_stream();
