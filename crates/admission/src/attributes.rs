@@ -1,7 +1,9 @@
-//! One request as plugins see it.
+//! What is asked for, as plugins see it. Nothing here changes while they run.
 
-use api::ApiObject;
-use apimachinery::{ApiError, GroupResource, GroupVersionKind, GroupVersionResource, User};
+use api::Kind;
+use apimachinery::{GroupVersionKind, User};
+
+use crate::options::Options;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -12,8 +14,8 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As refusals name it.
-    pub(crate) fn text(self) -> &'static str {
+    /// As refusals and webhooks name it.
+    pub fn text(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
@@ -23,54 +25,41 @@ impl Operation {
     }
 }
 
-/// One request as plugins see it. The old and the new object are whole and never change under a plugin.
+#[derive(Clone)]
 pub struct Attributes<'a> {
     pub operation: Operation,
-    pub kind: GroupVersionKind,
-    pub resource: GroupVersionResource,
+    /// Of the resource. The object may be of another: see `kind_of_object`.
+    pub kind: &'a dyn Kind,
     /// Empty for the main resource.
     pub subresource: &'a str,
     pub namespace: &'a str,
-    /// Empty on create with generateName.
+    /// As in the path: empty where something is created. See `Context::name`.
     pub name: &'a str,
     pub user: &'a User,
-    pub is_dry_run: bool,
-    /// Absent on delete. For subresources with a kind of their own (binding, eviction, token) it is that kind.
-    pub object: Option<&'a mut dyn ApiObject>,
-    /// Absent on create.
-    pub old: Option<&'a dyn ApiObject>,
+    pub options: Options<'a>,
 }
 
 impl Attributes<'_> {
-    pub(crate) fn is(&self, group: &str, resource: &str, subresource: &str) -> bool {
-        self.resource.group == group
-            && self.resource.resource == resource
-            && self.subresource == subresource
+    pub fn is(&self, group: &str, resource: &str, subresource: &str) -> bool {
+        self.is_of(group, resource) && self.subresource == subresource
     }
 
-    pub(crate) fn object_as<T: 'static>(&self) -> Option<&T> {
-        self.object.as_deref().and_then(|it| it.as_any().downcast_ref())
+    /// With all its subresources.
+    pub fn is_of(&self, group: &str, resource: &str) -> bool {
+        let names = self.kind.names();
+        names.group == group && names.plural == resource
     }
 
-    pub(crate) fn object_as_mut<T: 'static>(&mut self) -> Option<&mut T> {
-        self.object.as_deref_mut().and_then(|it| it.as_any_mut().downcast_mut())
+    /// Of what is read and written at this path: a Binding, for one, below a pod.
+    pub fn kind_of_object(&self) -> GroupVersionKind {
+        let names = self.kind.names();
+        let subresources = self.kind.subresources();
+        let found = subresources.iter().find(|it| it.name == self.subresource);
+        found.map_or_else(|| names.gvk(), |it| it.kind_below(names))
     }
 
-    pub(crate) fn old_as<T: 'static>(&self) -> Option<&T> {
-        self.old.and_then(|it| it.as_any().downcast_ref())
-    }
-
-    /// The name in refusals: an object that has none yet is called by the prefix its name will have.
-    fn shown_name(&self) -> &str {
-        let meta = self.object.as_deref().map(ApiObject::meta);
-        let generated = meta.and_then(|it| it.name.as_deref().or(it.generate_name.as_deref()));
-        if self.name.is_empty() { generated.unwrap_or_default() } else { self.name }
-    }
-
-    /// `pods "web" is forbidden: <why>`
-    pub(crate) fn forbidden(&self, why: &str) -> ApiError {
-        let Self { resource, .. } = self;
-        let resource = GroupResource::new(resource.group.as_str(), resource.resource.as_str());
-        ApiError::forbidden(&resource, self.shown_name(), why)
+    /// Nothing of it will be stored, whatever anybody says.
+    pub fn is_dry_run(&self) -> bool {
+        self.options.is_dry_run
     }
 }

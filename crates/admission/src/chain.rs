@@ -1,32 +1,60 @@
 //! The plugins in order, and the proofs that they ran.
 
-use std::sync::Arc;
+use std::future::ready;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use apimachinery::ApiError;
 use futures_util::future::BoxFuture;
 
 use crate::attributes::Attributes;
+use crate::context::Context;
+use crate::reservation::Reservation;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The object may be changed.
+    Mutate,
+    /// The object is as it will be stored.
+    Validate,
+}
+
+/// What happens after somebody outside of this server has changed the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reinvocation {
+    /// It runs again if the object is not as it left it. To run twice must be the same as to run once.
+    IfChanged,
+    /// It is what asks outside, so that its changes make the chain run once more, in order. It runs again in any case, and knows
+    /// by `Context::memory` whom to ask again (`reinvocationPolicy` of webhooks and policies).
+    Outside,
+}
+
+/// What a phase comes to: nothing, or the refusal.
+pub type Admitting<'a> = BoxFuture<'a, Result<(), ApiError>>;
+
+/// What was reserved, if anything, or the refusal.
+pub type Validating<'a> = BoxFuture<'a, Result<Option<Box<dyn Reservation>>, ApiError>>;
 
 /// One plugin. Both phases default to "no opinion".
 pub trait Plugin: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// May change `attributes.object`.
-    fn admit<'a>(
-        &'a self,
-        attributes: &'a mut Attributes<'_>,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        let _ = attributes;
-        Box::pin(std::future::ready(Ok(())))
+    /// Whether it has anything to say. Where not, it costs nothing more than this question.
+    fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool;
+
+    fn reinvocation(&self) -> Reinvocation {
+        Reinvocation::IfChanged
+    }
+
+    /// May change the object.
+    fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
+        let _ = context;
+        Box::pin(ready(Ok(())))
     }
 
     /// Sees the object as it will be stored.
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        let _ = attributes;
-        Box::pin(std::future::ready(Ok(())))
+    fn validate<'a>(&'a self, context: &'a Context<'_>) -> Validating<'a> {
+        let _ = context;
+        Box::pin(ready(Ok(None)))
     }
 }
 
@@ -35,39 +63,93 @@ pub trait Plugin: Send + Sync {
 #[derive(Debug)]
 pub struct Mutated(());
 
-/// Proof that every plugin agreed to the object as it is.
+/// Proof that every plugin agreed to the object as it is, with what they reserved for it. Dropped, that is given back.
 #[must_use]
-#[derive(Debug)]
-pub struct Valid(());
+pub struct Valid {
+    reserved: Mutex<Vec<Box<dyn Reservation>>>,
+}
+
+impl Valid {
+    /// What was agreed to has happened.
+    pub fn keep(&self) {
+        let reserved = std::mem::take(&mut *self.lock());
+        reserved.into_iter().for_each(|it| it.keep());
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Reservation>>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 pub struct Chain {
     plugins: Vec<Arc<dyn Plugin>>,
+    asks_outside: bool,
 }
 
 impl Chain {
     /// `plugins` run in this order; see `plugins::all`.
     pub fn new(plugins: Vec<Arc<dyn Plugin>>) -> Self {
-        Self { plugins }
+        let asks_outside = plugins.iter().any(|it| it.reinvocation() == Reinvocation::Outside);
+        Self { plugins, asks_outside }
     }
 
     /// The first phase: plugins may change the object. The first refusal ends it.
-    pub async fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<Mutated, ApiError> {
-        for plugin in &self.plugins {
-            plugin.admit(attributes).await?;
+    pub async fn mutate(&self, context: &mut Context<'_>) -> Result<Mutated, ApiError> {
+        // How each has left the object.
+        let mut left: Vec<Option<u64>> = Vec::new();
+        left.resize(if self.asks_outside { self.plugins.len() } else { 0 }, None);
+        let mut is_changed_outside = false;
+        for (index, plugin) in self.plugins.iter().enumerate() {
+            if !plugin.handles(Phase::Mutate, &context.request) {
+                continue;
+            }
+            let before = context.generation();
+            plugin.admit(context).await?;
+            let is_outside = plugin.reinvocation() == Reinvocation::Outside;
+            is_changed_outside |= is_outside && context.generation() != before;
+            if let Some(left) = left.get_mut(index) {
+                *left = Some(context.generation());
+            }
+        }
+        if is_changed_outside {
+            self.mutate_again(context, &left).await?;
         }
         Ok(Mutated(()))
     }
 
-    /// The second phase, after the kind's own validation: plugins only look.
+    /// Once, whatever happens meanwhile.
+    async fn mutate_again(
+        &self,
+        context: &mut Context<'_>,
+        left: &[Option<u64>],
+    ) -> Result<(), ApiError> {
+        context.reinvoke();
+        for (plugin, left) in self.plugins.iter().zip(left) {
+            let Some(left) = *left else { continue };
+            let is_due = match plugin.reinvocation() {
+                Reinvocation::IfChanged => context.generation() != left,
+                Reinvocation::Outside => true,
+            };
+            if is_due {
+                plugin.admit(context).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The second phase, after the kind's own validation: plugins only look, and may reserve.
     pub async fn validate(
         &self,
         mutated: Mutated,
-        attributes: &Attributes<'_>,
+        context: &Context<'_>,
     ) -> Result<Valid, ApiError> {
         let Mutated(()) = mutated;
+        let mut reserved = Vec::new();
         for plugin in &self.plugins {
-            plugin.validate(attributes).await?;
+            if plugin.handles(Phase::Validate, &context.request) {
+                reserved.extend(plugin.validate(context).await?);
+            }
         }
-        Ok(Valid(()))
+        Ok(Valid { reserved: Mutex::new(reserved) })
     }
 }

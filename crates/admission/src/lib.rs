@@ -1,13 +1,26 @@
-//! Change or refuse an object before it is stored.
+//! Change or refuse what is asked for before it happens.
 //!
-//! A `Chain` runs every plugin's `admit`, then, once the object is validated, every plugin's `validate`. The proofs
-//! `Mutated` and `Valid` make that order the only one that compiles.
+//! A `Chain` runs the plugins over one `Context` in two phases: `mutate`, where they may change the object, and, once the kind
+//! has prepared and validated it, `validate`, where they only look and may reserve something. The proofs `Mutated` and `Valid`
+//! make that order the only one that compiles.
 
 mod attributes;
+mod authorizer;
 mod chain;
+mod context;
+mod draft;
+mod notes;
+mod options;
 pub mod plugins;
-mod rights;
+mod reservation;
+#[cfg(test)]
+mod tests;
 
 pub use attributes::{Attributes, Operation};
-pub use chain::{Chain, Mutated, Plugin, Valid};
-pub use rights::Rights;
+pub use authorizer::Authorizer;
+pub use chain::{Admitting, Chain, Mutated, Phase, Plugin, Reinvocation, Valid, Validating};
+pub use context::{Context, Surroundings};
+pub use draft::{Codec, Draft, Forms};
+pub use notes::Notes;
+pub use options::{Deletion, Options};
+pub use reservation::Reservation;

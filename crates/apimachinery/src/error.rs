@@ -1,7 +1,9 @@
 //! The error of every API call. It names a reason and identifies the object; how a reason becomes an
 //! HTTP code is written here once, so that the server and the client agree.
 
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 
@@ -111,6 +113,18 @@ struct Parts {
     details: Option<StatusDetails>,
     /// `Status.metadata.continue` of an expired list.
     continue_token: Option<String>,
+    source: Source,
+}
+
+/// Why, for the log of whoever made the error. It is no part of the wire form.
+#[derive(Clone, Debug, Default)]
+struct Source(Option<Arc<dyn Error + Send + Sync>>);
+
+/// Two errors are the same when a client cannot tell them apart.
+impl PartialEq for Source {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl ApiError {
@@ -120,6 +134,7 @@ impl ApiError {
             message: message.into(),
             details: None,
             continue_token: None,
+            source: Source::default(),
         }))
     }
 
@@ -127,8 +142,11 @@ impl ApiError {
         Self::new(Reason::BadRequest, message)
     }
 
-    pub fn internal(message: impl fmt::Display) -> Self {
-        Self::new(Reason::InternalError, format!("Internal error occurred: {message}"))
+    /// The fault is ours. `what` is all that a client is told, hence words that were there before anything went wrong; what did
+    /// is added by `with_source`.
+    pub fn internal(what: &'static str) -> Self {
+        Self::new(Reason::InternalError, format!("Internal error occurred: {what}"))
+            .with_cause("", what, "")
     }
 
     pub fn unauthorized() -> Self {
@@ -235,6 +253,21 @@ impl ApiError {
         self
     }
 
+    /// Why it happened: for the log, never for the client.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.0.source = Source(Some(source.into().into()));
+        self
+    }
+
+    /// Names the lines of the server's log that say more, where a client is not told all. People see the message alone, programs
+    /// look for the cause.
+    #[must_use]
+    pub fn with_audit_id(mut self, id: &str) -> Self {
+        self.0.message.push_str(&format!(" (audit ID {id})"));
+        self.with_cause("AuditID", id, "")
+    }
+
     #[must_use]
     pub fn with_retry_after(mut self, seconds: i32) -> Self {
         self.0.details.get_or_insert_default().retry_after_seconds = Some(seconds);
@@ -326,6 +359,7 @@ impl ApiError {
             message: status.message.unwrap_or_default(),
             details: status.details,
             continue_token: status.metadata.continue_,
+            source: Source::default(),
         }))
     }
 }
@@ -340,4 +374,8 @@ impl fmt::Display for ApiError {
     }
 }
 
-impl std::error::Error for ApiError {}
+impl Error for ApiError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source.0.as_deref().map(|it| it as &(dyn Error + 'static))
+    }
+}

@@ -105,13 +105,17 @@ impl Encoding {
         }
     }
 
-    /// The object as it can be read back from the store.
-    pub(crate) fn settle(self, kind: &dyn Kind, object: Box<dyn ApiObject>) -> Box<dyn ApiObject> {
+    /// The object as it can be read back from the store, where that is not as it is.
+    pub(crate) fn settle(
+        self,
+        kind: &dyn Kind,
+        object: &dyn ApiObject,
+    ) -> Option<Box<dyn ApiObject>> {
         if self == Self::Json {
-            return object;
+            return None;
         }
         let protobuf = encode(kind, &object.encode()).filter(|it| !it.is_exact);
-        protobuf.and_then(|it| settled(kind, &it.bytes)).unwrap_or(object)
+        protobuf.and_then(|it| settled(kind, &it.bytes))
     }
 
     pub(crate) fn read(self, kind: &dyn Kind, value: &Bytes) -> Result<Incoming, Error> {
@@ -133,7 +137,8 @@ impl Encoding {
         }
         let json = converted.as_deref().unwrap_or(&json);
         let object = kind.decode(json).map_err(Error::Json)?;
-        Ok(Incoming::Object(self.settle(kind, object)))
+        let settled = self.settle(kind, object.as_ref());
+        Ok(Incoming::Object(settled.unwrap_or(object)))
     }
 
     pub(crate) fn read_object(

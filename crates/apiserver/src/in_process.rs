@@ -14,6 +14,7 @@ use client::{
 };
 use futures_util::future::BoxFuture;
 
+use crate::faults;
 use crate::flow;
 use crate::metrics::{About, Recording};
 use crate::pipeline::{self, Body, Call, Core, Outcome, Unread, WatchItem, Watching};
@@ -81,6 +82,7 @@ impl Transport for InProcess {
             if let Some(recording) = recording {
                 recording.finish(answer.as_ref().map_or_else(ApiError::code, |it| it.code), None);
             }
+            let answer = answer.inspect_err(faults::log);
             Ok(match answer?.outcome {
                 Outcome::Object(object) => Reply::Object(object),
                 Outcome::Done(_) => Reply::Done,
@@ -108,6 +110,7 @@ impl Transport for InProcess {
                     if let Some(recording) = recording {
                         recording.finish(error.code(), None);
                     }
+                    faults::log(&error);
                     return Err(error);
                 }
             };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::core::Node;
 use api::core::node::is_simulated;
-use apimachinery::ApiError;
+use apimachinery::{ApiError, Reason};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -44,16 +44,16 @@ impl Kubelets {
             )));
         }
         let tls = self.tls.clone().ok_or_else(|| {
-            ApiError::internal("error dialing backend: this server has no identity for kubelets")
+            unreachable("error dialing backend: this server has no identity for kubelets")
         })?;
         let (host, port) = address(node).ok_or_else(|| {
             let types = ADDRESS_TYPES.join(" ");
-            ApiError::internal(format_args!(
+            unreachable(&format!(
                 "error dialing backend: no preferred addresses found for node {name:?}; known types: [{types}]"
             ))
         })?;
         let failed = |err: &dyn std::fmt::Display| {
-            ApiError::internal(format_args!("error dialing backend: dial tcp {host}:{port}: {err}"))
+            unreachable(&format!("error dialing backend: dial tcp {host}:{port}: {err}"))
         };
         let server_name = ServerName::try_from(host.clone()).map_err(|err| failed(&err))?;
         let dialing = async {
@@ -67,6 +67,11 @@ impl Kubelets {
             Err(_) => Err(failed(&"i/o timeout")),
         }
     }
+}
+
+/// That a node cannot be reached is told as it is: people look at a node, not into this server's log, to find out why.
+pub(crate) fn unreachable(why: &str) -> ApiError {
+    ApiError::new(Reason::InternalError, format!("Internal error occurred: {why}"))
 }
 
 fn address(node: &Node) -> Option<(String, u16)> {

@@ -3,6 +3,7 @@
 //!
 //! From the bottom up: a module uses those above it in this list and none below. `cargo xtask tidy` checks it.
 
+mod faults;
 mod stored_bytes;
 mod yaml;
 

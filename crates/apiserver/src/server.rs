@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use admission::{Chain, Rights};
+use admission::{Chain, Plugin};
 use api::Lookup;
-use apimachinery::{ApiError, GroupResource, GroupVersionResource, ObjectKey, User};
+use apimachinery::{ApiError, GroupVersionResource, User};
 use authn::pki::ServiceAccountKey;
 use authn::tokens::TokenIssuer;
 use authn::{Authenticator, Component};
-use authz::{Attributes, Authorizer, NodeAuthorizer, Rbac};
+use authz::{Authorizer, NodeAuthorizer, Rbac};
 use bytes::Bytes;
 use client::{Client, ListOptions};
 use kvstore::Store;
@@ -67,6 +67,15 @@ pub struct Server {
 impl Server {
     /// Loads the store, writes what every cluster starts with, and starts the background tasks.
     pub async fn start(config: Config, parts: Parts) -> Result<Arc<Self>, Error> {
+        Self::start_with(config, parts, Vec::new()).await
+    }
+
+    /// With admission plugins that run after the built-in ones.
+    pub async fn start_with(
+        config: Config,
+        parts: Parts,
+        more: Vec<Arc<dyn Plugin>>,
+    ) -> Result<Arc<Self>, Error> {
         let Parts { store, world, tasks, readiness, service_account_keys: keys, metrics } = parts;
         readiness.register(CHECK);
         let kinds = enabled::kinds(&config.runtime_config).map_err(Error::RuntimeConfig)?;
@@ -105,11 +114,7 @@ impl Server {
                 clock: world.clock.clone(),
                 lookup: lookup.clone(),
             }),
-            admission: Chain::new(admission::plugins::all(
-                &lookup,
-                Arc::new(AskedRights(authorizer.clone())),
-                &world.random,
-            )),
+            admission: Chain::new([admission::plugins::all(&world.random), more].concat()),
             authorizer,
             flow: Flow::new(&world.random),
             heavy: Heavy::new(),
@@ -175,24 +180,5 @@ impl Server {
     /// Serves HTTPS until shutdown.
     pub fn serve(self: &Arc<Self>, listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
         crate::http::serve(&self.core, &self.tasks, listener, tls);
-    }
-}
-
-/// What admission plugins ask for is authorized like every request.
-struct AskedRights(Arc<Authorizer>);
-
-impl Rights for AskedRights {
-    fn may(&self, user: &User, verb: &str, resource: &GroupResource, object: &ObjectKey) -> bool {
-        let attributes = Attributes {
-            verb: verb.to_owned(),
-            group: resource.group.clone(),
-            version: "v1".to_owned(),
-            resource: resource.resource.clone(),
-            namespace: object.namespace.clone(),
-            name: object.name.clone(),
-            is_resource: true,
-            ..Attributes::default()
-        };
-        self.0.decide(user, &attributes).is_allowed()
     }
 }

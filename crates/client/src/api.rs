@@ -120,7 +120,8 @@ async fn call_done(client: &Client, request: Request) -> Result<(), ApiError> {
 
 fn decoded<T: Resource>(stored: &Stored) -> Result<Arc<T>, ApiError> {
     stored.shared().map_err(|err| {
-        ApiError::internal(format_args!("decoding {} {}: {err}", T::FACTS.kind, stored.meta.key))
+        let why = format!("{} {}: {err}", T::FACTS.kind, stored.meta.key);
+        ApiError::internal("an object cannot be decoded").with_source(why)
     })
 }
 
@@ -274,7 +275,7 @@ impl<T: Resource> Api<T> {
         request.write = self.client.signed(WriteOptions::default());
         request.payload = Payload::Object(Box::new(body));
         let reply = self.client.call_object(request).await?;
-        reply.shared::<S>().map_err(ApiError::internal)
+        decoded(&*reply)
     }
 }
 

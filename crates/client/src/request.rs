@@ -82,6 +82,17 @@ pub enum Propagation {
     Orphan,
 }
 
+impl Propagation {
+    /// `propagationPolicy`
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     pub uid: Option<String>,

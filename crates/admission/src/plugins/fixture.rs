@@ -1,18 +1,24 @@
-//! A lookup over a few objects, and attributes for tests.
+//! A lookup over a few objects, and requests for tests.
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::future::{Future, ready};
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
 
-use api::{ApiObject, Lookup, Meta, Resource, Stored};
-use apimachinery::{
-    ApiError, GroupResource, GroupVersionKind, GroupVersionResource, ObjectKey, User,
-};
+use api::apiextensions::{CustomKind, CustomResourceDefinition};
+use api::{ApiObject, Kind, Lookup, Meta, Resource, Stored};
+use apimachinery::{ApiError, GroupResource, ObjectKey, User};
+use authz::Decision;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::attributes::{Attributes, Operation};
-use crate::chain::Plugin;
+use crate::authorizer::Authorizer;
+use crate::chain::{Chain, Phase, Plugin};
+use crate::context::{Context, Surroundings};
+use crate::draft::{Codec, Draft, Forms};
+use crate::notes::Notes;
+use crate::options::Options;
 
 #[derive(Default)]
 pub(crate) struct Objects(BTreeMap<(String, ObjectKey), Arc<Stored>>);
@@ -47,7 +53,7 @@ impl Lookup for Objects {
 /// Plugins here are ready at once: they read caches.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    match future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
         Poll::Ready(it) => it,
         Poll::Pending => panic!("a plugin waited"),
     }
@@ -66,7 +72,36 @@ pub(crate) fn pod(spec: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 
-/// A request under test; `object` and `old` are filled by the caller.
+/// Allows nothing.
+pub(crate) struct Nobody;
+
+impl Authorizer for Nobody {
+    fn decide<'a>(&'a self, _: &'a User, _: &'a authz::Attributes) -> BoxFuture<'a, Decision> {
+        Box::pin(ready(Decision::NoOpinion { reason: String::new() }))
+    }
+}
+
+/// The kind of `group` and `plural`; one without rules for those that are not served yet.
+pub(crate) fn kind(group: &str, plural: &str) -> Arc<dyn Kind> {
+    static KINDS: OnceLock<Vec<Arc<dyn Kind>>> = OnceLock::new();
+    let kinds = KINDS.get_or_init(api::kinds);
+    let is_it = |it: &&Arc<dyn Kind>| (&*it.names().group, &*it.names().plural) == (group, plural);
+    if let Some(kind) = kinds.iter().find(is_it) {
+        return kind.clone();
+    }
+    let definition = json!({
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Cluster", "names": {"plural": plural, "kind": "Unserved"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let definition: CustomResourceDefinition = decode(&definition);
+    Arc::new(CustomKind::new(&definition, &definition.spec.versions[0]))
+}
+
+/// A request under test.
 pub(crate) struct Case<'a> {
     pub(crate) operation: Operation,
     /// `group/resource/subresource`
@@ -76,41 +111,83 @@ pub(crate) struct Case<'a> {
     pub(crate) user: &'a User,
 }
 
-impl<'a> Case<'a> {
-    pub(crate) fn attributes(
+impl Case<'_> {
+    pub(crate) fn of<'a>(operation: Operation, resource: &'a str, user: &'a User) -> Case<'a> {
+        Case { operation, resource, namespace: "ns", name: "web", user }
+    }
+
+    /// What `judge` makes of it.
+    pub(crate) fn with<T>(
         &self,
-        object: Option<&'a mut dyn ApiObject>,
-        old: Option<&'a dyn ApiObject>,
-    ) -> Attributes<'a> {
-        let parts: Vec<&'a str> = self.resource.split('/').collect();
-        Attributes {
+        surroundings: (&(dyn Lookup + 'static), &dyn Authorizer),
+        (object, old): (Option<&dyn ApiObject>, Option<&dyn ApiObject>),
+        judge: impl FnOnce(&mut Context<'_>) -> T,
+    ) -> T {
+        let mut parts = self.resource.split('/');
+        let mut part = || parts.next().unwrap_or_default();
+        let kind = kind(part(), part());
+        let request = Attributes {
             operation: self.operation,
-            kind: GroupVersionKind::new(parts[0], "v1", "Kind"),
-            resource: GroupVersionResource::new(parts[0], "v1", parts[1]),
-            subresource: parts.get(2).copied().unwrap_or_default(),
+            kind: kind.as_ref(),
+            subresource: part(),
             namespace: self.namespace,
             name: self.name,
             user: self.user,
-            is_dry_run: false,
-            object,
-            old,
+            options: Options::default(),
+        };
+        let (lookup, authorizer) = surroundings;
+        let notes = Notes::default();
+        let old = old.map(|it| Draft::new(it.clone_box()));
+        let mut context = Context::new(request, Surroundings { lookup, authorizer }, &notes);
+        if let Some(old) = &old {
+            context = context.with_old(old as &dyn Forms);
         }
+        if let Some(object) = object {
+            let codec = Codec::Kind(kind.as_ref());
+            context = context.with_object(Draft::new(object.clone_box()), codec);
+        }
+        judge(&mut context)
+    }
+
+    /// Both phases of one plugin: the object afterwards, or the refusal.
+    pub(crate) fn run(
+        &self,
+        plugin: impl Plugin + 'static,
+        objects: Objects,
+        (object, old): (Option<&dyn ApiObject>, Option<&dyn ApiObject>),
+    ) -> Result<Value, ApiError> {
+        let chain = Chain::new(vec![Arc::new(plugin)]);
+        self.with((&objects, &Nobody), (object, old), |context| {
+            let mutated = now(chain.mutate(context))?;
+            now(chain.validate(mutated, context))?.keep();
+            Ok(context.object().map(encode).unwrap_or_default())
+        })
+    }
+
+    /// The second phase alone.
+    pub(crate) fn validate(
+        &self,
+        plugin: &dyn Plugin,
+        objects: Objects,
+        object: &dyn ApiObject,
+    ) -> Result<(), ApiError> {
+        self.with((&objects, &Nobody), (Some(object), None), |context| {
+            if plugin.handles(Phase::Validate, &context.request) {
+                now(plugin.validate(context))?;
+            }
+            Ok(())
+        })
     }
 }
 
 /// Runs both phases on a pod that is created in `ns`.
-pub(crate) fn create_pod(plugin: &dyn Plugin, spec: &Value) -> Result<Value, ApiError> {
+pub(crate) fn create_pod(
+    plugin: impl Plugin + 'static,
+    objects: Objects,
+    spec: &Value,
+) -> Result<Value, ApiError> {
     let user = User::new("alice", &[]);
-    let mut object: api::core::Pod = decode(&pod(spec));
-    let case = Case {
-        operation: Operation::Create,
-        resource: "/pods",
-        namespace: "ns",
-        name: "web",
-        user: &user,
-    };
-    let mut attributes = case.attributes(Some(&mut object), None);
-    now(plugin.admit(&mut attributes))?;
-    now(plugin.validate(&attributes))?;
-    Ok(encode(&object)["spec"].clone())
+    let object: api::core::Pod = decode(&pod(spec));
+    let case = Case::of(Operation::Create, "/pods", &user);
+    Ok(case.run(plugin, objects, (Some(&object), None))?["spec"].clone())
 }

@@ -11,6 +11,7 @@ use client::WatchEventKind;
 use tokio::sync::OnceCell;
 
 use super::selection::Selection;
+use crate::faults;
 use crate::registry::Family;
 use crate::stored_bytes::replace_version;
 
@@ -198,13 +199,20 @@ pub fn protobuf_frame(kind: WatchEventKind, object: &[u8]) -> Bytes {
     match protobuf::encode_object(object) {
         Ok(object) => protobuf::encode_event(kind_name(kind), &object),
         Err(err) => {
-            let status = serde_json::to_vec(&ApiError::internal(err).to_status());
+            let error = inexpressible(err);
+            faults::log(&error);
+            let status = serde_json::to_vec(&error.to_status());
             let message = protobuf::message(protobuf::STATUS).expect("the table has Status");
             let status = status.and_then(|it| protobuf::encode(message, ("v1", "Status"), &it));
             protobuf::encode_event("ERROR", &status.unwrap_or_default())
         }
     }
     .into()
+}
+
+/// A stored object that the table cannot express.
+pub(crate) fn inexpressible(err: serde_json::Error) -> ApiError {
+    ApiError::internal("the object cannot be written as protobuf").with_source(err)
 }
 
 pub fn kind_name(kind: WatchEventKind) -> &'static str {

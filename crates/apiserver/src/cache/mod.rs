@@ -29,6 +29,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kvstore::{KeyRange, KeyValue, Op, RangeRequest, Revision, Store};
 use tokio::sync::Notify;
 
+pub(crate) use change::inexpressible;
 pub use change::{Change, Event, Seen, frame, kind_name, protobuf_frame};
 pub use history::TooOld;
 pub use resource::Subscription;
@@ -270,8 +271,12 @@ impl Cache {
         self.encoding.write(kind, object.encode().into()).put(key)
     }
 
-    /// The object as it will be read back from the store.
-    pub(crate) fn settle(&self, kind: &dyn Kind, object: Box<dyn ApiObject>) -> Box<dyn ApiObject> {
+    /// The object as it will be read back from the store, where that is not as it is.
+    pub(crate) fn settle(
+        &self,
+        kind: &dyn Kind,
+        object: &dyn ApiObject,
+    ) -> Option<Box<dyn ApiObject>> {
         self.encoding.settle(kind, object)
     }
 
@@ -292,9 +297,9 @@ impl Cache {
             Err(_) => return Err(no_answer()),
         };
         if current < seen {
-            return Err(ApiError::internal(format!(
-                "the store has gone back from revision {seen} to {current}: restart this server"
-            )));
+            let why =
+                format!("it was at revision {seen}, and is at {current}: restart this server");
+            return Err(ApiError::internal("the store has gone back").with_source(why));
         }
         if self.reached.revision() < current {
             // The last write may have been to keys that the feed does not watch.
@@ -488,18 +493,26 @@ fn no_answer() -> ApiError {
 /// What a client is told, by what it can do about it.
 pub(crate) fn refusal(err: &kvstore::Error) -> ApiError {
     use kvstore::Error;
-    let text = stdx::error_chain(err).to_string();
-    match err {
-        Error::Compacted { .. } => ApiError::expired(text),
-        Error::TooLarge { .. } => ApiError::new(Reason::RequestEntityTooLarge, text),
-        // Nothing was written, and it may take long: without a time to retry, clients show it at once.
-        Error::ReadOnly { .. } => ApiError::new(Reason::ServiceUnavailable, text),
-        Error::Unavailable { .. } | Error::Closed => {
-            ApiError::new(Reason::ServiceUnavailable, text).with_retry_after(1)
+    let error = match err {
+        Error::Compacted { .. } => return ApiError::expired(err.to_string()),
+        Error::TooLarge { .. } => {
+            return ApiError::new(Reason::RequestEntityTooLarge, err.to_string());
         }
-        Error::Uncertain { .. } => ApiError::new(Reason::Timeout, format!("Timeout: {text}")),
-        _ => ApiError::internal(text),
-    }
+        // Nothing was written, and it may take long: without a time to retry, clients show it at once.
+        Error::ReadOnly { .. } => {
+            ApiError::new(Reason::ServiceUnavailable, "the store is read-only")
+        }
+        Error::Unavailable { .. } | Error::Closed => {
+            let what = "the store cannot be reached";
+            ApiError::new(Reason::ServiceUnavailable, what).with_retry_after(1)
+        }
+        Error::Uncertain { .. } => {
+            let what = "Timeout: it is not known whether the write happened";
+            ApiError::new(Reason::Timeout, what)
+        }
+        _ => ApiError::internal("the store failed"),
+    };
+    error.with_source(err.clone())
 }
 
 fn too_large(wanted: u64, current: u64) -> ApiError {

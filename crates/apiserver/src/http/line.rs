@@ -1,5 +1,6 @@
 //! The log line of a request: upstream's "HTTP" of `-v=3`, with upstream's keys. Costs nothing when nobody wants it.
 
+use admission::Notes;
 use http::{Request, Response, header};
 use tokio::time::Instant;
 
@@ -29,10 +30,20 @@ impl Line {
     }
 
     /// When the head of the answer is known; a watch goes on from there.
-    pub(super) fn end<B>(self, response: &Response<B>) {
+    pub(super) fn end<B>(self, response: &Response<B>, notes: &Notes) {
         if let Some(Begun { verb, uri, user_agent, start }) = self.0 {
             let (latency, resp) = (start.elapsed(), response.status().as_u16());
-            tracing::debug!(verb, URI = uri, ?latency, userAgent = user_agent, resp, "HTTP");
+            let annotations = Some(notes.annotations()).filter(|it| !it.is_empty());
+            let annotations = annotations.map(tracing::field::debug);
+            tracing::debug!(
+                verb,
+                URI = uri,
+                ?latency,
+                userAgent = user_agent,
+                resp,
+                auditAnnotations = annotations,
+                "HTTP"
+            );
         }
     }
 }

@@ -1,7 +1,6 @@
 //! From an answer of the pipeline to a response: form, indentation, compression, warnings.
 
-use std::collections::BTreeSet;
-
+use admission::Notes;
 use api::{Kind, Stored, protobuf};
 use apimachinery::ApiError;
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use super::negotiate::Form;
 use super::sent::{self, Content, Listed};
 use super::table::{self, Include};
 use super::{Body, status};
+use crate::cache::inexpressible;
 use crate::flow::Seat;
 use crate::pipeline::{Answer, ListAnswer, Outcome};
 
@@ -40,12 +40,12 @@ pub(super) fn own_bytes(answer: &Answer, wish: Wish) -> usize {
     }
 }
 
-pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
+pub(super) fn answer(answer: Answer, wish: Wish) -> Result<Response<Body>, ApiError> {
     let (kind, seat) = (answer.kind.as_ref(), answer.seat);
-    let mut response = match answer.outcome {
+    Ok(match answer.outcome {
         Outcome::Done(details) => status::success(answer.code, *details, wish.form),
         outcome if wish.form == Form::Protobuf => {
-            in_protobuf(answer.code, kind, &outcome, wish, seat)
+            return in_protobuf(answer.code, kind, &outcome, wish, seat);
         }
         Outcome::Object(object) => {
             let content = Content::Whole(object_bytes(kind, &object, wish));
@@ -54,9 +54,7 @@ pub(super) fn answer(answer: Answer, wish: Wish) -> Response<Body> {
         Outcome::List(list) => {
             finish(status::json(answer.code, ""), list_content(kind, list, wish), wish, seat)
         }
-    };
-    warn(&mut response, &answer.warnings);
-    response
+    })
 }
 
 fn in_protobuf(
@@ -65,20 +63,16 @@ fn in_protobuf(
     outcome: &Outcome,
     wish: Wish,
     seat: Seat,
-) -> Response<Body> {
+) -> Result<Response<Body>, ApiError> {
     let encoded = match outcome {
         Outcome::Object(object) => protobuf::encode_object(&object.bytes),
         Outcome::List(list) => protobuf_list(kind, list),
         Outcome::Done(_) => Ok(Vec::new()),
     };
-    match encoded {
-        Ok(bytes) => {
-            let wish = Wish { is_pretty: false, ..wish };
-            finish(status::protobuf(code, ""), Content::Whole(bytes.into()), wish, seat)
-        }
-        // A stored object that the table cannot express: the client can still ask for JSON.
-        Err(err) => status::refuse_in(wish.form, &ApiError::internal(err)),
-    }
+    // A stored object that the table cannot express: the client can still ask for JSON.
+    let bytes = encoded.map_err(inexpressible)?;
+    let wish = Wish { is_pretty: false, ..wish };
+    Ok(finish(status::protobuf(code, ""), Content::Whole(bytes.into()), wish, seat))
 }
 
 fn protobuf_list(kind: &dyn Kind, list: &ListAnswer) -> serde_json::Result<Vec<u8>> {
@@ -177,20 +171,10 @@ pub(super) fn gzipped(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// `Warning: 299 - "text"`, within the size that clients can take.
-pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
-    const TOTAL_MAX: usize = 4096;
-    const EACH_MAX: usize = 256;
-    let total: usize = warnings.iter().map(String::len).sum();
-    let length = if total > TOTAL_MAX { EACH_MAX } else { TOTAL_MAX };
-    let mut seen = BTreeSet::new();
-    let mut left = TOTAL_MAX;
-    for warning in warnings.iter().filter(|it| seen.insert(it.as_str())) {
-        let text: String = warning.chars().filter(|it| !it.is_control()).take(length).collect();
+pub(super) fn warn(response: &mut Response<Body>, notes: &Notes) {
+    for warning in notes.warnings() {
+        let text: String = warning.chars().filter(|it| !it.is_control()).collect();
         let text = text.replace('\\', "\\\\").replace('"', "\\\"");
-        left = match left.checked_sub(text.len()) {
-            Some(left) => left,
-            None => return,
-        };
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
             response.headers_mut().append(header::WARNING, value);
         }

@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use admission::Notes;
 use api::kind::Door;
 use apimachinery::ApiError;
 use authn::{Authenticated, ClientCertificate};
@@ -22,6 +23,7 @@ use super::query::Query;
 use super::respond::{self, Wish};
 use super::table::Include;
 use super::{Body, body, credentials, plain, status, watch};
+use crate::faults;
 use crate::flow::{self, Class};
 use crate::metrics::{About, Recording};
 use crate::pipeline::hooks::Exchange;
@@ -33,6 +35,7 @@ struct Seen {
     class: Option<Class>,
     /// Taken by answers that go on for long.
     recording: Option<Recording>,
+    notes: Notes,
 }
 
 pub(super) async fn answer(
@@ -49,16 +52,18 @@ pub(super) async fn answer(
     let errors_in = form(accept).unwrap_or(Form::Plain);
     let id = audit_id.as_ref().and_then(|it| it.to_str().ok()).unwrap_or_default();
     let (id, line) = (AuditId::new(id), Line::begin(&request));
-    let mut seen = Seen::default();
+    let notes = Notes::new(id.clone());
+    let mut seen = Seen { notes: notes.clone(), ..Seen::default() };
     let routed = contain(routed(core, certificate, request, &mut seen));
-    let mut response = with_audit_id(id, async {
-        let response = routed.await;
-        let response = response.unwrap_or_else(|error| status::refuse_in(errors_in, &error));
-        line.end(&response);
+    let mut response = with_audit_id(id.clone(), async {
+        let refuse = |error| status::refuse_in(errors_in, &faults::tell(error, &id));
+        let response = routed.await.unwrap_or_else(refuse);
+        line.end(&response, &notes);
         response
     })
     .await;
-    let Seen { class, recording } = seen;
+    respond::warn(&mut response, &notes);
+    let Seen { class, recording, .. } = seen;
     if let Some(recording) = recording {
         recording.finish(response.status().as_u16(), response.body().size_hint().exact());
     }
@@ -86,9 +91,9 @@ async fn contain<T>(work: impl Future<Output = Result<T, ApiError>>) -> Result<T
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(panic = text.unwrap_or_default(), "a request panicked");
-        let why = "This request caused apiserver to panic. Look in the logs for details.";
-        Err(ApiError::internal(why))
+        let text = text.unwrap_or("it does not say why").to_owned();
+        let what = "This request caused apiserver to panic. Look in the logs for details.";
+        Err(ApiError::internal(what).with_source(text))
     })
 }
 
@@ -118,7 +123,8 @@ async fn routed(
     let kind = flow::classify(authenticated.user(), verb.name(), resource, url_path);
     seen.class = Some(kind);
     let call = call_of(verb, target, &query, &head)?;
-    let request = pipeline::enter(core, authenticated, kind, call).await?;
+    let notes = seen.notes.clone();
+    let request = pipeline::enter(core, authenticated, kind, (call, notes)).await?;
     carry_out(core, request, query, (head, body), &mut seen.recording).await
 }
 
@@ -168,7 +174,7 @@ async fn carry_out(
 ) -> Result<Response<Body>, ApiError> {
     if request.door() == Some(Door::Stream) {
         let recording = recording.take();
-        return pipeline::connect(core, Exchange { request, head, recording }).await;
+        return pipeline::connect(core, Exchange { request, head, options: None, recording }).await;
     }
     let accept = head.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     let form = if request.kind.is_custom() { form_of_text(accept)? } else { form(accept)? };
@@ -184,7 +190,7 @@ async fn carry_out(
     if matches!(verb, Verb::Get | Verb::List) {
         core.flow.make_room(&mut answer.seat, own_bytes).await?;
     }
-    Ok(core.heavy.run(own_bytes, || respond::answer(answer, wish)).await)
+    core.heavy.run(own_bytes, || respond::answer(answer, wish)).await
 }
 
 fn call_of(verb: Verb, target: ResourcePath, query: &Query, head: &Head) -> Result<Call, ApiError> {

@@ -14,7 +14,7 @@ use hyper::body::Frame;
 use serde_json::{Value, json};
 
 use super::negotiate::Form;
-use super::respond::{Wish, warn};
+use super::respond::Wish;
 use super::table::Include;
 use super::{Body, status, table};
 use crate::cache::{frame, kind_name, protobuf_frame};
@@ -60,11 +60,10 @@ struct Lines {
 }
 
 pub(super) fn respond(
-    mut watching: Watching,
+    watching: Watching,
     wish: Wish,
     recording: Option<Recording>,
 ) -> Response<Body> {
-    let warnings = std::mem::take(&mut watching.warnings);
     let lines = Lines { watching, wish, has_columns: false, _recording: recording };
     let stream = futures_util::stream::unfold(lines, |mut lines| async {
         let chunk = lines.next().await?;
@@ -76,7 +75,6 @@ pub(super) fn respond(
         _ => "application/json",
     };
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    warn(&mut response, &warnings);
     response
 }
 

@@ -1,11 +1,12 @@
 //! POST: decode, mutate, validate, admit, store.
 
+use admission::Draft;
 use api::{ApiObject, Kind};
 use apimachinery::validation::check_metadata;
 use apimachinery::{ApiError, FieldErrors};
 
 use super::core::Core;
-use super::draft::Draft;
+use super::draft::Sealed;
 use super::hooks::Write;
 use super::stages::MayCreate;
 use super::store::{Expect, Written};
@@ -32,11 +33,10 @@ pub(super) async fn create_object(
         return Err(super::method_not_allowed());
     }
     let may_create = stages::authorize_creation(core, request)?;
+    let is_generated = metadata::needs_name(object.meta());
     let mut tries = 1;
     loop {
-        let mut attempt = object.clone_box();
-        let is_generated = metadata::generate_name(core, attempt.meta_mut());
-        match create_once(core, request, attempt, may_create).await {
+        match create_once(core, request, object.clone_box(), may_create).await {
             Err(err) if err.is_already_exists() && is_generated && tries < NAMES_MAX => tries += 1,
             // Another server has given out an address or a port meanwhile.
             Err(err) if err.is_conflict() && tries < NAMES_MAX => tries += 1,
@@ -47,47 +47,45 @@ pub(super) async fn create_object(
 
 async fn create_once(
     core: &Core,
-    request: &mut Request,
-    mut object: Box<dyn ApiObject>,
+    request: &Request,
+    object: Box<dyn ApiObject>,
     may_create: MayCreate,
 ) -> Result<(Outcome, u16), ApiError> {
-    let kind = request.kind.clone();
-    let mutated = admit::mutate(core, request, object.as_mut(), None).await?;
-    metadata::fill_new(core, kind.as_ref(), object.meta_mut());
-    kind.prepare_create(object.as_mut());
-    let mut draft = Draft::new(object);
+    let (kind, hooks) = (request.kind.as_ref(), request.hooks.as_ref());
+    let mut context = admit::writing(core, request, Draft::new(object), None);
+    let mutated = admit::mutate(core, &mut context).await?;
+    let draft = context.draft_mut().expect("a write has an object");
+    metadata::generate_name(core, draft.change().meta_mut());
+    metadata::fill_new(core, kind, draft.change().meta_mut());
+    kind.prepare_create(draft.change());
     // Apply has recorded its own ownership already.
     if !super::update::is_applying(request) {
-        fields::record(core, request, None, &mut draft).await?;
+        fields::record(core, request, None, draft).await?;
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
-    let hooks = request.hooks.clone();
-    let reserved = hooks.reserve(core, &mut draft, None)?;
+    let reserved = hooks.reserve(core, draft, None)?;
     validate(request, draft.object())?;
-    request.warnings.extend(kind.warnings(draft.object()));
-    let valid = admit::validate(core, request, mutated, draft.show(), None).await?;
+    request.warn_of(draft.object());
+    let valid = admit::validate(core, mutated, &context).await?;
+    let draft = context.into_draft().expect("a write has an object");
     hooks.check_write(core, &Write { request, object: draft.object(), old: None })?;
-    let sealed = draft.seal(&valid);
+    let sealed = Sealed::new(draft, &valid, reserved);
     let key = sealed.object().key();
-    let path = ObjectPath::of(kind.as_ref(), &key.namespace, &key.name)?;
+    let path = ObjectPath::of(kind, &key.namespace, &key.name)?;
     let taken = || ApiError::already_exists(&kind.names().group_resource(), &key.name);
     if request.call.write.dry_run {
         core.cache.wait_current().await?;
-        let is_free = core.cache.get(kind.as_ref(), &path).is_none();
+        let is_free = core.cache.get(kind, &path).is_none();
         let dry = || (Outcome::Object(loose(sealed.bytes().clone())), 201);
         return is_free.then(dry).ok_or_else(taken);
     }
-    let guard = reserved.guard().filter(|_| core.config.is_shared());
-    let is_guarded = guard.is_some();
-    let place = store::Place { path: &path, expect: Expect::Absent(may_create), guard };
-    match store::put(core, request, place, &sealed).await? {
-        Written::Stored(stored) => {
-            reserved.keep();
-            Ok((Outcome::Object(stored), 201))
-        }
+    let is_guarded = sealed.guard().is_some() && core.config.is_shared();
+    let place = store::Place { path: &path, expect: Expect::Absent(may_create) };
+    match store::put(core, request, place, sealed).await? {
+        Written::Stored(stored) => Ok((Outcome::Object(stored), 201)),
         Written::Refused if is_guarded => {
             core.cache.wait_current().await?;
-            match core.cache.get(kind.as_ref(), &path) {
+            match core.cache.get(kind, &path) {
                 Some(_) => Err(taken()),
                 None => Err(ApiError::modified(&kind.names().group_resource(), &key.name)),
             }

@@ -102,7 +102,7 @@ fn report(request: &mut Request, notes: Notes) -> Result<(), ApiError> {
             let why = format!("strict decoding error: {}", problems.join(", "));
             return Err(cannot(request.kind.as_ref(), &why));
         }
-        _ => request.warnings.extend(problems),
+        _ => request.notes.extend(problems),
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! DELETE: at once, or marked and kept while a grace period runs or finalizers are left.
 
-use admission::Valid;
+use admission::{Draft, Valid};
 use api::ApiObject;
 use api::kind::DeletePolicy;
 use apimachinery::ApiError;
@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusDetails, Time};
 use k8s_openapi::jiff::SignedDuration;
 
 use super::core::Core;
-use super::draft::Draft;
+use super::draft::Sealed;
+use super::hooks::Reserved;
 use super::list::{ListAnswer, select};
 use super::store::{Expect, Place, Written};
 use super::update::{Current, TRIES_MAX, existing};
@@ -27,8 +28,8 @@ pub(crate) async fn delete(core: &Core, request: &mut Request) -> Result<(Outcom
     for _ in 0..TRIES_MAX {
         let current = existing(core, request).await?;
         check_preconditions(request, &options, &current)?;
-        let valid = admit::delete(core, request, current.object.as_ref()).await?;
-        if let Some(outcome) = delete_once(core, request, &options, current, valid).await? {
+        let valid = admit::delete(core, request, &options, &current).await?;
+        if let Some(outcome) = delete_once(core, request, &options, current, &valid).await? {
             return Ok((outcome, 200));
         }
         if options.preconditions.resource_version.is_some() {
@@ -69,7 +70,7 @@ async fn delete_once(
     request: &Request,
     options: &DeleteOptions,
     current: Current,
-    valid: Valid,
+    valid: &Valid,
 ) -> Result<Option<Outcome>, ApiError> {
     let kind = request.stored_kind();
     let path = request.path()?;
@@ -79,19 +80,21 @@ async fn delete_once(
     };
     let is_dry_run = options.dry_run || request.call.write.dry_run;
     if is_finished(request, object.as_ref()) {
-        let removed = if is_dry_run {
-            Some(version)
-        } else {
-            store::remove(core, kind, &path, version).await?
-        };
+        if is_dry_run {
+            return Ok(Some(gone(request, &current, version)));
+        }
+        let removed = store::remove(core, kind, (&path, version), valid).await?;
+        if removed.is_some() {
+            valid.keep();
+        }
         return Ok(removed.map(|revision| gone(request, &current, revision)));
     }
-    let sealed = Draft::new(object).seal(&valid);
+    let sealed = Sealed::new(Draft::new(object), valid, Reserved::default());
     if is_dry_run {
         return Ok(Some(Outcome::Object(loose(with_version(sealed.bytes(), version)))));
     }
-    let place = Place::new(&path, Expect::At(version));
-    Ok(match store::put(core, request, place, &sealed).await? {
+    let place = Place { path: &path, expect: Expect::At(version) };
+    Ok(match store::put(core, request, place, sealed).await? {
         Written::Stored(stored) => Some(Outcome::Object(stored)),
         Written::Refused => None,
     })

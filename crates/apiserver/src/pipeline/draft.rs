@@ -1,82 +1,82 @@
-//! An object on its way through a write, in the forms that stages need: typed, and as bytes. The bytes are made at most once
-//! between two changes, and dropped when they are stale.
+//! What the pipeline does with a draft beyond admission: records of who wrote which field, and the seal before the store.
 
-use std::sync::OnceLock;
-
-use admission::Valid;
+use admission::{Draft, Valid};
 use api::ApiObject;
 use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kvstore::Compare;
 
+use super::hooks::Reserved;
 use crate::stored_bytes::with_managed_fields;
 
-pub(crate) struct Draft {
-    object: Box<dyn ApiObject>,
-    bytes: OnceLock<Bytes>,
+/// The records of who wrote which field, in a draft.
+pub(super) trait ManagedFields {
+    fn take_managed_fields(&mut self) -> Option<Vec<ManagedFieldsEntry>>;
+
+    /// Of an object that has none: its bytes, where there are some, need not be made anew for it.
+    fn set_managed_fields(&mut self, entries: Vec<ManagedFieldsEntry>);
 }
 
-impl Draft {
-    pub(super) fn new(object: Box<dyn ApiObject>) -> Self {
-        Self { object, bytes: OnceLock::new() }
-    }
-
-    pub(crate) fn object(&self) -> &dyn ApiObject {
-        self.object.as_ref()
-    }
-
-    /// What was made of it is stale from here on.
-    pub(crate) fn change(&mut self) -> &mut dyn ApiObject {
-        self.bytes.take();
-        self.object.as_mut()
-    }
-
-    /// For plugins that only look: they are handed what they could change, and must not.
-    pub(super) fn show(&mut self) -> &mut dyn ApiObject {
-        self.object.as_mut()
-    }
-
-    /// The JSON form.
-    pub(super) fn bytes(&self) -> &Bytes {
-        self.bytes.get_or_init(|| self.object.encode().into())
-    }
-
-    pub(super) fn take_managed_fields(&mut self) -> Option<Vec<ManagedFieldsEntry>> {
-        self.object.meta().managed_fields.as_ref()?;
+impl ManagedFields for Draft {
+    fn take_managed_fields(&mut self) -> Option<Vec<ManagedFieldsEntry>> {
+        self.object().meta().managed_fields.as_ref()?;
         self.change().meta_mut().managed_fields.take()
     }
 
-    /// Of an object that has none: its bytes, where there are some, need not be made anew for it.
-    pub(super) fn set_managed_fields(&mut self, entries: Vec<ManagedFieldsEntry>) {
-        let bytes = self.bytes.take();
-        self.object.meta_mut().managed_fields = Some(entries);
-        let entries = self.object.meta().managed_fields.as_deref().unwrap_or_default();
-        if let Some(bytes) = bytes.and_then(|it| with_managed_fields(&it, entries)) {
-            let _ = self.bytes.set(bytes);
-        }
-    }
-
-    /// Nothing changes it any more. Takes the proof that it, or the action that made it, was admitted.
-    pub(super) fn seal(self, _valid: &Valid) -> Sealed {
-        Sealed(self)
+    fn set_managed_fields(&mut self, entries: Vec<ManagedFieldsEntry>) {
+        let bytes = |bytes: &Bytes, object: &dyn ApiObject| {
+            let entries = object.meta().managed_fields.as_deref().unwrap_or_default();
+            with_managed_fields(bytes, entries)
+        };
+        self.amend(|it| it.meta_mut().managed_fields = Some(entries), bytes);
     }
 }
 
-/// An object that every plugin has agreed to, as it is. Nothing else is stored.
-pub(super) struct Sealed(Draft);
+/// An object that every plugin has agreed to, as it is, with what was reserved for it. Nothing else is stored; and what is not
+/// stored gives back what was reserved.
+pub(super) struct Sealed<'a> {
+    draft: Draft,
+    valid: &'a Valid,
+    reserved: Reserved,
+}
 
-impl Sealed {
+impl<'a> Sealed<'a> {
+    /// Takes the proof that the object, or the action that made it, was admitted.
+    pub(super) fn new(draft: Draft, valid: &'a Valid, reserved: Reserved) -> Self {
+        Self { draft, valid, reserved }
+    }
+
+    pub(super) fn draft(&self) -> &Draft {
+        &self.draft
+    }
+
     pub(super) fn object(&self) -> &dyn ApiObject {
-        self.0.object()
+        self.draft.object()
     }
 
     pub(super) fn bytes(&self) -> &Bytes {
-        self.0.bytes()
+        self.draft.bytes()
+    }
+
+    /// What else must hold where other servers write to the same store.
+    pub(super) fn guard(&self) -> Option<Compare> {
+        self.reserved.guard()
+    }
+
+    pub(super) fn valid(&self) -> &Valid {
+        self.valid
+    }
+
+    /// It was stored.
+    pub(super) fn keep(self) {
+        self.valid.keep();
+        self.reserved.keep();
     }
 
     /// Without the records of who wrote what, which are not part of what was agreed to.
-    pub(super) fn without_managed_fields(&self) -> Self {
+    pub(super) fn without_managed_fields(&self) -> Draft {
         let mut object = self.object().clone_box();
         object.meta_mut().managed_fields = None;
-        Self(Draft::new(object))
+        Draft::new(object)
     }
 }

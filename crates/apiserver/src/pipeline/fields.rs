@@ -1,7 +1,9 @@
 //! Field ownership: who wrote which field, kept in metadata.managedFields.
 
 use std::cell::RefCell;
+use std::error::Error;
 
+use admission::Draft;
 use api::{Kind, Part};
 use apimachinery::ApiError;
 use apimachinery::apply::{self, Unconverted, Versions, Writer, record_update};
@@ -10,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::Request;
 use super::core::Core;
-use super::draft::Draft;
+use super::draft::ManagedFields as _;
 use crate::registry::Family;
 
 const MANAGED_FIELDS: &str = "managedFields";
@@ -38,7 +40,7 @@ pub(super) async fn record(
         // Most often there is nothing to wait for, and no copy is needed.
         false => {
             let versions = InFamily::new(&request.family, &[]);
-            record_update(&versions, live, &mut tree, &writer).map_err(ApiError::internal)?;
+            record_update(&versions, live, &mut tree, &writer).map_err(unrecorded)?;
             tree
         }
         true => {
@@ -46,7 +48,7 @@ pub(super) async fn record(
                 let mut tree = tree.clone();
                 record_update(versions, live, &mut tree, &writer).map(|()| tree)
             };
-            across_versions(&request.family, record).await?.map_err(ApiError::internal)?
+            across_versions(&request.family, record).await?.map_err(unrecorded)?
         }
     };
     let entries = metadata(&mut recorded).and_then(|it| it.remove(MANAGED_FIELDS));
@@ -55,6 +57,10 @@ pub(super) async fn record(
         draft.set_managed_fields(entries);
     }
     Ok(())
+}
+
+fn unrecorded(why: impl Into<Box<dyn Error + Send + Sync>>) -> ApiError {
+    ApiError::internal("the records of who wrote which field cannot be made").with_source(why)
 }
 
 /// Carries out what may need objects in other versions. Where these have to be waited for, it is tried again with each that came.
@@ -72,9 +78,9 @@ pub(super) async fn across_versions<T>(
             (Err(apply::Error::Unconverted(Unconverted::NotYet)), Some((object, version)))
                 if known.len() < CONVERSIONS_MAX =>
             {
-                let json = serde_json::to_vec(&object).map_err(ApiError::internal)?;
+                let json = serde_json::to_vec(&object).map_err(unrecorded)?;
                 let converted = family.convert(json.into(), &version).await?;
-                let converted = serde_json::from_slice(&converted).map_err(ApiError::internal)?;
+                let converted = serde_json::from_slice(&converted).map_err(unrecorded)?;
                 known.push(Known { object, version, converted });
             }
             (outcome, _) => return Ok(outcome),

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use api::ApiObject;
+use admission::Draft;
+use api::{ApiObject, Dynamic};
 use apimachinery::{ApiError, GroupResource};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -14,7 +15,6 @@ use jiff::Timestamp;
 use kvstore::Compare;
 
 use super::core::Core;
-use super::draft::Draft;
 use super::{Outcome, Request, method_not_allowed};
 use crate::cache::{Change, Observer};
 use crate::metrics::Recording;
@@ -49,6 +49,12 @@ pub(crate) trait Hooks: Send + Sync {
     /// Something is posted to a kind that is not stored, or to a subresource that is an action.
     fn act<'a>(&'a self, _core: &'a Core, _request: &'a mut Request) -> Acting<'a> {
         Box::pin(std::future::ready(Err(method_not_allowed())))
+    }
+
+    /// What the query of a stream asks for, as the object that admission decides about. `None`: it only reads, and is not
+    /// admitted.
+    fn stream_options(&self, _exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> {
+        Ok(None)
     }
 
     /// A subresource that is a stream of bytes.
@@ -98,6 +104,8 @@ pub(crate) struct Write<'a> {
 pub(crate) struct Exchange {
     pub(crate) request: Request,
     pub(crate) head: Head,
+    /// As they were admitted.
+    pub(crate) options: Option<Dynamic>,
     /// Taken by what goes on after the answer.
     pub(crate) recording: Option<Recording>,
 }
@@ -107,12 +115,10 @@ pub(crate) struct Exchange {
 #[derive(Default)]
 pub(crate) struct Reserved(Option<Box<dyn Reservation>>);
 
-pub(crate) trait Reservation: Send {
+/// What a kind took, settled like what admission plugins take.
+pub(crate) trait Reservation: admission::Reservation + Sync {
     /// What must hold for the write where other servers write to the same store.
     fn guard(&self) -> Option<Compare>;
-
-    /// The write has happened: what was taken belongs to the object now.
-    fn keep(self: Box<Self>);
 }
 
 impl Reserved {

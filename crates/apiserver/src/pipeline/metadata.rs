@@ -46,18 +46,20 @@ pub(super) fn place_new(request: &Request, meta: &mut ObjectMeta) -> Result<(), 
     Ok(())
 }
 
-/// Draws a name for `generateName`. Whether one was needed.
-pub(super) fn generate_name(core: &Core, meta: &mut ObjectMeta) -> bool {
-    if meta.name.as_deref().is_some_and(|it| !it.is_empty()) {
-        return false;
+/// Whether there is only a `generateName`.
+pub(super) fn needs_name(meta: &ObjectMeta) -> bool {
+    let has = |text: &Option<String>| text.as_deref().is_some_and(|it| !it.is_empty());
+    !has(&meta.name) && has(&meta.generate_name)
+}
+
+/// Draws a name for `generateName`, where one is needed.
+pub(super) fn generate_name(core: &Core, meta: &mut ObjectMeta) {
+    if !needs_name(meta) {
+        return;
     }
-    let Some(base) = meta.generate_name.as_deref().filter(|it| !it.is_empty()) else {
-        return false;
-    };
-    let mut base = base.to_owned();
+    let mut base = meta.generate_name.clone().unwrap_or_default();
     base.truncate(base.floor_char_boundary(GENERATED_MAX - SUFFIX_LENGTH));
     meta.name = Some(format!("{base}{}", core.world.random.name_suffix(SUFFIX_LENGTH)));
-    true
 }
 
 /// Empty lists and maps are as good as absent, and are not stored.

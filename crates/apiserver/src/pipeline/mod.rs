@@ -38,9 +38,9 @@ pub use list::ListAnswer;
 pub use watch::{WatchItem, Watching};
 
 pub use self::core::Core;
-pub(crate) use admit::connect as admit_action;
+pub(crate) use admission::Draft;
+pub(crate) use admit::act as admit_action;
 pub(crate) use delete::delete;
-pub(crate) use draft::Draft;
 pub(crate) use metadata::now;
 pub(crate) use stages::{Request, authenticate, enter, enter_in_process, enter_path};
 pub(crate) use unread::{Read, Unread};
@@ -89,7 +89,6 @@ pub enum Outcome {
 pub struct Answer {
     pub outcome: Outcome,
     pub code: u16,
-    pub warnings: Vec<String>,
     /// The kind that was asked for; tables are drawn with it.
     pub kind: Arc<dyn Kind>,
     /// Kept until the answer was sent, or dropped.
@@ -110,8 +109,8 @@ pub(crate) async fn call(
     if waits && matches!(&outcome, Outcome::Object(it) if it.meta.is_deleting) {
         code = 202;
     }
-    let Request { warnings, kind, seat, .. } = request;
-    Ok(Answer { outcome, code, warnings, kind, seat })
+    let Request { kind, seat, .. } = request;
+    Ok(Answer { outcome, code, kind, seat })
 }
 
 async fn carry_out(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
@@ -157,11 +156,17 @@ pub(crate) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
 /// A stream to a node: let in and admitted like every request, then carried by the kind.
 pub(crate) async fn connect(
     core: &Arc<Core>,
-    exchange: Exchange,
+    mut exchange: Exchange,
 ) -> Result<Response<StreamBody>, ApiError> {
-    let _admitted = admit::stream(core, &exchange.request).await?;
     let hooks = exchange.request.hooks.clone();
-    hooks.connect(core, exchange).await
+    let Some(options) = hooks.stream_options(&exchange)? else {
+        return hooks.connect(core, exchange).await;
+    };
+    let (options, valid) = admit::stream(core, &exchange.request, options).await?;
+    exchange.options = Some(options);
+    let response = hooks.connect(core, exchange).await?;
+    valid.keep();
+    Ok(response)
 }
 
 async fn dispatch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {

@@ -78,7 +78,9 @@ async fn patched(
 
 fn typed(request: &mut Request, value: &Value) -> Result<Box<dyn ApiObject>, ApiError> {
     let kind = request.kind.clone();
-    let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
+    let bytes = serde_json::to_vec(value).map_err(|err| {
+        ApiError::internal("the patched object cannot be written").with_source(err)
+    })?;
     check_bounds(&bytes).map_err(|why| {
         let kind = kind.names().gvk().group_kind();
         let name = request.name();

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use admission::Notes;
 use api::kind::Door;
-use api::{Kind, Part, Subresource};
+use api::{ApiObject, Kind, Part, Subresource};
 use apimachinery::selector::Fields;
 use apimachinery::validation::is_path_segment;
 use apimachinery::{ApiError, GroupVersionKind, Scope, User};
@@ -24,7 +25,8 @@ pub(crate) struct Request {
     /// In the version that was asked for.
     pub kind: Arc<dyn Kind>,
     pub(super) family: Arc<Family>,
-    pub warnings: Vec<String>,
+    /// What is said beside the answer.
+    pub(super) notes: Notes,
     pub(super) hooks: Arc<dyn Hooks>,
     /// The kind's own, if the call names one.
     subresource: Option<Subresource>,
@@ -39,13 +41,13 @@ pub(crate) async fn enter(
     core: &Core,
     authenticated: Authenticated,
     class: Class,
-    call: Call,
+    (call, notes): (Call, Notes),
 ) -> Result<Request, ApiError> {
     let length = length(core, &call);
     let seated = core.flow.enter(authenticated, class, length).await?;
     trace::passed("seat");
     let authorized = authorize(core, seated.authenticated(), &call)?;
-    find_kind(core, authorized, seated.into_seat(), call)
+    find_kind(core, authorized, seated.into_seat(), (call, notes))
 }
 
 /// For components of this process. They have no more rights than their user, and wait for a seat like everybody.
@@ -57,7 +59,7 @@ pub(crate) async fn enter_in_process(
     let authenticated = authenticate(core, &Credential::Component(component.clone()), None)?;
     let resource = Some(call.resource.resource.as_str());
     let class = flow::classify(authenticated.user(), call.verb.name(), resource, "");
-    enter(core, authenticated, class, call).await
+    enter(core, authenticated, class, (call, Notes::default())).await
 }
 
 /// For requests that are about no resource. What is returned is proof, and the seat.
@@ -164,7 +166,7 @@ fn find_kind(
     core: &Core,
     authorized: Authorized,
     seat: Seat,
-    call: Call,
+    (call, mut notes): (Call, Notes),
 ) -> Result<Request, ApiError> {
     trace::passed("find kind");
     let kinds = core.registry.kinds();
@@ -178,8 +180,8 @@ fn find_kind(
     check_place(kind.as_ref(), &call)?;
     let family = kinds.family_of(&kind);
     let hooks = hooks_of(core, &family);
-    let warnings = kind.deprecation().into_iter().collect();
-    let request = Request { call, kind, family, warnings, hooks, subresource, authorized, seat };
+    notes.extend(kind.deprecation());
+    let request = Request { call, kind, family, notes, hooks, subresource, authorized, seat };
     request.hooks.check_call(&request)?;
     Ok(request)
 }
@@ -304,6 +306,13 @@ impl Request {
 
     pub(crate) fn modified(&self) -> ApiError {
         ApiError::modified(&self.kind.names().group_resource(), self.name())
+    }
+
+    /// Of what is odd about a valid object.
+    pub(super) fn warn_of(&self, object: &dyn ApiObject) {
+        for warning in self.kind.warnings(object) {
+            self.notes.warn(&warning);
+        }
     }
 
     /// Who writes, for managedFields.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use admission::{Draft, Valid};
 use api::{Kind, Stored};
 use apimachinery::{ApiError, Reason};
 use kvstore::{Compare, Op, Revision, Txn};
@@ -26,14 +27,6 @@ pub(super) enum Expect {
 pub(super) struct Place<'a> {
     pub(super) path: &'a ObjectPath,
     pub(super) expect: Expect,
-    /// What else must hold.
-    pub(super) guard: Option<Compare>,
-}
-
-impl<'a> Place<'a> {
-    pub(super) fn new(path: &'a ObjectPath, expect: Expect) -> Self {
-        Self { path, expect, guard: None }
-    }
 }
 
 pub(super) enum Written {
@@ -56,17 +49,19 @@ fn txn(kind: &dyn Kind, path: &ObjectPath, compares: Vec<Compare>, op: Op) -> Tx
     if kind.is_relaxed(namespace) { txn.relaxed() } else { txn }
 }
 
-/// Writes what was sealed, whose resourceVersion must be unset.
+/// Writes what was sealed, whose resourceVersion must be unset. What was reserved for it is settled here: kept if it is stored,
+/// and given back in all other cases.
 pub(super) async fn put(
     core: &Core,
     request: &Request,
-    Place { path, expect, guard }: Place<'_>,
-    sealed: &Sealed,
+    Place { path, expect }: Place<'_>,
+    sealed: Sealed<'_>,
 ) -> Result<Written, ApiError> {
     let kind = request.stored_kind();
     let key = store_key(kind, path);
     trace::passed("store");
-    let prepared = prepare(core, request, key.clone(), sealed).await?;
+    let prepared = prepare(core, request, key.clone(), &sealed).await?;
+    let guard = sealed.guard().filter(|_| core.config.is_shared());
     let compares = [compare(&key, expect)].into_iter().chain(guard).collect();
     let txn = txn(kind, path, compares, prepared.write());
     let operation = match expect {
@@ -80,6 +75,7 @@ pub(super) async fn put(
         Err(err) => Err(refusal(&err)),
         Ok(response) if !response.succeeded => Ok(Written::Refused),
         Ok(response) => {
+            sealed.keep();
             let revision = response.revision.0;
             // Written in any case; a cache that lags only costs the shared copy.
             let _ = core.cache.wait_for(revision).await;
@@ -94,10 +90,10 @@ async fn prepare<'a>(
     core: &'a Core,
     request: &Request,
     key: bytes::Bytes,
-    sealed: &Sealed,
+    sealed: &Sealed<'_>,
 ) -> Result<Announced<'a>, ApiError> {
     let kind = request.stored_kind();
-    let announced = announce(core, request, key.clone(), sealed).await?;
+    let announced = announce(core, request, key.clone(), sealed.draft()).await?;
     if !announced.is_too_large(kind) {
         return Ok(announced);
     }
@@ -114,23 +110,25 @@ async fn announce<'a>(
     core: &'a Core,
     request: &Request,
     key: bytes::Bytes,
-    sealed: &Sealed,
+    draft: &Draft,
 ) -> Result<Announced<'a>, ApiError> {
     let (kind, family) = (request.stored_kind(), &request.family);
-    let json = family.to_stored(sealed.bytes()).await?;
+    let json = family.to_stored(draft.bytes()).await?;
     // What it is found by is read from what is stored: a conversion may have moved it.
     let moved = family.is_slow().then(|| kind.decode(&json)).transpose();
-    let moved = moved.map_err(ApiError::internal)?;
-    let object = moved.as_deref().unwrap_or_else(|| sealed.object());
+    let moved = moved.map_err(|err| {
+        ApiError::internal("the converted object cannot be read").with_source(err)
+    })?;
+    let object = moved.as_deref().unwrap_or_else(|| draft.object());
     Ok(core.cache.prepare(kind, key, (object, &json)))
 }
 
-/// Whether the removal happened, and at which revision.
+/// Whether the removal, which was admitted, happened, and at which revision.
 pub(super) async fn remove(
     core: &Core,
     kind: &dyn Kind,
-    path: &ObjectPath,
-    at: u64,
+    (path, at): (&ObjectPath, u64),
+    _admitted: &Valid,
 ) -> Result<Option<u64>, ApiError> {
     let key = store_key(kind, path);
     let txn = txn(kind, path, vec![compare(&key, Expect::At(at))], Op::delete(&key));
@@ -148,7 +146,7 @@ pub(super) async fn remove(
 /// Whether writing the object would change nothing.
 pub(super) async fn is_same(
     request: &Request,
-    sealed: &Sealed,
+    sealed: &Sealed<'_>,
     stored: &Stored,
 ) -> Result<bool, ApiError> {
     let json = request.family.to_stored(sealed.bytes()).await?;

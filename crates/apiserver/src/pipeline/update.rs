@@ -2,18 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use admission::Valid;
+use admission::{Draft, Forms, Valid};
 use api::{ApiObject, Kind, Stored};
 use apimachinery::validation::{check_metadata, check_metadata_update};
 use apimachinery::{ApiError, FieldErrors, Path};
 use bytes::Bytes;
-use kvstore::Compare;
 use serde_json::Value;
 
 use super::core::Core;
 use super::create::{create_object, invalid_if_any};
-use super::draft::{Draft, Sealed};
-use super::hooks::Write;
+use super::draft::Sealed;
+use super::hooks::{Reserved, Write};
 use super::store::{Expect, Place, Written};
 use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
 use crate::stored_bytes::with_version;
@@ -30,6 +29,8 @@ pub(crate) struct Current {
     /// The JSON of the object: of a custom resource in the version of the request, of all others as it is stored.
     json: Bytes,
     tree: OnceLock<Value>,
+    /// In the version of the request, if that is another.
+    served_tree: OnceLock<Option<Value>>,
 }
 
 impl Current {
@@ -44,16 +45,32 @@ impl Current {
             }
             false => (stored.bytes.clone(), request.working_kind().decode(&stored.bytes)),
         };
-        let object = object.map_err(ApiError::internal)?;
-        Ok(Self { stored, object, kind: kind.clone(), json, tree: OnceLock::new() })
+        let object = object.map_err(|err| {
+            ApiError::internal("the stored object cannot be read").with_source(err)
+        })?;
+        let (tree, served_tree) = Default::default();
+        Ok(Self { stored, object, kind: kind.clone(), json, tree, served_tree })
     }
 
     /// In the version of the request.
     pub(super) fn tree(&self) -> &Value {
-        self.tree.get_or_init(|| match self.kind.served_from(self.object.as_ref()) {
-            Some(served) => served.to_value(),
-            None => serde_json::from_slice(&self.json).unwrap_or_default(),
-        })
+        let served = || self.kind.served_from(self.object.as_ref());
+        let served = self.served_tree.get_or_init(|| served().map(|it| it.to_value()));
+        served.as_ref().unwrap_or_else(|| Forms::tree(self))
+    }
+}
+
+impl Forms for Current {
+    fn object(&self) -> &dyn ApiObject {
+        self.object.as_ref()
+    }
+
+    fn bytes(&self) -> &Bytes {
+        &self.json
+    }
+
+    fn tree(&self) -> &Value {
+        self.tree.get_or_init(|| serde_json::from_slice(&self.json).unwrap_or_default())
     }
 }
 
@@ -149,38 +166,36 @@ pub(super) fn check_version(
 /// Mutates, validates, admits and stores `object` in place of `current`; `None` if somebody else was faster.
 pub(super) async fn replace(
     core: &Core,
-    request: &mut Request,
+    request: &Request,
     current: &Current,
     mut object: Box<dyn ApiObject>,
 ) -> Result<Option<Outcome>, ApiError> {
-    let kind = request.kind.clone();
+    let (kind, hooks) = (request.kind.as_ref(), request.hooks.as_ref());
     let old = current.object.as_ref();
     metadata::carry_over(object.as_mut(), old);
-    let mutated = admit::mutate(core, request, object.as_mut(), Some(old)).await?;
+    let mut context = admit::writing(core, request, Draft::new(object), Some(current));
+    let mutated = admit::mutate(core, &mut context).await?;
+    let draft = context.draft_mut().expect("a write has an object");
     // Before it is compared with what was stored: a zero that is not stored is no change.
-    let mut object = core.cache.settle(request.working_kind(), object);
-    kind.prepare_update(object.as_mut(), old, request.part());
-    if kind.has_generation() && kind.is_new_generation(object.as_ref(), old) {
-        let generation = old.meta().generation.unwrap_or(0) + 1;
-        object.meta_mut().generation = Some(generation);
+    if let Some(settled) = core.cache.settle(request.working_kind(), draft.object()) {
+        draft.replace(settled);
     }
-    let mut draft = Draft::new(object);
+    kind.prepare_update(draft.change(), old, request.part());
+    if kind.has_generation() && kind.is_new_generation(draft.object(), old) {
+        let generation = old.meta().generation.unwrap_or(0) + 1;
+        draft.change().meta_mut().generation = Some(generation);
+    }
     if !is_applying(request) {
-        fields::record(core, request, Some(current.tree()), &mut draft).await?;
+        fields::record(core, request, Some(current.tree()), draft).await?;
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
-    let hooks = request.hooks.clone();
-    let reserved = hooks.reserve(core, &mut draft, Some(old))?;
+    let reserved = hooks.reserve(core, draft, Some(old))?;
     validate(request, draft.object(), old)?;
-    request.warnings.extend(kind.warnings(draft.object()));
-    let valid = admit::validate(core, request, mutated, draft.show(), Some(old)).await?;
+    request.warn_of(draft.object());
+    let valid = admit::validate(core, mutated, &context).await?;
+    let draft = context.into_draft().expect("a write has an object");
     hooks.check_write(core, &Write { request, object: draft.object(), old: Some(old) })?;
-    let guard = reserved.guard().filter(|_| core.config.is_shared());
-    let written = commit(core, request, current, &draft.seal(&valid), guard).await?;
-    if written.is_some() && !request.call.write.dry_run {
-        reserved.keep();
-    }
-    Ok(written)
+    commit(core, request, current, Sealed::new(draft, &valid, reserved)).await
 }
 
 /// Stores what the server itself has made of an object, past the rules for clients. Whether nobody else was faster.
@@ -198,8 +213,9 @@ pub(crate) async fn write_directly(
     }
     let expect = Expect::At(current.stored.meta.resource_version);
     let path = request.path()?;
-    let place = Place::new(&path, expect);
-    let written = store::put(core, request, place, &draft.seal(valid)).await?;
+    let place = Place { path: &path, expect };
+    let sealed = Sealed::new(draft, valid, Reserved::default());
+    let written = store::put(core, request, place, sealed).await?;
     Ok(matches!(written, Written::Stored(_)))
 }
 
@@ -226,24 +242,24 @@ async fn commit(
     core: &Core,
     request: &Request,
     current: &Current,
-    sealed: &Sealed,
-    guard: Option<Compare>,
+    sealed: Sealed<'_>,
 ) -> Result<Option<Outcome>, ApiError> {
     let kind = request.stored_kind();
     let version = current.stored.meta.resource_version;
-    if store::is_same(request, sealed, &current.stored).await? {
+    if store::is_same(request, &sealed, &current.stored).await? {
         return Ok(Some(Outcome::Object(current.stored.clone())));
     }
-    let answer = |revision| loose(with_version(sealed.bytes(), revision));
+    let answer = |sealed: &Sealed<'_>, at| Outcome::Object(loose(with_version(sealed.bytes(), at)));
     if request.call.write.dry_run {
-        return Ok(Some(Outcome::Object(answer(version))));
+        return Ok(Some(answer(&sealed, version)));
     }
     let path = request.path()?;
     if super::delete::is_finished(request, sealed.object()) {
-        let removed = store::remove(core, kind, &path, version).await?;
-        return Ok(removed.map(|revision| Outcome::Object(answer(revision))));
+        // What was reserved for it is given back: it is gone.
+        let removed = store::remove(core, kind, (&path, version), sealed.valid()).await?;
+        return Ok(removed.map(|revision| answer(&sealed, revision)));
     }
-    let place = Place { path: &path, expect: Expect::At(version), guard };
+    let place = Place { path: &path, expect: Expect::At(version) };
     Ok(match store::put(core, request, place, sealed).await? {
         Written::Stored(stored) => Some(Outcome::Object(stored)),
         Written::Refused => None,

@@ -40,7 +40,6 @@ pub enum WatchItem {
 /// A watch in progress. Ends with `None`, from where the client resumes, or with one error that tells it to list again.
 pub struct Watching {
     pub kind: Arc<dyn Kind>,
-    pub warnings: Vec<String>,
     family: Arc<Family>,
     /// Whether objects are sent as they are stored, which is how nearly all are.
     is_stored_form: bool,
@@ -116,7 +115,6 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
         family,
         pending: None,
         kind,
-        warnings: request.warnings.clone(),
         selection,
         source,
         since,

@@ -5,10 +5,11 @@
 //! webhook's) take their time, for many objects at once: see `Converter`.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::Arc;
 
 use api::{ApiObject as _, Dynamic, Kind, Stored};
-use apimachinery::ApiError;
+use apimachinery::{ApiError, Reason};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
@@ -144,13 +145,13 @@ impl Family {
         }
         let Some(converter) = &self.converter else {
             let converted = self.convert_one(&json, api_version);
-            return converted.map(|it| it.unwrap_or(json)).map_err(ApiError::internal);
+            return converted.map(|it| it.unwrap_or(json)).map_err(unreadable);
         };
         let mut converted = converter.convert(vec![json], api_version).await?;
         match (converted.pop(), converted.is_empty()) {
             // Others may write JSON in another way than we do.
             (Some(json), true) => {
-                Dynamic::decode(&json).map(|it| it.encode().into()).map_err(ApiError::internal)
+                Dynamic::decode(&json).map(|it| it.encode().into()).map_err(unreadable)
             }
             _ => Err(ApiError::internal("a conversion must return as many objects as it gets")),
         }
@@ -194,7 +195,9 @@ impl Family {
         let (names, key) = (kind.names(), &stored.meta.key);
         let resource = names.group_resource();
         let version = names.api_version();
-        ApiError::internal(format!("{resource} \"{key}\" cannot be had in {version}: {why}"))
+        let what = format!("{resource} \"{key}\" cannot be had in {version}");
+        ApiError::new(Reason::InternalError, format!("Internal error occurred: {what}"))
+            .with_source(why)
     }
 
     fn refuse_all(&self, objects: &[Arc<Stored>], kind: &dyn Kind, why: &str) -> ApiError {
@@ -204,8 +207,14 @@ impl Family {
         let names = kind.names();
         let (resource, version, n_objects) =
             (names.group_resource(), names.api_version(), objects.len());
-        ApiError::internal(format!("{n_objects} {resource} cannot be had in {version}: {why}"))
+        let what = format!("{n_objects} {resource} cannot be had in {version}");
+        ApiError::new(Reason::InternalError, format!("Internal error occurred: {what}"))
+            .with_source(why)
     }
+}
+
+fn unreadable(why: impl Into<Box<dyn Error + Send + Sync>>) -> ApiError {
+    ApiError::internal("the object cannot be had in the version that is needed").with_source(why)
 }
 
 /// With the defaults that it lacks, which may have come after it; `None` if it lacks none.

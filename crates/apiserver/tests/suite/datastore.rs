@@ -213,10 +213,11 @@ async fn what_the_store_refuses_is_told_by_what_can_be_done_about_it() {
             "{refused}"
         );
         assert!(refused.message().contains(text), "{refused}");
+        assert!(!refused.message().contains("device"), "why is for the log alone: {refused}");
         // Reads go on.
         assert!(names(&server.client).await.is_empty());
     };
-    check(Error::ReadOnly { why: why() }, 503, None, "the store is read-only: no space left").await;
+    check(Error::ReadOnly { why: why() }, 503, None, "the store is read-only").await;
     check(Error::Unavailable { why: why() }, 503, Some(1), "cannot be reached").await;
     check(Error::Uncertain { why: why() }, 504, None, "it is not known whether").await;
     check(Error::TooLarge { what: "the value", size: 9, max: 8 }, 413, None, "too large").await;

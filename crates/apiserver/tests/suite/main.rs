@@ -1,11 +1,13 @@
 //! The whole server, over the in-memory store: in process in paused time, and on a port over HTTPS.
 
+mod admission_context;
 mod costs;
 mod custom_resources;
 mod datastore;
 mod dry_run;
 mod encoding;
 mod families;
+mod faults;
 mod forms;
 mod harness;
 mod hostile;

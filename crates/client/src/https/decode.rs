@@ -85,7 +85,7 @@ impl HeadMeta {
 }
 
 fn malformed(err: serde_json::Error) -> ApiError {
-    ApiError::internal(format_args!("the server's answer is not what was asked for: {err}"))
+    ApiError::internal("the server's answer is not what was asked for").with_source(err)
 }
 
 /// The answer to a call: an object, a list or a Status of success.

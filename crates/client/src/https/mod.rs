@@ -226,7 +226,7 @@ impl Shared {
 
 fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(bytes)
-        .map_err(|err| ApiError::internal(format_args!("reading the discovery document: {err}")))
+        .map_err(|err| ApiError::internal("the discovery document cannot be read").with_source(err))
 }
 
 async fn collect(response: Response<Incoming>) -> Result<Bytes, ApiError> {
@@ -263,7 +263,8 @@ impl Watch {
                 Ok(None) => {}
                 Err(err) => {
                     self.is_over = true;
-                    return Some(Err(ApiError::internal(err)));
+                    let broken = ApiError::internal("the watch cannot be read");
+                    return Some(Err(broken.with_source(err)));
                 }
             }
             match self.body.frame().await? {

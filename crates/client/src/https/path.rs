@@ -4,7 +4,7 @@ use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use crate::request::{DeleteOptions, Payload, Propagation, Request, Verb};
+use crate::request::{DeleteOptions, Payload, Request, Verb};
 
 /// Everything but what RFC 3986 calls unreserved.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -97,12 +97,7 @@ fn delete_options(options: &DeleteOptions) -> Vec<u8> {
         body.insert("gracePeriodSeconds".to_owned(), json!(seconds));
     }
     if let Some(propagation) = options.propagation {
-        let policy = match propagation {
-            Propagation::Background => "Background",
-            Propagation::Foreground => "Foreground",
-            Propagation::Orphan => "Orphan",
-        };
-        body.insert("propagationPolicy".to_owned(), json!(policy));
+        body.insert("propagationPolicy".to_owned(), json!(propagation.name()));
     }
     let mut preconditions = Map::new();
     if let Some(uid) = &options.preconditions.uid {

@@ -99,7 +99,8 @@ impl Visit for Values<'_> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::testing::{Lines, audited};
+    use super::super::lines::Lines;
+    use super::super::testing::audited;
     use super::Json;
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 //! causes has the request's audit id, whichever module wrote it.
 
 mod json;
+mod lines;
 mod request;
 #[cfg(test)]
 mod testing;
@@ -9,6 +10,7 @@ mod text;
 
 use tracing_subscriber::filter::LevelFilter;
 
+pub use lines::Lines;
 pub use request::{AuditId, with_audit_id};
 
 /// Upstream's `--logging-format`.

@@ -43,7 +43,8 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Lines, audited};
+    use super::super::lines::Lines;
+    use super::super::testing::audited;
     use super::Text;
 
     #[tokio::test]

@@ -14,7 +14,8 @@ const LAYERS: &[&[&str]] = &[
     &["api", "etcd", "images"],
     &["client", "containers"],
     &["informer"],
-    &["reconcile", "authn", "authz", "admission"],
+    &["reconcile", "authn", "authz"],
+    &["admission"],
     &[
         "apiserver",
         "controllers",

@@ -6,12 +6,11 @@ mod tests;
 use std::future::ready;
 
 use api::core::Pod;
-use apimachinery::ApiError;
-use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::{PodSpec, Toleration};
 
 use crate::attributes::{Attributes, Operation};
-use crate::chain::Plugin;
+use crate::chain::{Admitting, Phase, Plugin};
+use crate::context::Context;
 
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const EFFECT: &str = "NoExecute";
@@ -47,15 +46,15 @@ impl Plugin for DefaultTolerationSeconds {
         "DefaultTolerationSeconds"
     }
 
-    fn admit<'a>(
-        &'a self,
-        attributes: &'a mut Attributes<'_>,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        let is_write = matches!(attributes.operation, Operation::Create | Operation::Update);
-        if is_write && attributes.is("", "pods", "") {
-            let spec = attributes.object_as_mut::<Pod>().and_then(|it| it.spec.as_mut());
-            spec.into_iter().for_each(tolerate);
-        }
+    fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
+        phase == Phase::Mutate
+            && matches!(request.operation, Operation::Create | Operation::Update)
+            && request.is("", "pods", "")
+    }
+
+    fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
+        let spec = context.object_as_mut::<Pod>().and_then(|it| it.spec.as_mut());
+        spec.into_iter().for_each(tolerate);
         Box::pin(ready(Ok(())))
     }
 }

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::DefaultTolerationSeconds;
-use crate::plugins::fixture::create_pod;
+use crate::plugins::fixture::{Objects, create_pod};
 
 fn check(tolerations: &Value, expected: &[&str]) {
     let spec = json!({"containers": [], "tolerations": tolerations});
-    let spec = create_pod(&DefaultTolerationSeconds, &spec).unwrap();
+    let spec = create_pod(DefaultTolerationSeconds, Objects::default(), &spec).unwrap();
     let shown: Vec<String> = spec["tolerations"]
         .as_array()
         .unwrap()

@@ -4,65 +4,49 @@
 mod tests;
 
 use std::future::ready;
-use std::sync::Arc;
-
-use api::Lookup;
 
 use apimachinery::{ApiError, GroupResource, ObjectKey};
-use futures_util::future::BoxFuture;
 
 use crate::attributes::{Attributes, Operation};
-use crate::chain::Plugin;
+use crate::chain::{Admitting, Phase, Plugin};
+use crate::context::Context;
 
 const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
 
-pub struct NamespaceLifecycle {
-    lookup: Arc<dyn Lookup>,
+pub struct NamespaceLifecycle;
+
+fn is_namespace(request: &Attributes<'_>) -> bool {
+    request.is_of("", "namespaces")
 }
 
-impl NamespaceLifecycle {
-    pub fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup }
+fn check(context: &Context<'_>) -> Result<(), ApiError> {
+    let request = &context.request;
+    if is_namespace(request) {
+        if IMMORTAL.contains(&request.name) {
+            return Err(context.forbidden("this namespace may not be deleted"));
+        }
+        return Ok(());
     }
-
-    fn check(&self, attributes: &Attributes<'_>) -> Result<(), ApiError> {
-        let is_namespace =
-            attributes.resource.group.is_empty() && attributes.resource.resource == "namespaces";
-        if is_namespace {
-            let is_immortal = IMMORTAL.contains(&attributes.name);
-            if attributes.operation == Operation::Delete && is_immortal {
-                return Err(attributes.forbidden("this namespace may not be deleted"));
-            }
-            return Ok(());
-        }
-        let is_write = matches!(attributes.operation, Operation::Create | Operation::Update);
-        // An access review asks about a namespace; it stores nothing there.
-        let is_review = attributes.resource.resource == "localsubjectaccessreviews";
-        if attributes.namespace.is_empty() || !is_write || is_review {
-            return Ok(());
-        }
-        let namespace = attributes.namespace;
-        let resource = GroupResource::new("", "namespaces");
-        let Some(stored) = self.lookup.find(&resource, &ObjectKey::cluster(namespace)) else {
-            return Err(ApiError::not_found(&resource, namespace));
-        };
-        // Asked on every write: what is read out of each object anyway says enough.
-        let phase = stored.meta.fields.iter().find(|it| it.0 == "status.phase");
-        let is_terminating =
-            phase.is_some_and(|it| *it.1 == *"Terminating") || stored.meta.is_deleting;
-        if attributes.operation == Operation::Create && is_terminating {
-            let why = format!(
-                "unable to create new content in namespace {namespace} because it is being terminated"
-            );
-            let cause = format!("namespace {namespace} is being terminated");
-            return Err(attributes.forbidden(&why).with_cause(
-                "NamespaceTerminating",
-                &cause,
-                "metadata.namespace",
-            ));
-        }
-        Ok(())
+    let namespace = request.namespace;
+    let resource = GroupResource::new("", "namespaces");
+    let Some(stored) = context.lookup.find(&resource, &ObjectKey::cluster(namespace)) else {
+        return Err(ApiError::not_found(&resource, namespace));
+    };
+    // Asked on every write: what is read out of each object anyway says enough.
+    let phase = stored.meta.fields.iter().find(|it| it.0 == "status.phase");
+    let is_terminating = phase.is_some_and(|it| *it.1 == *"Terminating") || stored.meta.is_deleting;
+    if request.operation == Operation::Create && is_terminating {
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let cause = format!("namespace {namespace} is being terminated");
+        return Err(context.forbidden(&why).with_cause(
+            "NamespaceTerminating",
+            &cause,
+            "metadata.namespace",
+        ));
     }
+    Ok(())
 }
 
 impl Plugin for NamespaceLifecycle {
@@ -70,10 +54,20 @@ impl Plugin for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
-    fn admit<'a>(
-        &'a self,
-        attributes: &'a mut Attributes<'_>,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(self.check(attributes)))
+    fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
+        // An access review asks about a namespace; it stores nothing there.
+        let is_review = request.kind.names().plural == "localsubjectaccessreviews";
+        phase == Phase::Mutate
+            && match request.operation {
+                Operation::Delete => is_namespace(request),
+                Operation::Create | Operation::Update => {
+                    !request.namespace.is_empty() && !is_review && !is_namespace(request)
+                }
+                Operation::Connect => false,
+            }
+    }
+
+    fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
+        Box::pin(ready(check(context)))
     }
 }

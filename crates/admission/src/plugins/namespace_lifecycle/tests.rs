@@ -1,14 +1,11 @@
 //! Operation on a resource in a namespace in, refusal out.
 
-use std::sync::Arc;
-
 use apimachinery::User;
 use serde_json::json;
 
 use super::NamespaceLifecycle;
 use crate::attributes::Operation;
-use crate::chain::Plugin as _;
-use crate::plugins::fixture::{Case, Objects, now};
+use crate::plugins::fixture::{Case, Objects};
 
 fn check(operation: Operation, resource: &str, namespace: &str, name: &str, expected: &str) {
     let namespace_of =
@@ -16,12 +13,11 @@ fn check(operation: Operation, resource: &str, namespace: &str, name: &str, expe
     let objects = Objects::default()
         .with("namespaces", &namespace_of("live", "Active"))
         .with("namespaces", &namespace_of("dying", "Terminating"));
-    let plugin = NamespaceLifecycle::new(Arc::new(objects));
     let user = User::new("alice", &[]);
     let case = Case { operation, resource, namespace, name, user: &user };
-    let outcome = now(plugin.admit(&mut case.attributes(None, None)));
-    let said = outcome
-        .map_or_else(|err| format!("{} {}", err.code(), err.message()), |()| "ok".to_owned());
+    let outcome = case.run(NamespaceLifecycle, objects, (None, None));
+    let said =
+        outcome.map_or_else(|err| format!("{} {}", err.code(), err.message()), |_| "ok".to_owned());
     assert_eq!(said, expected, "{operation:?} {resource} {namespace}/{name}");
 }
 
@@ -63,7 +59,6 @@ fn a_terminating_namespace_is_named_as_the_cause() {
         "namespaces",
         &json!({"metadata": {"name": "x"}, "status": {"phase": "Terminating"}}),
     );
-    let plugin = NamespaceLifecycle::new(Arc::new(objects));
     let user = User::new("alice", &[]);
     let case = Case {
         operation: Operation::Create,
@@ -72,7 +67,7 @@ fn a_terminating_namespace_is_named_as_the_cause() {
         name: "web",
         user: &user,
     };
-    let err = now(plugin.admit(&mut case.attributes(None, None))).unwrap_err();
+    let err = case.run(NamespaceLifecycle, objects, (None, None)).unwrap_err();
     let cause = err.details().unwrap().causes.as_ref().unwrap()[0].clone();
     assert_eq!(cause.reason.as_deref(), Some("NamespaceTerminating"));
 }

@@ -8,81 +8,67 @@ mod pods;
 mod tests;
 mod tokens;
 
-use std::future::ready;
 use std::sync::Arc;
 
+use api::Resource;
 use api::core::Pod;
-use api::{Lookup, Resource};
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
-use futures_util::future::BoxFuture;
 
 use crate::attributes::{Attributes, Operation};
-use crate::chain::Plugin;
-use crate::rights::Rights;
+use crate::chain::{Admitting, Phase, Plugin};
+use crate::context::Context;
 
-pub struct NodeRestriction {
-    lookup: Arc<dyn Lookup>,
-    rights: Arc<dyn Rights>,
-}
+pub struct NodeRestriction;
 
 type Verdict = Result<(), ApiError>;
 
-impl NodeRestriction {
-    pub fn new(lookup: Arc<dyn Lookup>, rights: Arc<dyn Rights>) -> Self {
-        Self { lookup, rights }
+async fn check(node: &str, context: &Context<'_>) -> Verdict {
+    if node.is_empty() {
+        let why = format!("could not determine node from user {:?}", context.request.user.name);
+        return Err(context.forbidden(&why));
     }
-
-    fn check(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
-        if node.is_empty() {
-            let why = format!("could not determine node from user {:?}", attributes.user.name);
-            return Err(attributes.forbidden(&why));
+    let names = context.request.kind.names();
+    match (names.group.as_str(), names.plural.as_str()) {
+        ("", "pods") => pods::check(node, context),
+        ("", "nodes") => nodes::check(node, context),
+        ("", "serviceaccounts") => tokens::check(node, context).await,
+        ("", "persistentvolumeclaims") => others::check_claim(node, context),
+        ("coordination.k8s.io", "leases") => others::check_lease(node, context),
+        ("storage.k8s.io", "csinodes") => others::check_csi_node(node, context),
+        ("resource.k8s.io", "resourceslices") => others::check_slice(node, context),
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            others::check_signing_request(context)
         }
-        let resource = &attributes.resource;
-        match (resource.group.as_str(), resource.resource.as_str()) {
-            ("", "pods") => self.check_pod(node, attributes),
-            ("", "nodes") => nodes::check(node, attributes),
-            ("", "serviceaccounts") => self.check_token(node, attributes),
-            ("", "persistentvolumeclaims") => others::check_claim(node, attributes),
-            ("coordination.k8s.io", "leases") => others::check_lease(node, attributes),
-            ("storage.k8s.io", "csinodes") => others::check_csi_node(node, attributes),
-            ("resource.k8s.io", "resourceslices") => others::check_slice(node, attributes),
-            ("certificates.k8s.io", "certificatesigningrequests") => {
-                others::check_signing_request(attributes)
-            }
-            ("certificates.k8s.io", "podcertificaterequests") => {
-                Err(attributes.forbidden("PodCertificateRequest feature gate is disabled"))
-            }
-            _ => Ok(()),
+        ("certificates.k8s.io", "podcertificaterequests") => {
+            Err(context.forbidden("PodCertificateRequest feature gate is disabled"))
         }
+        _ => Ok(()),
     }
+}
 
-    /// An object that a node names, or that it is not there.
-    fn find<T: Resource>(&self, namespace: &str, name: &str) -> Result<Arc<T>, ApiError> {
-        self.lookup.get::<T>(&ObjectKey::new(namespace, name)).ok_or_else(|| {
-            ApiError::not_found(&GroupResource::new(T::FACTS.group, T::FACTS.plural), name)
-        })
-    }
+/// An object that a node names, or that it is not there.
+fn find<T: Resource>(
+    context: &Context<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Arc<T>, ApiError> {
+    context.lookup.get::<T>(&ObjectKey::new(namespace, name)).ok_or_else(|| {
+        ApiError::not_found(&GroupResource::new(T::FACTS.group, T::FACTS.plural), name)
+    })
 }
 
 fn is_bound(pod: &Pod, node: &str) -> bool {
     pod.spec.as_ref().and_then(|it| it.node_name.as_deref()) == Some(node)
 }
 
-/// The name in the path, or on creation the one in the object.
-fn name_of<'a>(attributes: &'a Attributes<'_>) -> &'a str {
-    if !attributes.name.is_empty() {
-        return attributes.name;
-    }
-    attributes.object.as_deref().and_then(|it| it.meta().name.as_deref()).unwrap_or_default()
-}
-
-fn unexpected_operation(attributes: &Attributes<'_>) -> ApiError {
-    attributes.forbidden(&format!("unexpected operation {:?}", attributes.operation.text()))
+fn unexpected_operation(context: &Context<'_>) -> ApiError {
+    let operation = context.request.operation.text();
+    context.forbidden(&format!("unexpected operation {operation:?}"))
 }
 
 /// A writer that this plugin cannot see into is refused.
-fn unexpected_type(attributes: &Attributes<'_>) -> ApiError {
-    attributes.forbidden("unexpected type")
+fn unexpected_type(context: &Context<'_>) -> ApiError {
+    context.forbidden("unexpected type")
 }
 
 /// The node whose user this is; empty if it is that of no node in particular.
@@ -95,16 +81,14 @@ impl Plugin for NodeRestriction {
         "NodeRestriction"
     }
 
-    fn admit<'a>(
-        &'a self,
-        attributes: &'a mut Attributes<'_>,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        let outcome = match node_of(attributes.user) {
-            Some(node) if attributes.operation != Operation::Connect => {
-                self.check(node, attributes)
-            }
-            _ => Ok(()),
-        };
-        Box::pin(ready(outcome))
+    fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
+        phase == Phase::Mutate
+            && request.operation != Operation::Connect
+            && node_of(request.user).is_some()
+    }
+
+    fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
+        let node = node_of(context.request.user).unwrap_or_default();
+        Box::pin(check(node, context))
     }
 }

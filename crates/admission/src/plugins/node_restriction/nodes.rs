@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::core::Node;
 
-use super::{Verdict, name_of, unexpected_type};
-use crate::attributes::{Attributes, Operation};
+use super::{Verdict, unexpected_type};
+use crate::attributes::Operation;
+use crate::context::Context;
 
 /// Labels of this domain are for administrators, to keep workloads apart by.
 const DOMAIN_RESTRICTED: &str = "node-restriction.kubernetes.io";
@@ -26,16 +27,16 @@ const LABELS_ALLOWED: &[&str] = &[
 const DOMAINS_ALLOWED: &[&str] = &["kubelet.kubernetes.io", "node.kubernetes.io"];
 const DOMAINS_OWN: &[&str] = &["kubernetes.io", "k8s.io"];
 
-pub(super) fn check(node: &str, attributes: &Attributes<'_>) -> Verdict {
-    let no = |why: String| Err(attributes.forbidden(&why));
-    let requested = name_of(attributes);
+pub(super) fn check(node: &str, context: &Context<'_>) -> Verdict {
+    let no = |why: String| Err(context.forbidden(&why));
+    let requested = context.name();
     if requested != node {
         return no(format!("node {node:?} is not allowed to modify node {requested:?}"));
     }
-    let expected = || unexpected_type(attributes);
-    match attributes.operation {
+    let expected = || unexpected_type(context);
+    match context.request.operation {
         Operation::Create => {
-            let new = attributes.object_as::<Node>().ok_or_else(expected)?;
+            let new = context.object_as::<Node>().ok_or_else(expected)?;
             if new.spec.as_ref().is_some_and(|it| it.config_source.is_some()) {
                 return no(format!(
                     "node {node:?} is not allowed to create pods with a non-nil configSource"
@@ -50,8 +51,8 @@ pub(super) fn check(node: &str, attributes: &Attributes<'_>) -> Verdict {
             Ok(())
         }
         Operation::Update => {
-            let new = attributes.object_as::<Node>().ok_or_else(expected)?;
-            let old = attributes.old_as::<Node>().ok_or_else(expected)?;
+            let new = context.object_as::<Node>().ok_or_else(expected)?;
+            let old = context.old_as::<Node>().ok_or_else(expected)?;
             match changed(node, new, old) {
                 Some(why) => no(why),
                 None => Ok(()),

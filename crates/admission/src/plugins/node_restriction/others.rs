@@ -1,63 +1,65 @@
 //! Leases, and what storage, devices and certificates will need: objects that belong to a node by name or by a field. Kinds
 //! that are not served yet are read as JSON, so that the rules are there when they are.
 
-use api::ApiObject;
 use serde_json::Value;
 
-use super::{Verdict, name_of, unexpected_operation, unexpected_type};
-use crate::attributes::{Attributes, Operation};
+use super::{Verdict, unexpected_operation, unexpected_type};
+use crate::attributes::Operation;
+use crate::context::Context;
+use crate::draft::{Draft, Forms};
 
 const NAMESPACE_LEASES: &str = "kube-node-lease";
 /// Whose certificates make somebody a node.
 const SIGNERS: &[&str] =
     &["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
-pub(super) fn check_lease(node: &str, attributes: &Attributes<'_>) -> Verdict {
-    if attributes.namespace != NAMESPACE_LEASES {
+pub(super) fn check_lease(node: &str, context: &Context<'_>) -> Verdict {
+    if context.request.namespace != NAMESPACE_LEASES {
         let why = format!("can only access leases in the {NAMESPACE_LEASES:?} system namespace");
-        return Err(attributes.forbidden(&why));
+        return Err(context.forbidden(&why));
     }
-    check_name(node, "node lease", attributes)
+    check_name(node, "node lease", context)
 }
 
-pub(super) fn check_csi_node(node: &str, attributes: &Attributes<'_>) -> Verdict {
-    check_name(node, "CSINode", attributes)?;
-    if attributes.subresource == "status" {
-        return Err(attributes.forbidden("CSIVolumeHealth feature gate is disabled"));
+pub(super) fn check_csi_node(node: &str, context: &Context<'_>) -> Verdict {
+    check_name(node, "CSINode", context)?;
+    if context.request.subresource == "status" {
+        return Err(context.forbidden("CSIVolumeHealth feature gate is disabled"));
     }
     Ok(())
 }
 
-fn check_name(node: &str, what: &str, attributes: &Attributes<'_>) -> Verdict {
-    if name_of(attributes) == node {
+fn check_name(node: &str, what: &str, context: &Context<'_>) -> Verdict {
+    if context.name() == node {
         return Ok(());
     }
     let why = format!("can only access {what} with the same name as the requesting node");
-    Err(attributes.forbidden(&why))
+    Err(context.forbidden(&why))
 }
 
-pub(super) fn check_slice(node: &str, attributes: &Attributes<'_>) -> Verdict {
-    let (object, verb) = match attributes.operation {
-        Operation::Create => (attributes.object.as_deref(), "create"),
-        Operation::Delete => (attributes.old, "delete"),
+pub(super) fn check_slice(node: &str, context: &Context<'_>) -> Verdict {
+    let (object, verb) = match context.request.operation {
+        Operation::Create => (context.draft().map(Draft::tree), "create"),
+        Operation::Delete => (context.old().map(Forms::tree), "delete"),
         Operation::Update | Operation::Connect => return Ok(()),
     };
-    let object = object.ok_or_else(|| unexpected_type(attributes))?;
-    if object.to_value().pointer("/spec/nodeName").and_then(Value::as_str) == Some(node) {
+    let object = object.ok_or_else(|| unexpected_type(context))?;
+    if object.pointer("/spec/nodeName").and_then(Value::as_str) == Some(node) {
         return Ok(());
     }
     let why =
         format!("can only {verb} ResourceSlice with the same NodeName as the requesting node");
-    Err(attributes.forbidden(&why))
+    Err(context.forbidden(&why))
 }
 
 /// Nothing here reads certificate requests yet, so that none makes a node.
-pub(super) fn check_signing_request(attributes: &Attributes<'_>) -> Verdict {
-    let object = attributes.object.as_deref().map(ApiObject::to_value).unwrap_or_default();
-    let signer = object.pointer("/spec/signerName").and_then(Value::as_str).unwrap_or_default();
-    if attributes.operation == Operation::Create && SIGNERS.contains(&signer) {
+pub(super) fn check_signing_request(context: &Context<'_>) -> Verdict {
+    let object = context.draft().map(Draft::tree);
+    let signer = object.and_then(|it| it.pointer("/spec/signerName")).and_then(Value::as_str);
+    let is_of_nodes = signer.is_some_and(|it| SIGNERS.contains(&it));
+    if context.request.operation == Operation::Create && is_of_nodes {
         return Err(
-            attributes.forbidden("unable to parse csr: certificate requests are not supported")
+            context.forbidden("unable to parse csr: certificate requests are not supported")
         );
     }
     Ok(())
@@ -67,18 +69,18 @@ pub(super) fn check_signing_request(attributes: &Attributes<'_>) -> Verdict {
 const CLAIM_STATUS: &[&str] =
     &["capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"];
 
-pub(super) fn check_claim(node: &str, attributes: &Attributes<'_>) -> Verdict {
-    if attributes.subresource != "status" {
-        return Err(attributes.forbidden("may only update PVC status"));
+pub(super) fn check_claim(node: &str, context: &Context<'_>) -> Verdict {
+    if context.request.subresource != "status" {
+        return Err(context.forbidden("may only update PVC status"));
     }
-    if attributes.operation != Operation::Update {
-        return Err(unexpected_operation(attributes));
+    if context.request.operation != Operation::Update {
+        return Err(unexpected_operation(context));
     }
-    let (Some(new), Some(old)) = (attributes.object.as_deref(), attributes.old) else {
-        return Err(unexpected_type(attributes));
+    let (Some(new), Some(old)) = (context.draft(), context.old()) else {
+        return Err(unexpected_type(context));
     };
-    let rest = |object: &dyn ApiObject| {
-        let mut value = object.to_value();
+    let rest = |tree: &Value| {
+        let mut value = tree.clone();
         let drop = |value: Option<&mut Value>, fields: &[&str]| {
             if let Some(map) = value.and_then(Value::as_object_mut) {
                 map.retain(|key, _| !fields.contains(&key.as_str()));
@@ -88,10 +90,10 @@ pub(super) fn check_claim(node: &str, attributes: &Attributes<'_>) -> Verdict {
         drop(value.pointer_mut("/status"), CLAIM_STATUS);
         value
     };
-    if rest(new) == rest(old) {
+    if rest(new.tree()) == rest(old.tree()) {
         return Ok(());
     }
-    Err(attributes.forbidden(&format!(
+    Err(context.forbidden(&format!(
         "node {node:?} is not allowed to update fields other than status.quantity and status.conditions"
     )))
 }

@@ -6,105 +6,96 @@ use api::core::{Node, Pod};
 use k8s_openapi::api::core::v1::{PodSpec, Volume, VolumeProjection};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::{NodeRestriction, Verdict, is_bound, name_of, unexpected_operation, unexpected_type};
-use crate::attributes::{Attributes, Operation};
+use super::{Verdict, find, is_bound, unexpected_operation, unexpected_type};
+use crate::attributes::Operation;
+use crate::context::Context;
 
-impl NodeRestriction {
-    pub(super) fn check_pod(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
-        match (attributes.subresource, attributes.operation) {
-            ("", Operation::Create) => self.check_mirror(node, attributes),
-            ("", Operation::Delete) => {
-                let pod = attributes.old_as::<Pod>().ok_or_else(|| unexpected_type(attributes))?;
-                if is_bound(pod, node) {
-                    return Ok(());
-                }
-                let why =
-                    format!("node {node:?} can only delete pods with spec.nodeName set to itself");
-                Err(attributes.forbidden(&why))
+pub(super) fn check(node: &str, context: &Context<'_>) -> Verdict {
+    match (context.request.subresource, context.request.operation) {
+        ("", Operation::Create) => check_mirror(node, context),
+        ("", Operation::Delete) => {
+            let pod = context.old_as::<Pod>().ok_or_else(|| unexpected_type(context))?;
+            if is_bound(pod, node) {
+                return Ok(());
             }
-            ("", operation) => Err(attributes.forbidden(&format!(
-                "unexpected operation {:?}, node {node:?} can only create and delete mirror pods",
-                operation.text()
-            ))),
-            ("status", Operation::Update) => check_status(node, attributes),
-            ("eviction", Operation::Create) => {
-                let pod = self.find::<Pod>(attributes.namespace, name_of(attributes))?;
-                if is_bound(&pod, node) {
-                    return Ok(());
-                }
-                let why =
-                    format!("node {node} can only evict pods with spec.nodeName set to itself");
-                Err(attributes.forbidden(&why))
-            }
-            ("status" | "eviction", _) => Err(unexpected_operation(attributes)),
-            (other, _) => Err(attributes.forbidden(&format!(
-                "unexpected pod subresource {other:?}, only 'status' and 'eviction' are allowed"
-            ))),
-        }
-    }
-
-    fn check_mirror(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
-        let pod = attributes.object_as::<Pod>().ok_or_else(|| unexpected_type(attributes))?;
-        if !mirror::is_mirror(pod) {
-            return Err(attributes.forbidden(&format!(
-                "pod does not have {:?} annotation, node {node:?} can only create mirror pods",
-                mirror::ANNOTATION
-            )));
-        }
-        if !is_bound(pod, node) {
             let why =
-                format!("node {node:?} can only create pods with spec.nodeName set to itself");
-            return Err(attributes.forbidden(&why));
+                format!("node {node:?} can only delete pods with spec.nodeName set to itself");
+            Err(context.forbidden(&why))
         }
-        let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
-        self.check_owner(node, owners, attributes)?;
-        // A pod gives its node what it refers to: one that the node makes up may refer to nothing.
-        match pod.spec.as_ref().and_then(refers_to) {
-            None => Ok(()),
-            Some(what) => Err(attributes
-                .forbidden(&format!("node {node:?} can not create pods that reference {what}"))),
+        ("", operation) => Err(context.forbidden(&format!(
+            "unexpected operation {:?}, node {node:?} can only create and delete mirror pods",
+            operation.text()
+        ))),
+        ("status", Operation::Update) => check_status(node, context),
+        ("eviction", Operation::Create) => {
+            let pod = find::<Pod>(context, context.request.namespace, context.name())?;
+            if is_bound(&pod, node) {
+                return Ok(());
+            }
+            let why = format!("node {node} can only evict pods with spec.nodeName set to itself");
+            Err(context.forbidden(&why))
         }
-    }
-
-    /// A mirror goes with its node, and with nothing else.
-    fn check_owner(
-        &self,
-        node: &str,
-        owners: &[OwnerReference],
-        attributes: &Attributes<'_>,
-    ) -> Verdict {
-        let no = |why: String| Err(attributes.forbidden(&why));
-        let only = |what: &str| {
-            no(format!("node {node:?} can only create pods with {what} set to itself"))
-        };
-        let owner = match owners {
-            [] => return only("an owner reference"),
-            [owner] => owner,
-            _ => return only("a single owner reference"),
-        };
-        if owner.api_version != "v1" || owner.kind != "Node" || owner.name != node {
-            return only("an owner reference");
-        }
-        if owner.controller != Some(true) {
-            return only("a controller owner reference");
-        }
-        if owner.block_owner_deletion == Some(true) {
-            return no(format!(
-                "node {node:?} must not set blockOwnerDeletion on an owner reference"
-            ));
-        }
-        let uid = self.find::<Node>("", node)?.metadata.uid.clone().unwrap_or_default();
-        if owner.uid != uid {
-            return no(format!("node {node} UID mismatch: expected {} got {uid}", owner.uid));
-        }
-        Ok(())
+        ("status" | "eviction", _) => Err(unexpected_operation(context)),
+        (other, _) => Err(context.forbidden(&format!(
+            "unexpected pod subresource {other:?}, only 'status' and 'eviction' are allowed"
+        ))),
     }
 }
 
-fn check_status(node: &str, attributes: &Attributes<'_>) -> Verdict {
-    let no = |why: String| Err(attributes.forbidden(&why));
-    let (Some(pod), Some(old)) = (attributes.object_as::<Pod>(), attributes.old_as::<Pod>()) else {
-        return Err(unexpected_type(attributes));
+fn check_mirror(node: &str, context: &Context<'_>) -> Verdict {
+    let pod = context.object_as::<Pod>().ok_or_else(|| unexpected_type(context))?;
+    if !mirror::is_mirror(pod) {
+        return Err(context.forbidden(&format!(
+            "pod does not have {:?} annotation, node {node:?} can only create mirror pods",
+            mirror::ANNOTATION
+        )));
+    }
+    if !is_bound(pod, node) {
+        let why = format!("node {node:?} can only create pods with spec.nodeName set to itself");
+        return Err(context.forbidden(&why));
+    }
+    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+    check_owner(node, owners, context)?;
+    // A pod gives its node what it refers to: one that the node makes up may refer to nothing.
+    match pod.spec.as_ref().and_then(refers_to) {
+        None => Ok(()),
+        Some(what) => {
+            Err(context
+                .forbidden(&format!("node {node:?} can not create pods that reference {what}")))
+        }
+    }
+}
+
+/// A mirror goes with its node, and with nothing else.
+fn check_owner(node: &str, owners: &[OwnerReference], context: &Context<'_>) -> Verdict {
+    let no = |why: String| Err(context.forbidden(&why));
+    let only =
+        |what: &str| no(format!("node {node:?} can only create pods with {what} set to itself"));
+    let owner = match owners {
+        [] => return only("an owner reference"),
+        [owner] => owner,
+        _ => return only("a single owner reference"),
+    };
+    if owner.api_version != "v1" || owner.kind != "Node" || owner.name != node {
+        return only("an owner reference");
+    }
+    if owner.controller != Some(true) {
+        return only("a controller owner reference");
+    }
+    if owner.block_owner_deletion == Some(true) {
+        return no(format!("node {node:?} must not set blockOwnerDeletion on an owner reference"));
+    }
+    let uid = find::<Node>(context, "", node)?.metadata.uid.clone().unwrap_or_default();
+    if owner.uid != uid {
+        return no(format!("node {node} UID mismatch: expected {} got {uid}", owner.uid));
+    }
+    Ok(())
+}
+
+fn check_status(node: &str, context: &Context<'_>) -> Verdict {
+    let no = |why: String| Err(context.forbidden(&why));
+    let (Some(pod), Some(old)) = (context.object_as::<Pod>(), context.old_as::<Pod>()) else {
+        return Err(unexpected_type(context));
     };
     if !is_bound(old, node) {
         return no(format!(

@@ -9,11 +9,11 @@ use std::future::ready;
 
 use api::core::Pod;
 use apimachinery::ApiError;
-use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::PodSpec;
 
 use crate::attributes::{Attributes, Operation};
-use crate::chain::Plugin;
+use crate::chain::{Admitting, Phase, Plugin};
+use crate::context::Context;
 
 const CLASSES: &[(&str, i32)] =
     &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
@@ -52,18 +52,15 @@ fn fill(spec: &mut PodSpec) -> Result<(), String> {
     Ok(())
 }
 
-fn admit(attributes: &mut Attributes<'_>) -> Result<(), ApiError> {
-    if !attributes.is("", "pods", "") {
-        return Ok(());
-    }
-    let stored = attributes.old_as::<Pod>().and_then(|it| it.spec.as_ref());
+fn admit(context: &mut Context<'_>) -> Result<(), ApiError> {
+    let stored = context.old_as::<Pod>().and_then(|it| it.spec.as_ref());
     let stored = stored.map(|it| (it.priority, it.preemption_policy.clone()));
-    let operation = attributes.operation;
-    let Some(spec) = attributes.object_as_mut::<Pod>().and_then(|it| it.spec.as_mut()) else {
+    let operation = context.request.operation;
+    let Some(spec) = context.object_as_mut::<Pod>().and_then(|it| it.spec.as_mut()) else {
         return Ok(());
     };
     match (operation, stored) {
-        (Operation::Create, _) => fill(spec).map_err(|why| attributes.forbidden(&why)),
+        (Operation::Create, _) => fill(spec).map_err(|why| context.forbidden(&why)),
         // Neither can change; a client that left them out means what is there.
         (Operation::Update, Some((priority, policy))) => {
             spec.priority = spec.priority.or(priority);
@@ -79,10 +76,13 @@ impl Plugin for Priority {
         "Priority"
     }
 
-    fn admit<'a>(
-        &'a self,
-        attributes: &'a mut Attributes<'_>,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(admit(attributes)))
+    fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
+        phase == Phase::Mutate
+            && matches!(request.operation, Operation::Create | Operation::Update)
+            && request.is("", "pods", "")
+    }
+
+    fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
+        Box::pin(ready(admit(context)))
     }
 }

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Priority;
-use crate::plugins::fixture::create_pod;
+use crate::plugins::fixture::{Objects, create_pod};
 
 fn check(spec: &Value, expected: Result<i64, &str>) {
-    let outcome = create_pod(&Priority, spec);
+    let outcome = create_pod(Priority, Objects::default(), spec);
     match expected {
         Ok(priority) => {
             let spec = outcome.unwrap();

@@ -9,55 +9,39 @@ mod token_volume;
 use std::future::ready;
 use std::sync::Arc;
 
-use api::Lookup;
 use api::core::pod::mirror::is_mirror;
 use api::core::pod_spec::references;
 use api::core::{Pod, ServiceAccount};
 use apimachinery::{ApiError, ObjectKey};
-use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::PodSpec;
 use stdx::Random;
 
 use crate::attributes::{Attributes, Operation};
-use crate::chain::Plugin;
+use crate::chain::{Admitting, Phase, Plugin, Validating};
+use crate::context::Context;
 
 const DEFAULT: &str = "default";
 
 pub struct ServiceAccounts {
-    lookup: Arc<dyn Lookup>,
     random: Random,
 }
 
 impl ServiceAccounts {
-    pub fn new(lookup: Arc<dyn Lookup>, random: Random) -> Self {
-        Self { lookup, random }
+    pub fn new(random: Random) -> Self {
+        Self { random }
     }
 
-    /// The account of the pod, or the refusal.
-    fn account(
-        &self,
-        attributes: &Attributes<'_>,
-        name: &str,
-    ) -> Result<Arc<ServiceAccount>, ApiError> {
-        let namespace = attributes.namespace;
-        self.lookup.get::<ServiceAccount>(&ObjectKey::new(namespace, name)).ok_or_else(|| {
-            attributes.forbidden(&format!(
-                "error looking up service account {namespace}/{name}: serviceaccount {name:?} not found"
-            ))
-        })
-    }
-
-    fn fill(&self, attributes: &mut Attributes<'_>) -> Result<(), ApiError> {
-        let Some(pod) = attributes.object_as::<Pod>() else { return Ok(()) };
+    fn fill(&self, context: &mut Context<'_>) -> Result<(), ApiError> {
+        let Some(pod) = context.object_as::<Pod>() else { return Ok(()) };
         let Some(spec) = &pod.spec else { return Ok(()) };
         if is_mirror(pod) {
             // Its spec stays as it is, or the kubelet would not know it again.
-            return check_mirror(spec).map_err(|why| attributes.forbidden(why));
+            return check_mirror(spec).map_err(|why| context.forbidden(why));
         }
         let name = spec.service_account_name.clone().filter(|it| !it.is_empty());
         let name = name.unwrap_or_else(|| DEFAULT.to_owned());
-        let account = self.account(attributes, &name)?;
-        let Some(pod) = attributes.object_as_mut::<Pod>() else { return Ok(()) };
+        let account = account_of(context, &name)?;
+        let Some(pod) = context.object_as_mut::<Pod>() else { return Ok(()) };
         let Some(spec) = &mut pod.spec else { return Ok(()) };
         // The old name of the field is kept equal to the new one, for clients that read it.
         spec.service_account = Some(name.clone());
@@ -71,39 +55,49 @@ impl ServiceAccounts {
         }
         Ok(())
     }
+}
 
-    fn check(&self, attributes: &Attributes<'_>) -> Result<(), ApiError> {
-        let Some(pod) = attributes.object_as::<Pod>() else { return Ok(()) };
-        let Some(spec) = &pod.spec else { return Ok(()) };
-        if is_mirror(pod) {
-            return check_mirror(spec).map_err(|why| attributes.forbidden(why));
-        }
-        let name = spec.service_account_name.as_deref().unwrap_or_default();
-        let account = self.account(attributes, name)?;
-        if mountable::is_enforced(&account) {
-            let outcome = mountable::check(&account, spec);
-            return outcome.map_err(|why| attributes.forbidden(&why));
-        }
-        Ok(())
-    }
+/// The account of a pod, or the refusal.
+fn account_of(context: &Context<'_>, name: &str) -> Result<Arc<ServiceAccount>, ApiError> {
+    let namespace = context.request.namespace;
+    context.lookup.get::<ServiceAccount>(&ObjectKey::new(namespace, name)).ok_or_else(|| {
+        context.forbidden(&format!(
+            "error looking up service account {namespace}/{name}: serviceaccount {name:?} not found"
+        ))
+    })
+}
 
-    /// Ephemeral containers come later than the pod, and bring an environment of their own.
-    fn check_ephemeral(&self, attributes: &Attributes<'_>) -> Result<(), ApiError> {
-        let Some(pod) = attributes.object_as::<Pod>() else { return Ok(()) };
-        let Some(spec) = &pod.spec else { return Ok(()) };
-        let name = spec.service_account_name.as_deref().unwrap_or_default();
-        if name.is_empty() {
-            let (namespace, name) = (attributes.namespace, attributes.name);
-            let why = format!("no service account specified for pod {namespace}/{name}");
-            return Err(attributes.forbidden(&why));
-        }
-        let account = self.account(attributes, name)?;
-        if mountable::is_enforced(&account) {
-            let outcome = mountable::check_ephemeral(&account, spec);
-            return outcome.map_err(|why| attributes.forbidden(&why));
-        }
-        Ok(())
+fn check(context: &Context<'_>) -> Result<(), ApiError> {
+    let Some(pod) = context.object_as::<Pod>() else { return Ok(()) };
+    let Some(spec) = &pod.spec else { return Ok(()) };
+    if is_mirror(pod) {
+        return check_mirror(spec).map_err(|why| context.forbidden(why));
     }
+    let name = spec.service_account_name.as_deref().unwrap_or_default();
+    let account = account_of(context, name)?;
+    if mountable::is_enforced(&account) {
+        let outcome = mountable::check(&account, spec);
+        return outcome.map_err(|why| context.forbidden(&why));
+    }
+    Ok(())
+}
+
+/// Ephemeral containers come later than the pod, and bring an environment of their own.
+fn check_ephemeral(context: &Context<'_>) -> Result<(), ApiError> {
+    let Some(pod) = context.object_as::<Pod>() else { return Ok(()) };
+    let Some(spec) = &pod.spec else { return Ok(()) };
+    let name = spec.service_account_name.as_deref().unwrap_or_default();
+    if name.is_empty() {
+        let (namespace, name) = (context.request.namespace, context.request.name);
+        let why = format!("no service account specified for pod {namespace}/{name}");
+        return Err(context.forbidden(&why));
+    }
+    let account = account_of(context, name)?;
+    if mountable::is_enforced(&account) {
+        let outcome = mountable::check_ephemeral(&account, spec);
+        return outcome.map_err(|why| context.forbidden(&why));
+    }
+    Ok(())
 }
 
 /// Mirrors stand for pods that run whatever the API says, so that they may ask nothing of it.
@@ -122,12 +116,12 @@ fn check_mirror(spec: &PodSpec) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn is_creation(attributes: &Attributes<'_>) -> bool {
-    attributes.operation == Operation::Create && attributes.is("", "pods", "")
+fn is_creation(request: &Attributes<'_>) -> bool {
+    request.operation == Operation::Create && request.is("", "pods", "")
 }
 
-fn is_debugging(attributes: &Attributes<'_>) -> bool {
-    attributes.operation == Operation::Update && attributes.is("", "pods", "ephemeralcontainers")
+fn is_debugging(request: &Attributes<'_>) -> bool {
+    request.operation == Operation::Update && request.is("", "pods", "ephemeralcontainers")
 }
 
 impl Plugin for ServiceAccounts {
@@ -135,25 +129,17 @@ impl Plugin for ServiceAccounts {
         "ServiceAccount"
     }
 
-    fn admit<'a>(
-        &'a self,
-        attributes: &'a mut Attributes<'_>,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        let outcome = if is_creation(attributes) { self.fill(attributes) } else { Ok(()) };
-        Box::pin(ready(outcome))
+    fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
+        is_creation(request) || (phase == Phase::Validate && is_debugging(request))
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        let outcome = if is_creation(attributes) {
-            self.check(attributes)
-        } else if is_debugging(attributes) {
-            self.check_ephemeral(attributes)
-        } else {
-            Ok(())
-        };
-        Box::pin(ready(outcome))
+    fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
+        Box::pin(ready(self.fill(context)))
+    }
+
+    fn validate<'a>(&'a self, context: &'a Context<'_>) -> Validating<'a> {
+        let is_creation = is_creation(&context.request);
+        let outcome = if is_creation { check(context) } else { check_ephemeral(context) };
+        Box::pin(ready(outcome.map(|()| None)))
     }
 }

@@ -1,20 +1,20 @@
 //! Pod spec in, pod spec or refusal out.
 
-use std::sync::Arc;
-
 use apimachinery::User;
 use serde_json::{Value, json};
 use stdx::Random;
 
 use super::ServiceAccounts;
 use crate::attributes::Operation;
-use crate::chain::Plugin as _;
-use crate::plugins::fixture::{Case, Objects, create_pod, decode, now, pod};
+use crate::plugins::fixture::{Case, Objects, create_pod, decode, pod};
 
 fn create(account: &Value, spec: &Value) -> Result<Value, String> {
     let objects = Objects::default().with("serviceaccounts", account);
-    let plugin = ServiceAccounts::new(Arc::new(objects), Random::from_seed(1));
-    create_pod(&plugin, spec).map_err(|err| err.message().to_owned())
+    create_pod(plugin(), objects, spec).map_err(|err| err.message().to_owned())
+}
+
+fn plugin() -> ServiceAccounts {
+    ServiceAccounts::new(Random::from_seed(1))
 }
 
 fn default_account() -> Value {
@@ -134,20 +134,12 @@ fn an_account_that_enforces_its_secrets_lends_no_others() {
 fn ephemeral_containers_borrow_no_secrets_either() {
     let check = |name: &str, expected: &str| {
         let objects = Objects::default().with("serviceaccounts", &strict_account("true"));
-        let plugin = ServiceAccounts::new(Arc::new(objects), Random::from_seed(1));
         let spec = json!({"serviceAccountName": "default", "containers": [],
             "ephemeralContainers": [{"name": "e", "envFrom": [{"secretRef": {"name": name}}]}]});
-        let mut object: api::core::Pod = decode(&pod(&spec));
+        let object: api::core::Pod = decode(&pod(&spec));
         let user = User::new("alice", &[]);
-        let case = Case {
-            operation: Operation::Update,
-            resource: "/pods/ephemeralcontainers",
-            namespace: "ns",
-            name: "web",
-            user: &user,
-        };
-        let attributes = case.attributes(Some(&mut object), None);
-        let outcome = now(plugin.validate(&attributes));
+        let case = Case::of(Operation::Update, "/pods/ephemeralcontainers", &user);
+        let outcome = case.validate(&plugin(), objects, &object);
         let said = outcome.map_or_else(|err| err.message().to_owned(), |()| "ok".to_owned());
         assert!(said.contains(expected), "{said}");
     };
@@ -158,20 +150,13 @@ fn ephemeral_containers_borrow_no_secrets_either() {
 #[test]
 fn a_mirror_pod_asks_nothing_of_the_api() {
     let check = |spec: &Value, expected: &str| {
-        let plugin = ServiceAccounts::new(Arc::new(Objects::default()), Random::from_seed(1));
+        let objects = Objects::default();
         let mut value = pod(spec);
         value["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
-        let mut object: api::core::Pod = decode(&value);
+        let object: api::core::Pod = decode(&value);
         let user = User::new("alice", &[]);
-        let case = Case {
-            operation: Operation::Create,
-            resource: "/pods",
-            namespace: "ns",
-            name: "web",
-            user: &user,
-        };
-        let attributes = case.attributes(Some(&mut object), None);
-        let outcome = now(plugin.validate(&attributes));
+        let case = Case::of(Operation::Create, "/pods", &user);
+        let outcome = case.validate(&plugin(), objects, &object);
         let said = outcome.map_or_else(|err| err.message().to_owned(), |()| "ok".to_owned());
         assert!(said.contains(expected), "{said}");
     };

@@ -6,12 +6,11 @@ mod tests;
 use std::future::ready;
 
 use api::core::Node;
-use apimachinery::ApiError;
-use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Taint;
 
 use crate::attributes::{Attributes, Operation};
-use crate::chain::Plugin;
+use crate::chain::{Admitting, Phase, Plugin};
+use crate::context::Context;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
@@ -33,13 +32,14 @@ impl Plugin for TaintNodesByCondition {
         "TaintNodesByCondition"
     }
 
-    fn admit<'a>(
-        &'a self,
-        attributes: &'a mut Attributes<'_>,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        if attributes.operation == Operation::Create && attributes.is("", "nodes", "") {
-            attributes.object_as_mut::<Node>().into_iter().for_each(taint);
-        }
+    fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
+        phase == Phase::Mutate
+            && request.operation == Operation::Create
+            && request.is("", "nodes", "")
+    }
+
+    fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
+        context.object_as_mut::<Node>().into_iter().for_each(taint);
         Box::pin(ready(Ok(())))
     }
 }

@@ -5,16 +5,15 @@ use serde_json::{Value, json};
 
 use super::TaintNodesByCondition;
 use crate::attributes::Operation;
-use crate::chain::Plugin as _;
-use crate::plugins::fixture::{Case, decode, encode, now};
+use crate::plugins::fixture::{Case, Objects, decode};
 
 fn check(operation: Operation, taints: &Value, expected: &Value) {
     let user = User::new("alice", &[]);
-    let mut node: api::core::Node =
+    let node: api::core::Node =
         decode(&json!({"metadata": {"name": "n"}, "spec": {"taints": taints}}));
     let case = Case { operation, resource: "/nodes", namespace: "", name: "n", user: &user };
-    now(TaintNodesByCondition.admit(&mut case.attributes(Some(&mut node), None))).unwrap();
-    assert_eq!(encode(&node)["spec"]["taints"], *expected);
+    let node = case.run(TaintNodesByCondition, Objects::default(), (Some(&node), None)).unwrap();
+    assert_eq!(node["spec"]["taints"], *expected);
 }
 
 #[test]

@@ -170,7 +170,8 @@ async fn reconcile(core: &Core, name: &str) -> Result<(), ApiError> {
     let kind = core.kind_of::<CustomResourceDefinition>();
     let path = ObjectPath::of(kind.as_ref(), "", name)?;
     let Some(stored) = core.cache.get(kind.as_ref(), &path) else { return Ok(()) };
-    let definition = CustomResourceDefinition::decode(&stored.bytes).map_err(ApiError::internal)?;
+    let definition = CustomResourceDefinition::decode(&stored.bytes)
+        .map_err(|err| ApiError::internal("a stored definition cannot be read").with_source(err))?;
     if definition.metadata.deletion_timestamp.is_some() {
         return clean_up(core, definition).await;
     }

@@ -20,11 +20,11 @@ impl Hooks for Bindings {
 }
 
 pub(super) async fn bind(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
-    let mut binding: Binding = pipeline::body_as(request)?;
+    let binding: Binding = pipeline::body_as(request)?;
     if request.call.name.is_none() {
         request.call.name.clone_from(&binding.metadata.name);
     }
-    let valid = pipeline::admit_action(core, request, &mut binding).await?;
+    let (binding, valid) = pipeline::admit_action(core, request, binding).await?;
     if binding.target.name.as_deref().unwrap_or_default().is_empty() {
         return Err(ApiError::bad_request("the binding names no node"));
     }

@@ -7,8 +7,8 @@ use client::{DeleteOptions, Preconditions, Propagation};
 use crate::pipeline::{self, Body, Core, Outcome, Request};
 
 pub(super) async fn evict(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
-    let mut eviction: Eviction = pipeline::body_as(request)?;
-    let _valid = pipeline::admit_action(core, request, &mut eviction).await?;
+    let eviction: Eviction = pipeline::body_as(request)?;
+    let (eviction, valid) = pipeline::admit_action(core, request, eviction).await?;
     let wanted = eviction.delete_options.unwrap_or_default();
     let preconditions = wanted.preconditions.unwrap_or_default();
     request.call.body = Body::Delete(DeleteOptions {
@@ -26,6 +26,10 @@ pub(super) async fn evict(core: &Core, request: &mut Request) -> Result<(Outcome
         dry_run: request.call.write.dry_run,
     });
     request.call.subresource = None;
+    let is_dry_run = request.call.write.dry_run;
     pipeline::delete(core, request).await?;
+    if !is_dry_run {
+        valid.keep();
+    }
     Ok((Outcome::Done(Box::default()), 201))
 }

@@ -6,6 +6,7 @@ mod streams;
 
 use std::sync::Arc;
 
+use api::Dynamic;
 use apimachinery::{ApiError, Reason};
 use client::Verb;
 
@@ -45,6 +46,10 @@ impl Hooks for Pods {
             Some("eviction") => Box::pin(evict::evict(core, request)),
             _ => Box::pin(std::future::ready(Err(method_not_allowed()))),
         }
+    }
+
+    fn stream_options(&self, exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> {
+        streams::options(exchange)
     }
 
     fn connect<'a>(&'a self, core: &'a Arc<Core>, exchange: Exchange) -> Streaming<'a> {

@@ -5,7 +5,7 @@ use api::authentication::{SelfSubjectReview, TokenReview};
 use api::authorization::{
     LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
 };
-use apimachinery::{ApiError, User};
+use apimachinery::User;
 use authz::Attributes;
 use k8s_openapi::api::authentication::v1::{SelfSubjectReviewStatus, TokenReviewStatus, UserInfo};
 use k8s_openapi::api::authorization::v1::{
@@ -14,12 +14,13 @@ use k8s_openapi::api::authorization::v1::{
 };
 
 use crate::pipeline::hooks::{Acting, Hooks, Of};
-use crate::pipeline::{self, Core, Outcome, Request, body_as, loose};
+use crate::pipeline::{self, Core, Outcome, Request, admit_action, body_as, loose};
 
-type Reviewed = Result<(Outcome, u16), ApiError>;
+/// Admits a review, and answers it.
+type Review = for<'a> fn(&'a Core, &'a mut Request) -> Acting<'a>;
 
 /// What one kind of review answers.
-type Review = fn(&Core, &mut Request) -> Reviewed;
+type Judge<T> = fn(&Core, &Request, T) -> T;
 
 pub(crate) struct Reviews {
     of: &'static [Of],
@@ -31,12 +32,12 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 
 /// Each kind of review with its answer.
 const ALL: &[(&[Of], Review)] = &[
-    (&[(AUTHENTICATION, "selfsubjectreviews")], self_subject),
-    (&[(AUTHENTICATION, "tokenreviews")], token),
-    (&[(AUTHORIZATION, "localsubjectaccessreviews")], local_access),
-    (&[(AUTHORIZATION, "selfsubjectaccessreviews")], self_access),
-    (&[(AUTHORIZATION, "selfsubjectrulesreviews")], self_rules),
-    (&[(AUTHORIZATION, "subjectaccessreviews")], access),
+    (&[(AUTHENTICATION, "selfsubjectreviews")], |core, it| review(core, it, self_subject)),
+    (&[(AUTHENTICATION, "tokenreviews")], |core, it| review(core, it, token)),
+    (&[(AUTHORIZATION, "localsubjectaccessreviews")], |core, it| review(core, it, local_access)),
+    (&[(AUTHORIZATION, "selfsubjectaccessreviews")], |core, it| review(core, it, self_access)),
+    (&[(AUTHORIZATION, "selfsubjectrulesreviews")], |core, it| review(core, it, self_rules)),
+    (&[(AUTHORIZATION, "subjectaccessreviews")], |core, it| review(core, it, access)),
 ];
 
 pub(crate) fn all() -> impl Iterator<Item = Reviews> {
@@ -49,58 +50,78 @@ impl Hooks for Reviews {
     }
 
     fn act<'a>(&'a self, core: &'a Core, request: &'a mut Request) -> Acting<'a> {
-        Box::pin(std::future::ready((self.review)(core, request)))
+        (self.review)(core, request)
     }
 }
 
-fn access(core: &Core, request: &mut Request) -> Reviewed {
-    let mut review: SubjectAccessReview = body_as(request)?;
-    review.status = Some(review_spec(core, &review.spec));
-    answer(&review)
+fn review<'a, T: Resource>(
+    core: &'a Core,
+    request: &'a mut Request,
+    judge: Judge<T>,
+) -> Acting<'a> {
+    Box::pin(async move {
+        let review: T = body_as(request)?;
+        let (review, valid) = admit_action(core, request, review).await?;
+        let review = judge(core, request, review);
+        valid.keep();
+        Ok((Outcome::Object(loose(Resource::encode(&review))), 201))
+    })
 }
 
-fn local_access(core: &Core, request: &mut Request) -> Reviewed {
-    let mut review: LocalSubjectAccessReview = body_as(request)?;
+fn access(core: &Core, _request: &Request, mut review: SubjectAccessReview) -> SubjectAccessReview {
+    review.status = Some(review_spec(core, &review.spec));
+    review
+}
+
+fn local_access(
+    core: &Core,
+    request: &Request,
+    mut review: LocalSubjectAccessReview,
+) -> LocalSubjectAccessReview {
     if let Some(attributes) = review.spec.resource_attributes.as_mut() {
         attributes.namespace = Some(request.namespace().to_owned());
     }
     review.status = Some(review_spec(core, &review.spec));
-    answer(&review)
+    review
 }
 
-fn self_access(core: &Core, request: &mut Request) -> Reviewed {
-    let mut review: SelfSubjectAccessReview = body_as(request)?;
+fn self_access(
+    core: &Core,
+    request: &Request,
+    mut review: SelfSubjectAccessReview,
+) -> SelfSubjectAccessReview {
     let attributes = attributes_of(
         review.spec.resource_attributes.as_ref(),
         review.spec.non_resource_attributes.as_ref(),
     );
     review.status = Some(decide(core, request.user(), &attributes));
-    answer(&review)
+    review
 }
 
-fn self_rules(core: &Core, request: &mut Request) -> Reviewed {
-    let mut review: SelfSubjectRulesReview = body_as(request)?;
+fn self_rules(
+    core: &Core,
+    request: &Request,
+    mut review: SelfSubjectRulesReview,
+) -> SelfSubjectRulesReview {
     let namespace = review.spec.namespace.clone().unwrap_or_default();
     review.status = Some(rules(core, request.user(), &namespace));
-    answer(&review)
+    review
 }
 
-fn self_subject(core: &Core, request: &mut Request) -> Reviewed {
-    let mut review: SelfSubjectReview = body_as(request)?;
+fn self_subject(
+    core: &Core,
+    request: &Request,
+    mut review: SelfSubjectReview,
+) -> SelfSubjectReview {
     review.metadata.creation_timestamp = Some(pipeline::now(core));
     let user_info = Some(user_info(request.user()));
     review.status = Some(SelfSubjectReviewStatus { user_info });
-    answer(&review)
+    review
 }
 
-fn token(core: &Core, request: &mut Request) -> Reviewed {
-    let mut review: TokenReview = body_as(request)?;
+fn token(core: &Core, _request: &Request, mut review: TokenReview) -> TokenReview {
     review.status = Some(review_token(core, &review));
-    answer(&review)
-}
-
-fn answer<T: Resource>(review: &T) -> Reviewed {
-    Ok((Outcome::Object(loose(Resource::encode(review))), 201))
+    review
 }
 
 fn attributes_of(

@@ -37,6 +37,13 @@ pub(super) struct Reservation {
     ports: Vec<u32>,
 }
 
+impl admission::Reservation for Reservation {
+    fn keep(mut self: Box<Self>) {
+        self.addresses.clear();
+        self.ports.clear();
+    }
+}
+
 impl hooks::Reservation for Reservation {
     /// No Service has been written since.
     fn guard(&self) -> Option<Compare> {
@@ -47,11 +54,6 @@ impl hooks::Reservation for Reservation {
         let keys = KeyRange::prefix(services.as_bytes());
         let target = Target::ModRevision(Revision(self.seen + 1));
         Some(Compare { keys, relation: Relation::Less, target })
-    }
-
-    fn keep(mut self: Box<Self>) {
-        self.addresses.clear();
-        self.ports.clear();
     }
 }
 

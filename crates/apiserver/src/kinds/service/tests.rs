@@ -1,12 +1,12 @@
 //! Reservations: nothing is given twice, nothing leaks.
 
+use admission::Reservation as _;
 use api::core::Service;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use stdx::Random;
 
 use super::allocator::Allocator;
 use crate::config::ServiceCidr;
-use crate::pipeline::hooks::Reservation as _;
 
 fn services() -> Allocator {
     let cidr = ServiceCidr::parse("10.0.0.0/28").expect("a CIDR");

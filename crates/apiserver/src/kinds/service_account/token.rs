@@ -18,8 +18,8 @@ pub(super) async fn issue(
     core: &Core,
     request: &mut Request,
 ) -> Result<(Outcome, u16), ApiError> {
-    let mut token: TokenRequest = pipeline::body_as(request)?;
-    let _valid = pipeline::admit_action(core, request, &mut token).await?;
+    let token: TokenRequest = pipeline::body_as(request)?;
+    let (mut token, valid) = pipeline::admit_action(core, request, token).await?;
     let lookup: &dyn Lookup = core.cache.as_ref();
     let key = ObjectKey::new(request.namespace(), request.name());
     check_place(&key, &token)?;
@@ -46,7 +46,8 @@ pub(super) async fn issue(
             expiration_seconds: seconds,
             bound,
         })
-        .map_err(|err| ApiError::internal(stdx::error_chain(&err)))?;
+        .map_err(|err| ApiError::internal("the token cannot be signed").with_source(err))?;
+    valid.keep();
     spec.audiences = Some(issued.audiences);
     spec.expiration_seconds = Some(seconds);
     token.metadata.name = Some(request.name().to_owned());

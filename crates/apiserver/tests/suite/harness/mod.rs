@@ -3,14 +3,26 @@
 pub(crate) mod remote;
 pub(crate) mod wire;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use admission::Plugin;
 use apimachinery::User;
 use apiserver::{Config, Parts, Server};
 use authn::pki::ServiceAccountKey;
 use client::Client;
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
+use telemetry::logs::Lines;
+
+/// What is logged from now on, by all tests of this process: each looks for the audit ids of its own requests.
+pub(crate) fn logs() -> &'static Lines {
+    static LINES: OnceLock<Lines> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let lines = Lines::default();
+        tracing::dispatcher::set_global_default(lines.dispatch(3)).expect("nobody else logs");
+        lines
+    })
+}
 
 pub(crate) struct Harness {
     pub(crate) server: Arc<Server>,
@@ -32,6 +44,16 @@ pub(crate) async fn try_start_over(
     store: Arc<dyn kvstore::Store>,
     config: Config,
 ) -> Result<Harness, apiserver::Error> {
+    try_start_with(world, store, config, Vec::new()).await
+}
+
+/// With admission plugins beside the built-in ones.
+pub(crate) async fn try_start_with(
+    world: World,
+    store: Arc<dyn kvstore::Store>,
+    config: Config,
+    plugins: Vec<Arc<dyn Plugin>>,
+) -> Result<Harness, apiserver::Error> {
     let tasks = Tasks::new();
     let parts = Parts {
         store,
@@ -41,7 +63,7 @@ pub(crate) async fn try_start_over(
         metrics: telemetry::Registry::default(),
         service_account_keys: vec![Arc::new(ServiceAccountKey::create().expect("a key"))],
     };
-    let server = Server::start(config, parts).await?;
+    let server = Server::start_with(config, parts, plugins).await?;
     let client = server.client(User::new("admin", &["system:masters"]), "test");
     Ok(Harness { server, client, tasks, world })
 }

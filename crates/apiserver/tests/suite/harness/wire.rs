@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use admission::Plugin;
+use apiserver::Config;
 use authn::pki::{Authority, client_config, server_config};
 use bytes::Bytes;
 use http::response::Parts;
@@ -42,8 +44,18 @@ impl Site {
     }
 
     pub(crate) async fn start_over(store: Arc<dyn kvstore::Store>) -> Self {
+        Self::start_with(store, Vec::new()).await
+    }
+
+    /// With admission plugins beside the built-in ones.
+    pub(crate) async fn start_with(
+        store: Arc<dyn kvstore::Store>,
+        plugins: Vec<Arc<dyn Plugin>>,
+    ) -> Self {
         let world = World::system();
-        let harness = harness::start_over(world.clone(), store).await;
+        let config = Config::default();
+        let harness = harness::try_start_with(world.clone(), store, config, plugins).await;
+        let harness = harness.expect("the server starts");
         let now = world.clock.now();
         let authority = Authority::create("test", now, &world.random).expect("an authority");
         let address: IpAddr = [127, 0, 0, 1].into();

@@ -1,6 +1,6 @@
 //! How a command ended, as clients read it on the error stream.
 
-use apimachinery::ApiError;
+use apimachinery::{ApiError, Reason};
 use bytes::Bytes;
 use serde_json::json;
 
@@ -33,7 +33,9 @@ impl Form {
     }
 
     pub(crate) fn failed(self, what: &str, err: &node_api::Error) -> Bytes {
-        let error = ApiError::internal(format_args!("{what}: {}", stdx::error_chain(err)));
+        // Whoever runs commands in a container is told what came of it, as upstream does.
+        let message = format!("Internal error occurred: {what}: {}", stdx::error_chain(err));
+        let error = ApiError::new(Reason::InternalError, message);
         match self {
             Self::Json => serde_json::to_vec(&error.to_status()).unwrap_or_default().into(),
             Self::Text => Bytes::from(error.message().to_owned()),

@@ -2,7 +2,7 @@
 
 mod metadata;
 
-use std::sync::Arc;
+use std::future::ready;
 
 use api::authentication::TokenRequest;
 use api::coordination::Lease;
@@ -10,24 +10,29 @@ use api::core::{Node, Pod};
 use api::object::Dynamic;
 use api::policy::Eviction;
 use api::{ApiObject, Resource};
-use apimachinery::{GroupResource, ObjectKey, User};
+use apimachinery::User;
+use authz::{Attributes, Decision};
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::NodeRestriction;
 use crate::attributes::Operation::{self, Create, Delete, Update};
-use crate::chain::Plugin as _;
+use crate::authorizer::Authorizer;
+use crate::chain::{Phase, Plugin as _};
 use crate::plugins::fixture::{Case, Objects, decode, now};
-use crate::rights::Rights;
 
 /// What anybody may do beyond the rules: have tokens of `robot` for `given`.
 struct Given;
 
-impl Rights for Given {
-    fn may(&self, user: &User, verb: &str, resource: &GroupResource, object: &ObjectKey) -> bool {
-        (user.name.as_str(), verb)
-            == ("system:node:node-1", "request-serviceaccounts-token-audience")
-            && *resource == GroupResource::new("", "given")
-            && *object == ObjectKey::new("ns", "robot")
+impl Authorizer for Given {
+    fn decide<'a>(&'a self, user: &'a User, asked: &'a Attributes) -> BoxFuture<'a, Decision> {
+        const VERB: &str = "request-serviceaccounts-token-audience";
+        let given = Attributes::resource(VERB, "", "given").within("ns", "robot");
+        let reason = String::new();
+        let is_given = user.name == "system:node:node-1" && *asked == given;
+        let decision =
+            if is_given { Decision::Allow { reason } } else { Decision::NoOpinion { reason } };
+        Box::pin(ready(decision))
     }
 }
 
@@ -53,14 +58,17 @@ fn objects() -> Objects {
 fn admit(
     user: &str,
     (operation, resource, namespace, name): (Operation, &str, &str, &str),
-    object: Option<&mut dyn ApiObject>,
+    object: Option<&dyn ApiObject>,
     old: Option<&dyn ApiObject>,
 ) -> String {
     let user = User::new(user, &["system:nodes"]);
     let case = Case { operation, resource, namespace, name, user: &user };
-    let mut attributes = case.attributes(object, old);
-    let plugin = NodeRestriction::new(Arc::new(objects()), Arc::new(Given));
-    let outcome = now(plugin.admit(&mut attributes));
+    let outcome = case.with((&objects(), &Given), (object, old), |context| {
+        match NodeRestriction.handles(Phase::Mutate, &context.request) {
+            true => now(NodeRestriction.admit(context)),
+            false => Ok(()),
+        }
+    });
     outcome.map_or_else(|err| err.message().to_owned(), |()| "ok".to_owned())
 }
 
@@ -73,11 +81,11 @@ fn said<T: Resource>(
     let meta = &object.or(old).unwrap()["metadata"];
     let namespace = meta["namespace"].as_str().unwrap_or("");
     let name = if operation == Create { "" } else { meta["name"].as_str().unwrap() };
-    let (mut new, old) = (object.map(decode::<T>), old.map(decode::<T>));
+    let (new, old) = (object.map(decode::<T>), old.map(decode::<T>));
     admit(
         "system:node:node-1",
         (operation, resource, namespace, name),
-        new.as_mut().map(|it| it as &mut dyn ApiObject),
+        new.as_ref().map(|it| it as &dyn ApiObject),
         old.as_ref().map(|it| it as &dyn ApiObject),
     )
 }
@@ -285,10 +293,9 @@ fn a_node_deletes_evicts_and_reports_on_its_own_pods() {
         check::<Pod>((Update, &format!("/pods/{other}")), Some(&own), Some(&own), &expected);
     }
     let evict = |name: &str, expected: &str| {
-        let mut eviction: Eviction =
-            decode(&json!({"metadata": {"name": name, "namespace": "ns"}}));
+        let eviction: Eviction = decode(&json!({"metadata": {"name": name, "namespace": "ns"}}));
         let at = (Create, "/pods/eviction", "ns", name);
-        let said = admit("system:node:node-1", at, Some(&mut eviction), None);
+        let said = admit("system:node:node-1", at, Some(&eviction), None);
         assert!(said.contains(expected), "{said}");
     };
     evict("own", "ok");
@@ -413,9 +420,9 @@ fn a_node_writes_its_own_lease() {
 fn a_node_gets_the_tokens_that_its_pods_mount() {
     let check = |bound: &Value, audiences: &Value, expected: &str| {
         let spec = json!({"boundObjectRef": bound, "audiences": audiences});
-        let mut request: TokenRequest = decode(&json!({"metadata": {}, "spec": spec}));
+        let request: TokenRequest = decode(&json!({"metadata": {}, "spec": spec}));
         let at = (Create, "/serviceaccounts/token", "ns", "robot");
-        let said = admit("system:node:node-1", at, Some(&mut request), None);
+        let said = admit("system:node:node-1", at, Some(&request), None);
         assert!(said.contains(expected), "{bound} {audiences}: {said} has no {expected}");
     };
     let own = json!({"apiVersion": "v1", "kind": "Pod", "name": "own", "uid": "own-uid"});
@@ -454,13 +461,13 @@ fn check_to_come(
     expected: &str,
 ) {
     let decode = |it: &Value| Dynamic::from_value(it.clone()).unwrap();
-    let (mut new, old) = (new.map(decode), old.map(decode));
+    let (new, old) = (new.map(decode), old.map(decode));
     let named = new.as_ref().or(old.as_ref()).unwrap().metadata.name.clone().unwrap();
     let name = if operation == Create { "" } else { named.as_str() };
     let said = admit(
         "system:node:node-1",
         (operation, resource, "", name),
-        new.as_mut().map(|it| it as &mut dyn ApiObject),
+        new.as_ref().map(|it| it as &dyn ApiObject),
         old.as_ref().map(|it| it as &dyn ApiObject),
     );
     assert!(said.contains(expected), "{operation:?} {resource}: {said} has no {expected}");
@@ -517,9 +524,9 @@ fn a_node_asks_for_no_certificate_that_makes_a_node() {
 #[test]
 fn a_user_of_no_node_in_particular_writes_nothing() {
     let check = |user: &str, expected: &str| {
-        let mut lease: Lease = decode(&json!({"metadata": {"name": "x", "namespace": "y"}}));
+        let lease: Lease = decode(&json!({"metadata": {"name": "x", "namespace": "y"}}));
         let at = (Create, "coordination.k8s.io/leases", "y", "");
-        let said = admit(user, at, Some(&mut lease), None);
+        let said = admit(user, at, Some(&lease), None);
         assert!(said.contains(expected), "{said}");
     };
     check("system:node:", "could not determine node from user \"system:node:\"");

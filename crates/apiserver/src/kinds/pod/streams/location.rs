@@ -5,8 +5,7 @@ use apimachinery::ApiError;
 use k8s_openapi::api::core::v1::PodSpec;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::log_options;
-use crate::http::query::Query;
+use super::options::Wanted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
@@ -39,47 +38,22 @@ pub(crate) struct Location {
 pub(crate) fn locate(
     stream: Stream,
     pod: &Pod,
-    query: &Query,
+    wanted: &Wanted,
 ) -> Result<Option<Location>, ApiError> {
-    let mut pairs: Vec<(&str, String)> = Vec::new();
-    let mut flags = |names: &[(&'static str, &'static str)]| {
-        let set = names.iter().filter(|it| query.flag(it.0));
-        pairs.extend(set.map(|it| (it.1, "1".to_owned())));
-    };
     let kind = match stream {
         Stream::Log => "containerLogs",
         Stream::PortForward => "portForward",
         Stream::Exec => "exec",
         Stream::Attach => "attach",
     };
-    match stream {
-        Stream::Log => pairs = log_options::parse(query)?,
-        Stream::PortForward => {
-            let ports = query.all("ports").flat_map(|it| it.split(','));
-            let ports = ports.map(str::trim).filter(|it| !it.is_empty());
-            pairs.extend(ports.map(|it| ("port", it.to_owned())));
-        }
-        Stream::Exec | Stream::Attach => {
-            flags(&[("stdin", "input"), ("tty", "tty")]);
-            if ["stdin", "stdout", "stderr"].iter().any(|it| query.get(it).is_some()) {
-                flags(&[("stdout", "output"), ("stderr", "error")]);
-            } else {
-                pairs.extend([("output", "1".to_owned()), ("error", "1".to_owned())]);
-            }
-        }
-    }
-    if stream == Stream::Exec {
-        pairs.extend(query.all("command").map(|it| ("command", it.to_owned())));
-    }
     let (namespace, name) = (pod.metadata.namespace.as_deref(), pod.metadata.name.as_deref());
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
     let none = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&none);
     let mut path = format!("/{kind}/{namespace}/{name}");
     if stream != Stream::PortForward {
-        let wanted = query.get("container").unwrap_or_default();
         path.push('/');
-        path.push_str(container(name, spec, wanted)?);
+        path.push_str(container(name, spec, &wanted.container)?);
     }
     let node = spec.node_name.clone().filter(|it| !it.is_empty());
     let Some(node) = node else {
@@ -88,7 +62,7 @@ pub(crate) fn locate(
             _ => Err(ApiError::bad_request(format!("pod {name} does not have a host assigned"))),
         };
     };
-    for (index, (key, value)) in pairs.iter().enumerate() {
+    for (index, (key, value)) in wanted.pairs.iter().enumerate() {
         path.push(if index == 0 { '?' } else { '&' });
         path.push_str(key);
         path.push('=');

@@ -3,12 +3,14 @@
 
 mod location;
 mod log_options;
+mod options;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Dynamic;
 use api::core::{Node, Pod};
 use apimachinery::{ApiError, GroupResource, Reason};
 use bytes::Bytes;
@@ -25,10 +27,11 @@ use lifecycle::Shutdown;
 use tokio::io::{AsyncWriteExt as _, copy, split};
 
 use self::location::{Location, Stream, locate};
+use self::options::Wanted;
 use crate::cache::ObjectPath;
 use crate::http::query::Query;
 use crate::http::status;
-use crate::kubelets::Kubelets;
+use crate::kubelets::{Kubelets, unreachable};
 use crate::metrics::Recording;
 use crate::pipeline::hooks::{Exchange, StreamBody};
 use crate::pipeline::{self, Core};
@@ -49,10 +52,17 @@ const HEADERS: &[&str] = &[
     "x-stream-protocol-version",
 ];
 
+/// What admission decides about.
+pub(super) fn options(exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> {
+    let stream = Stream::of(exchange.request.subresource().unwrap_or_default());
+    let query = Query::parse(exchange.head.uri.query());
+    stream.map_or(Ok(None), |it| options::of_query(it, &query))
+}
+
 pub(super) async fn connect(
     core: &Arc<Core>,
     kubelets: &Kubelets,
-    Exchange { request, mut head, mut recording }: Exchange,
+    Exchange { request, mut head, options, mut recording }: Exchange,
 ) -> Result<Response<StreamBody>, ApiError> {
     let stream = Stream::of(request.subresource().unwrap_or_default())
         .ok_or_else(pipeline::method_not_allowed)?;
@@ -65,9 +75,12 @@ pub(super) async fn connect(
     core.cache.wait_current().await?;
     let stored = core.cache.get(request.kind.as_ref(), &request.path()?);
     let stored = stored.ok_or_else(|| request.not_found())?;
-    let pod = stored.shared::<Pod>().map_err(ApiError::internal)?;
-    let query = Query::parse(head.uri.query());
-    let Some(location) = locate(stream, &pod, &query)? else {
+    let pod = stored.shared::<Pod>().map_err(unreadable)?;
+    let wanted = match &options {
+        Some(options) => Wanted::of_options(options),
+        None => Wanted::of_log(&Query::parse(head.uri.query()))?,
+    };
+    let Some(location) = locate(stream, &pod, &wanted)? else {
         return Ok(status::text(204, ""));
     };
     let way = Way { core, kubelets, location: &location };
@@ -78,6 +91,14 @@ pub(super) async fn connect(
     let upgrade = upgrade.filter(|_| head.headers.contains_key(header::UPGRADE));
     let upgrade = upgrade.ok_or_else(|| ApiError::bad_request("Upgrade request required"))?;
     pass(&way, &head, upgrade, recording.take()).await
+}
+
+fn unreadable(err: serde_json::Error) -> ApiError {
+    ApiError::internal("a stored object cannot be read").with_source(err)
+}
+
+fn unreachable_place(err: impl Into<http::Error>) -> ApiError {
+    ApiError::internal("the node's name is none that can be called").with_source(err.into())
 }
 
 /// From this server to a place on a kubelet.
@@ -97,13 +118,14 @@ async fn send(
     let node = core.cache.get(kind.as_ref(), &path);
     let node =
         node.ok_or_else(|| ApiError::not_found(&GroupResource::new("", "nodes"), &location.node))?;
-    let node = node.shared::<Node>().map_err(ApiError::internal)?;
+    let node = node.shared::<Node>().map_err(unreadable)?;
     let failed = |err: hyper::Error| {
         let node = &location.node;
-        ApiError::internal(format_args!("the kubelet of node {node:?} did not answer: {err}"))
+        let why = format!("error dialing backend: the kubelet of node {node:?} did not answer");
+        unreachable(&why).with_source(err)
     };
-    *request.uri_mut() = location.path.parse().map_err(ApiError::internal)?;
-    let host = HeaderValue::from_str(&location.node).map_err(ApiError::internal)?;
+    *request.uri_mut() = location.path.parse().map_err(unreachable_place)?;
+    let host = HeaderValue::from_str(&location.node).map_err(unreachable_place)?;
     request.headers_mut().insert(header::HOST, host);
     let stream = TokioIo::new(kubelets.dial(&node).await?);
     let (mut sender, connection) = http1::handshake(stream).await.map_err(failed)?;
@@ -134,7 +156,8 @@ async fn log(
                     "the server could not find the requested resource (pods/log {pod}): {message}"
                 ),
             ),
-            _ => ApiError::internal(message),
+            // The kubelet's own words, as upstream passes them on.
+            _ => unreachable(&message),
         });
     }
     let frames = response.into_body().into_data_stream();

@@ -1,10 +1,11 @@
 //! Where a stream goes, and what is refused before anybody is called.
 
-use api::Resource as _;
 use api::core::Pod;
+use api::{ApiObject, Resource as _};
 use serde_json::{Value, json};
 
 use super::location::{Stream, locate};
+use super::options::{self, Wanted};
 use crate::http::query::Query;
 
 fn pod(containers: &[&str], init: &[&str], node: &str) -> Pod {
@@ -18,7 +19,12 @@ fn pod(containers: &[&str], init: &[&str], node: &str) -> Pod {
 }
 
 fn check(stream: Stream, pod: &Pod, query: &str, expected: &str) {
-    let text = match locate(stream, pod, &Query::parse(Some(query))) {
+    let query = Query::parse(Some(query));
+    let wanted = options::of_query(stream, &query).and_then(|options| match options {
+        Some(options) => Ok(Wanted::of_options(&options)),
+        None => Wanted::of_log(&query),
+    });
+    let text = match wanted.and_then(|it| locate(stream, pod, &it)) {
         Ok(Some(location)) => format!("{} {}", location.node, location.path),
         Ok(None) => "nothing".to_owned(),
         Err(err) => err.message().to_owned(),
@@ -43,6 +49,28 @@ fn streams_have_upstreams_paths_on_a_kubelet() {
         "container=setup&follow=true&tailLines=5",
         "one /containerLogs/default/web/setup?follow=true&tailLines=5",
     );
+}
+
+#[test]
+fn options_are_objects_as_upstream_s() {
+    let of = |stream, query: &str| {
+        let options = options::of_query(stream, &Query::parse(Some(query))).unwrap();
+        options.map(|it| ApiObject::to_value(&it)).unwrap_or_default()
+    };
+    let exec = json!({
+        "apiVersion": "v1", "kind": "PodExecOptions", "metadata": {},
+        "stdin": true, "tty": true, "container": "c", "command": ["sh", "-c"],
+    });
+    assert_eq!(of(Stream::Exec, "command=sh&command=-c&stdin=1&tty=true&container=c"), exec);
+    let attach = json!({
+        "apiVersion": "v1", "kind": "PodAttachOptions", "metadata": {}, "stdout": true, "stderr": true,
+    });
+    assert_eq!(of(Stream::Attach, ""), attach);
+    assert_eq!(of(Stream::PortForward, "ports=80,81")["ports"], json!([80, 81]));
+    assert_eq!(of(Stream::Log, "follow=true"), Value::Null);
+    let pod = pod(&["main"], &[], "one");
+    let refusal = "strconv.ParseInt: parsing \"http\": invalid syntax";
+    check(Stream::PortForward, &pod, "ports=http", refusal);
 }
 
 #[test]
