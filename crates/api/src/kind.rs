@@ -390,6 +390,16 @@ impl<T: Version<Hub>, Hub: Resource> Typed<T, Hub> {
     }
 }
 
+impl<T: Resource> Typed<T> {
+    /// The same, where objects are stored as another version.
+    pub fn version_of<Hub: Resource>(schema: fn(&'static str) -> SchemaRef) -> Typed<T, Hub>
+    where
+        T: Version<Hub>,
+    {
+        Typed::new(schema)
+    }
+}
+
 impl<T: Resource> ApiObject for T {
     fn meta(&self) -> &ObjectMeta {
         self.metadata()

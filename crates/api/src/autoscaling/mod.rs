@@ -15,6 +15,8 @@ use horizontal_pod_autoscaler::v1;
 pub(crate) fn kinds() -> Vec<Arc<dyn Kind>> {
     vec![
         Arc::new(Typed::<HorizontalPodAutoscaler>::new(crate::schema)),
-        Arc::new(Typed::<v1::HorizontalPodAutoscaler, HorizontalPodAutoscaler>::new(crate::schema)),
+        Arc::new(Typed::<v1::HorizontalPodAutoscaler>::version_of::<HorizontalPodAutoscaler>(
+            crate::schema,
+        )),
     ]
 }

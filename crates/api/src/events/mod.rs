@@ -10,5 +10,5 @@ pub mod event;
 pub use event::Event;
 
 pub(crate) fn kinds() -> Vec<Arc<dyn Kind>> {
-    vec![Arc::new(Typed::<Event, core::Event>::new(crate::schema))]
+    vec![Arc::new(Typed::<Event>::version_of::<core::Event>(crate::schema))]
 }
