@@ -275,7 +275,7 @@ impl<T: Resource> Api<T> {
         request.write = self.client.signed(WriteOptions::default());
         request.payload = Payload::Object(Box::new(body));
         let reply = self.client.call_object(request).await?;
-        decoded(&*reply)
+        decoded(&reply)
     }
 }
 

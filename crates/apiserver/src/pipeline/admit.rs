@@ -3,6 +3,7 @@
 use admission::{
     Attributes, Codec, Context, Deletion, Draft, Mutated, Operation, Options, Surroundings, Valid,
 };
+use api::autoscaling::Scale;
 use api::{Dynamic, Resource};
 use apimachinery::ApiError;
 use client::DeleteOptions;
@@ -46,6 +47,17 @@ pub(super) fn writing<'a>(
             context(core, request, Operation::Update).with_object(draft, codec).with_old(old)
         }
     }
+}
+
+/// For a number that is changed: plugins see the Scale of the object, and the Scale that it had.
+pub(super) fn scaling<'a>(
+    core: &'a Core,
+    request: &'a Request,
+    scale: Draft,
+    old: &'a Draft,
+) -> Context<'a> {
+    let context = context(core, request, Operation::Update);
+    context.with_object(scale, Codec::of::<Scale>()).with_old(old)
 }
 
 pub(super) async fn mutate(core: &Core, context: &mut Context<'_>) -> Result<Mutated, ApiError> {

@@ -1,5 +1,6 @@
 //! `scale`: how many there are of what an object stands for, the same for all kinds that can be scaled.
 
+use admission::Draft;
 use api::autoscaling::Scale as ScaleObject;
 use api::{ApiObject, Resource};
 use apimachinery::{ApiError, FieldErrors, GroupKind, Path, patch};
@@ -8,8 +9,9 @@ use k8s_openapi::api::autoscaling::v1::{ScaleSpec, ScaleStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::core::Core;
-use super::update::{Current, TRIES_MAX, existing, replace};
-use super::{Body, Outcome, Request, body_as, loose};
+use super::draft::Sealed;
+use super::update::{Current, TRIES_MAX, commit, existing, prepare};
+use super::{Body, Outcome, Request, admit, body_as, loose};
 
 pub(super) async fn call(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     match request.call.verb {
@@ -62,22 +64,47 @@ async fn set_scale(core: &Core, request: &mut Request) -> Result<(Outcome, u16),
         if !version.is_empty() && version != current.stored.meta.resource_version.to_string() {
             return Err(request.modified());
         }
-        let replicas = scale.spec.as_ref().and_then(|it| it.replicas).unwrap_or(0);
-        if replicas < 0 {
-            let mut errors = FieldErrors::new();
-            let path = Path::new("spec").child("replicas");
-            errors.invalid(&path, replicas, "must be greater than or equal to 0");
-            let kind = GroupKind { group: "autoscaling".into(), kind: "Scale".into() };
-            return Err(ApiError::invalid(&kind, request.name(), &errors));
-        }
-        let mut object = current.object.clone_box();
-        request.kind.set_replicas(object.as_mut(), replicas);
-        if let Some(Outcome::Object(stored)) = replace(core, request, &current, object).await? {
+        if let Some(Outcome::Object(stored)) =
+            replace(core, request, &current, (scale, live)).await?
+        {
             let scale = scale_of(request, &Current::new(request, stored).await?)?;
             return Ok((Outcome::Object(loose(Resource::encode(&scale))), 200));
         }
     }
     Err(request.modified())
+}
+
+/// As `update::replace`, but what is admitted is the number; `None` if somebody else was faster.
+async fn replace(
+    core: &Core,
+    request: &Request,
+    current: &Current,
+    (scale, live): (ScaleObject, ScaleObject),
+) -> Result<Option<Outcome>, ApiError> {
+    let live = Draft::new(Box::new(live));
+    let mut context = admit::scaling(core, request, Draft::new(Box::new(scale)), &live);
+    let mutated = admit::mutate(core, &mut context).await?;
+    let scale = context.object_as::<ScaleObject>();
+    let replicas = scale.and_then(|it| it.spec.as_ref()).and_then(|it| it.replicas).unwrap_or(0);
+    check(request, replicas)?;
+    let mut object = current.object.clone_box();
+    object.meta_mut().resource_version = None;
+    request.kind.set_replicas(object.as_mut(), replicas);
+    let mut draft = Draft::new(object);
+    let reserved = prepare(core, request, current, &mut draft).await?;
+    let valid = admit::validate(core, mutated, &context).await?;
+    commit(core, request, current, Sealed::new(draft, &valid, reserved)).await
+}
+
+fn check(request: &Request, replicas: i32) -> Result<(), ApiError> {
+    if replicas >= 0 {
+        return Ok(());
+    }
+    let mut errors = FieldErrors::new();
+    let path = Path::new("spec").child("replicas");
+    errors.invalid(&path, replicas, "must be greater than or equal to 0");
+    let kind = GroupKind { group: "autoscaling".into(), kind: "Scale".into() };
+    Err(ApiError::invalid(&kind, request.name(), &errors))
 }
 
 fn patch_scale(live: &ScaleObject, form: PatchKind, bytes: &[u8]) -> Result<ScaleObject, ApiError> {

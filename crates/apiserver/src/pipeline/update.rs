@@ -170,12 +170,25 @@ pub(super) async fn replace(
     current: &Current,
     mut object: Box<dyn ApiObject>,
 ) -> Result<Option<Outcome>, ApiError> {
-    let (kind, hooks) = (request.kind.as_ref(), request.hooks.as_ref());
     let old = current.object.as_ref();
     metadata::carry_over(object.as_mut(), old);
     let mut context = admit::writing(core, request, Draft::new(object), Some(current));
     let mutated = admit::mutate(core, &mut context).await?;
     let draft = context.draft_mut().expect("a write has an object");
+    let reserved = prepare(core, request, current, draft).await?;
+    let valid = admit::validate(core, mutated, &context).await?;
+    let draft = context.into_draft().expect("a write has an object");
+    commit(core, request, current, Sealed::new(draft, &valid, reserved)).await
+}
+
+/// From what the chain left to what it agrees to: as the kind wants it, recorded, with all that it needs, and valid.
+pub(super) async fn prepare(
+    core: &Core,
+    request: &Request,
+    current: &Current,
+    draft: &mut Draft,
+) -> Result<Reserved, ApiError> {
+    let (kind, old) = (request.kind.as_ref(), current.object.as_ref());
     // Before it is compared with what was stored: a zero that is not stored is no change.
     if let Some(settled) = core.cache.settle(request.working_kind(), draft.object()) {
         draft.replace(settled);
@@ -189,13 +202,10 @@ pub(super) async fn replace(
         fields::record(core, request, Some(current.tree()), draft).await?;
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
-    let reserved = hooks.reserve(core, draft, Some(old))?;
+    let reserved = request.hooks.reserve(core, draft, Some(old))?;
     validate(request, draft.object(), old)?;
     request.warn_of(draft.object());
-    let valid = admit::validate(core, mutated, &context).await?;
-    let draft = context.into_draft().expect("a write has an object");
-    hooks.check_write(core, &Write { request, object: draft.object(), old: Some(old) })?;
-    commit(core, request, current, Sealed::new(draft, &valid, reserved)).await
+    Ok(reserved)
 }
 
 /// Stores what the server itself has made of an object, past the rules for clients. Whether nobody else was faster.
@@ -238,13 +248,15 @@ fn validate(
 }
 
 /// Stores, or removes what was only waiting for its last finalizer, or does nothing if nothing changed.
-async fn commit(
+pub(super) async fn commit(
     core: &Core,
     request: &Request,
     current: &Current,
     sealed: Sealed<'_>,
 ) -> Result<Option<Outcome>, ApiError> {
     let kind = request.stored_kind();
+    let (object, old) = (sealed.object(), Some(current.object.as_ref()));
+    request.hooks.check_write(core, &Write { request, object, old })?;
     let version = current.stored.meta.resource_version;
     if store::is_same(request, &sealed, &current.stored).await? {
         return Ok(Some(Outcome::Object(current.stored.clone())));

@@ -168,6 +168,16 @@ async fn what_is_posted_to_a_subresource_is_admitted_as_its_own_kind() {
     let deleted = "DELETE pods/ \"web\" as Pod: nothing for Pod web, DeleteOptions";
     let eviction = format!("{PODS}/web/eviction");
     on.check(("POST", &eviction, &named("web")), 201, &[evicted, deleted]).await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let labels = json!({"a": "b"});
+    let template = json!({"metadata": {"labels": labels}, "spec": pod("")["spec"]});
+    let deployment = json!({
+        "metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": labels}, "template": template},
+    });
+    on.create(deployments, &deployment).await;
+    let scaled = "UPDATE deployments/scale \"d\" as Scale: Scale d for Scale d, UpdateOptions";
+    let three = json!({"spec": {"replicas": 3}});
+    on.check(("PATCH", &format!("{deployments}/d/scale"), &three), 200, &[scaled]).await;
     let review = json!({"spec": {"nonResourceAttributes": {"path": "/x", "verb": "get"}}});
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let reviewed = "CREATE selfsubjectaccessreviews/ \"\" as SelfSubjectAccessReview: \
