@@ -217,12 +217,8 @@ impl Watching {
     }
 
     async fn wait(&mut self) -> Option<Result<WatchItem, ApiError>> {
-        if let Some(failure) = self.failure.take() {
-            self.is_over = true;
-            return Some(Err(failure));
-        }
         if self.is_over {
-            return None;
+            return self.failure.take().map(Err);
         }
         match self.take_ready() {
             Ok(None) => {}
@@ -232,10 +228,8 @@ impl Watching {
                 return Some(Err(err));
             }
         }
-        if let Some(event) = &self.pending {
-            // Dropped while it waits, it is still pending.
-            let seen = event.seen_as(&self.kind, &self.family).await;
-            return Some(self.sent_as(seen));
+        if self.pending.is_some() {
+            return self.wait_for_pending().await;
         }
         let wakes_at =
             if self.has_bookmarks { self.bookmark_at.min(self.ends_at) } else { self.ends_at };
@@ -246,7 +240,7 @@ impl Watching {
         let event = tokio::select! {
             biased;
             event = subscription.queue.recv() => event,
-            () = self.timer.as_mut() => return self.at_deadline(),
+            () = self.timer.as_mut() => return self.at_deadline().await,
         };
         let Some(event) = event else {
             self.is_over = true;
@@ -254,11 +248,17 @@ impl Watching {
             let why = "the history of the resource was lost; list again";
             return is_lost.then(|| Err(ApiError::expired(why)));
         };
-        let event = self.pending.insert(event).clone();
-        let seen = match self.seen_now(&event) {
-            Some(seen) => seen,
-            None => event.seen_as(&self.kind, &self.family).await,
-        };
+        let seen = self.seen_now(&event);
+        self.pending = Some(event);
+        match seen {
+            Some(seen) => Some(self.sent_as(seen)),
+            None => self.wait_for_pending().await,
+        }
+    }
+
+    /// Dropped while it waits, what came is still pending.
+    async fn wait_for_pending(&mut self) -> Option<Result<WatchItem, ApiError>> {
+        let seen = self.pending.as_ref()?.seen_as(&self.kind, &self.family).await;
         Some(self.sent_as(seen))
     }
 
@@ -270,7 +270,7 @@ impl Watching {
     }
 
     /// The end, or a bookmark.
-    fn at_deadline(&mut self) -> Option<Result<WatchItem, ApiError>> {
+    async fn at_deadline(&mut self) -> Option<Result<WatchItem, ApiError>> {
         if Instant::now() >= self.ends_at {
             self.is_over = true;
             return None;
@@ -278,8 +278,17 @@ impl Watching {
         self.plan_bookmark();
         // Read before the queue: everything up to it has been queued.
         let revision = self.cache.revision().max(self.since);
-        let event = self.ready();
-        Some(Ok(event.unwrap_or(WatchItem::Bookmark { revision, is_initial_end: false })))
+        if let Some(event) = self.ready() {
+            return Some(Ok(event));
+        }
+        // A bookmark says that everything before it was sent.
+        if self.is_over {
+            return self.failure.take().map(Err);
+        }
+        if self.pending.is_some() {
+            return self.wait_for_pending().await;
+        }
+        Some(Ok(WatchItem::Bookmark { revision, is_initial_end: false }))
     }
 
     /// What can be sent without waiting: lets a writer fill its buffer before it flushes.
@@ -293,6 +302,7 @@ impl Watching {
             Source::Initial(initial) if initial.objects.len() == 0 => None,
             _ if self.is_over => None,
             _ => self.take_ready().unwrap_or_else(|err| {
+                self.is_over = true;
                 self.failure = Some(err);
                 None
             }),

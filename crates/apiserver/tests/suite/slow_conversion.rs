@@ -28,7 +28,7 @@ struct Slow {
 
 impl Slow {
     fn take_calls(&self) -> Vec<(usize, String)> {
-        std::mem::take(&mut self.calls.lock().unwrap())
+        std::mem::take(&mut self.calls.lock().expect("no panic"))
     }
 }
 
@@ -38,7 +38,7 @@ impl Converter for Slow {
         objects: Vec<Bytes>,
         api_version: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Bytes>, ApiError>> {
-        self.calls.lock().unwrap().push((objects.len(), api_version.to_owned()));
+        self.calls.lock().expect("no panic").push((objects.len(), api_version.to_owned()));
         Box::pin(async move {
             let _permit = self.permits.acquire().await.expect("open");
             objects.iter().map(|it| convert(it, api_version)).collect()
