@@ -25,8 +25,7 @@ pub enum DeletePolicy {
     Orphan,
 }
 
-/// Everything about a kind that is a plain fact. Facts come from the API tables; see
-/// `docs/how-to/add-a-kind.md`.
+/// Everything about a kind that is a plain fact. They are in `facts/`: see `Facts::of`.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     pub group: &'static str,
@@ -42,6 +41,8 @@ pub struct Facts {
     pub subresources: &'static [Subresource],
     /// The stored key: `/registry/<prefix>/<namespace>/<name>`; empty when not stored.
     pub registry_prefix: &'static str,
+    /// The version that Kubernetes stores it in; empty when not stored.
+    pub stored_version: &'static str,
     pub storage_version_hash: &'static str,
     /// The definition that describes it in OpenAPI: `io.k8s.api.apps.v1.Deployment`.
     pub definition: &'static str,
@@ -55,7 +56,6 @@ pub struct Facts {
     pub default_delete: DeletePolicy,
     /// DELETE answers with the deleted object and not with a Status.
     pub returns_deleted: bool,
-    pub relaxed: Relaxed,
 }
 
 /// Whose writes are acknowledged before they are on disk. For what is written often, is soon written again, and says only
@@ -72,32 +72,6 @@ pub const VERBS_PART: &[&str] = &["get", "patch", "update"];
 
 pub const VERBS_ALL: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-
-impl Facts {
-    /// A namespaced kind with every verb and no subresource: most kinds start from this.
-    pub const DEFAULT: Self = Self {
-        group: "",
-        version: "v1",
-        kind: "",
-        plural: "",
-        singular: "",
-        short_names: &[],
-        categories: &[],
-        scope: Scope::Namespaced,
-        verbs: VERBS_ALL,
-        subresources: &[],
-        registry_prefix: "",
-        storage_version_hash: "",
-        definition: "",
-        name_rule: NameRule::DnsSubdomain,
-        creates_on_update: false,
-        updates_unconditionally: true,
-        has_generation: false,
-        default_delete: DeletePolicy::Background,
-        returns_deleted: false,
-        relaxed: Relaxed::Nothing,
-    };
-}
 
 /// A path below an object: `status`, `scale`, `binding`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,35 +98,18 @@ pub enum Door {
 }
 
 impl Subresource {
-    pub const STATUS: Self = Self::part("status", VERBS_PART, Part::Status);
+    pub const STATUS: Self = Self {
+        name: "status",
+        verbs: VERBS_PART,
+        kind: ("", "", ""),
+        door: Door::Part(Part::Status),
+    };
     pub const SCALE: Self = Self {
         name: "scale",
         verbs: VERBS_PART,
         kind: ("autoscaling", "v1", "Scale"),
         door: Door::Scale,
     };
-
-    /// A part of the object other than its status.
-    pub const fn part(name: &'static str, verbs: &'static [&'static str], part: Part) -> Self {
-        Self { name, verbs, kind: ("", "", ""), door: Door::Part(part) }
-    }
-
-    /// What is posted there is of `kind`.
-    pub const fn action(
-        name: &'static str,
-        kind: (&'static str, &'static str, &'static str),
-    ) -> Self {
-        Self { name, verbs: &["create"], kind, door: Door::Action }
-    }
-
-    /// `kind` is of the options, which are in the query.
-    pub const fn stream(
-        name: &'static str,
-        verbs: &'static [&'static str],
-        kind: (&'static str, &'static str, &'static str),
-    ) -> Self {
-        Self { name, verbs, kind, door: Door::Stream }
-    }
 
     pub fn is_stream(&self) -> bool {
         self.door == Door::Stream
@@ -177,8 +134,9 @@ pub enum Part {
 }
 
 /// The rules of one built-in kind. Everything here is pure: no I/O, no clock, no look-ups.
-pub trait Resource: Clone + Send + Sync + 'static {
-    const FACTS: Facts;
+pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
+    const FACTS: Facts = Facts::of::<Self>();
+    const RELAXED: Relaxed = Relaxed::Nothing;
 
     /// JSON, without `apiVersion` and `kind` checked: see `codec!`.
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
@@ -454,7 +412,7 @@ impl<T: Resource> Kind for Typed<T> {
     }
 
     fn is_relaxed(&self, namespace: &str) -> bool {
-        match T::FACTS.relaxed {
+        match T::RELAXED {
             Relaxed::Nothing => false,
             Relaxed::InNamespace(only) => only == namespace,
             Relaxed::Everything => true,

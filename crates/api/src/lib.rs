@@ -3,10 +3,31 @@
 //! `Resource` describes a built-in kind on its typed struct; `Kind` is the same with the type erased, and what the
 //! server works with.
 
+/// What the one list of kinds is here: the kinds.
+macro_rules! served {
+    (kinds { $($kind:path,)* } bodies { $($body:path,)* }) => {
+        /// Every built-in kind, group by group.
+        pub fn kinds() -> Vec<std::sync::Arc<dyn crate::Kind>> {
+            vec![$(std::sync::Arc::new(crate::Typed::<$kind>::new(crate::schema)),)*]
+        }
+
+        #[cfg(test)]
+        pub(crate) fn bodies() -> Vec<std::sync::Arc<dyn crate::Kind>> {
+            vec![$(std::sync::Arc::new(crate::Typed::<$body>::new(crate::schema)),)*]
+        }
+
+        const _: () = {
+            $(assert!(!<$kind as crate::Resource>::FACTS.verbs.is_empty(), "it is a body");)*
+            $(assert!(<$body as crate::Resource>::FACTS.verbs.is_empty(), "it is a resource");)*
+        };
+    };
+}
+
 #[macro_use]
 mod codec;
 mod cell;
 mod check;
+mod facts;
 mod interned;
 pub mod kind;
 pub mod lookup;
@@ -30,8 +51,7 @@ pub mod policy;
 pub mod protobuf;
 pub mod rbac;
 mod schemas;
-
-use std::sync::Arc;
+mod served;
 
 pub use codec::{Counts, take_counts};
 pub use interned::{Interned, Pairs};
@@ -39,21 +59,5 @@ pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;
 pub use object::{ApiObject, Dynamic, Meta, Stored};
 pub use schemas::schema;
+pub use served::kinds;
 pub use view::View;
-
-/// Every built-in kind, group by group.
-pub fn kinds() -> Vec<Arc<dyn Kind>> {
-    [
-        apiextensions::kinds(),
-        apps::kinds(),
-        authentication::kinds(),
-        authorization::kinds(),
-        autoscaling::kinds(),
-        coordination::kinds(),
-        core::kinds(),
-        discovery::kinds(),
-        policy::kinds(),
-        rbac::kinds(),
-    ]
-    .concat()
-}

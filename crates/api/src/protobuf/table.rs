@@ -1,9 +1,17 @@
-//! What `messages.txt` says, in memory: made on first use and kept.
+//! The messages of what is served, in memory: made on first use and kept. The build writes them from `facts/`, as lines:
+//!
+//! `package <alias> <name> <apiVersion>` starts a package; the lines below are its types: the type, then its fields as
+//! name=number:type, where the name is the one in JSON.
+//!
+//! - `*=number:T`: T's fields stand in JSON where this field stands; in protobuf they are a message of their own.
+//! - `[]T`, `{}T`: a list of T; a map from strings to T.
+//! - `T`: a scalar; a type of this package; alias.Type of another; or one of those that JSON writes in a form of its own.
+//! - `!` after a scalar: JSON has it even when it is zero; without, zero and absent are the same.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-static TEXT: &str = include_str!("messages.txt");
+static TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/messages.txt"));
 
 /// A message type: its place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +112,7 @@ impl Table {
     }
 
     fn parse(text: &'static str) -> Self {
-        let lines = || text.lines().filter(|it| !it.is_empty() && !it.starts_with('#'));
+        let lines = || text.lines();
         let mut by_name = BTreeMap::new();
         let (mut aliases, mut packages) = (BTreeMap::new(), BTreeMap::new());
         let mut package = "";
@@ -136,7 +144,7 @@ impl Table {
             types.push(Type { fields, slots: Box::default() });
         }
         link_slots(&mut types);
-        let schema = find("", "apiextensions.JSONSchemaProps");
+        let schema = find("", "apiextensions/v1.JSONSchemaProps");
         Self { types, by_name, packages, schema }
     }
 }

@@ -8,7 +8,7 @@ mod validation;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -23,21 +23,6 @@ use crate::semantic;
 pub use k8s_openapi::api::apps::v1::Deployment;
 
 impl Resource for Deployment {
-    const FACTS: Facts = Facts {
-        group: "apps",
-        kind: "Deployment",
-        plural: "deployments",
-        singular: "deployment",
-        short_names: &["deploy"],
-        categories: &["all"],
-        subresources: &[Subresource::SCALE, Subresource::STATUS],
-        registry_prefix: "deployments",
-        storage_version_hash: "8aSe+NMegvE=",
-        definition: "io.k8s.api.apps.v1.Deployment",
-        has_generation: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn apply_defaults(&mut self) {

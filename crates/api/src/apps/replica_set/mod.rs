@@ -7,7 +7,7 @@ mod validation;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -23,21 +23,6 @@ use crate::semantic;
 pub use k8s_openapi::api::apps::v1::ReplicaSet;
 
 impl Resource for ReplicaSet {
-    const FACTS: Facts = Facts {
-        group: "apps",
-        kind: "ReplicaSet",
-        plural: "replicasets",
-        singular: "replicaset",
-        short_names: &["rs"],
-        categories: &["all"],
-        subresources: &[Subresource::SCALE, Subresource::STATUS],
-        registry_prefix: "replicasets",
-        storage_version_hash: "P1RzHs8/mWQ=",
-        definition: "io.k8s.api.apps.v1.ReplicaSet",
-        has_generation: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn apply_defaults(&mut self) {

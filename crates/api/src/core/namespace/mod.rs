@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use apimachinery::{FieldErrors, NameRule, Scope};
+use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -29,25 +29,6 @@ const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 pub const FINALIZER: &str = "kubernetes";
 
 impl Resource for Namespace {
-    const FACTS: Facts = Facts {
-        kind: "Namespace",
-        plural: "namespaces",
-        singular: "namespace",
-        short_names: &["ns"],
-        scope: Scope::Cluster,
-        verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
-        subresources: &[
-            Subresource::part("finalize", &["update"], Part::Other("finalize")),
-            Subresource::STATUS,
-        ],
-        registry_prefix: "namespaces",
-        storage_version_hash: "Q3oi5N2YM8M=",
-        definition: "io.k8s.api.core.v1.Namespace",
-        name_rule: NameRule::DnsLabel,
-        returns_deleted: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn apply_defaults(&mut self) {

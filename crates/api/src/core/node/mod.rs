@@ -5,9 +5,9 @@ mod table;
 mod tests;
 mod validation;
 
-use apimachinery::{FieldErrors, Scope};
+use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -19,19 +19,6 @@ use crate::kind::Part;
 pub use k8s_openapi::api::core::v1::Node;
 
 impl Resource for Node {
-    const FACTS: Facts = Facts {
-        kind: "Node",
-        plural: "nodes",
-        singular: "node",
-        short_names: &["no"],
-        scope: Scope::Cluster,
-        subresources: &[Subresource::STATUS],
-        registry_prefix: "minions",
-        storage_version_hash: "XwShjMxG9Fs=",
-        definition: "io.k8s.api.core.v1.Node",
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn apply_defaults(&mut self) {

@@ -7,7 +7,7 @@ mod validation;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{DeletePolicy, Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::selector::Labels;
 use apimachinery::table::Column;
@@ -23,21 +23,6 @@ use crate::semantic;
 pub use k8s_openapi::api::core::v1::ReplicationController;
 
 impl Resource for ReplicationController {
-    const FACTS: Facts = Facts {
-        kind: "ReplicationController",
-        plural: "replicationcontrollers",
-        singular: "replicationcontroller",
-        short_names: &["rc"],
-        categories: &["all"],
-        subresources: &[Subresource::SCALE, Subresource::STATUS],
-        registry_prefix: "controllers",
-        storage_version_hash: "Jond2If31h0=",
-        definition: "io.k8s.api.core.v1.ReplicationController",
-        has_generation: true,
-        default_delete: DeletePolicy::Orphan,
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn apply_defaults(&mut self) {

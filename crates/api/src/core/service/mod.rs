@@ -8,9 +8,9 @@ mod tests;
 mod validation;
 mod warnings;
 
-use apimachinery::{FieldErrors, NameRule};
+use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use crate::check::text;
 use crate::kind::Part;
@@ -27,22 +27,6 @@ pub use allocation::{
 pub use k8s_openapi::api::core::v1::Service;
 
 impl Resource for Service {
-    const FACTS: Facts = Facts {
-        kind: "Service",
-        plural: "services",
-        singular: "service",
-        short_names: &["svc"],
-        categories: &["all"],
-        subresources: &[Subresource::STATUS],
-        registry_prefix: "services/specs",
-        storage_version_hash: "0/CO1lhkEBI=",
-        definition: "io.k8s.api.core.v1.Service",
-        name_rule: NameRule::DnsLabel,
-        creates_on_update: true,
-        returns_deleted: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn apply_defaults(&mut self) {
