@@ -153,13 +153,28 @@ pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
     fn apply_defaults(&mut self) {}
+    /// The halves of an object, for kinds that have them: `spec_and_status!` fills these in.
+    fn clear_status(&mut self) {}
+    fn keep_status(&mut self, _stored: &Self) {}
+    fn keep_spec(&mut self, _stored: &Self) {}
+    fn has_same_spec(&self, _stored: &Self) -> bool {
+        true
+    }
+
     /// Wipes what a client may not set and fills what the server sets, such as the first status.
-    fn prepare_create(&mut self) {}
-    /// Restores what this part of the object may not change, such as the status on a main write.
-    fn prepare_update(&mut self, _stored: &Self, _part: Part) {}
-    /// Whether `metadata.generation` grows: normally when the spec differs.
-    fn is_new_generation(&self, _stored: &Self) -> bool {
-        false
+    fn prepare_create(&mut self) {
+        self.clear_status();
+    }
+    /// Restores what this part of the object may not change.
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        match part {
+            Part::Status => self.keep_spec(stored),
+            Part::Main | Part::Other(_) => self.keep_status(stored),
+        }
+    }
+    /// Whether `metadata.generation` grows, for kinds that have one.
+    fn is_new_generation(&self, stored: &Self) -> bool {
+        !self.has_same_spec(stored)
     }
     /// Everything but metadata, which is checked for all kinds alike.
     fn validate(&self, errors: &mut FieldErrors);

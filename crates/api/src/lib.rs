@@ -25,6 +25,8 @@ macro_rules! served {
 
 #[macro_use]
 mod codec;
+#[macro_use]
+mod halves;
 mod cell;
 mod check;
 mod facts;

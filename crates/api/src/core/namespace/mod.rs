@@ -30,6 +30,7 @@ pub const FINALIZER: &str = "kubernetes";
 
 impl Resource for Namespace {
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         // Present on every write, so that namespaces can be selected by name.
@@ -54,10 +55,10 @@ impl Resource for Namespace {
 
     fn prepare_update(&mut self, stored: &Self, part: Part) {
         match part {
-            Part::Status => self.spec.clone_from(&stored.spec),
-            Part::Other("finalize") => self.status.clone_from(&stored.status),
+            Part::Status => self.keep_spec(stored),
+            Part::Other("finalize") => self.keep_status(stored),
             Part::Main | Part::Other(_) => {
-                self.status.clone_from(&stored.status);
+                self.keep_status(stored);
                 let finalizers = stored.spec.as_ref().and_then(|it| it.finalizers.clone());
                 self.spec = Some(NamespaceSpec { finalizers });
             }

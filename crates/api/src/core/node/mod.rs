@@ -20,6 +20,7 @@ pub use k8s_openapi::api::core::v1::Node;
 
 impl Resource for Node {
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         if let Some(spec) = &mut self.spec {
@@ -40,14 +41,8 @@ impl Resource for Node {
         }
     }
 
-    /// A kubelet registers its node with a status, so that is kept on create.
-    fn prepare_update(&mut self, stored: &Self, part: Part) {
-        if part == Part::Status {
-            self.spec.clone_from(&stored.spec);
-        } else {
-            self.status.clone_from(&stored.status);
-        }
-    }
+    /// A kubelet registers its node with a status, so that is kept.
+    fn prepare_create(&mut self) {}
 
     fn validate(&self, errors: &mut FieldErrors) {
         validation::check(self, errors);

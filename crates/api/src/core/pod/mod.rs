@@ -18,7 +18,6 @@ use crate::kind::Resource;
 use super::pod_spec;
 use crate::check::text;
 use crate::kind::Part;
-use crate::semantic;
 use apimachinery::field::Path;
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -33,6 +32,7 @@ pub use k8s_openapi::api::core::v1::Pod;
 
 impl Resource for Pod {
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
@@ -65,10 +65,6 @@ impl Resource for Pod {
 
     fn prepare_update(&mut self, stored: &Self, part: Part) {
         update::restore(self, stored, part);
-    }
-
-    fn is_new_generation(&self, stored: &Self) -> bool {
-        !semantic::equal(&self.spec, &stored.spec)
     }
 
     fn validate(&self, errors: &mut FieldErrors) {

@@ -28,6 +28,7 @@ pub use k8s_openapi::api::core::v1::Service;
 
 impl Resource for Service {
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         defaults::apply(self);
@@ -41,10 +42,10 @@ impl Resource for Service {
 
     fn prepare_update(&mut self, stored: &Self, part: Part) {
         if part == Part::Status {
-            self.spec.clone_from(&stored.spec);
+            self.keep_spec(stored);
             return;
         }
-        self.status.clone_from(&stored.status);
+        self.keep_status(stored);
         allocation::keep_allocated(self, stored);
         allocation::normalize(self, stored);
         allocation::drop_type_dependent(self, stored);
