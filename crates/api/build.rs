@@ -81,7 +81,7 @@ impl Collector<'_> {
     fn kind<T: JsonSchema + k8s_openapi::Resource>(&mut self) {
         self.alone::<T>();
         let facts = self.facts.kind(T::GROUP, T::VERSION, T::KIND);
-        if facts.verbs.iter().any(|it| it == "list") {
+        if facts.is_listed() {
             let name = T::schema_name().into_owned();
             let gvk = gvk(T::GROUP, T::VERSION, &format!("{}List", T::KIND));
             self.lists.push((format!("{name}List"), list_of(&name, T::KIND, gvk)));

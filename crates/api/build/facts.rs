@@ -120,7 +120,7 @@ impl Facts {
         facts
     }
 
-    fn versions(&self) -> impl Iterator<Item = (&Group, &Version)> {
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (&Group, &Version)> {
         self.groups.iter().flat_map(|group| group.versions.iter().map(move |it| (group, it)))
     }
 
@@ -137,10 +137,9 @@ impl Facts {
     }
 
     /// By the name of the definition: `io.k8s.api.apps.v1.Deployment`.
-    pub(crate) fn types(&self) -> BTreeMap<String, (&Group, &Version, &Type)> {
-        let types = self.versions().flat_map(|(group, version)| {
-            let name = move |it: &Type| format!("{}.{}", version.package, it.name);
-            version.types.iter().map(move |it| (name(it), (group, version, it)))
+    pub(crate) fn types(&self) -> BTreeMap<String, &Type> {
+        let types = self.versions().flat_map(|(_, version)| {
+            version.types.iter().map(|it| (version.definition(&it.name), it))
         });
         types.collect()
     }
@@ -149,7 +148,7 @@ impl Facts {
     pub(crate) fn definition(&self, reference: &str) -> String {
         let (path, name) = reference.split_once('.').expect("folder/version.Type");
         let (folder, version) = path.split_once('/').expect("folder/version.Type");
-        format!("{}.{name}", self.version(folder, version).package)
+        self.version(folder, version).definition(name)
     }
 
     /// Subresources refer to groups by their files; what is served has their names.
@@ -165,6 +164,18 @@ impl Facts {
             name.unwrap_or_else(|| panic!("{kind} is of {folder}, which has no file in facts/"))
                 .clone_into(folder);
         }
+    }
+}
+
+impl Version {
+    pub(crate) fn definition(&self, name: &str) -> String {
+        format!("{}.{name}", self.package)
+    }
+}
+
+impl Kind {
+    pub(crate) fn is_listed(&self) -> bool {
+        self.verbs.iter().any(|it| it == "list")
     }
 }
 
@@ -184,24 +195,19 @@ fn read_group(file: &Path) -> Group {
     let text =
         std::fs::read_to_string(file).unwrap_or_else(|err| panic!("{}: {err}", file.display()));
     let folder = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut group = Group { folder, name: String::new(), versions: Vec::new() };
+    let mut group = Group { folder: folder.clone(), name: String::new(), versions: Vec::new() };
     let mut is_in_kind = false;
-    for (line, text) in
-        text.lines().enumerate().filter(|it| !it.1.is_empty() && !it.1.starts_with('#'))
-    {
+    let lines = text.lines().enumerate();
+    for (line, text) in lines.filter(|it| !it.1.trim().is_empty() && !it.1.starts_with('#')) {
         let place = Place { file, line };
         let words: Vec<&str> = text.split_whitespace().collect();
         if text.starts_with(' ') {
             let version = version_of(&mut group, &place);
-            if is_in_kind {
-                let kind =
-                    version.kinds.last_mut().unwrap_or_else(|| place.fail("a kind comes first"));
-                add_to_kind(kind, &words, (&folder_of(file), &version.name), &place);
-            } else {
-                let of = (folder_of(file), version.name.clone());
-                let type_ =
-                    version.types.last_mut().unwrap_or_else(|| place.fail("a type comes first"));
-                type_.fields.push(field(&words, &of, &place));
+            let of = (&*folder, &*version.name);
+            match (is_in_kind, version.kinds.last_mut(), version.types.last_mut()) {
+                (true, Some(kind), _) => add_to_kind(kind, &words, of, &place),
+                (false, _, Some(type_)) => type_.fields.push(field(&words, of, &place)),
+                _ => place.fail("a kind or a type comes first"),
             }
             continue;
         }
@@ -231,10 +237,6 @@ fn read_group(file: &Path) -> Group {
         }
     }
     group
-}
-
-fn folder_of(file: &Path) -> String {
-    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn version_of<'a>(group: &'a mut Group, place: &Place<'_>) -> &'a mut Version {
@@ -288,7 +290,7 @@ fn full_reference(name: &str, (folder, version): (&str, &str)) -> String {
     if name.contains('/') { name.to_owned() } else { format!("{folder}/{version}.{name}") }
 }
 
-fn field(words: &[&str], of: &(String, String), place: &Place<'_>) -> Field {
+fn field(words: &[&str], of: (&str, &str), place: &Place<'_>) -> Field {
     let [name, number, shape, more @ ..] = words else {
         place.fail("a field is name, number and type")
     };
@@ -318,7 +320,7 @@ fn field(words: &[&str], of: &(String, String), place: &Place<'_>) -> Field {
     field
 }
 
-fn shape_of(text: &str, (folder, version): &(String, String)) -> Shape {
+fn shape_of(text: &str, version: (&str, &str)) -> Shape {
     let (count, of) = if let Some(of) = text.strip_prefix("[]") {
         (Count::List, of)
     } else if let Some(of) = text.strip_prefix("{}") {
@@ -331,7 +333,7 @@ fn shape_of(text: &str, (folder, version): &(String, String)) -> Shape {
         (Count::One, text)
     };
     let is_type = !SCALARS.contains(&of) && !SPECIAL.contains(&of);
-    let of = if is_type { full_reference(of, (folder, version)) } else { of.to_owned() };
+    let of = if is_type { full_reference(of, version) } else { of.to_owned() };
     Shape { count, of }
 }
 

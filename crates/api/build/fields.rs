@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::facts::{Count, Facts, Field, Group, Type, Version};
+use crate::facts::{Count, Facts, Field, Type};
 use crate::{Definitions, REF_PREFIX, members};
-
-type Types<'a> = BTreeMap<String, (&'a Group, &'a Version, &'a Type)>;
 
 pub(crate) fn add_to(definitions: &mut Definitions, facts: &Facts) {
     let types = facts.types();
     for (name, schema) in definitions.iter_mut() {
-        let Some((_, _, type_)) = types.get(name) else {
+        let Some(type_) = types.get(name) else {
             assert!(!has_facts(name, schema), "no file in facts/ has the type {name}");
             continue;
         };
@@ -35,10 +33,10 @@ fn has_facts(name: &str, schema: &Value) -> bool {
 }
 
 /// As JSON shows them: with those of inlined types.
-fn flat_fields(type_: &Type, facts: &Facts, types: &Types<'_>) -> Vec<Field> {
+fn flat_fields(type_: &Type, facts: &Facts, types: &BTreeMap<String, &Type>) -> Vec<Field> {
     let inner = |field: &Field| {
         let name = facts.definition(&field.shape.of);
-        let (_, _, inner) = types.get(&name).unwrap_or_else(|| panic!("facts/ has no type {name}"));
+        let inner = types.get(&name).unwrap_or_else(|| panic!("facts/ has no type {name}"));
         flat_fields(inner, facts, types)
     };
     let fields = type_.fields.iter();

@@ -6,10 +6,8 @@ use crate::facts::{Facts, Group, Kind, Subresource, Version};
 
 pub(crate) fn table(facts: &Facts) -> String {
     let mut out = String::from("pub(super) const ALL: &[Facts] = &[\n");
-    for group in &facts.groups {
-        for version in &group.versions {
-            version.kinds.iter().for_each(|it| write_kind(&mut out, group, version, it));
-        }
+    for (group, version) in facts.versions() {
+        version.kinds.iter().for_each(|it| write_kind(&mut out, group, version, it));
     }
     out + "];\n"
 }
@@ -32,7 +30,7 @@ fn write_kind(out: &mut String, group: &Group, version: &Version, kind: &Kind) {
             short_names: &{short_names:?}, categories: &{:?}, scope: Scope::{},
             verbs: &{:?}, subresources: &[{subresources}],
             registry_prefix: {prefix:?}, stored_version: {stored_version:?}, storage_version_hash: {hash:?},
-            definition: \"{}.{name}\", name_rule: NameRule::{name_rule},
+            definition: {:?}, name_rule: NameRule::{name_rule},
             creates_on_update: {}, updates_unconditionally: {}, has_generation: {},
             default_delete: DeletePolicy::{default_delete}, returns_deleted: {} }},\n",
         group.name,
@@ -40,7 +38,7 @@ fn write_kind(out: &mut String, group: &Group, version: &Version, kind: &Kind) {
         kind.categories,
         if kind.is_namespaced { "Namespaced" } else { "Cluster" },
         kind.verbs,
-        version.package,
+        version.definition(name),
         has("creates-on-update"),
         has("updates-unconditionally"),
         has("generation"),
