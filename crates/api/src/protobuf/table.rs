@@ -60,9 +60,12 @@ pub(super) struct Field {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) field: Field,
-    /// The number of the inlined message that it belongs to.
-    pub(super) inlined_in: Option<u32>,
+    pub(super) inlined_in: Inlined,
 }
+
+/// The numbers of the inlined messages that a field belongs to, the outermost first; zero where there is none. One may inline
+/// another: NamedRuleWithOperations has RuleWithOperations, and that has Rule.
+pub(super) type Inlined = [u32; 2];
 
 struct Type {
     /// By number.
@@ -201,17 +204,24 @@ impl Field {
 fn link_slots(types: &mut [Type]) {
     for at in 0..types.len() {
         let mut slots = Vec::new();
-        for field in &types[at].fields {
-            match (field.count, field.shape) {
-                (Count::Inline, Shape::Message(inner)) => {
-                    let inlined_in = Some(field.number);
-                    let inner = types[usize::from(inner.0)].fields.iter();
-                    slots.extend(inner.map(|field| Slot { field: *field, inlined_in }));
-                }
-                _ => slots.push(Slot { field: *field, inlined_in: None }),
-            }
-        }
+        add_slots(types, at, [0, 0], &mut slots);
         slots.sort_by_key(|it| it.field.name);
         types[at].slots = slots.into();
+    }
+}
+
+fn add_slots(types: &[Type], at: usize, inlined_in: Inlined, slots: &mut Vec<Slot>) {
+    for field in &types[at].fields {
+        match (field.count, field.shape) {
+            (Count::Inline, Shape::Message(inner)) => {
+                let inlined_in = match inlined_in {
+                    [0, _] => [field.number, 0],
+                    [outer, 0] => [outer, field.number],
+                    _ => panic!("messages are inlined twice at most"),
+                };
+                add_slots(types, usize::from(inner.0), inlined_in, slots);
+            }
+            _ => slots.push(Slot { field: *field, inlined_in }),
+        }
     }
 }
