@@ -52,6 +52,7 @@ pub mod openapi;
 pub mod policy;
 pub mod protobuf;
 pub mod rbac;
+pub mod scheduling;
 mod schemas;
 mod served;
 

@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::{
     apps, authentication, authorization, autoscaling, coordination, core, discovery, policy, rbac,
+    scheduling,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 
@@ -35,6 +36,7 @@ served! {
         rbac::v1::ClusterRoleBinding,
         rbac::v1::Role,
         rbac::v1::RoleBinding,
+        scheduling::v1::PriorityClass,
     }
     // Bodies of subresources, which are no resources of their own.
     bodies {

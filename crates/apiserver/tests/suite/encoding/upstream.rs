@@ -71,6 +71,9 @@ fn check(found: &Value, expected: &Value) {
     assert!(all.is_empty(), "{}: {all:#?}", expected["kind"]);
 }
 
+/// Kinds that came after the recording was made.
+const NOT_RECORDED: &[&str] = &["priorityclasses"];
+
 #[tokio::test(start_paused = true)]
 async fn what_upstream_wrote_is_served_as_upstream_serves_it() {
     let server = start(&filled().await, 1, Encoding::Protobuf).await;
@@ -79,7 +82,9 @@ async fn what_upstream_wrote_is_served_as_upstream_serves_it() {
         entries.iter().any(|it| it["resource"] == kind.names().plural.as_str())
     };
     for kind in api::kinds().iter().filter(|it| !it.registry_prefix().is_empty()) {
-        assert!(has(kind.as_ref()), "nothing is recorded of {}", kind.names().plural);
+        let plural = kind.names().plural.as_str();
+        let is_due = !NOT_RECORDED.contains(&plural);
+        assert_eq!(has(kind.as_ref()), is_due, "what is recorded of {plural}");
     }
     for entry in &entries {
         let (namespace, name) = place(&entry["object"]);
