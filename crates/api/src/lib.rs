@@ -29,6 +29,7 @@ mod codec;
 mod halves;
 mod cell;
 mod check;
+mod conditions;
 mod facts;
 mod interned;
 pub mod kind;
