@@ -32,6 +32,7 @@ served! {
         core::v1::Service,
         core::v1::ServiceAccount,
         discovery::v1::EndpointSlice,
+        policy::v1::PodDisruptionBudget,
         rbac::v1::ClusterRole,
         rbac::v1::ClusterRoleBinding,
         rbac::v1::Role,
