@@ -1,19 +1,39 @@
 //! Writes the schemas of the built-in kinds into OUT_DIR, compressed: once whole, for OpenAPI documents, and once
 //! without descriptions, for everything the server does with fields. The shapes and descriptions come from the types
-//! of `k8s-openapi`; what the types do not say comes from the lists in `src/schemas` (see `facts`).
+//! of `k8s-openapi`; what the types do not say comes from `facts/`, and so do the protobuf messages and the facts of kinds,
+//! which are written beside them. What is served is in `src/served.rs`: no line of this script is about one kind.
+
+/// What the one list of kinds is here: their schemas.
+macro_rules! served {
+    (
+        kinds { $($kind:path,)* }
+        versions { $($version:path as $hub:path,)* }
+        bodies { $($body:path,)* }
+    ) => {
+        pub(crate) fn add_to(collector: &mut crate::Collector<'_>) {
+            $(collector.kind::<$kind>();)*
+            $(collector.kind::<$version>();)*
+            $(collector.kind::<$body>();)*
+        }
+    };
+}
 
 #[path = "build/facts.rs"]
 mod facts;
+#[path = "build/fields.rs"]
+mod fields;
+#[path = "build/kinds.rs"]
+mod kinds;
+#[path = "build/messages.rs"]
+mod messages;
+#[path = "src/served.rs"]
+mod served;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use k8s_openapi::api::{
-    apps, authentication, authorization, autoscaling, coordination, core, discovery, events,
-    policy, rbac,
-};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+use facts::Facts;
 use k8s_openapi::apimachinery::pkg::apis::meta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -23,91 +43,67 @@ use serde_json::{Map, Value, json};
 type Definitions = BTreeMap<String, Value>;
 
 const REF_PREFIX: &str = "#/components/schemas/";
-const SOURCES: &str = "src";
+const FACTS: &str = "facts";
 
 fn main() {
-    println!("cargo::rerun-if-changed={SOURCES}");
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=build");
-    let mut definitions = generate();
+    println!("cargo::rerun-if-changed={FACTS}");
+    let facts = Facts::read(Path::new(FACTS));
+    let mut definitions = generate(&facts);
     for (name, schema) in &mut definitions {
         correct(name, schema);
     }
-    facts::add_to(&mut definitions);
-    check_served_kinds(&definitions, Path::new(SOURCES));
+    fields::add_to(&mut definitions, &facts);
 
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    write_compressed(&Path::new(&out).join("definitions.json.z"), &definitions);
+    let out = Path::new(&out);
+    let write = |name: &str, text: String| {
+        std::fs::write(out.join(name), text).expect("OUT_DIR is writable")
+    };
+    write("facts.rs", kinds::table(&facts));
+    write("messages.txt", messages::table(&definitions, &facts));
+    write_compressed(&out.join("definitions.json.z"), &definitions);
     for schema in definitions.values_mut() {
         to_structure(schema);
         mark_free_form(members(schema));
     }
-    write_compressed(&Path::new(&out).join("structure.json.z"), &definitions);
+    write_compressed(&out.join("structure.json.z"), &definitions);
 }
 
-/// Collects the definitions of the listed types and of all that they refer to.
-struct Collector {
+/// Collects the definitions of the served kinds and of all that they refer to.
+struct Collector<'a> {
+    facts: &'a Facts,
     generator: SchemaGenerator,
     kinds: Vec<(String, Value)>,
     lists: Vec<(String, Value)>,
 }
 
-impl Collector {
+impl Collector<'_> {
     fn add<T: JsonSchema>(&mut self) {
         self.generator.subschema_for::<T>();
     }
 
-    /// A kind with its list.
+    /// A kind of `facts/`, with its list if it is ever listed.
     fn kind<T: JsonSchema + k8s_openapi::Resource>(&mut self) {
-        let name = T::schema_name().into_owned();
         self.alone::<T>();
-        let gvk = gvk(T::GROUP, T::VERSION, &format!("{}List", T::KIND));
-        self.lists.push((format!("{name}List"), list_of(&name, T::KIND, gvk)));
+        let facts = self.facts.kind(T::GROUP, T::VERSION, T::KIND);
+        if facts.is_listed() {
+            let name = T::schema_name().into_owned();
+            let gvk = gvk(T::GROUP, T::VERSION, &format!("{}List", T::KIND));
+            self.lists.push((format!("{name}List"), list_of(&name, T::KIND, gvk)));
+        }
     }
 
-    /// A kind that is never listed.
+    /// A kind that is no resource.
     fn alone<T: JsonSchema + k8s_openapi::Resource>(&mut self) {
         self.add::<T>();
         self.kinds.push((T::schema_name().into_owned(), gvk(T::GROUP, T::VERSION, T::KIND)));
     }
 }
 
-fn generate() -> Definitions {
-    let mut it =
-        Collector { generator: SchemaGenerator::default(), kinds: Vec::new(), lists: Vec::new() };
-    it.kind::<apiextensions::v1::CustomResourceDefinition>();
-    it.kind::<apps::v1::Deployment>();
-    it.kind::<apps::v1::ReplicaSet>();
-    it.alone::<authentication::v1::SelfSubjectReview>();
-    it.alone::<authentication::v1::TokenRequest>();
-    it.alone::<authentication::v1::TokenReview>();
-    it.alone::<authorization::v1::LocalSubjectAccessReview>();
-    it.alone::<authorization::v1::SelfSubjectAccessReview>();
-    it.alone::<authorization::v1::SelfSubjectRulesReview>();
-    it.alone::<authorization::v1::SubjectAccessReview>();
-    it.kind::<autoscaling::v1::HorizontalPodAutoscaler>();
-    it.alone::<autoscaling::v1::Scale>();
-    it.kind::<autoscaling::v2::HorizontalPodAutoscaler>();
-    it.kind::<coordination::v1::Lease>();
-    it.alone::<core::v1::Binding>();
-    it.kind::<core::v1::ConfigMap>();
-    it.kind::<core::v1::Endpoints>();
-    it.kind::<core::v1::Event>();
-    it.kind::<core::v1::Namespace>();
-    it.kind::<core::v1::Node>();
-    it.kind::<core::v1::Pod>();
-    it.kind::<core::v1::ReplicationController>();
-    it.kind::<core::v1::Secret>();
-    it.kind::<core::v1::Service>();
-    it.kind::<core::v1::ServiceAccount>();
-    it.kind::<discovery::v1::EndpointSlice>();
-    it.kind::<events::v1::Event>();
-    it.alone::<policy::v1::Eviction>();
-    it.kind::<rbac::v1::ClusterRole>();
-    it.kind::<rbac::v1::ClusterRoleBinding>();
-    it.kind::<rbac::v1::Role>();
-    it.kind::<rbac::v1::RoleBinding>();
-
+fn generate(facts: &Facts) -> Definitions {
+    let (generator, kinds, lists) = (SchemaGenerator::default(), Vec::new(), Vec::new());
+    let mut it = Collector { facts, generator, kinds, lists };
+    served::add_to(&mut it);
     it.alone::<meta::v1::APIGroup>();
     it.alone::<meta::v1::APIGroupList>();
     it.alone::<meta::v1::APIResourceList>();
@@ -210,27 +206,6 @@ fn rewrite_references(schema: &mut Value) {
             }
         }
         _ => {}
-    }
-}
-
-/// Every `definition: "..."` of a kind must be among the definitions, or its requests would find no schema.
-fn check_served_kinds(definitions: &Definitions, folder: &Path) {
-    for entry in std::fs::read_dir(folder).expect("the source folder is readable") {
-        let path = entry.expect("the source folder is readable").path();
-        if path.is_dir() {
-            check_served_kinds(definitions, &path);
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        for line in text.lines() {
-            let Some(rest) = line.trim().strip_prefix("definition: \"") else { continue };
-            let name = rest.split('"').next().unwrap_or(rest);
-            assert!(
-                name.is_empty() || definitions.contains_key(name),
-                "{} serves {name}, but build.rs does not list its type: add a line to `generate`",
-                path.display(),
-            );
-        }
     }
 }
 

@@ -28,8 +28,7 @@ pub enum DeletePolicy {
     Orphan,
 }
 
-/// Everything about a kind that is a plain fact. Facts come from the API tables; see
-/// `docs/how-to/add-a-kind.md`.
+/// Everything about a kind that is a plain fact. They are in `facts/`: see `Facts::of`.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     pub group: &'static str,
@@ -45,6 +44,8 @@ pub struct Facts {
     pub subresources: &'static [Subresource],
     /// The stored key: `/registry/<prefix>/<namespace>/<name>`; empty when not stored.
     pub registry_prefix: &'static str,
+    /// The version that Kubernetes stores it in; empty when not stored.
+    pub stored_version: &'static str,
     pub storage_version_hash: &'static str,
     /// The definition that describes it in OpenAPI: `io.k8s.api.apps.v1.Deployment`.
     pub definition: &'static str,
@@ -58,7 +59,6 @@ pub struct Facts {
     pub default_delete: DeletePolicy,
     /// DELETE answers with the deleted object and not with a Status.
     pub returns_deleted: bool,
-    pub relaxed: Relaxed,
 }
 
 /// Whose writes are acknowledged before they are on disk. For what is written often, is soon written again, and says only
@@ -75,32 +75,6 @@ pub const VERBS_PART: &[&str] = &["get", "patch", "update"];
 
 pub const VERBS_ALL: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-
-impl Facts {
-    /// A namespaced kind with every verb and no subresource: most kinds start from this.
-    pub const DEFAULT: Self = Self {
-        group: "",
-        version: "v1",
-        kind: "",
-        plural: "",
-        singular: "",
-        short_names: &[],
-        categories: &[],
-        scope: Scope::Namespaced,
-        verbs: VERBS_ALL,
-        subresources: &[],
-        registry_prefix: "",
-        storage_version_hash: "",
-        definition: "",
-        name_rule: NameRule::DnsSubdomain,
-        creates_on_update: false,
-        updates_unconditionally: true,
-        has_generation: false,
-        default_delete: DeletePolicy::Background,
-        returns_deleted: false,
-        relaxed: Relaxed::Nothing,
-    };
-}
 
 /// A path below an object: `status`, `scale`, `binding`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,35 +101,18 @@ pub enum Door {
 }
 
 impl Subresource {
-    pub const STATUS: Self = Self::part("status", VERBS_PART, Part::Status);
+    pub const STATUS: Self = Self {
+        name: "status",
+        verbs: VERBS_PART,
+        kind: ("", "", ""),
+        door: Door::Part(Part::Status),
+    };
     pub const SCALE: Self = Self {
         name: "scale",
         verbs: VERBS_PART,
         kind: ("autoscaling", "v1", "Scale"),
         door: Door::Scale,
     };
-
-    /// A part of the object other than its status.
-    pub const fn part(name: &'static str, verbs: &'static [&'static str], part: Part) -> Self {
-        Self { name, verbs, kind: ("", "", ""), door: Door::Part(part) }
-    }
-
-    /// What is posted there is of `kind`.
-    pub const fn action(
-        name: &'static str,
-        kind: (&'static str, &'static str, &'static str),
-    ) -> Self {
-        Self { name, verbs: &["create"], kind, door: Door::Action }
-    }
-
-    /// `kind` is of the options, which are in the query.
-    pub const fn stream(
-        name: &'static str,
-        verbs: &'static [&'static str],
-        kind: (&'static str, &'static str, &'static str),
-    ) -> Self {
-        Self { name, verbs, kind, door: Door::Stream }
-    }
 
     pub fn is_stream(&self) -> bool {
         self.door == Door::Stream
@@ -180,8 +137,9 @@ pub enum Part {
 }
 
 /// The rules of one built-in kind. Everything here is pure: no I/O, no clock, no look-ups.
-pub trait Resource: Clone + Send + Sync + 'static {
-    const FACTS: Facts;
+pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
+    const FACTS: Facts = Facts::of::<Self>();
+    const RELAXED: Relaxed = Relaxed::Nothing;
 
     /// JSON, without `apiVersion` and `kind` checked: see `codec!`.
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
@@ -198,13 +156,28 @@ pub trait Resource: Clone + Send + Sync + 'static {
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
     fn apply_defaults(&mut self) {}
+    /// The halves of an object, for kinds that have them: `spec_and_status!` fills these in.
+    fn clear_status(&mut self) {}
+    fn keep_status(&mut self, _stored: &Self) {}
+    fn keep_spec(&mut self, _stored: &Self) {}
+    fn has_same_spec(&self, _stored: &Self) -> bool {
+        true
+    }
+
     /// Wipes what a client may not set and fills what the server sets, such as the first status.
-    fn prepare_create(&mut self) {}
-    /// Restores what this part of the object may not change, such as the status on a main write.
-    fn prepare_update(&mut self, _stored: &Self, _part: Part) {}
-    /// Whether `metadata.generation` grows: normally when the spec differs.
-    fn is_new_generation(&self, _stored: &Self) -> bool {
-        false
+    fn prepare_create(&mut self) {
+        self.clear_status();
+    }
+    /// Restores what this part of the object may not change.
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        match part {
+            Part::Status => self.keep_spec(stored),
+            Part::Main | Part::Other(_) => self.keep_status(stored),
+        }
+    }
+    /// Whether `metadata.generation` grows, for kinds that have one.
+    fn is_new_generation(&self, stored: &Self) -> bool {
+        !self.has_same_spec(stored)
     }
     /// Everything but metadata, which is checked for all kinds alike.
     fn validate(&self, errors: &mut FieldErrors);
@@ -500,7 +473,7 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
     }
 
     fn is_relaxed(&self, namespace: &str) -> bool {
-        match Hub::FACTS.relaxed {
+        match Hub::RELAXED {
             Relaxed::Nothing => false,
             Relaxed::InNamespace(only) => only == namespace,
             Relaxed::Everything => true,

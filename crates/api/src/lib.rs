@@ -3,10 +3,44 @@
 //! `Resource` describes a built-in kind on its typed struct; `Kind` is the same with the type erased, and what the
 //! server works with.
 
+/// What the one list of kinds is here: the kinds.
+macro_rules! served {
+    (
+        kinds { $($kind:path,)* }
+        versions { $($version:path as $hub:path,)* }
+        bodies { $($body:path,)* }
+    ) => {
+        /// Every built-in kind, group by group, then those that are served in another version too.
+        pub fn kinds() -> Vec<std::sync::Arc<dyn crate::Kind>> {
+            vec![
+                $(std::sync::Arc::new(crate::Typed::<$kind>::new(crate::schema)),)*
+                $(std::sync::Arc::new(
+                    crate::Typed::<$version>::version_of::<$hub>(crate::schema),
+                ),)*
+            ]
+        }
+
+        #[cfg(test)]
+        pub(crate) fn bodies() -> Vec<std::sync::Arc<dyn crate::Kind>> {
+            vec![$(std::sync::Arc::new(crate::Typed::<$body>::new(crate::schema)),)*]
+        }
+
+        const _: () = {
+            $(assert!(!<$kind as crate::Resource>::FACTS.verbs.is_empty(), "it is a body");)*
+            $(assert!(!<$version as crate::Resource>::FACTS.verbs.is_empty(), "it is a body");)*
+            $(assert!(<$body as crate::Resource>::FACTS.verbs.is_empty(), "it is a resource");)*
+        };
+    };
+}
+
 #[macro_use]
 mod codec;
+#[macro_use]
+mod halves;
 mod cell;
 mod check;
+mod conditions;
+mod facts;
 mod interned;
 pub mod kind;
 pub mod lookup;
@@ -31,9 +65,9 @@ pub mod openapi;
 pub mod policy;
 pub mod protobuf;
 pub mod rbac;
+pub mod scheduling;
 mod schemas;
-
-use std::sync::Arc;
+mod served;
 
 pub use codec::{Counts, Notes, take_counts};
 pub use interned::{Interned, Pairs};
@@ -41,23 +75,6 @@ pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;
 pub use object::{ApiObject, Dynamic, Meta, Stored};
 pub use schemas::schema;
+pub use served::kinds;
 pub use version::Version;
 pub use view::View;
-
-/// Every built-in kind, group by group.
-pub fn kinds() -> Vec<Arc<dyn Kind>> {
-    [
-        apiextensions::kinds(),
-        apps::kinds(),
-        authentication::kinds(),
-        authorization::kinds(),
-        autoscaling::kinds(),
-        coordination::kinds(),
-        core::kinds(),
-        discovery::kinds(),
-        events::kinds(),
-        policy::kinds(),
-        rbac::kinds(),
-    ]
-    .concat()
-}

@@ -1,8 +1,4 @@
-//! The core group: one folder per kind, one line per kind.
-
-use std::sync::Arc;
-
-use crate::kind::{Kind, Typed};
+//! The core group: one folder per kind.
 
 pub mod binding;
 pub mod config_map;
@@ -28,19 +24,3 @@ pub use replication_controller::ReplicationController;
 pub use secret::Secret;
 pub use service::Service;
 pub use service_account::ServiceAccount;
-
-pub(crate) fn kinds() -> Vec<Arc<dyn Kind>> {
-    vec![
-        Arc::new(Typed::<Binding>::new(crate::schema)),
-        Arc::new(Typed::<ConfigMap>::new(crate::schema)),
-        Arc::new(Typed::<Endpoints>::new(crate::schema)),
-        Arc::new(Typed::<Event>::new(crate::schema)),
-        Arc::new(Typed::<Namespace>::new(crate::schema)),
-        Arc::new(Typed::<Node>::new(crate::schema)),
-        Arc::new(Typed::<Pod>::new(crate::schema)),
-        Arc::new(Typed::<ReplicationController>::new(crate::schema)),
-        Arc::new(Typed::<Secret>::new(crate::schema)),
-        Arc::new(Typed::<Service>::new(crate::schema)),
-        Arc::new(Typed::<ServiceAccount>::new(crate::schema)),
-    ]
-}

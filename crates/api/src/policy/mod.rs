@@ -1,13 +1,7 @@
-//! The group policy: one folder per kind, one line per kind.
-
-use std::sync::Arc;
-
-use crate::kind::Kind;
+//! The group policy: one folder per kind.
 
 pub mod eviction;
+pub mod pod_disruption_budget;
 
 pub use eviction::Eviction;
-
-pub(crate) fn kinds() -> Vec<Arc<dyn Kind>> {
-    vec![]
-}
+pub use pod_disruption_budget::PodDisruptionBudget;

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::table::{Count, Field, Message, Shape, Slot, Table};
+use super::table::{Count, Field, Inlined, Message, Shape, Slot, Table};
 use super::{times, wire};
 
 /// Writes the fields of an object.
@@ -48,7 +48,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         // The fields of inlined messages can stand anywhere in the object: each message is gathered apart.
-        let mut inlined: Vec<(u32, Vec<u8>)> = Vec::new();
+        let mut inlined: Vec<(Inlined, Vec<u8>)> = Vec::new();
         while let Some(slot) =
             map.next_key_seed(Name { table: self.table, message: self.message })?
         {
@@ -57,21 +57,25 @@ impl<'de> Visitor<'de> for Fields<'_> {
                 continue;
             };
             let out = match inlined_in {
-                None => &mut *self.out,
-                Some(number) => part_of(&mut inlined, number),
+                [0, _] => &mut *self.out,
+                place => part_of(&mut inlined, place),
             };
             map.next_value_seed(Value { table: self.table, field, out, loss: self.loss })?;
         }
-        for (number, bytes) in inlined {
+        while let Some(at) = inlined.iter().position(|(place, _)| place[1] != 0) {
+            let ([outer, number], bytes) = inlined.swap_remove(at);
+            wire::put_bytes(part_of(&mut inlined, [outer, 0]), number, &bytes);
+        }
+        for ([number, _], bytes) in inlined {
             wire::put_bytes(self.out, number, &bytes);
         }
         Ok(())
     }
 }
 
-fn part_of(parts: &mut Vec<(u32, Vec<u8>)>, number: u32) -> &mut Vec<u8> {
-    let at = parts.iter().position(|it| it.0 == number).unwrap_or_else(|| {
-        parts.push((number, Vec::new()));
+fn part_of(parts: &mut Vec<(Inlined, Vec<u8>)>, place: Inlined) -> &mut Vec<u8> {
+    let at = parts.iter().position(|it| it.0 == place).unwrap_or_else(|| {
+        parts.push((place, Vec::new()));
         parts.len() - 1
     });
     &mut parts[at].1

@@ -1,4 +1,4 @@
-//! Kubernetes' protobuf of the built-in kinds, by the table in `messages.txt`: messages become JSON at the border and
+//! Kubernetes' protobuf of the built-in kinds, by the table in `facts/`: messages become JSON at the border and
 //! JSON becomes messages there, so that nothing behind it knows protobuf. See `docs/adr/0005-protobuf-by-table.md`.
 
 mod decode;

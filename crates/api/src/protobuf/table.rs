@@ -1,9 +1,17 @@
-//! What `messages.txt` says, in memory: made on first use and kept.
+//! The messages of what is served, in memory: made on first use and kept. The build writes them from `facts/`, as lines:
+//!
+//! `package <alias> <name> <apiVersion>` starts a package; the lines below are its types: the type, then its fields as
+//! name=number:type, where the name is the one in JSON.
+//!
+//! - `*=number:T`: T's fields stand in JSON where this field stands; in protobuf they are a message of their own.
+//! - `[]T`, `{}T`: a list of T; a map from strings to T.
+//! - `T`: a scalar; a type of this package; alias.Type of another; or one of those that JSON writes in a form of its own.
+//! - `!` after a scalar: JSON has it even when it is zero; without, zero and absent are the same.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-static TEXT: &str = include_str!("messages.txt");
+static TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/messages.txt"));
 
 /// A message type: its place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +60,12 @@ pub(super) struct Field {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) field: Field,
-    /// The number of the inlined message that it belongs to.
-    pub(super) inlined_in: Option<u32>,
+    pub(super) inlined_in: Inlined,
 }
+
+/// The numbers of the inlined messages that a field belongs to, the outermost first; zero where there is none. One may inline
+/// another: NamedRuleWithOperations has RuleWithOperations, and that has Rule.
+pub(super) type Inlined = [u32; 2];
 
 struct Type {
     /// By number.
@@ -104,7 +115,7 @@ impl Table {
     }
 
     fn parse(text: &'static str) -> Self {
-        let lines = || text.lines().filter(|it| !it.is_empty() && !it.starts_with('#'));
+        let lines = || text.lines();
         let mut by_name = BTreeMap::new();
         let (mut aliases, mut packages) = (BTreeMap::new(), BTreeMap::new());
         let mut package = "";
@@ -136,7 +147,7 @@ impl Table {
             types.push(Type { fields, slots: Box::default() });
         }
         link_slots(&mut types);
-        let schema = find("", "apiextensions.JSONSchemaProps");
+        let schema = find("", "apiextensions/v1.JSONSchemaProps");
         Self { types, by_name, packages, schema }
     }
 }
@@ -193,17 +204,24 @@ impl Field {
 fn link_slots(types: &mut [Type]) {
     for at in 0..types.len() {
         let mut slots = Vec::new();
-        for field in &types[at].fields {
-            match (field.count, field.shape) {
-                (Count::Inline, Shape::Message(inner)) => {
-                    let inlined_in = Some(field.number);
-                    let inner = types[usize::from(inner.0)].fields.iter();
-                    slots.extend(inner.map(|field| Slot { field: *field, inlined_in }));
-                }
-                _ => slots.push(Slot { field: *field, inlined_in: None }),
-            }
-        }
+        add_slots(types, at, [0, 0], &mut slots);
         slots.sort_by_key(|it| it.field.name);
         types[at].slots = slots.into();
+    }
+}
+
+fn add_slots(types: &[Type], at: usize, inlined_in: Inlined, slots: &mut Vec<Slot>) {
+    for field in &types[at].fields {
+        match (field.count, field.shape) {
+            (Count::Inline, Shape::Message(inner)) => {
+                let inlined_in = match inlined_in {
+                    [0, _] => [field.number, 0],
+                    [outer, 0] => [outer, field.number],
+                    _ => panic!("messages are inlined twice at most"),
+                };
+                add_slots(types, usize::from(inner.0), inlined_in, slots);
+            }
+            _ => slots.push(Slot { field: *field, inlined_in }),
+        }
     }
 }

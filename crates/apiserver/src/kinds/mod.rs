@@ -4,6 +4,7 @@ mod custom_resource_definition;
 mod event;
 mod namespace;
 mod pod;
+mod priority_class;
 mod rbac;
 mod reviews;
 mod service;
@@ -42,6 +43,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(namespace::Namespaces),
         Arc::new(pod::Bindings),
         Arc::new(pod::Pods::new(kubelets)),
+        Arc::new(priority_class::PriorityClasses),
         Arc::new(rbac::Roles::new(rbac.clone())),
         Arc::new(service::Services::new(cidr, ports, world.random.clone())),
         Arc::new(service_account::ServiceAccounts::new(issuer)),

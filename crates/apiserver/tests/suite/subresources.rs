@@ -289,3 +289,18 @@ async fn what_a_service_cannot_have_is_said_by_validation_and_takes_nothing() {
     assert_eq!(code, 422, "{refused}");
     create(&mut connection, services, &service("b", 30_123)).await;
 }
+
+#[tokio::test]
+async fn the_priority_classes_of_the_system_stay() {
+    let (_site, mut connection) = connect().await;
+    let path = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    for (name, value) in [("system-node-critical", 2_000_001_000), ("mine", 7)] {
+        create(&mut connection, path, &json!({"metadata": {"name": name}, "value": value})).await;
+    }
+    let (code, refused) =
+        connection.call("DELETE", &format!("{path}/system-node-critical"), &Value::Null).await;
+    let why = "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: \
+               this is a system priority class and cannot be deleted";
+    assert_eq!((code, &refused["message"]), (403, &json!(why)));
+    assert_eq!(connection.call("DELETE", &format!("{path}/mine"), &Value::Null).await.0, 200);
+}

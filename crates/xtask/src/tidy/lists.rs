@@ -42,42 +42,52 @@ const LISTS: &[List] = &[
         entry: |folder| format!("({folder}::"),
         has_tests: false,
     },
-    List {
-        folder: "crates/api/src",
-        opening: "pub fn kinds()",
-        sign: "fn kinds()",
-        entry: |folder| format!(" {folder}::kinds(),"),
-        has_tests: false,
-    },
 ];
 
-/// The groups of kinds have a list each.
+/// The groups of kinds, and the one list of them all.
 const GROUPS: &str = "crates/api/src";
-
-fn group(folder: &'static str) -> List {
-    List {
-        folder,
-        opening: "fn kinds()",
-        sign: "impl Resource for",
-        entry: |folder| format!("Typed::<{}>", camel_case(folder)),
-        has_tests: false,
-    }
-}
-
-/// Kinds that are the bodies of subresources alone: no list of resources has them.
-const BODIES: &[&str] = &["eviction", "scale", "token_request"];
+const SERVED: &str = "crates/api/src/served.rs";
 
 pub(super) fn check(root: &Path) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     for list in LISTS {
         problems.extend(list.check(&root.join(list.folder))?);
     }
-    for folder in folders(&root.join(GROUPS))? {
-        if read(&folder.join("mod.rs"))?.contains("fn kinds()") {
-            problems.extend(group(GROUPS).check(&folder)?);
+    problems.extend(check_kinds(&root.join(GROUPS), &root.join(SERVED))?);
+    Ok(problems)
+}
+
+/// A folder with an `impl Resource` that is not served compiles, and does nothing. (A kind that is served and has no folder does not
+/// compile.)
+fn check_kinds(groups: &Path, list: &Path) -> Result<Vec<Problem>> {
+    let text = read(list)?;
+    // `rbac::v1::ClusterRole,` is the kind of `rbac/cluster_role`.
+    let served: Vec<(&str, String)> = text
+        .lines()
+        .filter_map(|it| it.trim().strip_suffix(',')?.split_once("::"))
+        .filter_map(|(group, rest)| Some((group, rest.split_once("::")?.1.to_lowercase())))
+        .collect();
+    let mut problems = Vec::new();
+    for group in folders(groups)? {
+        let declared = read(&group.join("mod.rs"))?;
+        for folder in folders(&group)? {
+            let mut report = |what: &str| problems.push(Problem::new(&folder, what));
+            if !declared.contains(&format!("mod {};", name_of(&folder))) {
+                report(&format!("is not declared in {}", group.join("mod.rs").display()));
+            }
+            let kind = name_of(&folder).replace('_', "");
+            let is_served = served.contains(&(&*name_of(&group), kind));
+            if !is_served && read(&folder.join("mod.rs"))?.contains("impl Resource for") {
+                let what = format!("has a kind that is missing in {}", list.display());
+                report(&what);
+            }
         }
     }
     Ok(problems)
+}
+
+fn name_of(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 impl List {
@@ -93,12 +103,12 @@ impl List {
         };
         let mut problems = Vec::new();
         for path in folders(folder)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = name_of(&path);
             let mut report = |what: &str| problems.push(Problem::new(&path, what));
             if !text.contains(&format!("mod {name};")) {
                 report(&format!("is not declared in {}", file.display()));
             }
-            if BODIES.contains(&name.as_str()) || !read(&path.join("mod.rs"))?.contains(self.sign) {
+            if !read(&path.join("mod.rs"))?.contains(self.sign) {
                 continue;
             }
             if !list.contains(&(self.entry)(&name)) {
@@ -130,16 +140,11 @@ fn body<'a>(text: &'a str, opening: &str) -> Option<&'a str> {
     Some(&list[..list.len() - end.len()])
 }
 
-fn camel_case(name: &str) -> String {
-    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
-    name.split('_').filter(|it| !it.is_empty()).map(capital).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use super::{List, body, camel_case};
+    use super::{List, body, check_kinds};
 
     const LIST: List = List {
         folder: "",
@@ -182,6 +187,34 @@ mod tests {
     fn a_list_ends_where_its_indentation_does() {
         assert_eq!(body("fn all() {\n    a\n}\nb", "fn all("), Some("fn all() {\n    a\n"));
         assert_eq!(body("fn all() {\n    a", "fn all("), None);
-        assert_eq!(camel_case("cluster_role_binding"), "ClusterRoleBinding");
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("served.rs", "served! {\n    storage::v1::CSIDriver,\n    events::v1::Event,\n}\n");
+        write("storage/mod.rs", "mod csi_driver;\nmod csi_node;\n");
+        write("storage/csi_driver/mod.rs", "impl Resource for CSIDriver");
+        write("storage/csi_node/mod.rs", "impl Resource for CSINode");
+        write("core/mod.rs", "mod event;\nmod pod_spec;\n");
+        write("core/event/mod.rs", "impl Resource for Event");
+        write("core/pod_spec/mod.rs", "");
+        write("core/secret/mod.rs", "");
+        let problems = check_kinds(root.path(), &root.path().join("served.rs")).unwrap();
+        let own = root.path().display().to_string() + "/";
+        let found: Vec<String> = problems.into_iter().map(|it| it.0.replace(&own, "")).collect();
+        assert_eq!(
+            found,
+            [
+                "core/event: has a kind that is missing in served.rs",
+                "core/secret: is not declared in core/mod.rs",
+                "storage/csi_node: has a kind that is missing in served.rs",
+            ]
+        );
     }
 }

@@ -7,9 +7,9 @@ mod tests;
 mod v1beta1;
 mod validation;
 
-use apimachinery::{FieldErrors, Scope};
+use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Part, Resource, Subresource};
+use crate::kind::{Part, Resource};
 
 pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, CustomResourceDefinitionCondition,
@@ -20,23 +20,6 @@ pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl Resource for CustomResourceDefinition {
-    const FACTS: Facts = Facts {
-        group: "apiextensions.k8s.io",
-        kind: "CustomResourceDefinition",
-        plural: "customresourcedefinitions",
-        singular: "customresourcedefinition",
-        short_names: &["crd", "crds"],
-        categories: &["api-extensions"],
-        scope: Scope::Cluster,
-        subresources: &[Subresource::STATUS],
-        registry_prefix: "apiextensions.k8s.io/customresourcedefinitions",
-        storage_version_hash: "jfWCUB31mvA=",
-        definition: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
-        updates_unconditionally: false,
-        has_generation: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn convert_stored(

@@ -8,11 +8,10 @@ mod validation;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::DeploymentStatus;
 use serde_json::Value;
 
 use super::workload;
@@ -23,43 +22,25 @@ use crate::semantic;
 pub use k8s_openapi::api::apps::v1::Deployment;
 
 impl Resource for Deployment {
-    const FACTS: Facts = Facts {
-        group: "apps",
-        kind: "Deployment",
-        plural: "deployments",
-        singular: "deployment",
-        short_names: &["deploy"],
-        categories: &["all"],
-        subresources: &[Subresource::SCALE, Subresource::STATUS],
-        registry_prefix: "deployments",
-        storage_version_hash: "8aSe+NMegvE=",
-        definition: "io.k8s.api.apps.v1.Deployment",
-        has_generation: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         defaults::apply(self);
     }
 
-    fn prepare_create(&mut self) {
-        self.status = Some(DeploymentStatus::default());
-    }
-
     fn prepare_update(&mut self, stored: &Self, part: Part) {
         if part == Part::Status {
-            self.spec.clone_from(&stored.spec);
+            self.keep_spec(stored);
             self.metadata.labels.clone_from(&stored.metadata.labels);
         } else {
-            self.status.clone_from(&stored.status);
+            self.keep_status(stored);
         }
     }
 
     /// Annotations count, since the controller copies them to replica sets.
     fn is_new_generation(&self, stored: &Self) -> bool {
-        !semantic::equal(&self.spec, &stored.spec)
+        !self.has_same_spec(stored)
             || !semantic::equal(&self.metadata.annotations, &stored.metadata.annotations)
     }
 

@@ -7,57 +7,25 @@ mod validation;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::ReplicaSetStatus;
 use serde_json::Value;
 
 use super::workload;
 use crate::core::pod::warnings;
 use crate::core::pod_spec;
 use crate::kind::{Part, Scale};
-use crate::semantic;
 
 pub use k8s_openapi::api::apps::v1::ReplicaSet;
 
 impl Resource for ReplicaSet {
-    const FACTS: Facts = Facts {
-        group: "apps",
-        kind: "ReplicaSet",
-        plural: "replicasets",
-        singular: "replicaset",
-        short_names: &["rs"],
-        categories: &["all"],
-        subresources: &[Subresource::SCALE, Subresource::STATUS],
-        registry_prefix: "replicasets",
-        storage_version_hash: "P1RzHs8/mWQ=",
-        definition: "io.k8s.api.apps.v1.ReplicaSet",
-        has_generation: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         defaults(self);
-    }
-
-    fn prepare_create(&mut self) {
-        self.status = Some(ReplicaSetStatus::default());
-    }
-
-    fn prepare_update(&mut self, stored: &Self, part: Part) {
-        if part == Part::Status {
-            self.spec.clone_from(&stored.spec);
-        } else {
-            self.status.clone_from(&stored.status);
-        }
-    }
-
-    fn is_new_generation(&self, stored: &Self) -> bool {
-        !semantic::equal(&self.spec, &stored.spec)
     }
 
     fn validate(&self, errors: &mut FieldErrors) {

@@ -5,7 +5,7 @@ mod tests;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 
 use apimachinery::field::Path;
 
@@ -16,16 +16,6 @@ const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 1 << 32;
 
 impl Resource for TokenRequest {
-    const FACTS: Facts = Facts {
-        group: "authentication.k8s.io",
-        kind: "TokenRequest",
-        plural: "tokenrequests",
-        singular: "tokenrequest",
-        verbs: &[],
-        definition: "io.k8s.api.authentication.v1.TokenRequest",
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     /// Audiences default to the issuer, which the server knows.

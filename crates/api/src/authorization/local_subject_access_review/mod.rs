@@ -2,7 +2,7 @@
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 
 use super::review;
 use crate::check::text;
@@ -11,16 +11,6 @@ use apimachinery::field::Path;
 pub use k8s_openapi::api::authorization::v1::LocalSubjectAccessReview;
 
 impl Resource for LocalSubjectAccessReview {
-    const FACTS: Facts = Facts {
-        group: "authorization.k8s.io",
-        kind: "LocalSubjectAccessReview",
-        plural: "localsubjectaccessreviews",
-        singular: "localsubjectaccessreview",
-        verbs: &["create"],
-        definition: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn prepare_create(&mut self) {

@@ -1,25 +1,14 @@
 //! SelfSubjectAccessReview: may I do this?
 
-use apimachinery::{FieldErrors, Scope};
+use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 
 use super::review;
 
 pub use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 
 impl Resource for SelfSubjectAccessReview {
-    const FACTS: Facts = Facts {
-        group: "authorization.k8s.io",
-        kind: "SelfSubjectAccessReview",
-        plural: "selfsubjectaccessreviews",
-        singular: "selfsubjectaccessreview",
-        scope: Scope::Cluster,
-        verbs: &["create"],
-        definition: "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn prepare_create(&mut self) {

@@ -14,27 +14,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerStatus;
 use serde_json::Value;
 
-use crate::kind::{Facts, Part, Resource, Subresource};
+use crate::kind::{Part, Resource};
 use crate::version;
 
 pub use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
 impl Resource for HorizontalPodAutoscaler {
-    const FACTS: Facts = Facts {
-        group: "autoscaling",
-        version: "v2",
-        kind: "HorizontalPodAutoscaler",
-        plural: "horizontalpodautoscalers",
-        singular: "horizontalpodautoscaler",
-        short_names: &["hpa"],
-        categories: &["all"],
-        subresources: &[Subresource::STATUS],
-        registry_prefix: "horizontalpodautoscalers",
-        storage_version_hash: "qwQve8ut294=",
-        definition: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn convert_stored(

@@ -5,7 +5,7 @@ mod tests;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 
 use crate::cell;
 use crate::check;
@@ -17,16 +17,6 @@ use serde_json::Value;
 pub use k8s_openapi::api::autoscaling::v1::Scale;
 
 impl Resource for Scale {
-    const FACTS: Facts = Facts {
-        group: "autoscaling",
-        kind: "Scale",
-        plural: "scales",
-        singular: "scale",
-        verbs: &[],
-        definition: "io.k8s.api.autoscaling.v1.Scale",
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn validate(&self, errors: &mut FieldErrors) {

@@ -2,7 +2,7 @@
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Relaxed, Resource};
+use crate::kind::{Relaxed, Resource};
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -15,20 +15,8 @@ use apimachinery::field::Path;
 pub use k8s_openapi::api::coordination::v1::Lease;
 
 impl Resource for Lease {
-    const FACTS: Facts = Facts {
-        group: "coordination.k8s.io",
-        kind: "Lease",
-        plural: "leases",
-        singular: "lease",
-        registry_prefix: "leases",
-        storage_version_hash: "gqkMMb/YqFM=",
-        definition: "io.k8s.api.coordination.v1.Lease",
-        creates_on_update: true,
-        updates_unconditionally: false,
-        // The heartbeats of nodes. A component's own lease says who leads: that must not be forgotten.
-        relaxed: Relaxed::InNamespace("kube-node-lease"),
-        ..Facts::DEFAULT
-    };
+    /// The heartbeats of nodes. A component's own lease says who leads: that must not be forgotten.
+    const RELAXED: Relaxed = Relaxed::InNamespace("kube-node-lease");
 
     codec!();
 

@@ -5,7 +5,7 @@ mod tests;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 
 use crate::check::{self, text};
 use apimachinery::field::Path;
@@ -14,15 +14,6 @@ use apimachinery::validation::is_dns_subdomain;
 pub use k8s_openapi::api::core::v1::Binding;
 
 impl Resource for Binding {
-    const FACTS: Facts = Facts {
-        kind: "Binding",
-        plural: "bindings",
-        singular: "binding",
-        verbs: &["create"],
-        definition: "io.k8s.api.core.v1.Binding",
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn validate(&self, errors: &mut FieldErrors) {

@@ -5,7 +5,7 @@ mod tests;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -22,18 +22,6 @@ use crate::check::{self, text};
 pub use k8s_openapi::api::core::v1::Endpoints;
 
 impl Resource for Endpoints {
-    const FACTS: Facts = Facts {
-        kind: "Endpoints",
-        plural: "endpoints",
-        singular: "endpoints",
-        short_names: &["ep"],
-        registry_prefix: "services/endpoints",
-        storage_version_hash: "fWeeMqaN/OA=",
-        definition: "io.k8s.api.core.v1.Endpoints",
-        creates_on_update: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn apply_defaults(&mut self) {

@@ -7,7 +7,7 @@ pub(crate) mod validation;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Relaxed, Resource};
+use crate::kind::{Relaxed, Resource};
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -19,18 +19,7 @@ use crate::version;
 pub use k8s_openapi::api::core::v1::Event;
 
 impl Resource for Event {
-    const FACTS: Facts = Facts {
-        kind: "Event",
-        plural: "events",
-        singular: "event",
-        short_names: &["ev"],
-        registry_prefix: "events",
-        storage_version_hash: "r2yiGXH7wu8=",
-        definition: "io.k8s.api.core.v1.Event",
-        creates_on_update: true,
-        relaxed: Relaxed::Everything,
-        ..Facts::DEFAULT
-    };
+    const RELAXED: Relaxed = Relaxed::Everything;
 
     codec!();
 

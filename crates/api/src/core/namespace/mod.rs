@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use apimachinery::{FieldErrors, NameRule, Scope};
+use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -29,26 +29,8 @@ const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 pub const FINALIZER: &str = "kubernetes";
 
 impl Resource for Namespace {
-    const FACTS: Facts = Facts {
-        kind: "Namespace",
-        plural: "namespaces",
-        singular: "namespace",
-        short_names: &["ns"],
-        scope: Scope::Cluster,
-        verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
-        subresources: &[
-            Subresource::part("finalize", &["update"], Part::Other("finalize")),
-            Subresource::STATUS,
-        ],
-        registry_prefix: "namespaces",
-        storage_version_hash: "Q3oi5N2YM8M=",
-        definition: "io.k8s.api.core.v1.Namespace",
-        name_rule: NameRule::DnsLabel,
-        returns_deleted: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         // Present on every write, so that namespaces can be selected by name.
@@ -73,10 +55,10 @@ impl Resource for Namespace {
 
     fn prepare_update(&mut self, stored: &Self, part: Part) {
         match part {
-            Part::Status => self.spec.clone_from(&stored.spec),
-            Part::Other("finalize") => self.status.clone_from(&stored.status),
+            Part::Status => self.keep_spec(stored),
+            Part::Other("finalize") => self.keep_status(stored),
             Part::Main | Part::Other(_) => {
-                self.status.clone_from(&stored.status);
+                self.keep_status(stored);
                 let finalizers = stored.spec.as_ref().and_then(|it| it.finalizers.clone());
                 self.spec = Some(NamespaceSpec { finalizers });
             }

@@ -5,9 +5,9 @@ mod table;
 mod tests;
 mod validation;
 
-use apimachinery::{FieldErrors, Scope};
+use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -19,20 +19,8 @@ use crate::kind::Part;
 pub use k8s_openapi::api::core::v1::Node;
 
 impl Resource for Node {
-    const FACTS: Facts = Facts {
-        kind: "Node",
-        plural: "nodes",
-        singular: "node",
-        short_names: &["no"],
-        scope: Scope::Cluster,
-        subresources: &[Subresource::STATUS],
-        registry_prefix: "minions",
-        storage_version_hash: "XwShjMxG9Fs=",
-        definition: "io.k8s.api.core.v1.Node",
-        ..Facts::DEFAULT
-    };
-
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         if let Some(spec) = &mut self.spec {
@@ -53,14 +41,8 @@ impl Resource for Node {
         }
     }
 
-    /// A kubelet registers its node with a status, so that is kept on create.
-    fn prepare_update(&mut self, stored: &Self, part: Part) {
-        if part == Part::Status {
-            self.spec.clone_from(&stored.spec);
-        } else {
-            self.status.clone_from(&stored.status);
-        }
-    }
+    /// A kubelet registers its node with a status, so that is kept.
+    fn prepare_create(&mut self) {}
 
     fn validate(&self, errors: &mut FieldErrors) {
         validation::check(self, errors);

@@ -13,12 +13,11 @@ pub(crate) mod warnings;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource, VERBS_PART};
+use crate::kind::Resource;
 
 use super::pod_spec;
 use crate::check::text;
 use crate::kind::Part;
-use crate::semantic;
 use apimachinery::field::Path;
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -31,36 +30,9 @@ pub use view::PodView;
 
 pub use k8s_openapi::api::core::v1::Pod;
 
-const EPHEMERAL: &str = "ephemeralcontainers";
-const VERBS_STREAM: &[&str] = &["create", "get"];
-
 impl Resource for Pod {
-    const FACTS: Facts = Facts {
-        kind: "Pod",
-        plural: "pods",
-        singular: "pod",
-        short_names: &["po"],
-        categories: &["all"],
-        subresources: &[
-            Subresource::stream("attach", VERBS_STREAM, ("", "v1", "PodAttachOptions")),
-            Subresource::action("binding", ("", "v1", "Binding")),
-            Subresource::part(EPHEMERAL, VERBS_PART, Part::Other(EPHEMERAL)),
-            Subresource::action("eviction", ("policy", "v1", "Eviction")),
-            Subresource::stream("exec", VERBS_STREAM, ("", "v1", "PodExecOptions")),
-            Subresource::stream("log", &["get"], ("", "v1", "Pod")),
-            Subresource::stream("portforward", VERBS_STREAM, ("", "v1", "PodPortForwardOptions")),
-            Subresource::part("resize", VERBS_PART, Part::Other("resize")),
-            Subresource::STATUS,
-        ],
-        registry_prefix: "pods",
-        storage_version_hash: "xPOwRZ+Yhw8=",
-        definition: "io.k8s.api.core.v1.Pod",
-        has_generation: true,
-        returns_deleted: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
@@ -93,10 +65,6 @@ impl Resource for Pod {
 
     fn prepare_update(&mut self, stored: &Self, part: Part) {
         update::restore(self, stored, part);
-    }
-
-    fn is_new_generation(&self, stored: &Self) -> bool {
-        !semantic::equal(&self.spec, &stored.spec)
     }
 
     fn validate(&self, errors: &mut FieldErrors) {

@@ -13,7 +13,7 @@ use apimachinery::field::Path;
 
 use crate::check::{self, text};
 use crate::core::pod_spec::qos_class;
-use crate::kind::Part;
+use crate::kind::{Part, Resource as _};
 use crate::semantic;
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,\
@@ -23,9 +23,9 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 /// Puts back what this part does not write.
 pub(super) fn restore(pod: &mut Pod, stored: &Pod, part: Part) {
     match part {
-        Part::Main => pod.status.clone_from(&stored.status),
+        Part::Main => pod.keep_status(stored),
         Part::Status => {
-            pod.spec.clone_from(&stored.spec);
+            pod.keep_spec(stored);
             pod.metadata.owner_references.clone_from(&stored.metadata.owner_references);
             let status = pod.status.get_or_insert_default();
             if text(status.qos_class.as_ref()).is_empty() {

@@ -7,57 +7,25 @@ mod validation;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{DeletePolicy, Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::selector::Labels;
 use apimachinery::table::Column;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ReplicationControllerStatus;
 use serde_json::Value;
 
 use super::pod::warnings;
 use super::pod_spec;
 use crate::kind::{Part, Scale};
-use crate::semantic;
 
 pub use k8s_openapi::api::core::v1::ReplicationController;
 
 impl Resource for ReplicationController {
-    const FACTS: Facts = Facts {
-        kind: "ReplicationController",
-        plural: "replicationcontrollers",
-        singular: "replicationcontroller",
-        short_names: &["rc"],
-        categories: &["all"],
-        subresources: &[Subresource::SCALE, Subresource::STATUS],
-        registry_prefix: "controllers",
-        storage_version_hash: "Jond2If31h0=",
-        definition: "io.k8s.api.core.v1.ReplicationController",
-        has_generation: true,
-        default_delete: DeletePolicy::Orphan,
-        ..Facts::DEFAULT
-    };
-
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         defaults(self);
-    }
-
-    fn prepare_create(&mut self) {
-        self.status = Some(ReplicationControllerStatus::default());
-    }
-
-    fn prepare_update(&mut self, stored: &Self, part: Part) {
-        if part == Part::Status {
-            self.spec.clone_from(&stored.spec);
-        } else {
-            self.status.clone_from(&stored.status);
-        }
-    }
-
-    fn is_new_generation(&self, stored: &Self) -> bool {
-        !semantic::equal(&self.spec, &stored.spec)
     }
 
     fn validate(&self, errors: &mut FieldErrors) {

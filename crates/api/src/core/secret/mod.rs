@@ -6,7 +6,7 @@ mod validation;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -23,16 +23,6 @@ pub use k8s_openapi::api::core::v1::Secret;
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 
 impl Resource for Secret {
-    const FACTS: Facts = Facts {
-        kind: "Secret",
-        plural: "secrets",
-        singular: "secret",
-        registry_prefix: "secrets",
-        storage_version_hash: "S6u1pOWzb84=",
-        definition: "io.k8s.api.core.v1.Secret",
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn apply_defaults(&mut self) {

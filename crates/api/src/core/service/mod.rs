@@ -8,9 +8,9 @@ mod tests;
 mod validation;
 mod warnings;
 
-use apimachinery::{FieldErrors, NameRule};
+use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use crate::check::text;
 use crate::kind::Part;
@@ -27,23 +27,8 @@ pub use allocation::{
 pub use k8s_openapi::api::core::v1::Service;
 
 impl Resource for Service {
-    const FACTS: Facts = Facts {
-        kind: "Service",
-        plural: "services",
-        singular: "service",
-        short_names: &["svc"],
-        categories: &["all"],
-        subresources: &[Subresource::STATUS],
-        registry_prefix: "services/specs",
-        storage_version_hash: "0/CO1lhkEBI=",
-        definition: "io.k8s.api.core.v1.Service",
-        name_rule: NameRule::DnsLabel,
-        creates_on_update: true,
-        returns_deleted: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
+    spec_and_status!();
 
     fn apply_defaults(&mut self) {
         defaults::apply(self);
@@ -57,10 +42,10 @@ impl Resource for Service {
 
     fn prepare_update(&mut self, stored: &Self, part: Part) {
         if part == Part::Status {
-            self.spec.clone_from(&stored.spec);
+            self.keep_spec(stored);
             return;
         }
-        self.status.clone_from(&stored.status);
+        self.keep_status(stored);
         allocation::keep_allocated(self, stored);
         allocation::normalize(self, stored);
         allocation::drop_type_dependent(self, stored);

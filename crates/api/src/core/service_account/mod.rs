@@ -2,7 +2,7 @@
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource, Subresource};
+use crate::kind::Resource;
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -13,22 +13,6 @@ use crate::cell;
 pub use k8s_openapi::api::core::v1::ServiceAccount;
 
 impl Resource for ServiceAccount {
-    const FACTS: Facts = Facts {
-        kind: "ServiceAccount",
-        plural: "serviceaccounts",
-        singular: "serviceaccount",
-        short_names: &["sa"],
-        subresources: &[Subresource::action(
-            "token",
-            ("authentication.k8s.io", "v1", "TokenRequest"),
-        )],
-        registry_prefix: "serviceaccounts",
-        storage_version_hash: "pbx9ZvyFpBE=",
-        definition: "io.k8s.api.core.v1.ServiceAccount",
-        returns_deleted: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn validate(&self, _errors: &mut FieldErrors) {}

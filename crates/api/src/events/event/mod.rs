@@ -8,18 +8,12 @@ mod validation;
 use apimachinery::FieldErrors;
 
 use crate::core;
-use crate::kind::{Facts, Part, Resource};
+use crate::kind::{Part, Resource};
 use crate::version::Version;
 
 pub use k8s_openapi::api::events::v1::Event;
 
 impl Resource for Event {
-    const FACTS: Facts = Facts {
-        group: "events.k8s.io",
-        definition: "io.k8s.api.events.v1.Event",
-        ..core::Event::FACTS
-    };
-
     codec!();
 
     fn validate(&self, errors: &mut FieldErrors) {

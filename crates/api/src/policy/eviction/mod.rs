@@ -2,21 +2,11 @@
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 
 pub use k8s_openapi::api::policy::v1::Eviction;
 
 impl Resource for Eviction {
-    const FACTS: Facts = Facts {
-        group: "policy",
-        kind: "Eviction",
-        plural: "evictions",
-        singular: "eviction",
-        verbs: &[],
-        definition: "io.k8s.api.policy.v1.Eviction",
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     /// What is asked for is in `deleteOptions`, which the server checks as for any DELETE.

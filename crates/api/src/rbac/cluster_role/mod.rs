@@ -1,8 +1,8 @@
 //! ClusterRole: what may be done anywhere; may be made up of others.
 
-use apimachinery::{FieldErrors, NameRule, Scope};
+use apimachinery::{FieldErrors, Scope};
 
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 
 use super::rules;
 use apimachinery::field::Path;
@@ -11,20 +11,6 @@ use apimachinery::validation::check_label_selector;
 pub use k8s_openapi::api::rbac::v1::ClusterRole;
 
 impl Resource for ClusterRole {
-    const FACTS: Facts = Facts {
-        group: "rbac.authorization.k8s.io",
-        kind: "ClusterRole",
-        plural: "clusterroles",
-        singular: "clusterrole",
-        scope: Scope::Cluster,
-        registry_prefix: "clusterroles",
-        storage_version_hash: "bYE5ZWDrJ44=",
-        definition: "io.k8s.api.rbac.v1.ClusterRole",
-        name_rule: NameRule::PathSegment,
-        creates_on_update: true,
-        ..Facts::DEFAULT
-    };
-
     codec!();
 
     fn validate(&self, errors: &mut FieldErrors) {

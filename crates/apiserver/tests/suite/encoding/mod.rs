@@ -5,6 +5,7 @@ mod upstream;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,9 +29,22 @@ async fn start(memory: &Arc<Memory>, seed: u64, encoding: Encoding) -> Harness {
 }
 
 /// One object of each stored kind, with its kind.
+/// An object of each stored kind: those of `fixtures.json`, and the `example.json` of kinds that have one in their folder.
 fn fixtures() -> Vec<(Arc<dyn api::Kind>, Value)> {
-    let all: Vec<Value> =
+    let mut all: Vec<Value> =
         serde_json::from_str(include_str!("fixtures.json")).expect("a list of objects");
+    let folders = |parent: &Path| {
+        let entries = std::fs::read_dir(parent).into_iter().flatten();
+        let mut paths: Vec<_> = entries.map(|it| it.expect("an entry").path()).collect();
+        paths.sort();
+        paths
+    };
+    let groups = folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/src"));
+    for kind in groups.iter().flat_map(|it| folders(it)) {
+        if let Ok(text) = std::fs::read_to_string(kind.join("example.json")) {
+            all.push(serde_json::from_str(&text).expect("an object"));
+        }
+    }
     all.into_iter().map(|it| (kind_of(&it), it)).collect()
 }
 

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::defaults::{cpu, default_metric};
 use crate::codec;
-use crate::kind::{Facts, Resource};
+use crate::kind::Resource;
 use crate::version::Version;
 use behavior::Behavior;
 use metric_specs::MetricSpec;
@@ -29,12 +29,6 @@ const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
 impl Resource for HorizontalPodAutoscaler {
-    const FACTS: Facts = Facts {
-        version: "v1",
-        definition: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
-        ..v2::HorizontalPodAutoscaler::FACTS
-    };
-
     codec!();
 
     /// The default metric depends on the annotations, and comes with the conversion.

@@ -1,0 +1,54 @@
+//! Every built-in kind that is served: the one list. It is compiled twice, and `served!` is what its reader makes of it: the server's
+//! kinds here, and their schemas in `build.rs`. What else is to be said of a kind is in `facts/` and in its folder.
+
+use k8s_openapi::api::{
+    apps, authentication, authorization, autoscaling, coordination, core, discovery, events,
+    policy, rbac, scheduling,
+};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+
+served! {
+    // Resources, group by group.
+    kinds {
+        apiextensions::v1::CustomResourceDefinition,
+        apps::v1::Deployment,
+        apps::v1::ReplicaSet,
+        authentication::v1::SelfSubjectReview,
+        authentication::v1::TokenReview,
+        authorization::v1::LocalSubjectAccessReview,
+        authorization::v1::SelfSubjectAccessReview,
+        authorization::v1::SelfSubjectRulesReview,
+        authorization::v1::SubjectAccessReview,
+        autoscaling::v2::HorizontalPodAutoscaler,
+        coordination::v1::Lease,
+        core::v1::Binding,
+        core::v1::ConfigMap,
+        core::v1::Endpoints,
+        core::v1::Event,
+        core::v1::Namespace,
+        core::v1::Node,
+        core::v1::Pod,
+        core::v1::ReplicationController,
+        core::v1::Secret,
+        core::v1::Service,
+        core::v1::ServiceAccount,
+        discovery::v1::EndpointSlice,
+        policy::v1::PodDisruptionBudget,
+        rbac::v1::ClusterRole,
+        rbac::v1::ClusterRoleBinding,
+        rbac::v1::Role,
+        rbac::v1::RoleBinding,
+        scheduling::v1::PriorityClass,
+    }
+    // The same resources in other versions, with the version that they are stored in.
+    versions {
+        autoscaling::v1::HorizontalPodAutoscaler as autoscaling::v2::HorizontalPodAutoscaler,
+        events::v1::Event as core::v1::Event,
+    }
+    // Bodies of subresources, which are no resources of their own.
+    bodies {
+        authentication::v1::TokenRequest,
+        autoscaling::v1::Scale,
+        policy::v1::Eviction,
+    }
+}
