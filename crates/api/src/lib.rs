@@ -5,6 +5,8 @@
 
 #[macro_use]
 mod codec;
+#[macro_use]
+mod view;
 mod cell;
 mod check;
 mod interned;
@@ -14,7 +16,6 @@ pub mod object;
 mod semantic;
 #[cfg(test)]
 mod testing;
-mod view;
 
 pub mod apiextensions;
 pub mod apps;
@@ -39,7 +40,7 @@ pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;
 pub use object::{ApiObject, Dynamic, Meta, Stored};
 pub use schemas::schema;
-pub use view::View;
+pub use view::{Identified, View};
 
 /// Every built-in kind, group by group.
 pub fn kinds() -> Vec<Arc<dyn Kind>> {
