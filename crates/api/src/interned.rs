@@ -1,49 +1,59 @@
-//! Texts that many objects have in common (the keys of labels, names of nodes, phases): one copy of each.
+//! What many objects have in common (the keys of labels, names of nodes, phases, all that a Deployment's pods ask for): one
+//! copy of each.
 
+use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::fmt;
+use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer};
 
-/// Texts that nobody has any more are looked for when there are this many.
+/// Values that nobody has any more are looked for when there are this many.
 const SWEEP_MIN: usize = 4_096;
 
 /// A text of which there is one copy, however many have it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interned(Arc<str>);
 
-static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(|| Mutex::new(Table::new(SWEEP_MIN)));
+static TEXTS: LazyLock<Table<str>> = LazyLock::new(Table::default);
 
-struct Table {
-    texts: HashSet<Arc<str>>,
+/// One copy of each of many equal values.
+pub(crate) struct Table<T: ?Sized>(Mutex<Values<T>>);
+
+struct Values<T: ?Sized> {
+    known: HashSet<Arc<T>>,
     /// When there are so many, those that only the table has are dropped: it never has more than about twice what is used.
     sweep_at: usize,
 }
 
-impl Table {
-    fn new(sweep_at: usize) -> Self {
-        Self { texts: HashSet::new(), sweep_at }
+impl<T: ?Sized> Default for Table<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Values { known: HashSet::new(), sweep_at: SWEEP_MIN }))
     }
+}
 
-    fn get(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.texts.get(text) {
+impl<T: ?Sized + Eq + Hash> Table<T> {
+    /// The copy that there is, or the first one.
+    pub(crate) fn one<V: Borrow<T> + Into<Arc<T>>>(&self, value: V) -> Arc<T> {
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = values.known.get(value.borrow()) {
             return known.clone();
         }
-        if self.texts.len() >= self.sweep_at {
-            self.texts.retain(|it| Arc::strong_count(it) > 1);
-            self.sweep_at = SWEEP_MIN.max(self.texts.len() * 2);
+        if values.known.len() >= values.sweep_at {
+            values.known.retain(|it| Arc::strong_count(it) > 1);
+            values.sweep_at = SWEEP_MIN.max(values.known.len() * 2);
         }
-        let new: Arc<str> = text.into();
-        self.texts.insert(new.clone());
+        let new: Arc<T> = value.into();
+        values.known.insert(new.clone());
         new
     }
 }
 
 impl Interned {
     pub fn new(text: &str) -> Self {
-        Self(TABLE.lock().unwrap_or_else(PoisonError::into_inner).get(text))
+        Self(TEXTS.one(text))
     }
 
     pub fn as_str(&self) -> &str {
@@ -98,10 +108,17 @@ impl<'de> Deserialize<'de> for Interned {
 }
 
 /// Names and values, sorted by name: a map that is made once and read often. A `BTreeMap` takes more than 500 bytes for one entry.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pairs(Box<[(Interned, Interned)]>);
 
 impl Pairs {
+    fn sorted(mut pairs: Vec<(Interned, Interned)>) -> Self {
+        pairs.reverse();
+        pairs.sort_by(|(one, _), (two, _)| one.cmp(two));
+        pairs.dedup_by(|(one, _), (two, _)| one == two);
+        Self(pairs.into())
+    }
+
     pub fn get(&self, name: &str) -> Option<&str> {
         let at = self.0.binary_search_by(|(it, _)| it.as_str().cmp(name)).ok()?;
         Some(&self.0[at].1)
@@ -120,12 +137,35 @@ impl Pairs {
 impl<N: AsRef<str>, V: AsRef<str>> FromIterator<(N, V)> for Pairs {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let pairs = pairs.into_iter();
-        let pairs = pairs.map(|(name, value)| (Interned::from(name), Interned::from(value)));
-        let mut pairs: Vec<_> = pairs.collect();
-        pairs.reverse();
-        pairs.sort_by(|(one, _), (two, _)| one.cmp(two));
-        pairs.dedup_by(|(one, _), (two, _)| one == two);
-        Self(pairs.into())
+        Self::sorted(pairs.map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+/// Of a JSON object whose values are texts.
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of strings")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<Pairs, A::Error> {
+                let mut pairs: Vec<(Interned, Interned)> = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs::sorted(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Visitor)
     }
 }
 
@@ -142,7 +182,7 @@ where
 mod tests {
     use std::sync::Arc;
 
-    use super::{Interned, Pairs, Table};
+    use super::{Interned, Pairs, SWEEP_MIN, Table};
 
     #[test]
     fn equal_texts_are_one() {
@@ -156,14 +196,14 @@ mod tests {
 
     #[test]
     fn texts_that_nobody_has_are_dropped() {
-        let mut table = Table::new(10);
-        let kept: Vec<_> = (0..5).map(|n| table.get(&format!("kept-{n}"))).collect();
-        for n in 0..super::SWEEP_MIN * 3 {
-            table.get(&format!("gone-{n}"));
+        let table = Table::<str>::default();
+        let kept: Vec<_> = (0..5).map(|n| table.one(format!("kept-{n}"))).collect();
+        for n in 0..SWEEP_MIN * 3 {
+            table.one(format!("gone-{n}"));
         }
-        assert!(table.texts.len() <= super::SWEEP_MIN);
+        assert!(table.0.lock().unwrap().known.len() <= SWEEP_MIN);
         for (n, text) in kept.iter().enumerate() {
-            assert!(Arc::ptr_eq(text, &table.get(&format!("kept-{n}"))));
+            assert!(Arc::ptr_eq(text, &table.one(format!("kept-{n}"))));
         }
     }
 
@@ -173,5 +213,7 @@ mod tests {
         assert_eq!(pairs.iter().collect::<Vec<_>>(), [("a", "1"), ("b", "3")]);
         assert_eq!((pairs.get("b"), pairs.get("c")), (Some("3"), None));
         assert!(Pairs::default().is_empty() && Pairs::default().get("a").is_none());
+        let read: Pairs = serde_json::from_str(r#"{"b":"3","a":"1"}"#).unwrap();
+        assert_eq!(read, pairs);
     }
 }

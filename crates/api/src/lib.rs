@@ -37,6 +37,8 @@ macro_rules! served {
 mod codec;
 #[macro_use]
 mod halves;
+#[macro_use]
+mod view;
 mod cell;
 mod check;
 mod conditions;
@@ -49,7 +51,6 @@ mod semantic;
 #[cfg(test)]
 mod testing;
 mod version;
-mod view;
 
 pub mod apiextensions;
 pub mod apps;
@@ -77,4 +78,4 @@ pub use object::{ApiObject, Dynamic, Meta, Stored};
 pub use schemas::schema;
 pub use served::kinds;
 pub use version::Version;
-pub use view::View;
+pub use view::{Identified, View};

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use api::core::node::NodeView;
 use apiserver::Server;
 use control_plane::{Clients, FleetConfig};
 use informer::{EventHandler, Factory};
-use k8s_openapi::api::core::v1::Node;
 use stdx::World;
 use tokio::sync::watch;
 
@@ -52,7 +52,7 @@ pub(crate) fn fleet(nodes: usize, network: PodNetwork) -> FleetConfig {
 /// Returns when this many nodes are Ready. Gives up when no further one has become so for a while, and says what nodes say.
 pub(crate) async fn wait_for_nodes(factory: &Arc<Factory>, wanted: usize) -> Result<()> {
     let (ready, changes) = watch::channel(0);
-    let nodes = factory.informer::<Node>();
+    let nodes = factory.informer::<NodeView>();
     let handler = Arc::new(ReadyNodes { states: Mutex::default(), ready });
     nodes.add_event_handler(handler.clone());
     if wait_for_count(changes, wanted, PATIENCE).await {
@@ -90,22 +90,23 @@ struct ReadyNodes {
 }
 
 impl ReadyNodes {
-    fn observe(&self, node: &Node, exists: bool) {
-        let name = node.metadata.name.clone().unwrap_or_default();
-        let conditions =
-            node.status.as_ref().and_then(|it| it.conditions.as_deref()).unwrap_or_default();
-        let complaint = match conditions.iter().find(|it| it.type_ == "Ready") {
+    fn observe(&self, node: &NodeView, exists: bool) {
+        let name = node.name().to_owned();
+        let complaint = match node.condition("Ready") {
             Some(ready) if ready.status == "True" => None,
             Some(ready) => Some(ready.message.clone().unwrap_or_default()),
             None => Some("it has not said anything of itself yet".to_owned()),
         };
         let mut states = self.states();
-        if exists {
-            states.insert(name, complaint);
-        } else {
-            states.remove(&name);
+        let is_ready = usize::from(exists && complaint.is_none());
+        let before = match exists {
+            true => states.insert(name, complaint),
+            false => states.remove(&name),
+        };
+        let was_ready = usize::from(matches!(before, Some(None)));
+        if is_ready != was_ready {
+            self.ready.send_modify(|count| *count = *count + is_ready - was_ready);
         }
-        self.ready.send_replace(states.values().filter(|it| it.is_none()).count());
     }
 
     fn first_complaint(&self) -> Option<(String, String)> {
@@ -120,16 +121,16 @@ impl ReadyNodes {
     }
 }
 
-impl EventHandler<Node> for ReadyNodes {
-    fn on_add(&self, node: &Arc<Node>, _is_initial: bool) {
+impl EventHandler<NodeView> for ReadyNodes {
+    fn on_add(&self, node: &Arc<NodeView>, _is_initial: bool) {
         self.observe(node, true);
     }
 
-    fn on_update(&self, _old: &Arc<Node>, new: &Arc<Node>) {
+    fn on_update(&self, _old: &Arc<NodeView>, new: &Arc<NodeView>) {
         self.observe(new, true);
     }
 
-    fn on_delete(&self, last: &Arc<Node>) {
+    fn on_delete(&self, last: &Arc<NodeView>) {
         self.observe(last, false);
     }
 }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use api::{Dynamic, Resource, Stored};
+use api::{Dynamic, Meta, Resource, Stored};
 use apimachinery::{ApiError, GroupVersionResource};
 use bytes::Bytes;
 
@@ -118,6 +118,28 @@ async fn call_done(client: &Client, request: Request) -> Result<(), ApiError> {
     client.transport.call(request).await.map(|_| ())
 }
 
+/// What a write made of an object. Most who write need no more than its version, so it is decoded for those who ask.
+pub struct Written<T> {
+    stored: Arc<Stored>,
+    _kind: PhantomData<fn() -> T>,
+}
+
+impl<T> std::fmt::Debug for Written<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.stored.fmt(f)
+    }
+}
+
+impl<T: Resource> Written<T> {
+    pub fn meta(&self) -> &Arc<Meta> {
+        &self.stored.meta
+    }
+
+    pub fn object(&self) -> Result<Arc<T>, ApiError> {
+        decoded(&self.stored)
+    }
+}
+
 fn decoded<T: Resource>(stored: &Stored) -> Result<Arc<T>, ApiError> {
     stored.shared().map_err(|err| {
         let why = format!("{} {}: {err}", T::FACTS.kind, stored.meta.key);
@@ -155,19 +177,24 @@ impl<T: Resource> Api<T> {
     }
 
     /// The namespace is taken from the object.
-    pub async fn create(&self, object: T) -> Result<Arc<T>, ApiError> {
+    pub async fn create(&self, object: T) -> Result<Written<T>, ApiError> {
         let namespace = object.metadata().namespace.clone().unwrap_or_default();
         let mut request = self.request(Verb::Create, &namespace);
         request.write = self.client.signed(WriteOptions::default());
         request.payload = Payload::Object(Box::new(object));
-        decoded(&*self.client.call_object(request).await?)
+        self.write(request).await
     }
 
-    pub async fn update(&self, object: T) -> Result<Arc<T>, ApiError> {
+    async fn write(&self, request: Request) -> Result<Written<T>, ApiError> {
+        let stored = self.client.call_object(request).await?;
+        Ok(Written { stored, _kind: PhantomData })
+    }
+
+    pub async fn update(&self, object: T) -> Result<Written<T>, ApiError> {
         self.put(object, None).await
     }
 
-    pub async fn update_status(&self, object: T) -> Result<Arc<T>, ApiError> {
+    pub async fn update_status(&self, object: T) -> Result<Written<T>, ApiError> {
         self.put(object, Some("status")).await
     }
 
@@ -176,18 +203,18 @@ impl<T: Resource> Api<T> {
         &self,
         object: T,
         subresource: &str,
-    ) -> Result<Arc<T>, ApiError> {
+    ) -> Result<Written<T>, ApiError> {
         self.put(object, Some(subresource)).await
     }
 
-    async fn put(&self, object: T, subresource: Option<&str>) -> Result<Arc<T>, ApiError> {
+    async fn put(&self, object: T, subresource: Option<&str>) -> Result<Written<T>, ApiError> {
         let namespace = object.metadata().namespace.clone().unwrap_or_default();
         let mut request = self.request(Verb::Update, &namespace);
         request.name = object.metadata().name.clone();
         request.subresource = subresource.map(str::to_owned);
         request.write = self.client.signed(WriteOptions::default());
         request.payload = Payload::Object(Box::new(object));
-        decoded(&*self.client.call_object(request).await?)
+        self.write(request).await
     }
 
     pub async fn patch(
@@ -196,9 +223,9 @@ impl<T: Resource> Api<T> {
         name: &str,
         kind: PatchKind,
         body: Bytes,
-    ) -> Result<Arc<T>, ApiError> {
+    ) -> Result<Written<T>, ApiError> {
         let request = self.patch_request(namespace, name, Payload::Patch(kind, body));
-        decoded(&*self.client.call_object(request).await?)
+        self.write(request).await
     }
 
     pub async fn patch_status(
@@ -207,10 +234,10 @@ impl<T: Resource> Api<T> {
         name: &str,
         kind: PatchKind,
         body: Bytes,
-    ) -> Result<Arc<T>, ApiError> {
+    ) -> Result<Written<T>, ApiError> {
         let mut request = self.patch_request(namespace, name, Payload::Patch(kind, body));
         request.subresource = Some("status".to_owned());
-        decoded(&*self.client.call_object(request).await?)
+        self.write(request).await
     }
 
     fn patch_request(&self, namespace: &str, name: &str, payload: Payload) -> Request {

@@ -10,7 +10,7 @@ mod request;
 pub mod reviews;
 mod transport;
 
-pub use api::{Api, Client, DynamicApi};
+pub use api::{Api, Client, DynamicApi, Written};
 pub use request::{
     DeleteOptions, ListOptions, PatchKind, Payload, Preconditions, Propagation, Request, Verb,
     WriteOptions,

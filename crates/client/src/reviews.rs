@@ -17,7 +17,7 @@ pub async fn review_token(client: &Client, token: &str) -> Result<Option<User>, 
         ..TokenReview::default()
     };
     let answer = client.api::<TokenReview>().create(review).await?;
-    let status = answer.status.clone().unwrap_or_default();
+    let status = answer.object()?.status.clone().unwrap_or_default();
     if status.authenticated != Some(true) {
         return Ok(None);
     }
@@ -55,5 +55,5 @@ pub async fn review_access(client: &Client, user: &User, access: Access) -> Resu
         ..SubjectAccessReview::default()
     };
     let answer = client.api::<SubjectAccessReview>().create(review).await?;
-    Ok(answer.status.as_ref().is_some_and(|it| it.allowed))
+    Ok(answer.object()?.status.as_ref().is_some_and(|it| it.allowed))
 }

@@ -1,13 +1,10 @@
 //! Who belongs to whom: an owner with a selector takes what matches and has no owner, and lets go of what does not match any more.
 //! Pure.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::Resource;
+use api::Identified;
 use apimachinery::selector::Labels;
-
-use crate::owners;
 
 /// Who claims.
 pub(crate) struct Claimant<'a> {
@@ -28,23 +25,22 @@ pub(crate) struct Claims<T> {
 }
 
 impl Claimant<'_> {
-    pub(crate) fn matches<T: Resource>(&self, object: &T) -> bool {
-        let none = BTreeMap::new();
-        self.selector.matches(object.metadata().labels.as_ref().unwrap_or(&none))
+    pub(crate) fn matches<T: Identified>(&self, object: &T) -> bool {
+        self.selector.matches_with(|name| object.label(name))
     }
 
-    pub(crate) fn claim<'a, T: Resource>(
+    pub(crate) fn claim<'a, T: Identified>(
         &self,
         candidates: impl IntoIterator<Item = &'a Arc<T>>,
     ) -> Claims<T> {
         let mut claims = Claims { owned: Vec::new(), adopt: Vec::new(), release: Vec::new() };
         for object in candidates {
-            let (meta, is_match) = (object.metadata(), self.matches(&**object));
-            match owners::controller_of(meta) {
+            let is_match = self.matches(&**object);
+            match object.controller() {
                 Some(owner) if owner.uid != self.uid => {}
                 Some(_) if is_match => claims.owned.push(object.clone()),
                 Some(_) if !self.is_deleting => claims.release.push(object.clone()),
-                None if is_match && !self.is_deleting && !owners::is_deleting(meta) => {
+                None if is_match && !self.is_deleting && !object.is_deleting() => {
                     claims.adopt.push(object.clone());
                 }
                 _ => {}
@@ -58,7 +54,7 @@ impl Claimant<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use api::core::pod::Pod;
+    use api::core::config_map::ConfigMap;
     use apimachinery::selector::Labels;
     use proptest::prelude::*;
     use reconcile::testing::converges;
@@ -67,7 +63,7 @@ mod tests {
     use super::{Claimant, Claims};
 
     /// `name owner app`, `-` for no owner; `!` at the end when it is being deleted.
-    fn object(text: &str) -> Arc<Pod> {
+    fn object(text: &str) -> Arc<ConfigMap> {
         let words: Vec<&str> = text.trim_end_matches('!').split(' ').collect();
         let mut meta = json!({"name": words[0], "labels": {"app": words[2]}});
         if words[1] != "-" {
@@ -80,13 +76,13 @@ mod tests {
         Arc::new(serde_json::from_value(json!({"metadata": meta})).unwrap())
     }
 
-    fn claim(objects: &[Arc<Pod>], is_deleting: bool) -> Claims<Pod> {
+    fn claim(objects: &[Arc<ConfigMap>], is_deleting: bool) -> Claims<ConfigMap> {
         let selector = Labels::parse("app=web").unwrap();
         Claimant { uid: "me", selector: &selector, is_deleting }.claim(objects)
     }
 
-    fn render(claims: &Claims<Pod>) -> String {
-        let names = |verb: &str, objects: &[Arc<Pod>]| -> Vec<String> {
+    fn render(claims: &Claims<ConfigMap>) -> String {
+        let names = |verb: &str, objects: &[Arc<ConfigMap>]| -> Vec<String> {
             objects
                 .iter()
                 .map(|it| format!("{verb} {}", it.metadata.name.as_deref().unwrap()))
@@ -101,7 +97,7 @@ mod tests {
     }
 
     fn check(objects: &[&str], is_deleting: bool, expected: &str) {
-        let objects: Vec<Arc<Pod>> = objects.iter().map(|it| object(it)).collect();
+        let objects: Vec<Arc<ConfigMap>> = objects.iter().map(|it| object(it)).collect();
         assert_eq!(render(&claim(&objects, is_deleting)), expected);
     }
 
@@ -124,10 +120,10 @@ mod tests {
     proptest! {
         #[test]
         fn one_round_of_claims_is_enough(texts in prop::collection::vec(any_object(), 0..8), is_deleting: bool) {
-            let objects: Vec<Arc<Pod>> =
+            let objects: Vec<Arc<ConfigMap>> =
                 texts.iter().enumerate().map(|(n, it)| object(&format!("n{n} {it}"))).collect();
             let rested = converges(
-                |objects: &Vec<Arc<Pod>>| {
+                |objects: &Vec<Arc<ConfigMap>>| {
                     let claims = claim(objects, is_deleting);
                     let changes = claims.adopt.into_iter().map(|it| (true, it));
                     changes.chain(claims.release.into_iter().map(|it| (false, it))).collect()

@@ -1,9 +1,8 @@
 //! Who controls an object: owner references, and indexes by them.
 
-use api::Resource;
+use api::{Identified, Resource};
 use apimachinery::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-pub(crate) use reconcile::controller_of;
 
 /// Index: the uid of the controller that an object belongs to.
 pub(crate) const BY_CONTROLLER: &str = "controller-uid";
@@ -12,7 +11,7 @@ pub(crate) const ORPHANS: &str = "orphans-by-namespace";
 
 /// The reference that makes `owner` the controller of a dependent.
 pub(crate) fn controller_reference<T: Resource>(owner: &T) -> OwnerReference {
-    let facts = T::FACTS;
+    let facts = <T as Resource>::FACTS;
     let api_version = if facts.group.is_empty() {
         facts.version.to_owned()
     } else {
@@ -49,14 +48,14 @@ pub(crate) fn is_deleting(meta: &ObjectMeta) -> bool {
     meta.deletion_timestamp.is_some()
 }
 
-pub(crate) fn index_by_controller<T: Resource>(object: &T) -> Vec<String> {
-    controller_of(object.metadata()).map(|it| it.uid.clone()).into_iter().collect()
+pub(crate) fn index_by_controller<T: Identified>(object: &T) -> Vec<String> {
+    object.controller().map(|it| it.uid.clone()).into_iter().collect()
 }
 
-pub(crate) fn index_orphans<T: Resource>(object: &T) -> Vec<String> {
-    match controller_of(object.metadata()) {
+pub(crate) fn index_orphans<T: Identified>(object: &T) -> Vec<String> {
+    match object.controller() {
         Some(_) => Vec::new(),
-        None => vec![namespace(object.metadata()).to_owned()],
+        None => vec![object.namespace().to_owned()],
     }
 }
 

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Resource, View};
+use api::{Identified, View};
 use apimachinery::ObjectKey;
 use futures_util::future::{BoxFuture, join_all};
 use informer::{Factory, IndexFn, Indexer, SharedInformer};
@@ -69,7 +69,7 @@ impl<K: Key> Controller<K> {
     }
 
     /// A tracker of what the reconciler writes to objects of a kind. See `OwnWrites`.
-    pub fn own_writes<T: Resource>(&mut self, patience: Duration) -> Arc<OwnWrites<T, K>> {
+    pub fn own_writes<T: Identified>(&mut self, patience: Duration) -> Arc<OwnWrites<T, K>> {
         let informer = self.informer::<T>();
         let writes = Arc::new(OwnWrites::new(informer.indexer(), patience));
         let noted = writes.clone();
@@ -101,12 +101,12 @@ impl<K: Key> Controller<K> {
 
     /// Every change of an object that an `Owner` controls wakes that owner.
     #[must_use]
-    pub fn owns<Owner: Resource, Owned: Resource>(mut self) -> Self
+    pub fn owns<Owner: Identified, Owned: Identified>(mut self) -> Self
     where
         K: From<ObjectKey>,
     {
         let owners = self.cache::<Owner>();
-        self.watches(move |owned: &Owned| owners::owner_key(&owners, owned.metadata()).map(K::from))
+        self.watches(move |owned: &Owned| owners::owner_key(&owners, owned).map(K::from))
     }
 
     /// For changes of which only some matter, or only later: `handle` chooses the keys and when they are due.

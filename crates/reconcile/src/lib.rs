@@ -20,6 +20,6 @@ pub use events::{EventRecorder, EventType};
 pub use failure::{Failed, Outcome, is_namespace_ending, is_namespace_gone};
 pub use leader::{Election, with_leadership, with_leaderships};
 pub use own_writes::{OwnWrites, PATIENCE};
-pub use owners::{controller_of, itself, owner_key};
+pub use owners::{itself, owner_key};
 pub use queue::{Key, WorkQueue};
 pub use workers::{Next, Reconciler};

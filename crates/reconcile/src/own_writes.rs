@@ -13,11 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::Resource;
-use api::object::key_of;
+use api::{Identified, Meta};
 use apimachinery::ObjectKey;
 use informer::Indexer;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::time::Instant;
 
 use crate::queue::Key;
@@ -49,20 +47,14 @@ enum Awaited {
     /// This resourceVersion, or a later one.
     Version(u64),
     /// That the object with this uid is gone, or on its way.
-    Deletion(Option<String>),
-}
-
-fn version(meta: &ObjectMeta) -> u64 {
-    meta.resource_version.as_deref().and_then(|it| it.parse().ok()).unwrap_or(0)
+    Deletion(String),
 }
 
 impl Awaited {
-    fn is_shown(&self, cached: Option<&ObjectMeta>) -> bool {
+    fn is_shown<T: Identified>(&self, cached: Option<&T>) -> bool {
         match self {
-            Self::Version(wanted) => cached.is_some_and(|it| version(it) >= *wanted),
-            Self::Deletion(uid) => {
-                cached.is_none_or(|it| it.uid != *uid || it.deletion_timestamp.is_some())
-            }
+            Self::Version(wanted) => cached.is_some_and(|it| it.version() >= *wanted),
+            Self::Deletion(uid) => cached.is_none_or(|it| it.uid() != uid || it.is_deleting()),
         }
     }
 }
@@ -113,7 +105,7 @@ impl<K: Key> Notes<K> {
     }
 }
 
-impl<T: Resource, K: Key> OwnWrites<T, K> {
+impl<T: Identified, K: Key> OwnWrites<T, K> {
     pub(crate) fn new(cache: Indexer<T>, patience: Duration) -> Self {
         Self { cache, patience, notes: Mutex::default() }
     }
@@ -128,22 +120,20 @@ impl<T: Resource, K: Key> OwnWrites<T, K> {
     }
 
     /// `written` is what the server answered to a create, an update or a patch.
-    pub fn wrote(&self, owner: &K, written: &T) {
-        let meta = written.metadata();
-        self.note(owner, key_of(meta), Awaited::Version(version(meta)));
+    pub fn wrote(&self, owner: &K, written: &Meta) {
+        self.note(owner, written.key.clone(), Awaited::Version(written.resource_version));
     }
 
     /// The server took the deletion of `object`.
     pub fn deleted(&self, owner: &K, object: &T) {
-        let meta = object.metadata();
-        self.note(owner, key_of(meta), Awaited::Deletion(meta.uid.clone()));
+        self.note(owner, object.key(), Awaited::Deletion(object.uid().to_owned()));
     }
 
     /// How long to wait, at most, for the cache to show all that was written for the owner; absent when it does. An event comes
     /// before that. Ask before reading the cache: what it shows later does not count for what was read before.
     pub fn wait(&self, owner: &K) -> Option<Duration> {
         self.notes().wait(owner, Instant::now(), |object, awaited| {
-            awaited.is_shown(self.cache.get(object).as_deref().map(Resource::metadata))
+            awaited.is_shown(self.cache.get(object).as_deref())
         })
     }
 
@@ -154,7 +144,7 @@ impl<T: Resource, K: Key> OwnWrites<T, K> {
 
     /// The cache has lost the object: whatever was written to it is over.
     pub(crate) fn gone(&self, object: &T) {
-        self.notes().remove(&key_of(object.metadata()));
+        self.notes().remove(&object.key());
     }
 }
 
@@ -162,6 +152,7 @@ impl<T: Resource, K: Key> OwnWrites<T, K> {
 mod tests {
     use std::time::Duration;
 
+    use api::core::config_map::ConfigMap;
     use apimachinery::ObjectKey;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
     use proptest::prelude::*;
@@ -170,16 +161,17 @@ mod tests {
     use super::{Awaited, Note, Notes};
 
     /// `name@version`, with `!` at the end when it is being deleted; the uid is the name.
-    fn meta(text: &str) -> ObjectMeta {
+    fn object(text: &str) -> ConfigMap {
         let (name, rest) = text.split_once('@').unwrap();
         let version = rest.trim_end_matches('!');
-        ObjectMeta {
+        let metadata = ObjectMeta {
             name: Some(name.to_owned()),
             uid: Some(name.to_owned()),
             resource_version: Some(version.to_owned()),
             deletion_timestamp: rest.ends_with('!').then_some(Time(jiff::Timestamp::UNIX_EPOCH)),
             ..ObjectMeta::default()
-        }
+        };
+        ConfigMap { metadata, ..ConfigMap::default() }
     }
 
     fn key(name: &str) -> ObjectKey {
@@ -190,7 +182,7 @@ mod tests {
     fn note(notes: &mut Notes<&'static str>, owner: &'static str, text: &str, now: Instant) {
         let expires = now + Duration::from_secs(5);
         let (object, awaited) = match text.strip_prefix('-') {
-            Some(name) => (key(name), Awaited::Deletion(Some(name.to_owned()))),
+            Some(name) => (key(name), Awaited::Deletion(name.to_owned())),
             None => {
                 let (name, version) = text.split_once('@').unwrap();
                 (key(name), Awaited::Version(version.parse().unwrap()))
@@ -205,9 +197,10 @@ mod tests {
         cache: &[&str],
         now: Instant,
     ) -> bool {
-        let cache: Vec<ObjectMeta> = cache.iter().map(|it| meta(it)).collect();
+        let cache: Vec<ConfigMap> = cache.iter().map(|it| object(it)).collect();
         let wait = notes.wait(&owner, now, |object, awaited| {
-            awaited.is_shown(cache.iter().find(|it| it.name.as_ref() == Some(&object.name)))
+            awaited
+                .is_shown(cache.iter().find(|it| it.metadata.name.as_ref() == Some(&object.name)))
         });
         wait.is_some()
     }
@@ -232,8 +225,9 @@ mod tests {
         let now = Instant::now();
         note(&mut notes, "web", "-a", now);
         assert!(!is_behind(&mut notes, "web", &[], now));
-        let successor = ObjectMeta { uid: Some("another".to_owned()), ..meta("a@9") };
-        assert!(Awaited::Deletion(Some("a".to_owned())).is_shown(Some(&successor)));
+        let mut successor = object("a@9");
+        successor.metadata.uid = Some("another".to_owned());
+        assert!(Awaited::Deletion("a".to_owned()).is_shown(Some(&successor)));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use api::Identified as _;
+use api::core::pod::{PodView, Unscheduled};
 use apimachinery::{ApiError, ObjectKey};
 use bytes::Bytes;
 use client::{Client, PatchKind};
@@ -46,7 +48,7 @@ impl Writer {
             .await
     }
 
-    pub(crate) fn record_scheduled(&self, pod: &Arc<Pod>, key: &ObjectKey, node: &str) {
+    pub(crate) fn record_scheduled(&self, pod: &Arc<PodView>, key: &ObjectKey, node: &str) {
         let message = format!("Successfully assigned {key} to {node}");
         self.events.event(pod.as_ref(), EventType::Normal, "Scheduled", message);
     }
@@ -54,7 +56,7 @@ impl Writer {
     /// Says why in the condition (only when that changes it) and in an event.
     pub(crate) async fn report_unschedulable(
         &self,
-        pod: &Arc<Pod>,
+        pod: &Arc<PodView>,
         diagnosis: &Diagnosis,
     ) -> Result<(), ApiError> {
         let message = diagnosis.to_string();
@@ -69,35 +71,25 @@ impl Writer {
             "message": message,
             "lastTransitionTime": transition_time(pod, &self.world),
         }] } });
-        let meta = &pod.metadata;
-        let (namespace, name) =
-            (meta.namespace.as_deref().unwrap_or(""), meta.name.as_deref().unwrap_or(""));
+        let ObjectKey { namespace, name } = pod.key();
         let body = Bytes::from(body.to_string());
         self.client
             .api::<Pod>()
-            .patch_status(namespace, name, PatchKind::Strategic, body)
+            .patch_status(&namespace, &name, PatchKind::Strategic, body)
             .await
             .map(|_| ())
     }
 }
 
-fn condition(pod: &Pod) -> Option<&k8s_openapi::api::core::v1::PodCondition> {
-    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|it| it.type_ == "PodScheduled")
-}
-
-fn says_already(pod: &Pod, message: &str) -> bool {
-    condition(pod).is_some_and(|it| {
-        it.status == "False"
-            && it.reason.as_deref() == Some("Unschedulable")
-            && it.message.as_deref() == Some(message)
-    })
+fn says_already(pod: &PodView, message: &str) -> bool {
+    let is_said =
+        |it: &Unscheduled| it.reason.as_str() == "Unschedulable" && *it.message == *message;
+    pod.unscheduled.as_deref().is_some_and(is_said)
 }
 
 /// The time of the condition moves only when its status does.
-fn transition_time(pod: &Pod, world: &World) -> String {
-    let since = condition(pod)
-        .filter(|it| it.status == "False")
-        .and_then(|it| it.last_transition_time.clone());
-    let seconds = since.map_or_else(|| world.clock.now(), |it| it.0).as_second();
+fn transition_time(pod: &PodView, world: &World) -> String {
+    let since = pod.unscheduled.as_ref().and_then(|it| it.since);
+    let seconds = since.unwrap_or_else(|| world.clock.now()).as_second();
     jiff::Timestamp::from_second(seconds).map(|it| it.to_string()).unwrap_or_default()
 }

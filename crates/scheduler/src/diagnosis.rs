@@ -6,15 +6,12 @@ use std::fmt;
 /// How many nodes each reason ruled out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Diagnosis {
-    n_nodes: usize,
+    /// That were looked at.
+    pub(crate) n_nodes: usize,
     reasons: BTreeMap<String, usize>,
 }
 
 impl Diagnosis {
-    pub(crate) fn new(n_nodes: usize) -> Self {
-        Self { n_nodes, reasons: BTreeMap::new() }
-    }
-
     /// One node may be ruled out for several reasons; each counts it once.
     pub(crate) fn add(&mut self, reason: &str) {
         match self.reasons.get_mut(reason) {

@@ -1,5 +1,9 @@
 //! For tests: pods and nodes from a few lines of JSON, and what a plugin says about them.
 
+use std::sync::Arc;
+
+use api::core::node::NodeView;
+use api::core::pod::PodView;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
@@ -9,9 +13,14 @@ use crate::pod::PodRequirements;
 
 /// A pod with one container, changed by `spec`.
 pub(crate) fn pod(spec: Value) -> PodRequirements {
-    let mut object = json!({ "metadata": { "name": "web", "namespace": "default" }, "spec": { "containers": [{ "name": "main" }] } });
+    named("web", spec)
+}
+
+pub(crate) fn named(name: &str, spec: Value) -> PodRequirements {
+    let mut object = json!({ "metadata": { "name": name, "namespace": "default" }, "spec": { "containers": [{ "name": "main" }] } });
     merge(&mut object["spec"], spec);
-    PodRequirements::of(&serde_json::from_value::<Pod>(object).unwrap())
+    let pod = serde_json::from_value::<Pod>(object).unwrap();
+    PodRequirements::of(&Arc::new(PodView::from(&pod)))
 }
 
 /// A pod that requests this much of everything named, as `{"cpu": "1"}`.
@@ -29,7 +38,7 @@ pub(crate) fn node(name: &str, rest: Value) -> NodeState {
     });
     merge(&mut object, rest);
     let mut state = NodeState { name: name.to_owned(), ..NodeState::default() };
-    state.observe(&serde_json::from_value::<Node>(object).unwrap());
+    state.observe(&NodeView::from(&serde_json::from_value::<Node>(object).unwrap()));
     state
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::Pairs;
+use api::core::node::NodeView;
 use apimachinery::quantity::Amount;
-use k8s_openapi::api::core::v1::{Node, Taint};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::Taint;
 
 use crate::pod::{HostPort, PodRequirements, Resources};
 
@@ -13,7 +14,7 @@ use crate::pod::{HostPort, PodRequirements, Resources};
 #[derive(Clone, Debug, Default)]
 pub struct NodeState {
     pub name: String,
-    pub labels: BTreeMap<String, String>,
+    pub labels: Pairs,
     pub taints: Vec<Taint>,
     pub is_unschedulable: bool,
     pub allocatable: Resources,
@@ -29,16 +30,14 @@ pub struct NodeState {
 }
 
 impl NodeState {
-    pub fn observe(&mut self, node: &Node) {
+    pub fn observe(&mut self, node: &NodeView) {
         self.is_known = true;
-        self.labels = node.metadata.labels.clone().unwrap_or_default();
-        let spec = node.spec.as_ref();
-        self.taints = spec.and_then(|it| it.taints.clone()).unwrap_or_default();
-        self.is_unschedulable = spec.and_then(|it| it.unschedulable).unwrap_or(false);
-        let allocatable =
-            node.status.as_ref().and_then(|it| it.allocatable.clone()).unwrap_or_default();
-        self.pods_max = amount(&allocatable, "pods").value();
-        self.allocatable = Resources::from_quantities(&allocatable);
+        self.labels = node.meta.labels.clone();
+        self.taints.clone_from(&node.taints);
+        self.is_unschedulable = node.is_unschedulable;
+        self.allocatable = Resources::from_quantities(node.allocatable.iter());
+        let pods = node.allocatable.get("pods").and_then(|it| Amount::parse(it).ok());
+        self.pods_max = pods.unwrap_or(Amount::ZERO).value();
     }
 
     pub(crate) fn take(&mut self, pod: &PodRequirements) {
@@ -67,8 +66,4 @@ impl NodeState {
     pub fn has_conflict(&self, wanted: &BTreeSet<HostPort>) -> bool {
         wanted.iter().any(|port| self.ports.keys().any(|taken| taken.conflicts_with(port)))
     }
-}
-
-pub(crate) fn amount(quantities: &BTreeMap<String, Quantity>, name: &str) -> Amount {
-    quantities.get(name).and_then(|it| Amount::parse(&it.0).ok()).unwrap_or(Amount::ZERO)
 }

@@ -69,10 +69,10 @@ impl Waiting {
 impl Queue {
     /// A pod without a node appeared or changed. A changed pod is tried again: the change may help.
     pub(crate) fn observe(&mut self, pod: PodRequirements, now: Instant) {
-        let key = pod.key.clone();
-        let is_gated = pod.is_gated;
+        let key = pod.key().clone();
+        let is_gated = pod.pod.spec.has_gates;
         let (sequence, attempts, (added, failed_at), was) = match self.remove(&key) {
-            Some(it) if it.pod.uid == pod.uid => {
+            Some(it) if it.pod.pod.meta.uid == pod.pod.meta.uid => {
                 (it.sequence, it.attempts, (it.added, it.failed_at), Some(it.place))
             }
             _ => {
@@ -213,7 +213,11 @@ impl Queue {
 
     fn insert(&mut self, key: ObjectKey, waiting: Waiting) {
         if waiting.place == Place::Active {
-            self.active.insert((Reverse(waiting.pod.priority), waiting.sequence, key.clone()));
+            self.active.insert((
+                Reverse(waiting.pod.pod.spec.priority),
+                waiting.sequence,
+                key.clone(),
+            ));
         }
         if let Some(deadline) = waiting.deadline() {
             self.deadlines.insert((deadline, key.clone()));
@@ -223,7 +227,11 @@ impl Queue {
 
     fn remove(&mut self, key: &ObjectKey) -> Option<Waiting> {
         let waiting = self.waiting.remove(key)?;
-        self.active.remove(&(Reverse(waiting.pod.priority), waiting.sequence, key.clone()));
+        self.active.remove(&(
+            Reverse(waiting.pod.pod.spec.priority),
+            waiting.sequence,
+            key.clone(),
+        ));
         if let Some(deadline) = waiting.deadline() {
             self.deadlines.remove(&(deadline, key.clone()));
         }
@@ -243,22 +251,19 @@ fn ready_place(waiting: &Waiting, now: Instant) -> Place {
 mod tests {
     use std::time::Duration;
 
-    use apimachinery::ObjectKey;
+    use serde_json::json;
     use tokio::time::Instant;
 
     use super::{Queue, QueuedBy};
+    use crate::fixture::named;
     use crate::pod::PodRequirements;
 
     fn pod(name: &str, priority: i32) -> PodRequirements {
-        PodRequirements {
-            key: ObjectKey::new("default", name),
-            priority,
-            ..PodRequirements::default()
-        }
+        named(name, json!({ "priority": priority }))
     }
 
     fn names(queue: &mut Queue) -> Vec<String> {
-        std::iter::from_fn(|| queue.take()).map(|it| it.key.name).collect()
+        std::iter::from_fn(|| queue.take()).map(|it| it.key().name.clone()).collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -276,7 +281,7 @@ mod tests {
         let now = Instant::now();
         queue.observe(pod("web", 0), now);
         let taken = queue.take().unwrap();
-        queue.put_back_unschedulable(&taken.key, now);
+        queue.put_back_unschedulable(taken.key(), now);
         assert!(queue.take().is_none());
         queue.cluster_changed(now, QueuedBy::NodeAdd);
         assert!(queue.take().is_none(), "its backoff of 1 s is not over");
@@ -292,7 +297,7 @@ mod tests {
         let now = Instant::now();
         queue.observe(pod("web", 0), now);
         let taken = queue.take().unwrap();
-        queue.put_back_unschedulable(&taken.key, now);
+        queue.put_back_unschedulable(taken.key(), now);
         let wake = queue.advance(now).unwrap();
         assert_eq!(wake - now, Duration::from_secs(300));
         queue.advance(wake);
@@ -302,7 +307,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_gated_pod_waits_until_its_gates_are_gone() {
         let mut queue = Queue::default();
-        queue.observe(PodRequirements { is_gated: true, ..pod("web", 0) }, Instant::now());
+        let gated = named("web", json!({ "schedulingGates": [{ "name": "wait" }] }));
+        queue.observe(gated, Instant::now());
         assert!(queue.take().is_none());
         queue.observe(pod("web", 0), Instant::now());
         assert_eq!(names(&mut queue), ["web"]);

@@ -3,10 +3,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api::core::node::NodeView;
+use api::core::pod::PodView;
 use apimachinery::ObjectKey;
 use client::Client;
 use informer::{EventHandler, Factory, Indexer};
-use k8s_openapi::api::core::v1::{Node, Pod};
 use lifecycle::{Shutdown, Tasks};
 use reconcile::EventRecorder;
 use stdx::World;
@@ -41,6 +42,8 @@ impl Default for Config {
 struct State {
     queue: Queue,
     snapshot: Snapshot,
+    /// The node to look at first.
+    start: usize,
 }
 
 struct Shared {
@@ -48,7 +51,7 @@ struct Shared {
     state: Mutex<State>,
     /// Something may be active now, or a deadline moved.
     wake: Notify,
-    pods: Indexer<Pod>,
+    pods: Indexer<PodView>,
     writer: Writer,
     metrics: Metrics,
 }
@@ -69,8 +72,8 @@ pub fn start(
     metrics: &Registry,
 ) {
     let events = EventRecorder::new(tasks, client.clone(), world.clone(), "default-scheduler");
-    let pods = factory.informer::<Pod>();
-    let nodes = factory.informer::<Node>();
+    let pods = factory.informer::<PodView>();
+    let nodes = factory.informer::<NodeView>();
     let shared = Arc::new(Shared {
         state: Mutex::default(),
         wake: Notify::new(),
@@ -113,12 +116,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_ours(&self, pod: &Pod) -> bool {
-        let name = pod
-            .spec
-            .as_ref()
-            .and_then(|it| it.scheduler_name.as_deref())
-            .unwrap_or("default-scheduler");
+    fn is_ours(&self, pod: &PodView) -> bool {
+        let name = match pod.spec.scheduler_name.as_str() {
+            "" => "default-scheduler",
+            name => name,
+        };
         name == self.config.scheduler_name
     }
 }
@@ -163,26 +165,27 @@ struct Tried {
 /// One scheduling cycle, without any waiting.
 fn decide(shared: &Shared) -> Option<Decision> {
     let mut state = shared.state();
-    let State { queue, snapshot } = &mut *state;
+    let State { queue, snapshot, start: first } = &mut *state;
     let start = Instant::now();
     queue.advance(start);
     let pod = queue.take()?;
     let nodes = snapshot.nodes();
-    match cycle::choose(&pod, &nodes, &shared.writer.world.random) {
-        Ok(index) => {
-            let node = nodes[index].name.clone();
-            let (key, uid) = (pod.key.clone(), pod.uid.clone());
+    match cycle::choose(&pod, nodes, *first, &shared.writer.world.random) {
+        Ok(choice) => {
+            let node = nodes[choice.node].name.clone();
+            *first = choice.next_start;
+            let (key, uid) = (pod.key().clone(), pod.pod.meta.uid.clone());
             let (added, attempts) = queue.tried(&key).unwrap_or((start, 1));
-            snapshot.assume(pod, node.clone());
+            snapshot.assume(&pod, &node);
             shared.metrics.decided(start.elapsed());
             let tried = Tried { start, added, attempts };
             Some(Decision::Bind { key, uid, node, tried })
         }
         Err(diagnosis) => {
-            queue.put_back_unschedulable(&pod.key, Instant::now());
+            queue.put_back_unschedulable(pod.key(), Instant::now());
             shared.metrics.decided(start.elapsed());
             shared.metrics.attempted(Outcome::Unschedulable, start.elapsed());
-            Some(Decision::Refuse { key: pod.key, diagnosis })
+            Some(Decision::Refuse { key: pod.key().clone(), diagnosis })
         }
     }
 }
@@ -247,24 +250,23 @@ async fn refuse(shared: &Shared, key: &ObjectKey, diagnosis: &Diagnosis) {
 struct PodEvents(Arc<Shared>);
 
 impl PodEvents {
-    fn observe(&self, old: Option<&Pod>, pod: &Pod) {
+    fn observe(&self, old: Option<&PodView>, pod: &Arc<PodView>) {
         let mut state = self.0.state();
-        let requirements = PodRequirements::of(pod);
-        let now = Instant::now();
-        if !requirements.node_name.is_empty() {
-            let held = state.snapshot.holds(&requirements.key);
-            state.queue.forget(&requirements.key);
+        let (key, now) = (&pod.meta.key, Instant::now());
+        if pod.node().is_some() {
+            let held = state.snapshot.holds(key);
+            state.queue.forget(key);
             state.snapshot.observe_bound(pod);
-            if held && !state.snapshot.holds(&requirements.key) {
+            if held && !state.snapshot.holds(key) {
                 // It finished: its room is free.
                 state.queue.cluster_changed(now, QueuedBy::AssignedPodUpdate);
             }
-        } else if self.0.is_ours(pod) && pod.metadata.deletion_timestamp.is_none() {
+        } else if self.0.is_ours(pod) && !pod.meta.is_deleting {
             if old.is_none_or(|it| changes_scheduling(it, pod)) {
-                state.queue.observe(requirements, now);
+                state.queue.observe(PodRequirements::of(pod), now);
             }
         } else {
-            state.queue.forget(&requirements.key);
+            state.queue.forget(key);
         }
         drop(state);
         self.0.wake.notify_one();
@@ -272,26 +274,27 @@ impl PodEvents {
 }
 
 /// Our own condition writes come back as updates; they are no reason to try again.
-fn changes_scheduling(old: &Pod, new: &Pod) -> bool {
+fn changes_scheduling(old: &PodView, new: &PodView) -> bool {
     old.spec != new.spec
-        || old.metadata.uid != new.metadata.uid
-        || old.metadata.labels != new.metadata.labels
+        || old.node_name != new.node_name
+        || old.meta.uid != new.meta.uid
+        || old.meta.labels != new.meta.labels
 }
 
-impl EventHandler<Pod> for PodEvents {
-    fn on_add(&self, pod: &Arc<Pod>, _is_initial: bool) {
+impl EventHandler<PodView> for PodEvents {
+    fn on_add(&self, pod: &Arc<PodView>, _is_initial: bool) {
         self.observe(None, pod);
     }
 
-    fn on_update(&self, old: &Arc<Pod>, new: &Arc<Pod>) {
+    fn on_update(&self, old: &Arc<PodView>, new: &Arc<PodView>) {
         self.observe(Some(old), new);
     }
 
-    fn on_delete(&self, last: &Arc<Pod>) {
-        let key = PodRequirements::of(last).key;
+    fn on_delete(&self, last: &Arc<PodView>) {
+        let key = &last.meta.key;
         let mut state = self.0.state();
-        state.queue.forget(&key);
-        state.snapshot.forget_pod(&key);
+        state.queue.forget(key);
+        state.snapshot.forget_pod(key);
         state.queue.cluster_changed(Instant::now(), QueuedBy::AssignedPodDelete);
         drop(state);
         self.0.wake.notify_one();
@@ -301,7 +304,7 @@ impl EventHandler<Pod> for PodEvents {
 struct NodeEvents(Arc<Shared>);
 
 impl NodeEvents {
-    fn observe(&self, old: Option<&Node>, node: &Node) {
+    fn observe(&self, old: Option<&NodeView>, node: &NodeView) {
         let mut state = self.0.state();
         state.snapshot.observe_node(node);
         // Heartbeats change neither what a node offers nor what it repels.
@@ -314,24 +317,23 @@ impl NodeEvents {
     }
 }
 
-fn may_help(old: &Node, new: &Node) -> bool {
-    let allocatable = |node: &Node| node.status.as_ref().and_then(|it| it.allocatable.clone());
-    old.spec != new.spec
-        || old.metadata.labels != new.metadata.labels
-        || allocatable(old) != allocatable(new)
+fn may_help(old: &NodeView, new: &NodeView) -> bool {
+    old.taints != new.taints
+        || old.is_unschedulable != new.is_unschedulable
+        || old.meta.labels != new.meta.labels
+        || old.allocatable != new.allocatable
 }
 
-impl EventHandler<Node> for NodeEvents {
-    fn on_add(&self, node: &Arc<Node>, _is_initial: bool) {
+impl EventHandler<NodeView> for NodeEvents {
+    fn on_add(&self, node: &Arc<NodeView>, _is_initial: bool) {
         self.observe(None, node);
     }
 
-    fn on_update(&self, old: &Arc<Node>, new: &Arc<Node>) {
+    fn on_update(&self, old: &Arc<NodeView>, new: &Arc<NodeView>) {
         self.observe(Some(old), new);
     }
 
-    fn on_delete(&self, last: &Arc<Node>) {
-        let name = last.metadata.name.clone().unwrap_or_default();
-        self.0.state().snapshot.forget_node(&name);
+    fn on_delete(&self, last: &Arc<NodeView>) {
+        self.0.state().snapshot.forget_node(last.name());
     }
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::object::key_of;
+use api::Identified as _;
+use api::core::node::NodeView;
+use api::core::pod::PodView;
 use client::Client;
 use informer::{Factory, Indexer};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
 use lifecycle::Tasks;
 use reconcile::{Controller, WorkQueue, itself};
 use stdx::World;
@@ -44,9 +45,9 @@ pub(crate) struct Members {
     all: Vec<Member>,
     dead: Mutex<BTreeSet<String>>,
     /// The lease of each node, by index, as it last wrote it.
-    leases: Mutex<BTreeMap<usize, Arc<Lease>>>,
+    leases: Mutex<BTreeMap<usize, Lease>>,
     /// What the API shows of the nodes.
-    pub(crate) nodes: Indexer<Node>,
+    pub(crate) nodes: Indexer<NodeView>,
     pub(crate) world: World,
     pub(crate) version: String,
 }
@@ -60,7 +61,7 @@ impl Members {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn leases(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Lease>>> {
+    pub(crate) fn leases(&self) -> MutexGuard<'_, BTreeMap<usize, Lease>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,7 +81,7 @@ impl Members {
 pub struct Fleet {
     members: Arc<Members>,
     queue: WorkQueue,
-    pods: Indexer<Pod>,
+    pods: Indexer<PodView>,
     tasks: Tasks,
 }
 
@@ -106,11 +107,11 @@ impl Fleet {
             world: world.clone(),
             version: config.version,
         });
-        let (queue, pods) = (controller.queue(), controller.cache::<Pod>());
+        let (queue, pods) = (controller.queue(), controller.cache::<PodView>());
         let addresses = Mutex::new(Addresses::new(config.pod_network, config.pod_prefix_length));
         let reconciler = Pods { members: members.clone(), pods: pods.clone(), addresses };
         controller
-            .watches(|it: &Pod| itself(it).filter(|_| is_on_fleet(it)))
+            .watches(|it: &PodView| itself(it).filter(|_| is_on_fleet(it)))
             .workers(WORKERS)
             .run(reconciler);
         let renewing = members.clone();
@@ -141,14 +142,13 @@ impl Fleet {
             }
         });
         for pod in self.pods.list() {
-            if pod.spec.as_ref().and_then(|it| it.node_name.as_deref()) == Some(name) {
-                self.queue.add(key_of(&pod.metadata));
+            if pod.node() == Some(name) {
+                self.queue.add(pod.key());
             }
         }
     }
 }
 
-fn is_on_fleet(pod: &Pod) -> bool {
-    let node = pod.spec.as_ref().and_then(|it| it.node_name.as_deref());
-    node.is_some_and(|it| it.starts_with("sim-"))
+fn is_on_fleet(pod: &PodView) -> bool {
+    pod.node().is_some_and(|it| it.starts_with("sim-"))
 }

@@ -76,29 +76,31 @@ async fn renew(
 async fn renew_once(members: &Members, member: &Member, is_first: bool) -> Result<(), ApiError> {
     let registered = if is_first { Some(register(members, member).await?) } else { None };
     let leases = member.client.api::<Lease>();
-    let renewed = match current(members, member).await? {
+    let (mut lease, renewed) = match current(members, member).await? {
         Some(mut lease) => {
             let now = members.world.clock.now();
             lease.spec.get_or_insert_default().renew_time = Some(MicroTime(now));
-            leases.update(lease).await
+            (lease.clone(), leases.update(lease).await?)
         }
         None => {
-            let registered = match registered {
-                Some(node) => node,
+            let uid = match registered {
+                Some(uid) => uid,
                 None => register(members, member).await?,
             };
-            leases.create(node::lease(&registered, members.world.clock.now())).await
+            let lease = node::lease(&member.name, uid, members.world.clock.now());
+            (lease.clone(), leases.create(lease).await?)
         }
     };
-    members.leases().insert(member.index, renewed?);
+    lease.metadata.resource_version = Some(renewed.meta().resource_version.to_string());
+    members.leases().insert(member.index, lease);
     correct_status(members, member).await
 }
 
 /// The lease as this node last wrote it, without asking; the server is asked after a write that failed.
 async fn current(members: &Members, member: &Member) -> Result<Option<Lease>, ApiError> {
     let known = members.leases().remove(&member.index);
-    if let Some(lease) = known {
-        return Ok(Some(Arc::unwrap_or_clone(lease)));
+    if known.is_some() {
+        return Ok(known);
     }
     match member.client.api::<Lease>().get(LEASE_NAMESPACE, &member.name).await {
         Ok(lease) => Ok(Some(Arc::unwrap_or_clone(lease))),
@@ -110,26 +112,26 @@ async fn current(members: &Members, member: &Member) -> Result<Option<Lease>, Ap
 /// A living node that others hold for dead says that it is not: a lease alone changes no condition.
 async fn correct_status(members: &Members, member: &Member) -> Result<(), ApiError> {
     match members.nodes.get(&ObjectKey::cluster(&member.name)) {
-        Some(known) if !node::is_ready(&known) => post_status(members, member).await.map(|_| ()),
+        Some(known) if !known.is_ready() => post_status(members, member).await.map(|_| ()),
         _ => Ok(()),
     }
 }
 
-/// Creates the Node, or brings the status of an existing one up to date, as a kubelet does when it starts.
-async fn register(members: &Members, member: &Member) -> Result<Arc<Node>, ApiError> {
+/// Creates the Node, or brings the status of an existing one up to date, as a kubelet does when it starts. Its uid.
+async fn register(members: &Members, member: &Member) -> Result<String, ApiError> {
     let nodes = member.client.api::<Node>();
     let now = members.world.clock.now();
     match nodes.create(node::registration(member.index, &members.version, now)).await {
         Err(err) if err.is_already_exists() => post_status(members, member).await,
-        outcome => outcome,
+        created => Ok(created?.meta().uid.clone()),
     }
 }
 
-/// Says again how the node is: after it came back from the dead, its conditions are stale.
-pub(crate) async fn post_status(members: &Members, member: &Member) -> Result<Arc<Node>, ApiError> {
+/// Says again how the node is: after it came back from the dead, its conditions are stale. Its uid.
+pub(crate) async fn post_status(members: &Members, member: &Member) -> Result<String, ApiError> {
     let nodes = member.client.api::<Node>();
     let existing = nodes.get("", &member.name).await?;
     let mut existing = Arc::unwrap_or_clone(existing);
     existing.status = Some(node::status(member.index, &members.version, members.world.clock.now()));
-    nodes.update_status(existing).await
+    Ok(nodes.update_status(existing).await?.meta().uid.clone())
 }

@@ -107,14 +107,9 @@ fn conditions(now: Timestamp) -> Vec<NodeCondition> {
         .collect()
 }
 
-pub(crate) fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|it| it.conditions.as_deref());
-    conditions.unwrap_or_default().iter().any(|it| it.type_ == "Ready" && it.status == "True")
-}
-
 /// The lease belongs to the Node, so that it goes with it.
-pub(crate) fn lease(node: &Node, now: Timestamp) -> Lease {
-    let name = node.metadata.name.clone().unwrap_or_default();
+pub(crate) fn lease(name: &str, node_uid: String, now: Timestamp) -> Lease {
+    let name = name.to_owned();
     Lease {
         metadata: ObjectMeta {
             name: Some(name.clone()),
@@ -123,7 +118,7 @@ pub(crate) fn lease(node: &Node, now: Timestamp) -> Lease {
                 api_version: "v1".to_owned(),
                 kind: "Node".to_owned(),
                 name: name.clone(),
-                uid: node.metadata.uid.clone().unwrap_or_default(),
+                uid: node_uid,
                 ..OwnerReference::default()
             }]),
             ..ObjectMeta::default()

@@ -4,12 +4,14 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use api::Identified as _;
+use api::core::pod::{ContainerView, PodView};
 use apimachinery::{ApiError, ObjectKey};
 use bytes::Bytes;
 use client::{DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use reconcile::{Next, Reconciler};
 use serde_json::{Value, json};
 
@@ -34,27 +36,21 @@ pub(crate) enum Step {
 }
 
 /// Pure: the pod as the API shows it, and the time.
-pub(crate) fn plan(pod: &Pod, now: Timestamp) -> Step {
-    if let Some(deadline) = &pod.metadata.deletion_timestamp {
-        let grace =
-            SignedDuration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0));
+pub(crate) fn plan(pod: &PodView, now: Timestamp) -> Step {
+    if let Some(deletion) = &pod.deletion {
+        let grace = SignedDuration::from_secs(deletion.grace_seconds);
         // The deadline is the moment of the request plus its grace.
-        let stopped = deadline.0 - grace + STOP.min(grace);
+        let stopped = deletion.deadline - grace + STOP.min(grace);
         return match Duration::try_from(stopped.duration_since(now)) {
             Ok(left) if !left.is_zero() => Step::Wait(left),
             _ => Step::Remove,
         };
     }
-    match pod.status.as_ref().and_then(|it| it.phase.as_deref()) {
-        None | Some("" | "Pending") => Step::Run,
-        Some("Running") if !is_ready(pod) => Step::ShowReady,
-        Some(_) => Step::Nothing,
+    match pod.phase.as_str() {
+        "" | "Pending" => Step::Run,
+        "Running" if !pod.is_ready => Step::ShowReady,
+        _ => Step::Nothing,
     }
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_deref());
-    conditions.unwrap_or_default().iter().any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
 fn seconds(now: Timestamp) -> String {
@@ -62,31 +58,24 @@ fn seconds(now: Timestamp) -> String {
 }
 
 /// A strategic merge patch: the containers ran all the time.
-fn ready(pod: &Pod, now: Timestamp) -> Value {
+fn ready(pod: &PodView, now: Timestamp) -> Value {
     json!({
-        "metadata": { "uid": pod.metadata.uid },
+        "metadata": { "uid": pod.uid() },
         "status": { "conditions": [{
             "type": "Ready", "status": "True", "lastTransitionTime": seconds(now),
-            "observedGeneration": pod.metadata.generation,
+            "observedGeneration": pod.generation,
         }] },
     })
 }
 
 /// The status of a pod whose containers all run, as a strategic merge patch.
-pub(crate) fn running(pod: &Pod, address: Ipv4Addr, host: Ipv4Addr, now: Timestamp) -> Value {
+pub(crate) fn running(pod: &PodView, address: Ipv4Addr, host: Ipv4Addr, now: Timestamp) -> Value {
     let time = seconds(now);
     let condition = |kind: &str| {
         json!({ "type": kind, "status": "True", "lastTransitionTime": time,
-                "observedGeneration": pod.metadata.generation })
+                "observedGeneration": pod.generation })
     };
-    let spec = pod.spec.as_ref();
-    let host_network = spec.and_then(|it| it.host_network).unwrap_or(false);
-    let address = if host_network { host } else { address };
-    let statuses =
-        |containers: &[Container], state: &dyn Fn(&Container) -> (Value, bool)| -> Vec<Value> {
-            containers.iter().map(|it| container_status(it, state(it))).collect()
-        };
-    let is_sidecar = |it: &Container| it.restart_policy.as_deref() == Some("Always");
+    let address = if pod.spec.host_network { host } else { address };
     let runs = (json!({ "running": { "startedAt": time } }), true);
     let done = json!({ "terminated": { "exitCode": 0, "reason": "Completed", "startedAt": time, "finishedAt": time } });
     let mut status = json!({
@@ -96,30 +85,35 @@ pub(crate) fn running(pod: &Pod, address: Ipv4Addr, host: Ipv4Addr, now: Timesta
         "podIP": address.to_string(),
         "podIPs": [{ "ip": address.to_string() }],
         "startTime": time,
-        "observedGeneration": pod.metadata.generation,
+        "observedGeneration": pod.generation,
         "conditions": [
             condition("PodReadyToStartContainers"), condition("Initialized"),
             condition("Ready"), condition("ContainersReady"),
         ],
-        "containerStatuses": statuses(spec.map(|it| it.containers.as_slice()).unwrap_or_default(), &|_| runs.clone()),
+        "containerStatuses": statuses(&pod.spec.containers, |_| runs.clone()),
     });
-    if let Some(containers) =
-        spec.and_then(|it| it.init_containers.as_deref()).filter(|it| !it.is_empty())
-    {
+    if !pod.spec.init_containers.is_empty() {
         let state =
-            |it: &Container| if is_sidecar(it) { runs.clone() } else { (done.clone(), true) };
-        status["initContainerStatuses"] = Value::Array(statuses(containers, &state));
+            |it: &ContainerView| if it.is_sidecar { runs.clone() } else { (done.clone(), true) };
+        status["initContainerStatuses"] = statuses(&pod.spec.init_containers, state);
     }
-    json!({ "metadata": { "uid": pod.metadata.uid }, "status": status })
+    json!({ "metadata": { "uid": pod.uid() }, "status": status })
 }
 
-fn container_status(container: &Container, (state, is_ready): (Value, bool)) -> Value {
-    let image = container.image.clone().unwrap_or_default();
+fn statuses(
+    containers: &[ContainerView],
+    state: impl Fn(&ContainerView) -> (Value, bool),
+) -> Value {
+    containers.iter().map(|it| container_status(it, state(it))).collect()
+}
+
+fn container_status(container: &ContainerView, (state, is_ready): (Value, bool)) -> Value {
+    let image = container.image.as_str();
     json!({
-        "name": container.name,
+        "name": container.name.as_str(),
         "image": image,
         "imageID": format!("simulated://{image}"),
-        "containerID": format!("simulated://{}", container.name),
+        "containerID": format!("simulated://{}", container.name.as_str()),
         "ready": is_ready,
         "started": state.get("running").is_some(),
         "restartCount": 0,
@@ -130,7 +124,7 @@ fn container_status(container: &Container, (state, is_ready): (Value, bool)) -> 
 /// Runs every pod of every living node. One reconciler for the whole fleet.
 pub(crate) struct Pods {
     pub(crate) members: Arc<Members>,
-    pub(crate) pods: Indexer<Pod>,
+    pub(crate) pods: Indexer<PodView>,
     pub(crate) addresses: Mutex<Addresses>,
 }
 
@@ -143,8 +137,7 @@ impl Reconciler for Pods {
             self.addresses().release(key);
             return Ok(Next::Settled);
         };
-        let node = pod.spec.as_ref().and_then(|it| it.node_name.as_deref()).unwrap_or("");
-        let Some(member) = self.members.alive(node) else { return Ok(Next::Settled) };
+        let Some(member) = self.members.alive(&pod.node_name) else { return Ok(Next::Settled) };
         self.remember(key, &pod);
         let now = self.members.world.clock.now();
         match plan(&pod, now) {
@@ -162,7 +155,7 @@ impl Reconciler for Pods {
                 let options = DeleteOptions {
                     grace_period_seconds: Some(0),
                     preconditions: Preconditions {
-                        uid: pod.metadata.uid.clone(),
+                        uid: Some(pod.uid().to_owned()),
                         resource_version: None,
                     },
                     ..DeleteOptions::default()
@@ -194,10 +187,8 @@ impl Pods {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, key: &ObjectKey, pod: &Pod) {
-        let address =
-            pod.status.as_ref().and_then(|it| it.pod_ip.as_deref()).and_then(|it| it.parse().ok());
-        if let Some(address) = address {
+    fn remember(&self, key: &ObjectKey, pod: &PodView) {
+        if let Some(address) = pod.addresses.first().and_then(|it| it.parse().ok()) {
             self.addresses().observe(key, address);
         }
     }
@@ -211,11 +202,11 @@ mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::{Value, json};
 
-    use super::{Step, plan};
+    use super::{PodView, Step, plan};
 
     fn check(pod: Value, now: &str, expected: &Step) {
         let pod: Pod = serde_json::from_value(pod).unwrap();
-        assert_eq!(&plan(&pod, now.parse::<Timestamp>().unwrap()), expected);
+        assert_eq!(&plan(&PodView::from(&pod), now.parse::<Timestamp>().unwrap()), expected);
     }
 
     #[test]

@@ -62,13 +62,13 @@ impl Site {
         let mut metadata = json!({"name": name, "namespace": "default"});
         metadata.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
         let config_map = serde_json::from_value(json!({"metadata": metadata})).unwrap();
-        self.cluster.admin.api().create(config_map).await.unwrap()
+        self.cluster.admin.api().create(config_map).await.unwrap().object().unwrap()
     }
 
     async fn secret(&self, name: &str) -> Arc<Secret> {
         let metadata = json!({"name": name, "namespace": "default"});
         let secret = serde_json::from_value(json!({"metadata": metadata})).unwrap();
-        self.cluster.admin.api().create(secret).await.unwrap()
+        self.cluster.admin.api().create(secret).await.unwrap().object().unwrap()
     }
 
     async fn stop(self) {
@@ -284,7 +284,7 @@ impl Reconciler for Creator {
             json!({"generateName": format!("{}-", key.name), "namespace": key.namespace});
         let secret: Secret = serde_json::from_value(json!({"metadata": metadata})).unwrap();
         let created = self.client.api::<Secret>().create(secret).await?;
-        self.writes.wrote(key, &created);
+        self.writes.wrote(key, created.meta());
         // At once, when the watch has had no time.
         Ok(Next::After(Duration::ZERO))
     }

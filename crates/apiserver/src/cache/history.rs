@@ -29,9 +29,12 @@ pub struct TooOld {
     pub oldest: u64,
 }
 
+/// What is kept of a change beside the bytes of an object, about: its metadata, and who has seen it.
+const OVERHEAD: usize = 1 << 10;
+
 /// What keeping a change costs: the version of the object that it brought, or took away.
 fn size_of(change: &Change) -> usize {
-    change.latest().bytes.len()
+    change.latest().bytes.len() + OVERHEAD
 }
 
 impl History {

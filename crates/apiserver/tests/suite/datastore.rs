@@ -30,7 +30,8 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 async fn create(client: &Client, name: &str) -> Arc<ConfigMap> {
-    client.api::<ConfigMap>().create(config_map(name)).await.expect("created")
+    let created = client.api::<ConfigMap>().create(config_map(name)).await.expect("created");
+    created.object().expect("decoded")
 }
 
 fn version(object: &ConfigMap) -> u64 {
@@ -70,6 +71,7 @@ async fn what_is_written_through_one_server_is_read_at_once_through_another() {
         let changed =
             ConfigMap { data: Some([("a".into(), "b".into())].into()), ..(*found).clone() };
         let changed = other.api::<ConfigMap>().update(changed).await.expect("updated");
+        let changed = changed.object().expect("decoded");
         let found = one.api::<ConfigMap>().get("default", &name).await.expect("seen");
         assert_eq!((version(&found), &found.data), (version(&changed), &changed.data));
         let stale = one.api::<ConfigMap>().update((*created).clone()).await.expect_err("refused");
@@ -161,6 +163,7 @@ fn service_of(name: &str, address: &str) -> Service {
 
 async fn service(client: &Client, name: &str, address: &str) -> String {
     let created = client.api::<Service>().create(service_of(name, address)).await.expect("created");
+    let created = created.object().expect("decoded");
     created.spec.as_ref().and_then(|it| it.cluster_ip.clone()).expect("an address")
 }
 

@@ -61,6 +61,7 @@ async fn a_created_object_has_what_the_server_fills_in() {
     let harness = harness::start(World::simulated(1)).await;
     let api = harness.client.api::<ConfigMap>();
     let created = api.create(config_map("a")).await.expect("created");
+    let created = created.object().expect("decoded");
     let meta = &created.metadata;
     assert_eq!(meta.uid.as_ref().map(String::len), Some(36));
     assert!(meta.creation_timestamp.is_some());
@@ -83,7 +84,7 @@ async fn generated_names_are_drawn() {
     object.metadata.name = None;
     object.metadata.generate_name = Some("web-".to_owned());
     let created = harness.client.api::<ConfigMap>().create(object).await.expect("created");
-    let name = created.metadata.name.clone().expect("a name");
+    let name = &created.meta().key.name;
     assert!(name.starts_with("web-") && name.len() == 9, "{name}");
 }
 
@@ -92,15 +93,18 @@ async fn an_update_needs_the_version_it_started_from() {
     let harness = harness::start(World::simulated(1)).await;
     let api = harness.client.api::<ConfigMap>();
     let first = api.create(config_map("a")).await.expect("created");
+    let first = first.object().expect("decoded");
     let mut second = (*first).clone();
     second.data = Some([("key".to_owned(), "other".to_owned())].into());
     let updated = api.update(second.clone()).await.expect("updated");
+    let updated = updated.object().expect("decoded");
     assert_ne!(updated.metadata.resource_version, first.metadata.resource_version);
     let stale = api.update((*first).clone()).await.expect_err("stale");
     assert!(stale.is_conflict(), "{stale}");
     assert!(stale.message().contains("the object has been modified; please apply your changes"));
     // Nothing changed: the version stays and nobody is told.
     let same = api.update((*updated).clone()).await.expect("no-op");
+    let same = same.object().expect("decoded");
     assert_eq!(same.metadata.resource_version, updated.metadata.resource_version);
 }
 
@@ -124,6 +128,7 @@ async fn every_form_of_patch_changes_the_object() {
             .patch("default", "a", form, body.to_string().into())
             .await
             .unwrap_or_else(|err| panic!("{form:?}: {err}"));
+        let patched = patched.object().expect("decoded");
         let data = patched.data.as_ref().expect("data");
         assert_eq!(data.get(key).map(String::as_str), Some("1"), "{form:?}");
         assert_eq!(data.get("key").map(String::as_str), Some("value"), "{form:?}");
@@ -207,11 +212,13 @@ async fn a_watch_starts_with_the_state_and_follows_it() {
     let mut stream = api.watch("default", options).await.expect("a watch");
     assert_eq!(next(&mut stream).await, "ADDED a");
     assert_eq!(next(&mut stream).await, "INITIAL-END");
-    let mut b = (*api.create(config_map("b")).await.expect("created")).clone();
+    let b = api.create(config_map("b")).await.expect("created");
+    let mut b = (*b.object().expect("decoded")).clone();
     api.create(config_map("c")).await.expect("created");
     assert_eq!(next(&mut stream).await, "ADDED b");
     b.data = None;
-    let mut b = (*api.update(b).await.expect("updated")).clone();
+    let b = api.update(b).await.expect("updated");
+    let mut b = (*b.object().expect("decoded")).clone();
     assert_eq!(next(&mut stream).await, "MODIFIED b");
     b.metadata.labels = None;
     api.update(b).await.expect("updated");
@@ -228,7 +235,7 @@ async fn a_watch_ends_when_its_time_is_over_and_resumes_without_a_gap() {
     let api = harness.client.api::<ConfigMap>();
     let a = api.create(config_map("a")).await.expect("created");
     let options = ListOptions {
-        resource_version: a.metadata.resource_version.clone(),
+        resource_version: Some(a.meta().resource_version.to_string()),
         timeout_seconds: Some(5),
         ..ListOptions::default()
     };
@@ -330,6 +337,7 @@ async fn services_get_addresses_and_give_them_back() {
         <Service as api::Resource>::decode(value.to_string().as_bytes()).expect("a Service")
     };
     let first = api.create(service("a", None)).await.expect("created");
+    let first = first.object().expect("decoded");
     let spec = first.spec.as_ref().expect("a spec");
     let address = spec.cluster_ip.clone().expect("an address");
     assert!(spec.ports.as_ref().expect("ports")[0].node_port.is_some());

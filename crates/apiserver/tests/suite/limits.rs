@@ -24,7 +24,7 @@ async fn create(client: &Client, name: &str) -> u64 {
     };
     let object = ConfigMap { metadata, ..ConfigMap::default() };
     let created = client.api::<ConfigMap>().create(object).await.expect("created");
-    created.metadata.resource_version.as_deref().and_then(|it| it.parse().ok()).expect("a version")
+    created.meta().resource_version
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,12 +6,12 @@ mod pace;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::core::pod::Pod;
+use api::Identified as _;
+use api::core::pod::{ContainerView, PodView};
 use api::core::service::Service;
-use api::object::key_of;
 use apimachinery::ObjectKey;
 use informer::Indexer;
-use k8s_openapi::api::core::v1::{Container, ObjectReference, PodIP, ServicePort};
+use k8s_openapi::api::core::v1::{ObjectReference, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use reconcile::{Change, WorkQueue};
 
@@ -40,9 +40,8 @@ pub(crate) fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
     spec.selector.as_ref().filter(|it| !it.is_empty())
 }
 
-fn matches(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
-    let labels = pod.metadata.labels.as_ref();
-    labels.is_some_and(|labels| selector.iter().all(|(key, value)| labels.get(key) == Some(value)))
+fn matches(selector: &BTreeMap<String, String>, pod: &PodView) -> bool {
+    selector.iter().all(|(key, value)| pod.label(key) == Some(value))
 }
 
 pub(crate) fn is_headless(service: &Service) -> bool {
@@ -59,22 +58,22 @@ pub(crate) fn ports(service: &Service) -> &[ServicePort] {
 }
 
 /// The Services that select a pod. The Services need the index `BY_SELECTOR`.
-fn services_of(services: &Indexer<Service>, pod: &Pod) -> Vec<ObjectKey> {
+fn services_of(services: &Indexer<Service>, pod: &PodView) -> Vec<ObjectKey> {
     pods::index_by_label(pod)
         .iter()
         .flat_map(|it| services.by_index(BY_SELECTOR, it))
         .filter(|it| selector(it).is_some_and(|selector| matches(selector, pod)))
-        .map(|it| key_of(&it.metadata))
+        .map(|it| it.key())
         .collect()
 }
 
 /// The pods that a Service selects, sorted by key, found through the rarest of its labels. The pods need the index
 /// `BY_LABEL`.
 pub(crate) fn selected(
-    pods: &Indexer<Pod>,
+    pods: &Indexer<PodView>,
     namespace: &str,
     selector: &BTreeMap<String, String>,
-) -> Vec<Arc<Pod>> {
+) -> Vec<Arc<PodView>> {
     let values = selector.iter().map(|(key, value)| labels::index_value(namespace, key, value));
     let rarest = values.min_by_key(|it| pods.count_by_index(BY_LABEL, it));
     let mut selected = rarest.map(|it| pods.by_index(BY_LABEL, &it)).unwrap_or_default();
@@ -83,7 +82,11 @@ pub(crate) fn selected(
 }
 
 /// Wakes the Services that select a pod when something that endpoints show has changed.
-pub(crate) fn follow_pod(change: Change<'_, Pod>, services: &Indexer<Service>, queue: &WorkQueue) {
+pub(crate) fn follow_pod(
+    change: Change<'_, PodView>,
+    services: &Indexer<Service>,
+    queue: &WorkQueue,
+) {
     if let Change::Updated { before, after } = change
         && !is_relevant(before, after)
     {
@@ -93,22 +96,18 @@ pub(crate) fn follow_pod(change: Change<'_, Pod>, services: &Indexer<Service>, q
 }
 
 /// Whether endpoints could differ between two states of a pod.
-fn is_relevant(before: &Pod, after: &Pod) -> bool {
-    before.metadata.labels != after.metadata.labels
-        || owners::is_deleting(&before.metadata) != owners::is_deleting(&after.metadata)
-        || pods::is_ready(before) != pods::is_ready(after)
-        || pods::is_terminal(before) != pods::is_terminal(after)
-        || pods::node_name(before) != pods::node_name(after)
-        || ips(before) != ips(after)
-        || before.metadata.uid != after.metadata.uid
-}
-
-fn ips(pod: &Pod) -> Option<&Vec<PodIP>> {
-    pod.status.as_ref()?.pod_ips.as_ref()
+fn is_relevant(before: &PodView, after: &PodView) -> bool {
+    before.meta.labels != after.meta.labels
+        || before.is_deleting() != after.is_deleting()
+        || before.is_ready != after.is_ready
+        || before.is_terminal() != after.is_terminal()
+        || before.node_name != after.node_name
+        || before.addresses != after.addresses
+        || before.meta.uid != after.meta.uid
 }
 
 /// The number behind a Service's port in one pod; absent when the pod has no port of that name.
-pub(crate) fn port_in(pod: &Pod, port: &ServicePort) -> Option<i32> {
+pub(crate) fn port_in(pod: &PodView, port: &ServicePort) -> Option<i32> {
     match &port.target_port {
         None => Some(port.port),
         Some(IntOrString::Int(0)) => Some(port.port),
@@ -116,12 +115,12 @@ pub(crate) fn port_in(pod: &Pod, port: &ServicePort) -> Option<i32> {
         Some(IntOrString::String(name)) => {
             let protocol = protocol(port.protocol.as_deref());
             containers(pod)
-                .flat_map(|it| it.ports.iter().flatten())
+                .flat_map(|it| &it.ports)
                 .find(|it| {
-                    it.name.as_deref() == Some(name.as_str())
-                        && self::protocol(it.protocol.as_deref()) == protocol
+                    let given = Some(it.protocol.as_str()).filter(|it| !it.is_empty());
+                    it.name.as_str() == name && self::protocol(given) == protocol
                 })
-                .map(|it| it.container_port)
+                .map(|it| it.number)
         }
     }
 }
@@ -131,37 +130,30 @@ pub(crate) fn protocol(protocol: Option<&str>) -> &str {
 }
 
 /// Containers, and those init containers that go on running beside them.
-fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
-    let spec = pod.spec.as_ref();
-    let sidecars = spec
-        .and_then(|it| it.init_containers.as_ref())
-        .into_iter()
-        .flatten()
-        .filter(|it| it.restart_policy.as_deref() == Some("Always"));
-    spec.map(|it| it.containers.iter()).into_iter().flatten().chain(sidecars)
+fn containers(pod: &PodView) -> impl Iterator<Item = &ContainerView> {
+    let sidecars = pod.spec.init_containers.iter().filter(|it| it.is_sidecar);
+    pod.spec.containers.iter().chain(sidecars)
 }
 
-pub(crate) fn target(pod: &Pod) -> ObjectReference {
+pub(crate) fn target(pod: &PodView) -> ObjectReference {
+    let ObjectKey { namespace, name } = pod.key();
     ObjectReference {
         kind: Some("Pod".to_owned()),
-        namespace: pod.metadata.namespace.clone(),
-        name: pod.metadata.name.clone(),
-        uid: pod.metadata.uid.clone(),
+        namespace: Some(namespace),
+        name: Some(name),
+        uid: Some(pod.uid().to_owned()),
         ..ObjectReference::default()
     }
 }
 
 /// The DNS name that a pod asked for under a headless Service.
-pub(crate) fn hostname(pod: &Pod, service: &Service) -> Option<String> {
-    let spec = pod.spec.as_ref()?;
-    let is_ours = spec.subdomain.is_some() && spec.subdomain == service.metadata.name;
-    spec.hostname.clone().filter(|it| is_ours && !it.is_empty())
+pub(crate) fn hostname(pod: &PodView, service: &Service) -> Option<String> {
+    let is_ours = service.metadata.name.as_deref() == Some(&pod.spec.subdomain);
+    Some(&*pod.spec.hostname).filter(|it| is_ours && !it.is_empty()).map(str::to_owned)
 }
 
 /// The pod's address of a family, `IPv4` or `IPv6`.
-pub(crate) fn address<'a>(pod: &'a Pod, family: &str) -> Option<&'a str> {
-    let status = pod.status.as_ref()?;
+pub(crate) fn address<'a>(pod: &'a PodView, family: &str) -> Option<&'a str> {
     let is_of_family = |it: &&str| !it.is_empty() && it.contains(':') == (family == "IPv6");
-    let all = status.pod_ips.iter().flatten().map(|it| it.ip.as_str());
-    all.chain(status.pod_ip.as_deref()).find(is_of_family)
+    pod.addresses.iter().map(|it| &**it).find(is_of_family)
 }

@@ -14,9 +14,10 @@ mod tests;
 
 use std::sync::Arc;
 
+use api::Identified as _;
 use api::apps::deployment::Deployment;
 use api::apps::replica_set::ReplicaSet;
-use api::core::pod::Pod;
+use api::core::pod::PodView;
 use api::object::key_of;
 use apimachinery::ObjectKey;
 use apimachinery::selector::{self, Labels};
@@ -33,7 +34,7 @@ use self::plan::{Action, Observed, Scale};
 use crate::claims::Claimant;
 use crate::flags::at_least_one;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
-use crate::{Descriptor, Flags, Startup, owners, pods};
+use crate::{Descriptor, Flags, Startup, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "deployment-controller",
@@ -69,7 +70,7 @@ pub(crate) enum Error {
 struct Deployments {
     deployments: Indexer<Deployment>,
     replica_sets: Indexer<ReplicaSet>,
-    pods: Indexer<Pod>,
+    pods: Indexer<PodView>,
     deployments_api: Api<Deployment>,
     replica_sets_api: Api<ReplicaSet>,
     deployment_writes: Arc<OwnWrites<Deployment>>,
@@ -101,7 +102,7 @@ fn start(startup: &Startup<'_>) {
         .watches(itself::<Deployment>)
         .owns::<Deployment, ReplicaSet>()
         .watches(move |it: &ReplicaSet| may_adopt(&adopters, it))
-        .follows(move |change: Change<'_, Pod>, queue| {
+        .follows(move |change: Change<'_, PodView>, queue| {
             // Only the last pod of a Recreate rollout is waited for.
             if let Change::Deleted(pod) = change
                 && let Some(key) = deployment_of_pod(&deployments, &replica_sets, pod)
@@ -116,7 +117,7 @@ fn start(startup: &Startup<'_>) {
 
 /// The Deployments that a ReplicaSet without an owner matches.
 fn may_adopt(deployments: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec<ObjectKey> {
-    if owners::controller_of(&replica_set.metadata).is_some() {
+    if replica_set.controller().is_some() {
         return Vec::new();
     }
     let labels = replica_set.metadata.labels.as_ref().unwrap_or(&NONE);
@@ -131,10 +132,10 @@ fn may_adopt(deployments: &Indexer<Deployment>, replica_set: &ReplicaSet) -> Vec
 fn deployment_of_pod(
     deployments: &Indexer<Deployment>,
     replica_sets: &Indexer<ReplicaSet>,
-    pod: &Pod,
+    pod: &PodView,
 ) -> Option<ObjectKey> {
-    let replica_set = replica_sets.get(&owner_key(replica_sets, &pod.metadata)?)?;
-    owner_key(deployments, &replica_set.metadata)
+    let replica_set = replica_sets.get(&owner_key(replica_sets, pod)?)?;
+    owner_key(deployments, &*replica_set)
 }
 
 fn selector_of(deployment: &Deployment) -> Result<Labels, selector::Error> {
@@ -189,7 +190,7 @@ impl Deployments {
 
     fn has_pods(&self, replica_set: &ReplicaSet) -> bool {
         let pods = self.pods.by_index(BY_CONTROLLER, owners::uid(&replica_set.metadata));
-        pods.iter().any(|it| !pods::is_terminal(it))
+        pods.iter().any(|it| !it.is_terminal())
     }
 
     /// The ReplicaSets of the Deployment, after taking those that match and letting go those that do
@@ -238,7 +239,8 @@ impl Deployments {
         let patched = self
             .replica_sets_api
             .patch(&key.namespace, &key.name, PatchKind::Strategic, body)
-            .await;
+            .await
+            .and_then(|it| it.object());
         Ok(patched.unless_gone().map_err(Failed::to::<ReplicaSet>(action, &key))?)
     }
 
@@ -268,7 +270,7 @@ impl Deployments {
         let size = plan::replicas(&replica_set);
         match self.replica_sets_api.create(replica_set).await {
             Ok(created) => {
-                self.replica_set_writes.wrote(key, &created);
+                self.replica_set_writes.wrote(key, created.meta());
                 if size > 0 {
                     self.report_scaling(deployment, &name.name, 0, size);
                 }
@@ -309,7 +311,7 @@ impl Deployments {
         let key = key_of(&replica_set.metadata);
         let written = self.replica_sets_api.update(replica_set).await;
         let written = written.map_err(Failed::to::<ReplicaSet>("update", &key))?;
-        self.replica_set_writes.wrote(owner, &written);
+        self.replica_set_writes.wrote(owner, written.meta());
         Ok(())
     }
 
@@ -364,7 +366,7 @@ impl Deployments {
         annotations.insert(revisions::REVISION.to_owned(), revision);
         let written = self.deployments_api.update(deployment).await.unless_gone();
         if let Some(written) = written.map_err(Failed::to::<Deployment>("update", key))? {
-            self.deployment_writes.wrote(key, &written);
+            self.deployment_writes.wrote(key, written.meta());
         }
         Ok(())
     }
@@ -379,7 +381,7 @@ impl Deployments {
         let written = self.deployments_api.update_status(deployment).await.unless_gone();
         let failed = Failed::to::<Deployment>("update the status of", key);
         if let Some(written) = written.map_err(failed)? {
-            self.deployment_writes.wrote(key, &written);
+            self.deployment_writes.wrote(key, written.meta());
         }
         Ok(())
     }

@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::Identified as _;
 use api::apps::deployment::Deployment;
 use api::apps::replica_set::ReplicaSet;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
-
-use crate::owners;
 
 pub(crate) const HASH_LABEL: &str = "pod-template-hash";
 pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -55,7 +54,7 @@ pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>)
 /// Whether a ReplicaSet that has the name we wanted is our own earlier write, which the cache does not show yet. Otherwise it is
 /// of another template with the same hash, or somebody else's.
 pub(crate) fn is_own(live: &ReplicaSet, deployment: &Deployment) -> bool {
-    let owner = owners::controller_of(&live.metadata).map(|it| it.uid.as_str());
+    let owner = live.controller().map(|it| it.uid.as_str());
     let template = deployment.spec.as_ref().map(|it| &it.template);
     owner == deployment.metadata.uid.as_deref()
         && template.is_some_and(|it| is_of_template(live, it))

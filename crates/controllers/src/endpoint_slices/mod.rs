@@ -10,7 +10,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::core::pod::Pod;
+use api::core::pod::PodView;
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
 use api::object::key_of;
@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 struct EndpointSlices {
     services: Indexer<Service>,
-    pods: Indexer<Pod>,
+    pods: Indexer<PodView>,
     slices: Indexer<EndpointSlice>,
     api: Api<EndpointSlice>,
     own_writes: Arc<OwnWrites<EndpointSlice>>,
@@ -147,7 +147,7 @@ impl EndpointSlices {
             }
         };
         if let Some(written) = written {
-            self.own_writes.wrote(service, &written);
+            self.own_writes.wrote(service, written.meta());
         }
         Ok(())
     }

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::core::pod::Pod;
+use api::Identified as _;
+use api::core::pod::PodView;
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::backends::{self, HEADLESS_LABEL};
-use crate::{owners, pods};
+use crate::owners;
 
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
@@ -19,7 +20,7 @@ pub(crate) const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 pub(crate) struct Observed {
     pub service: Arc<Service>,
     /// The pods that the Service selects.
-    pub pods: Vec<Arc<Pod>>,
+    pub pods: Vec<Arc<PodView>>,
     /// Slices of the Service that this controller manages.
     pub slices: Vec<Arc<EndpointSlice>>,
     pub endpoints_per_slice: usize,
@@ -187,7 +188,7 @@ fn desired(observed: &Observed) -> Vec<(Group, Endpoint)> {
     let service = &observed.service;
     let mut desired = Vec::new();
     for family in families(service) {
-        for pod in observed.pods.iter().filter(|it| !pods::is_terminal(it)) {
+        for pod in observed.pods.iter().filter(|it| !it.is_terminal()) {
             let Some(address) = backends::address(pod, &family) else {
                 continue;
             };
@@ -207,9 +208,8 @@ fn desired(observed: &Observed) -> Vec<(Group, Endpoint)> {
     desired
 }
 
-fn endpoint(service: &Service, pod: &Pod, address: &str) -> Endpoint {
-    let is_terminating = owners::is_deleting(&pod.metadata);
-    let is_serving = pods::is_ready(pod);
+fn endpoint(service: &Service, pod: &PodView, address: &str) -> Endpoint {
+    let (is_terminating, is_serving) = (pod.is_deleting(), pod.is_ready);
     let is_ready = backends::publishes_not_ready(service) || (is_serving && !is_terminating);
     Endpoint {
         addresses: vec![address.to_owned()],
@@ -219,7 +219,7 @@ fn endpoint(service: &Service, pod: &Pod, address: &str) -> Endpoint {
             terminating: Some(is_terminating),
         }),
         hostname: backends::hostname(pod, service),
-        node_name: pods::node_name(pod).map(str::to_owned),
+        node_name: pod.node().map(str::to_owned),
         target_ref: Some(backends::target(pod)),
         ..Endpoint::default()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::core::pod::Pod;
+use api::core::pod::{Pod, PodView};
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn service() -> Arc<Service> {
     Arc::new(serde_json::from_value(service).unwrap())
 }
 
-fn pod(number: usize, is_ready: bool, is_deleting: bool) -> Arc<Pod> {
+fn pod(number: usize, is_ready: bool, is_deleting: bool) -> Arc<PodView> {
     let mut pod = json!({
         "metadata": {"name": format!("p{number}"), "namespace": "default", "uid": format!("u{number}")},
         "spec": {"containers": [], "nodeName": "n"},
@@ -33,10 +33,10 @@ fn pod(number: usize, is_ready: bool, is_deleting: bool) -> Arc<Pod> {
     if is_deleting {
         pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }
-    Arc::new(serde_json::from_value(pod).unwrap())
+    Arc::new(PodView::from(&serde_json::from_value::<Pod>(pod).unwrap()))
 }
 
-fn pods(numbers: impl IntoIterator<Item = usize>) -> Vec<Arc<Pod>> {
+fn pods(numbers: impl IntoIterator<Item = usize>) -> Vec<Arc<PodView>> {
     numbers.into_iter().map(|it| pod(it, true, false)).collect()
 }
 
@@ -51,13 +51,13 @@ impl Model {
         Self { slices: BTreeMap::new(), next: 0 }
     }
 
-    fn observed(&self, pods: Vec<Arc<Pod>>) -> Observed {
+    fn observed(&self, pods: Vec<Arc<PodView>>) -> Observed {
         let slices = self.slices.values().cloned().collect();
         Observed { service: service(), pods, slices, endpoints_per_slice: 3 }
     }
 
     /// Plans, carries out, and tells: `create 3, update 2, delete`.
-    fn step(&mut self, pods: Vec<Arc<Pod>>) -> String {
+    fn step(&mut self, pods: Vec<Arc<PodView>>) -> String {
         let words: Vec<String> =
             plan(&self.observed(pods)).into_iter().map(|it| self.apply(it)).collect();
         words.join(", ")

@@ -7,7 +7,7 @@ mod tests;
 use std::sync::Arc;
 
 use api::core::endpoints::Endpoints;
-use api::core::pod::Pod;
+use api::core::pod::PodView;
 use api::core::service::Service;
 use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, Preconditions};
@@ -39,7 +39,7 @@ struct Settings {
 
 struct EndpointsController {
     services: Indexer<Service>,
-    pods: Indexer<Pod>,
+    pods: Indexer<PodView>,
     endpoints: Indexer<Endpoints>,
     api: Api<Endpoints>,
     own_writes: Arc<OwnWrites<Endpoints>>,
@@ -101,7 +101,7 @@ impl EndpointsController {
         };
         let written = written.unless_there_or_over();
         if let Some(written) = written.map_err(Failed::to::<Endpoints>("write", key))? {
-            self.own_writes.wrote(key, &written);
+            self.own_writes.wrote(key, written.meta());
             self.pace.wrote(key, n_pods);
         }
         Ok(())

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::Identified as _;
 use api::core::endpoints::Endpoints;
-use api::core::pod::Pod;
+use api::core::pod::PodView;
 use api::core::service::Service;
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::backends::{self, HEADLESS_LABEL};
-use crate::{owners, pods};
 
 const CAPACITY: usize = 1000;
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
@@ -19,7 +19,7 @@ const MANAGED_BY: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoin
 pub(crate) struct Observed {
     pub service: Arc<Service>,
     /// The pods that the Service selects.
-    pub pods: Vec<Arc<Pod>>,
+    pub pods: Vec<Arc<PodView>>,
     pub endpoints: Option<Arc<Endpoints>>,
 }
 
@@ -79,7 +79,7 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
 type PortKey = (String, i32, String, Option<String>);
 
 /// Addresses with the same ports share a subset. At most `CAPACITY` addresses, ready ones first.
-fn subsets(service: &Service, pods: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bool) {
+fn subsets(service: &Service, pods: &[Arc<PodView>]) -> (Vec<EndpointSubset>, bool) {
     let includes_unready = backends::publishes_not_ready(service);
     let family = service
         .spec
@@ -88,8 +88,7 @@ fn subsets(service: &Service, pods: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bool) 
         .unwrap_or_else(|| "IPv4".to_owned());
     let mut entries = Vec::new();
     for pod in pods {
-        let is_gone =
-            pods::is_terminal(pod) || (owners::is_deleting(&pod.metadata) && !includes_unready);
+        let is_gone = pod.is_terminal() || (pod.is_deleting() && !includes_unready);
         let Some(ip) = backends::address(pod, &family).filter(|_| !is_gone) else {
             continue;
         };
@@ -103,10 +102,10 @@ fn subsets(service: &Service, pods: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bool) 
         let address = EndpointAddress {
             ip: ip.to_owned(),
             hostname: backends::hostname(pod, service),
-            node_name: pods::node_name(pod).map(str::to_owned),
+            node_name: pod.node().map(str::to_owned),
             target_ref: Some(backends::target(pod)),
         };
-        entries.push((includes_unready || pods::is_ready(pod), ports, address));
+        entries.push((includes_unready || pod.is_ready, ports, address));
     }
     entries.sort_by(|one, two| two.0.cmp(&one.0).then_with(|| one.2.ip.cmp(&two.2.ip)));
     let is_cut = entries.len() > CAPACITY;
@@ -114,7 +113,7 @@ fn subsets(service: &Service, pods: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bool) 
     (grouped(entries), is_cut)
 }
 
-fn port_key(pod: &Pod, port: &k8s_openapi::api::core::v1::ServicePort) -> Option<PortKey> {
+fn port_key(pod: &PodView, port: &k8s_openapi::api::core::v1::ServicePort) -> Option<PortKey> {
     let number = backends::port_in(pod, port)?;
     let protocol = backends::protocol(port.protocol.as_deref()).to_owned();
     Some((port.name.clone().unwrap_or_default(), number, protocol, port.app_protocol.clone()))

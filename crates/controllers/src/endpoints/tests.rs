@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::core::endpoints::Endpoints;
-use api::core::pod::Pod;
+use api::core::pod::{Pod, PodView};
 use api::core::service::Service;
 use proptest::prelude::*;
 use reconcile::testing::converges;
@@ -26,7 +26,7 @@ fn service(options: &str) -> Arc<Service> {
 }
 
 /// `name ip [ready] [deleting] [Phase] [port=n]`
-fn pod(text: &str) -> Arc<Pod> {
+fn pod(text: &str) -> Arc<PodView> {
     let words: Vec<&str> = text.split(' ').collect();
     let has = |word: &str| words.contains(&word);
     let phase = if has("Failed") { "Failed" } else { "Running" };
@@ -46,7 +46,7 @@ fn pod(text: &str) -> Arc<Pod> {
     if has("deleting") {
         pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }
-    Arc::new(serde_json::from_value(pod).unwrap())
+    Arc::new(PodView::from(&serde_json::from_value::<Pod>(pod).unwrap()))
 }
 
 fn render(action: Option<&Action>) -> String {

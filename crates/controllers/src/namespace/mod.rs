@@ -201,7 +201,8 @@ impl Namespaces {
         };
         let mut namespace = Namespace::clone(cached);
         namespace.status.get_or_insert_default().conditions = Some(wanted);
-        let (key, written) = (key_of(&cached.metadata), self.api.update_status(namespace).await);
+        let key = key_of(&cached.metadata);
+        let written = self.api.update_status(namespace).await.and_then(|it| it.object());
         let failed = Failed::to::<Namespace>("update the status of", &key);
         Ok(written.unless_gone().map_err(failed)?)
     }

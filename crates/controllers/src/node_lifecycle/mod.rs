@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use api::coordination::lease::Lease;
-use api::core::node::Node;
-use api::core::pod::Pod;
-use api::object::key_of;
+use api::Identified as _;
+use api::coordination::lease::LeaseView;
+use api::core::node::{Node, NodeView};
+use api::core::pod::{Pod, PodView};
 use apimachinery::ObjectKey;
 use client::{Api, PatchKind};
 use informer::Indexer;
@@ -26,7 +26,7 @@ use stdx::SharedClock;
 use self::plan::Observed;
 use crate::flags::duration;
 use crate::pods::BY_NODE;
-use crate::{Descriptor, Flags, Startup, conditions, owners, pods};
+use crate::{Descriptor, Flags, Startup, conditions, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "node-lifecycle-controller",
@@ -73,8 +73,8 @@ impl Heartbeats {
 }
 
 struct NodeLifecycle {
-    nodes: Indexer<Node>,
-    pods: Indexer<Pod>,
+    nodes: Indexer<NodeView>,
+    pods: Indexer<PodView>,
     nodes_api: Api<Node>,
     pods_api: Api<Pod>,
     heartbeats: Arc<Heartbeats>,
@@ -100,16 +100,16 @@ fn start(startup: &Startup<'_>) {
         startup_grace: settings.node_startup_grace_period,
     };
     let (clock, beats) = (startup.world.clock.clone(), heartbeats.clone());
-    let renewals = move |change: Change<'_, Lease>| {
-        let lease = change.with_new(renewed);
-        if let Some(lease) = lease.filter(|it| owners::namespace(&it.metadata) == LEASES) {
-            beats.seen(owners::name(&lease.metadata), clock.now());
+    let renewals = move |change: Change<'_, LeaseView>| {
+        let lease = change.with_new(|it| it.renewed).map(|it| &it.meta.key);
+        if let Some(key) = lease.filter(|it| it.namespace == LEASES) {
+            beats.seen(&key.name, clock.now());
         }
     };
     let clock = startup.world.clock.clone();
-    let posts = move |change: Change<'_, Node>| {
+    let posts = move |change: Change<'_, NodeView>| {
         if let Some(node) = change.with_new(heartbeat) {
-            heartbeats.seen(owners::name(&node.metadata), clock.now());
+            heartbeats.seen(node.name(), clock.now());
         }
     };
     controller
@@ -117,17 +117,13 @@ fn start(startup: &Startup<'_>) {
         .follows(move |change, _| renewals(change))
         // Noted before the node is looked at.
         .follows(move |change, _| posts(change))
-        .watches(itself::<Node>)
+        .watches(itself::<NodeView>)
         .workers(WORKERS)
         .run(reconciler);
 }
 
-fn renewed(lease: &Lease) -> Option<Timestamp> {
-    lease.spec.as_ref()?.renew_time.as_ref().map(|it| it.0)
-}
-
-fn heartbeat(node: &Node) -> Option<Timestamp> {
-    plan::condition(node, "Ready")?.last_heartbeat_time.as_ref().map(|it| it.0)
+fn heartbeat(node: &NodeView) -> Option<Timestamp> {
+    node.condition("Ready")?.last_heartbeat_time.as_ref().map(|it| it.0)
 }
 
 impl Reconciler for NodeLifecycle {
@@ -143,15 +139,15 @@ impl Reconciler for NodeLifecycle {
         let seen = self.heartbeats.last(&key.name, now);
         let (grace, startup_grace) = (self.grace, self.startup_grace);
         let plan = plan::plan(&Observed { node: node.clone(), seen, now, grace, startup_grace });
-        let node = match plan.conditions {
+        let version = match plan.conditions {
             Some(conditions) => match self.set_conditions(&node, &conditions).await? {
-                Some(node) => node,
+                Some(version) => version,
                 None => return Ok(Next::Settled),
             },
-            None => node,
+            None => node.version(),
         };
         if let Some(taints) = plan.taints {
-            self.set_taints(&node, taints).await?;
+            self.set_taints(key, version, taints).await?;
         }
         if plan.is_down {
             self.mark_pods(key, now).await?;
@@ -161,49 +157,54 @@ impl Reconciler for NodeLifecycle {
 }
 
 impl NodeLifecycle {
-    /// The node after the change; `None` when it is gone. With the resourceVersion that was looked at: a heartbeat that
+    /// The version after the change; `None` when it is gone. With the resourceVersion that was looked at: a heartbeat that
     /// the cache has not seen yet wins.
     async fn set_conditions(
         &self,
-        node: &Node,
+        node: &NodeView,
         conditions: &[NodeCondition],
-    ) -> Result<Option<Arc<Node>>, Failed> {
-        let key = key_of(&node.metadata);
+    ) -> Result<Option<u64>, Failed> {
+        let key = node.key();
         let body = json!({
-            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "metadata": {"resourceVersion": node.version().to_string()},
             "status": {"conditions": conditions},
         });
         let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
-        let changed = self.nodes_api.patch_status("", &key.name, kind, body).await.unless_gone();
+        let changed = self.nodes_api.patch_status("", &key.name, kind, body).await;
+        let changed = changed.unless_gone();
         let changed = changed.map_err(Failed::to::<Node>("mark as unknown", &key))?;
         if changed.is_some() {
             let message = format!("Node {key} status is now: NodeNotReady");
             self.events.event(node, EventType::Normal, "NodeNotReady", message);
         }
-        Ok(changed)
+        Ok(changed.map(|it| it.meta().resource_version))
     }
 
     /// With the resourceVersion that was looked at: taints that others set meanwhile are not lost.
-    async fn set_taints(&self, node: &Node, taints: Vec<Taint>) -> Result<(), Failed> {
-        let key = key_of(&node.metadata);
+    async fn set_taints(
+        &self,
+        key: &ObjectKey,
+        version: u64,
+        taints: Vec<Taint>,
+    ) -> Result<(), Failed> {
         let body = json!({
-            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "metadata": {"resourceVersion": version.to_string()},
             "spec": {"taints": taints},
         });
         let body = body.to_string().into();
         let patched = self.nodes_api.patch("", &key.name, PatchKind::Merge, body).await;
-        patched.unless_gone().map_err(Failed::to::<Node>("set the taints of", &key))?;
+        patched.unless_gone().map_err(Failed::to::<Node>("set the taints of", key))?;
         Ok(())
     }
 
     async fn mark_pods(&self, node: &ObjectKey, now: Timestamp) -> Result<(), Failed> {
         for pod in self.pods.by_index(BY_NODE, &node.name) {
-            if !pods::is_ready(&pod) {
+            if !pod.is_ready {
                 continue;
             }
-            let key = key_of(&pod.metadata);
+            let key = pod.key();
             let body = json!({
-                "metadata": {"uid": pod.metadata.uid},
+                "metadata": {"uid": pod.uid()},
                 "status": {"conditions": [{
                     "type": "Ready",
                     "status": "False",

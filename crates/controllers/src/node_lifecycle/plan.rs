@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::core::node::Node;
+use api::core::node::NodeView;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeCondition, Taint};
 
@@ -25,7 +25,7 @@ const CONDITION_TAINTS: &[(&str, &str, &str)] = &[
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 pub(crate) struct Observed {
-    pub node: Arc<Node>,
+    pub node: Arc<NodeView>,
     /// When the last heartbeat, lease or status, was seen here, by our clock.
     pub seen: Timestamp,
     pub now: Timestamp,
@@ -45,10 +45,10 @@ pub(crate) struct Plan {
 }
 
 pub(crate) fn plan(observed: &Observed) -> Plan {
-    let has_ready = condition(&observed.node, "Ready").is_some();
+    let has_ready = observed.node.condition("Ready").is_some();
     let grace = if has_ready { observed.grace } else { observed.startup_grace };
     let left = pods::remaining(observed.seen, grace, observed.now);
-    let stored = conditions_of(&observed.node);
+    let stored = observed.node.conditions.as_slice();
     let mut plan = Plan::default();
     if left.is_zero() {
         let silent = silenced(stored, observed.now);
@@ -59,24 +59,12 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     let conditions = plan.conditions.as_deref().unwrap_or(stored);
     plan.is_down = find(conditions, "Ready").is_some_and(|it| it.status != "True");
     let wanted = tainted(&observed.node, conditions, observed.now);
-    plan.taints = (wanted != taints_of(&observed.node)).then_some(wanted);
+    plan.taints = (wanted != observed.node.taints).then_some(wanted);
     plan
-}
-
-fn conditions_of(node: &Node) -> &[NodeCondition] {
-    node.status.as_ref().and_then(|it| it.conditions.as_deref()).unwrap_or_default()
 }
 
 fn find<'a>(conditions: &'a [NodeCondition], kind: &str) -> Option<&'a NodeCondition> {
     conditions.iter().find(|it| it.type_ == kind)
-}
-
-pub(crate) fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
-    find(conditions_of(node), kind)
-}
-
-fn taints_of(node: &Node) -> &[Taint] {
-    node.spec.as_ref().and_then(|it| it.taints.as_deref()).unwrap_or_default()
 }
 
 fn silenced(stored: &[NodeCondition], now: Timestamp) -> Vec<NodeCondition> {
@@ -104,7 +92,7 @@ fn silenced(stored: &[NodeCondition], now: Timestamp) -> Vec<NodeCondition> {
 }
 
 /// The node's taints with ours set by its conditions; foreign ones stay as they are.
-fn tainted(node: &Node, conditions: &[NodeCondition], now: Timestamp) -> Vec<Taint> {
+fn tainted(node: &NodeView, conditions: &[NodeCondition], now: Timestamp) -> Vec<Taint> {
     let mut wanted: Vec<(&str, &str)> = Vec::new();
     for (kind, trouble, key) in CONDITION_TAINTS {
         if find(conditions, kind).is_some_and(|it| it.status == *trouble) {
@@ -118,7 +106,7 @@ fn tainted(node: &Node, conditions: &[NodeCondition], now: Timestamp) -> Vec<Tai
         // Set by admission when the node registers; it stays until the first status.
         wanted.push((NOT_READY, "NoSchedule"));
     }
-    if node.spec.as_ref().and_then(|it| it.unschedulable).unwrap_or(false) {
+    if node.is_unschedulable {
         wanted.push((UNSCHEDULABLE, "NoSchedule"));
     }
     let is_ours = |it: &Taint| {
@@ -131,7 +119,7 @@ fn tainted(node: &Node, conditions: &[NodeCondition], now: Timestamp) -> Vec<Tai
     };
     let is_wanted = |it: &Taint| wanted.contains(&(it.key.as_str(), it.effect.as_str()));
     let mut taints: Vec<Taint> =
-        taints_of(node).iter().filter(|it| !is_ours(it) || is_wanted(it)).cloned().collect();
+        node.taints.iter().filter(|it| !is_ours(it) || is_wanted(it)).cloned().collect();
     for (key, effect) in wanted {
         if !taints.iter().any(|it| it.key == key && it.effect == effect) {
             taints.push(Taint {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::core::node::Node;
+use api::core::node::{Node, NodeView};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use reconcile::testing::converges;
@@ -16,7 +16,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// `ready` is the status of the condition Ready, or empty; taints are `key:Effect` without the prefix.
-fn node(ready: &str, taints: &[&str]) -> Node {
+fn node(ready: &str, taints: &[&str]) -> NodeView {
     let taints: Vec<_> = taints
         .iter()
         .map(|it| {
@@ -33,10 +33,10 @@ fn node(ready: &str, taints: &[&str]) -> Node {
         "spec": {"taints": taints},
         "status": {"conditions": conditions},
     });
-    serde_json::from_value(node).unwrap()
+    NodeView::from(&serde_json::from_value::<Node>(node).unwrap())
 }
 
-fn observed(node: Node, silent: i64) -> Observed {
+fn observed(node: NodeView, silent: i64) -> Observed {
     Observed {
         node: Arc::new(node),
         seen: at(0),
@@ -103,17 +103,17 @@ proptest! {
         silent in 0..100i64,
     ) {
         let rested = converges(
-            |node: &Node| {
+            |node: &NodeView| {
                 let plan = plan(&observed(node.clone(), silent));
                 let changes = (plan.conditions, plan.taints);
                 Some(changes).filter(|it| *it != (None, None)).into_iter().collect()
             },
             |node, (conditions, taints)| {
                 if let Some(conditions) = conditions {
-                    node.status.as_mut().unwrap().conditions = Some(conditions);
+                    node.conditions = conditions;
                 }
                 if let Some(taints) = taints {
-                    node.spec.as_mut().unwrap().taints = Some(taints);
+                    node.taints = taints;
                 }
             },
             node(ready, if is_tainted { &DEAD } else { &[] }),

@@ -10,7 +10,7 @@ use std::fmt::{self, Display};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::core::node::Node;
+use api::core::node::{Node, NodeView};
 use api::core::pod::{Pod, PodView};
 use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
@@ -22,7 +22,7 @@ use stdx::SharedClock;
 
 use self::plan::Verdict;
 use crate::pods::BY_NODE;
-use crate::{Descriptor, Flags, Startup, conditions, owners};
+use crate::{Descriptor, Flags, Startup, conditions, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "pod-garbage-collector-controller",
@@ -47,7 +47,7 @@ const FINISHED_PAUSE: Duration = Duration::from_secs(5);
 const FINISHED: &str = "finished";
 
 struct PodGc {
-    nodes: Indexer<Node>,
+    nodes: Indexer<NodeView>,
     pods: Indexer<PodView>,
     nodes_api: Api<Node>,
     pods_api: Api<Pod>,
@@ -75,10 +75,6 @@ impl Display for Key {
     }
 }
 
-fn index_by_node(pod: &PodView) -> Vec<String> {
-    pod.node().map(str::to_owned).into_iter().collect()
-}
-
 fn index_finished(pod: &PodView) -> Vec<String> {
     if pod.is_terminal() { vec![FINISHED.to_owned()] } else { Vec::new() }
 }
@@ -86,9 +82,9 @@ fn index_finished(pod: &PodView) -> Vec<String> {
 fn start(startup: &Startup<'_>) {
     let settings: &Settings = startup.settings();
     let mut controller = startup.controller();
-    let nodes: Indexer<Node> = controller.cache();
+    let nodes: Indexer<NodeView> = controller.cache();
     let pods: Indexer<PodView> =
-        controller.indexed_cache(&[(BY_NODE, index_by_node), (FINISHED, index_finished)]);
+        controller.indexed_cache(&[(BY_NODE, pods::index_by_node), (FINISHED, index_finished)]);
     let reconciler = PodGc {
         nodes: nodes.clone(),
         pods: pods.clone(),
@@ -99,9 +95,9 @@ fn start(startup: &Startup<'_>) {
         missing: Mutex::default(),
     };
     controller
-        .follows(move |change: Change<'_, Node>, queue| {
+        .follows(move |change: Change<'_, NodeView>, queue| {
             if let Change::Deleted(node) = change {
-                for pod in pods.by_index(BY_NODE, owners::name(&node.metadata)) {
+                for pod in pods.by_index(BY_NODE, node.name()) {
                     queue.add(Key::Pod(pod.meta.key.clone()));
                 }
             }

@@ -12,9 +12,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::Resource;
-use api::core::pod::Pod;
-use api::object::key_of;
+use api::core::pod::{Pod, PodView};
+use api::{Identified as _, Resource};
 use apimachinery::selector::{self, Labels};
 use apimachinery::{ApiError, ObjectKey};
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
@@ -66,11 +65,11 @@ pub(crate) enum Error {
 
 pub(crate) struct Replicas<T: ReplicaOwner> {
     owners: Indexer<T>,
-    pods: Indexer<Pod>,
+    pods: Indexer<PodView>,
     owners_api: Api<T>,
     pods_api: Api<Pod>,
     owner_writes: Arc<OwnWrites<T>>,
-    pod_writes: Arc<OwnWrites<Pod>>,
+    pod_writes: Arc<OwnWrites<PodView>>,
     events: EventRecorder,
     clock: SharedClock,
 }
@@ -104,42 +103,46 @@ pub(crate) fn start<T: ReplicaOwner>(startup: &Startup<'_>, workers: usize) {
 }
 
 /// Pod events wake the owner; a pod without an owner wakes all that may adopt it.
-fn follow_pod<T: ReplicaOwner>(change: Change<'_, Pod>, owners: &Indexer<T>, queue: &WorkQueue) {
+fn follow_pod<T: ReplicaOwner>(
+    change: Change<'_, PodView>,
+    owners: &Indexer<T>,
+    queue: &WorkQueue,
+) {
     if let Change::Updated { before, after } = change
         && !is_relevant(before, after)
     {
         return;
     }
     for pod in change.states() {
-        match owners::controller_of(&pod.metadata) {
-            Some(_) => owner_key(owners, &pod.metadata).into_iter().for_each(|it| queue.add(it)),
+        match pod.controller() {
+            Some(_) => owner_key(owners, &**pod).into_iter().for_each(|it| queue.add(it)),
             None => may_adopt(owners, pod).into_iter().for_each(|it| queue.add(it)),
         }
     }
 }
 
 /// Whether an owner's plan or counts could differ between two states of a pod.
-fn is_relevant(before: &Pod, after: &Pod) -> bool {
-    before.metadata.uid != after.metadata.uid
-        || before.metadata.labels != after.metadata.labels
-        || before.metadata.owner_references != after.metadata.owner_references
-        || owners::is_deleting(&before.metadata) != owners::is_deleting(&after.metadata)
-        || pods::is_terminal(before) != pods::is_terminal(after)
-        || pods::is_ready(before) != pods::is_ready(after)
-        || pods::ready_since(before) != pods::ready_since(after)
+fn is_relevant(before: &PodView, after: &PodView) -> bool {
+    before.meta.uid != after.meta.uid
+        || before.meta.labels != after.meta.labels
+        || before.meta.owner_references != after.meta.owner_references
+        || before.is_deleting() != after.is_deleting()
+        || before.is_terminal() != after.is_terminal()
+        || before.is_ready != after.is_ready
+        || before.ready_since != after.ready_since
 }
 
-fn may_adopt<T: ReplicaOwner>(owners: &Indexer<T>, pod: &Pod) -> Vec<ObjectKey> {
-    let Some(pod_labels) = pod.metadata.labels.as_ref().filter(|it| !it.is_empty()) else {
+fn may_adopt<T: ReplicaOwner>(owners: &Indexer<T>, pod: &PodView) -> Vec<ObjectKey> {
+    if pod.meta.labels.is_empty() {
         return Vec::new();
-    };
+    }
     let mut values = pods::index_by_label(pod);
-    values.push(labels::index_value(owners::namespace(&pod.metadata), "", ""));
+    values.push(labels::index_value(pod.namespace(), "", ""));
     values
         .iter()
         .flat_map(|it| owners.by_index(BY_SELECTOR, it))
-        .filter(|it| it.selector().is_ok_and(|selector| selector.matches(pod_labels)))
-        .map(|it| key_of(it.metadata()))
+        .filter(|it| it.selector().is_ok_and(|it| it.matches_with(|name| pod.label(name))))
+        .map(|it| it.key())
         .collect()
 }
 
@@ -210,7 +213,7 @@ impl<T: ReplicaOwner> Replicas<T> {
     }
 
     /// Pods of nobody that the selector may match: those with one label that it asks for, if it asks for one.
-    fn orphans(&self, namespace: &str, selector: &Labels) -> Vec<Arc<Pod>> {
+    fn orphans(&self, namespace: &str, selector: &Labels) -> Vec<Arc<PodView>> {
         match labels::exact(selector) {
             Some((key, value)) => {
                 let value = labels::index_value(namespace, key, value);
@@ -221,7 +224,7 @@ impl<T: ReplicaOwner> Replicas<T> {
     }
 
     fn related_per_node(&self, owner: &T) -> BTreeMap<String, usize> {
-        let family = match owners::controller_of(owner.metadata()) {
+        let family = match owner.controller() {
             Some(controller) => self.owners.by_index(BY_CONTROLLER, &controller.uid),
             None => Vec::new(),
         };
@@ -229,7 +232,7 @@ impl<T: ReplicaOwner> Replicas<T> {
         uids.insert(owners::uid(owner.metadata()));
         let mut per_node = BTreeMap::new();
         for pod in uids.into_iter().flat_map(|it| self.pods.by_index(BY_CONTROLLER, it)) {
-            if let Some(node) = pods::node_name(&pod).filter(|_| pods::is_active(&pod)) {
+            if let Some(node) = pod.node().filter(|_| pod.is_active()) {
                 *per_node.entry(node.to_owned()).or_insert(0) += 1;
             }
         }
@@ -243,11 +246,11 @@ impl<T: ReplicaOwner> Replicas<T> {
         }
         let reference = owners::controller_reference(owner);
         for pod in &plan.adopt {
-            let body = owners::adoption_patch(&reference, owners::uid(&pod.metadata));
+            let body = owners::adoption_patch(&reference, pod.uid());
             self.patch("adopt", pod, body).await?;
         }
         for pod in &plan.release {
-            let body = owners::release_patch(&reference.uid, owners::uid(&pod.metadata));
+            let body = owners::release_patch(&reference.uid, pod.uid());
             self.patch("release", pod, body).await?;
         }
         Ok(true)
@@ -265,10 +268,10 @@ impl<T: ReplicaOwner> Replicas<T> {
     async fn patch(
         &self,
         action: &'static str,
-        pod: &Pod,
+        pod: &PodView,
         body: bytes::Bytes,
     ) -> Result<(), Failed> {
-        let key = key_of(&pod.metadata);
+        let key = pod.key();
         let patched =
             self.pods_api.patch(&key.namespace, &key.name, PatchKind::Strategic, body).await;
         patched.unless_gone().map_err(Failed::to::<Pod>(action, &key))?;
@@ -307,8 +310,8 @@ impl<T: ReplicaOwner> Replicas<T> {
         let pod = pod_from(owner, template);
         match self.pods_api.create(pod).await {
             Ok(pod) => {
-                self.pod_writes.wrote(key, &pod);
-                let message = format!("Created pod: {}", owners::name(&pod.metadata));
+                self.pod_writes.wrote(key, pod.meta());
+                let message = format!("Created pod: {}", pod.meta().key.name);
                 self.events.event(owner, EventType::Normal, "SuccessfulCreate", message);
                 Ok(())
             }
@@ -322,14 +325,20 @@ impl<T: ReplicaOwner> Replicas<T> {
         }
     }
 
-    async fn delete(&self, key: &ObjectKey, owner: &T, pods: &[Arc<Pod>]) -> Result<(), Failed> {
+    async fn delete(
+        &self,
+        key: &ObjectKey,
+        owner: &T,
+        pods: &[Arc<PodView>],
+    ) -> Result<(), Failed> {
         let deletions = pods.iter().map(|it| self.delete_one(key, owner, it));
         join_all(deletions).await.into_iter().find(Result::is_err).unwrap_or(Ok(()))
     }
 
-    async fn delete_one(&self, key: &ObjectKey, owner: &T, pod: &Pod) -> Result<(), Failed> {
-        let pod_key = key_of(&pod.metadata);
-        let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+    async fn delete_one(&self, key: &ObjectKey, owner: &T, pod: &PodView) -> Result<(), Failed> {
+        let pod_key = pod.key();
+        let uid = Some(pod.uid().to_owned());
+        let preconditions = Preconditions { uid, resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
         let deleted = self.pods_api.delete(&pod_key.namespace, &pod_key.name, options).await;
         match deleted.unless_replaced() {
@@ -370,7 +379,7 @@ impl<T: ReplicaOwner> Replicas<T> {
             let written = self.owners_api.update_status(latest.with_status(status, now)).await;
             let failed = Failed::to::<T>("update the status of", key);
             match written.unless_gone().map_err(failed)? {
-                Some(written) => self.owner_writes.wrote(key, &written),
+                Some(written) => self.owner_writes.wrote(key, written.meta()),
                 None => return Ok(Next::Settled),
             }
         }

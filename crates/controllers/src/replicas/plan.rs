@@ -4,16 +4,15 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::core::pod::Pod;
+use api::Identified as _;
+use api::core::pod::PodView;
 use apimachinery::selector::Labels;
 use jiff::Timestamp;
 
 use crate::claims::Claimant;
-use crate::{owners, pods};
 
 /// Pods created or deleted by one reconcile, at most; the next one goes on.
 pub(crate) const BURST: usize = 500;
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 pub(crate) struct Observed<'a> {
     pub owner_uid: String,
@@ -21,7 +20,7 @@ pub(crate) struct Observed<'a> {
     pub replicas: i32,
     pub selector: Labels,
     /// The pods that the owner controls, and the pods of its namespace that nobody controls.
-    pub candidates: Vec<Arc<Pod>>,
+    pub candidates: Vec<Arc<PodView>>,
     /// Pods per node of all owners that belong together (ReplicaSets of one Deployment). Counted only when it matters.
     pub related_per_node: Box<dyn Fn() -> BTreeMap<String, usize> + Send + 'a>,
     /// Whether the cache shows everything that was created and deleted before.
@@ -31,13 +30,13 @@ pub(crate) struct Observed<'a> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    pub adopt: Vec<Arc<Pod>>,
-    pub release: Vec<Arc<Pod>>,
+    pub adopt: Vec<Arc<PodView>>,
+    pub release: Vec<Arc<PodView>>,
     /// Active pods of the owner, with those that are adopted.
-    pub active: Vec<Arc<Pod>>,
+    pub active: Vec<Arc<PodView>>,
     pub terminating: usize,
     pub create: usize,
-    pub delete: Vec<Arc<Pod>>,
+    pub delete: Vec<Arc<PodView>>,
 }
 
 pub(crate) fn plan(observed: &Observed<'_>) -> Plan {
@@ -66,12 +65,11 @@ fn claim(observed: &Observed<'_>) -> Plan {
         is_deleting: observed.is_deleting,
     };
     // Pods that are over are left where they are: nobody gains from moving them.
-    let claims = claimant.claim(observed.candidates.iter().filter(|it| pods::is_active(it)));
-    let is_terminating = |pod: &&Arc<Pod>| {
-        let owner = owners::controller_of(&pod.metadata);
-        owner.is_some_and(|it| it.uid == observed.owner_uid)
-            && owners::is_deleting(&pod.metadata)
-            && !pods::is_terminal(pod)
+    let claims = claimant.claim(observed.candidates.iter().filter(|it| it.is_active()));
+    let is_terminating = |pod: &&Arc<PodView>| {
+        pod.controller().is_some_and(|it| it.uid == observed.owner_uid)
+            && pod.is_deleting()
+            && !pod.is_terminal()
             && claimant.matches(&***pod)
     };
     let terminating = observed.candidates.iter().filter(is_terminating).count();
@@ -84,22 +82,21 @@ fn claim(observed: &Observed<'_>) -> Plan {
 /// Sorts pods by who goes first when there are too many: what does the least work, then what was placed or became ready
 /// last. Times count by their order of magnitude, so that not always the youngest go: the choice within one order is as
 /// good as random (the uid), which spreads the loss over rollouts and zones.
-type Rank = (bool, u8, bool, i32, Reverse<usize>, i64, Reverse<i32>, i64, Option<String>);
+type Rank = (bool, u8, bool, i32, Reverse<usize>, i64, Reverse<i32>, i64, String);
 
-fn rank(pod: &Pod, related_per_node: &BTreeMap<String, usize>, now: Timestamp) -> Rank {
-    let node = pods::node_name(pod);
+fn rank(pod: &PodView, related_per_node: &BTreeMap<String, usize>, now: Timestamp) -> Rank {
+    let node = pod.node();
     let related = node.and_then(|it| related_per_node.get(it)).copied().unwrap_or(0);
-    let is_ready = pods::is_ready(pod);
     (
         node.is_some(),
         phase_rank(pod),
-        is_ready,
-        deletion_cost(pod),
+        pod.is_ready,
+        pod.deletion_cost,
         Reverse(related),
-        if is_ready { magnitude(pods::ready_since(pod), now) } else { 0 },
-        Reverse(pods::restarts(pod)),
-        magnitude(created(pod), now),
-        pod.metadata.uid.clone(),
+        if pod.is_ready { magnitude(pod.ready_since, now) } else { 0 },
+        Reverse(pod.restarts),
+        magnitude(pod.created, now),
+        pod.uid().to_owned(),
     )
 }
 
@@ -114,19 +111,10 @@ fn magnitude(since: Option<Timestamp>, now: Timestamp) -> i64 {
     }
 }
 
-fn phase_rank(pod: &Pod) -> u8 {
-    match pods::phase(pod) {
-        "Pending" => 0,
+fn phase_rank(pod: &PodView) -> u8 {
+    match pod.phase.as_str() {
+        "" | "Pending" => 0,
         "Unknown" => 1,
         _ => 2,
     }
-}
-
-fn deletion_cost(pod: &Pod) -> i32 {
-    let annotations = pod.metadata.annotations.as_ref();
-    annotations.and_then(|it| it.get(DELETION_COST)).and_then(|it| it.parse().ok()).unwrap_or(0)
-}
-
-fn created(pod: &Pod) -> Option<Timestamp> {
-    pod.metadata.creation_timestamp.as_ref().map(|it| it.0)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::Identified as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
@@ -82,12 +83,11 @@ fn count(
     let mut status = Status { terminating: size(plan.terminating), ..Status::default() };
     let mut next_available = None;
     for pod in &plan.active {
-        let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
         status.replicas += 1;
-        if template_labels.iter().all(|(key, value)| labels.get(key) == Some(value)) {
+        if template_labels.iter().all(|(key, value)| pod.label(key) == Some(value)) {
             status.fully_labeled += 1;
         }
-        if pods::is_ready(pod) {
+        if pod.is_ready {
             status.ready += 1;
         }
         match pods::available_in(pod, min_ready, now) {

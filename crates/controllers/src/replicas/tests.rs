@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::core::pod::Pod;
+use api::Identified as _;
+use api::core::pod::{Pod, PodView};
 use apimachinery::selector::Labels;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodSpec, PodStatus};
@@ -21,7 +22,7 @@ fn at(seconds: i64) -> Timestamp {
 
 /// `name word word ...`: `orphan`, `foreign`, `other` (labels that do not match), `deleting`,
 /// `node=n`, `ready=seconds`, `age=seconds`, `cost=n`, `restarts=n`, or a phase.
-fn pod(text: &str) -> Arc<Pod> {
+fn pod(text: &str) -> Arc<PodView> {
     let mut words = text.split(' ');
     let name = words.next().unwrap();
     let mut pod = Pod {
@@ -39,7 +40,7 @@ fn pod(text: &str) -> Arc<Pod> {
     for word in words {
         describe(&mut pod, word);
     }
-    Arc::new(pod)
+    Arc::new(PodView::from(&pod))
 }
 
 fn owner(uid: &str) -> OwnerReference {
@@ -78,9 +79,9 @@ fn describe(pod: &mut Pod, word: &str) {
     }
 }
 
-fn observed(replicas: i32, pods: Vec<Arc<Pod>>) -> Observed<'static> {
+fn observed(replicas: i32, pods: Vec<Arc<PodView>>) -> Observed<'static> {
     let mut related_per_node = BTreeMap::new();
-    for node in pods.iter().filter_map(|it| crate::pods::node_name(it)) {
+    for node in pods.iter().filter_map(|it| it.node()) {
         *related_per_node.entry(node.to_owned()).or_insert(0) += 1;
     }
     Observed {
@@ -96,8 +97,8 @@ fn observed(replicas: i32, pods: Vec<Arc<Pod>>) -> Observed<'static> {
 }
 
 fn render(plan: &Plan) -> String {
-    let names = |pods: &[Arc<Pod>]| -> String {
-        let names = pods.iter().map(|it| format!(" {}", it.metadata.name.as_deref().unwrap()));
+    let names = |pods: &[Arc<PodView>]| -> String {
+        let names = pods.iter().map(|it| format!(" {}", it.key().name));
         names.collect()
     };
     let mut lines = Vec::new();
@@ -227,9 +228,9 @@ fn some_pod() -> impl Strategy<Value = String> {
 /// A part of a plan.
 #[derive(Debug, PartialEq)]
 enum Step {
-    Adopt(Arc<Pod>),
-    Release(Arc<Pod>),
-    Delete(Arc<Pod>),
+    Adopt(Arc<PodView>),
+    Release(Arc<PodView>),
+    Delete(Arc<PodView>),
     Create,
 }
 
@@ -242,18 +243,21 @@ fn steps(plan: Plan) -> Vec<Step> {
 }
 
 /// Carries a part of a plan out on the model.
-fn apply(pods: &mut Vec<Arc<Pod>>, step: Step) {
-    let position = |pods: &[Arc<Pod>], wanted: &Pod| {
-        pods.iter().position(|it| it.metadata.name == wanted.metadata.name).unwrap()
+fn apply(pods: &mut Vec<Arc<PodView>>, step: Step) {
+    let position = |pods: &[Arc<PodView>], wanted: &PodView| {
+        pods.iter().position(|it| it.key() == wanted.key()).unwrap()
+    };
+    let own = |pod: &mut Arc<PodView>, owners| {
+        Arc::make_mut(&mut Arc::make_mut(pod).meta).owner_references = owners;
     };
     match step {
         Step::Adopt(it) => {
             let at = position(pods, &it);
-            Arc::make_mut(&mut pods[at]).metadata.owner_references = Some(vec![owner("owner")]);
+            own(&mut pods[at], vec![owner("owner")]);
         }
         Step::Release(it) => {
             let at = position(pods, &it);
-            Arc::make_mut(&mut pods[at]).metadata.owner_references = None;
+            own(&mut pods[at], Vec::new());
         }
         Step::Delete(it) => _ = pods.remove(position(pods, &it)),
         // Names are never used again: the model only grows by one at a time.
@@ -262,9 +266,10 @@ fn apply(pods: &mut Vec<Arc<Pod>>, step: Step) {
 }
 
 /// A number that no pod of the model has in its name.
-fn unused(pods: &[Arc<Pod>]) -> usize {
-    let numbers = pods.iter().filter_map(|it| it.metadata.name.as_deref()?.strip_prefix("new-"));
-    numbers.filter_map(|it| it.parse::<usize>().ok()).max().map_or(0, |it| it + 1)
+fn unused(pods: &[Arc<PodView>]) -> usize {
+    let names = pods.iter().map(|it| it.meta.key.name.as_str());
+    let numbers = names.filter_map(|it| it.strip_prefix("new-")?.parse::<usize>().ok());
+    numbers.max().map_or(0, |it| it + 1)
 }
 
 proptest! {
@@ -273,7 +278,7 @@ proptest! {
         replicas in 0..20i32,
         pods in prop::collection::vec(some_pod(), 0..20),
     ) {
-        let pods: Vec<Arc<Pod>> =
+        let pods: Vec<Arc<PodView>> =
             pods.iter().enumerate().map(|(n, it)| pod(&format!("pod-{n}{it}"))).collect();
         let rested =
             converges(|pods: &Vec<_>| steps(plan(&observed(replicas, pods.clone()))), apply, pods, 2);
@@ -287,7 +292,7 @@ proptest! {
         pods in prop::collection::vec(some_pod(), 0..10),
         failure in prop::option::of("[a-c]"),
     ) {
-        let pods: Vec<Arc<Pod>> =
+        let pods: Vec<Arc<PodView>> =
             pods.iter().enumerate().map(|(n, it)| pod(&format!("pod-{n}{it}"))).collect();
         let plan = plan(&observed(replicas, pods));
         let rested = converges(

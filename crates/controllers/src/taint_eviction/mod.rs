@@ -8,20 +8,20 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use api::core::node::Node;
-use api::core::pod::Pod;
-use api::object::key_of;
+use api::Identified as _;
+use api::core::node::NodeView;
+use api::core::pod::{Pod, PodView};
 use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Taint, Toleration};
+use k8s_openapi::api::core::v1::Taint;
 use reconcile::{Change, EventRecorder, EventType, Failed, Next, Outcome as _, Reconciler};
 use stdx::SharedClock;
 
 use self::plan::{Observed, Verdict};
 use crate::pods::BY_NODE;
-use crate::{Descriptor, Flags, Startup, owners, pods};
+use crate::{Descriptor, Flags, Startup, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "taint-eviction-controller",
@@ -35,8 +35,8 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 const WORKERS: usize = 8;
 
 struct TaintEviction {
-    nodes: Indexer<Node>,
-    pods: Indexer<Pod>,
+    nodes: Indexer<NodeView>,
+    pods: Indexer<PodView>,
     api: Api<Pod>,
     events: EventRecorder,
     clock: SharedClock,
@@ -56,36 +56,31 @@ fn start(startup: &Startup<'_>) {
         since: Mutex::default(),
     };
     controller
-        .follows(move |change: Change<'_, Node>, queue| {
+        .follows(move |change: Change<'_, NodeView>, queue| {
             let Some(node) = change.with_new(no_execute) else { return };
-            for pod in pods.by_index(BY_NODE, owners::name(&node.metadata)) {
-                queue.add(key_of(&pod.metadata));
+            for pod in pods.by_index(BY_NODE, node.name()) {
+                queue.add(pod.key());
             }
         })
-        .follows(|change: Change<'_, Pod>, queue| {
+        .follows(|change: Change<'_, PodView>, queue| {
             let is_same = match change {
                 Change::Updated { before, after } => {
-                    pods::node_name(before) == pods::node_name(after)
-                        && tolerations(before) == tolerations(after)
+                    before.node_name == after.node_name
+                        && before.spec.tolerations == after.spec.tolerations
                 }
                 // Unbound pods are nobody's to evict.
-                Change::Added(pod) | Change::Deleted(pod) => pods::node_name(pod).is_none(),
+                Change::Added(pod) | Change::Deleted(pod) => pod.node().is_none(),
             };
             if !is_same {
-                queue.add(key_of(&change.latest().metadata));
+                queue.add(change.latest().key());
             }
         })
         .workers(WORKERS)
         .run(reconciler);
 }
 
-fn no_execute(node: &Node) -> Vec<&Taint> {
-    let taints = node.spec.iter().flat_map(|it| it.taints.iter().flatten());
-    taints.filter(|it| it.effect == "NoExecute").collect()
-}
-
-fn tolerations(pod: &Pod) -> &[Toleration] {
-    pod.spec.as_ref().and_then(|it| it.tolerations.as_deref()).unwrap_or_default()
+fn no_execute(node: &NodeView) -> Vec<&Taint> {
+    node.taints.iter().filter(|it| it.effect == "NoExecute").collect()
 }
 
 impl Reconciler for TaintEviction {
@@ -93,17 +88,17 @@ impl Reconciler for TaintEviction {
     type Error = Failed;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
-        let pod = self.pods.get(key).filter(|it| !owners::is_deleting(&it.metadata));
+        let pod = self.pods.get(key).filter(|it| !it.is_deleting());
         let Some(pod) = pod else {
             self.since().remove(key);
             return Ok(Next::Settled);
         };
-        let node = pods::node_name(&pod).and_then(|it| self.nodes.get(&ObjectKey::cluster(it)));
-        let taints = node.as_ref().and_then(|it| it.spec.as_ref()?.taints.as_deref());
+        let node = pod.node().and_then(|it| self.nodes.get(&ObjectKey::cluster(it)));
+        let taints = node.as_ref().map(|it| it.taints.as_slice());
         let now = self.clock.now();
         let verdict = plan::plan(&Observed {
             taints: taints.unwrap_or_default(),
-            tolerations: tolerations(&pod),
+            tolerations: &pod.spec.tolerations,
             since: self.since().get(key).copied(),
             now,
         });
@@ -129,14 +124,15 @@ impl TaintEviction {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn evict(&self, key: &ObjectKey, pod: &Pod) -> Result<(), Failed> {
+    async fn evict(&self, key: &ObjectKey, pod: &PodView) -> Result<(), Failed> {
         let message = format!("Marking for deletion Pod {key}");
         self.events.event(pod, EventType::Normal, "TaintManagerEviction", message);
         let (reason, message) =
             ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
         let body = pods::disruption_patch(pod, reason, message, self.clock.now());
         let kind = PatchKind::Strategic;
-        let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+        let uid = Some(pod.uid().to_owned());
+        let preconditions = Preconditions { uid, resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
         let evicted = match self.api.patch_status(&key.namespace, &key.name, kind, body).await {
             Ok(_) => self.api.delete(&key.namespace, &key.name, options).await,

@@ -108,7 +108,7 @@ impl Task {
         let created = nodes.create(node::registration(&self.facts())).await;
         let registered = match created {
             Err(err) if err.is_already_exists() => self.take_over().await?,
-            other => other?,
+            other => other?.object()?,
         };
         let message = "Starting kubelet.".to_owned();
         self.context.recorder.event(&*registered, EventType::Normal, "Starting", message);
@@ -130,7 +130,10 @@ impl Task {
             let ours = ours.spec.unwrap_or_default();
             (spec.pod_cidr, spec.pod_cidrs) = (ours.pod_cidr, ours.pod_cidrs);
         }
-        let known = if wanted == *existing { existing } else { nodes.update(wanted).await? };
+        let known = match wanted == *existing {
+            true => existing,
+            false => nodes.update(wanted).await?.object()?,
+        };
         self.post(Arc::unwrap_or_clone(known)).await
     }
 
@@ -138,7 +141,7 @@ impl Task {
         let was_ready = node::is_ready(node.status.as_ref());
         node.status = Some(node::status(&self.facts(), node.status.as_ref()));
         let is_ready = node::is_ready(node.status.as_ref());
-        let posted = self.context.parts.client.api::<Node>().update_status(node).await?;
+        let posted = self.context.parts.client.api::<Node>().update_status(node).await?.object()?;
         if was_ready.is_some() && was_ready != is_ready {
             let reason = if is_ready == Some(true) { "NodeReady" } else { "NodeNotReady" };
             let message = format!("Node {} status is now: {reason}", self.context.config.node_name);
@@ -166,7 +169,7 @@ impl Task {
             (None, Some((node, _))) => leases.create(node::lease(node, self.now())).await?,
             (None, None) => return Ok(()),
         };
-        self.lease = Some(renewed);
+        self.lease = Some(renewed.object()?);
         Ok(())
     }
 

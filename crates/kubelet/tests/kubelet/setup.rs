@@ -111,7 +111,7 @@ impl Setup {
         }
         let pod = json!({ "metadata": { "name": name, "namespace": "default" }, "spec": spec });
         let pod: Pod = serde_json::from_value(pod).unwrap();
-        self.admin().api::<Pod>().create(pod).await.unwrap()
+        self.admin().api::<Pod>().create(pod).await.unwrap().object().unwrap()
     }
 
     pub(crate) async fn delete(&self, name: &str, grace: Option<i64>) {

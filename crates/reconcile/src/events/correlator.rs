@@ -5,6 +5,7 @@
 //! things at once and then one every five minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::core::event::Event;
 use bytes::Bytes;
@@ -33,8 +34,8 @@ pub(super) struct Write {
     pub(super) patch: Option<Bytes>,
 }
 
-/// (kind, namespace, name, uid) of an object.
-type About = (String, String, String, String);
+/// (kind, namespace, name, uid) of an object. One for all tables.
+type About = Arc<(String, String, String, String)>;
 type Similar = (About, &'static str, String);
 /// What makes an event the same as an earlier one: also the part of the object that it is about, such as one of a pod's
 /// containers. Similar events, and those that count against an object's burst, may be about any part of it.
@@ -45,22 +46,58 @@ pub(super) struct Correlator {
     /// The node whose component it is, if it belongs to one.
     host: Option<String>,
     similar: Table<Similar, BTreeSet<String>>,
-    written: Table<Same, Event>,
+    written: Table<Same, Earlier>,
     tokens: Table<About, f64>,
     /// The number in the last name that was given.
     last_number: u64,
 }
 
-/// A bounded map that remembers when each entry was last used.
-struct Table<K, V>(BTreeMap<K, (Timestamp, V)>);
+/// What is written of an event that may come again.
+struct Earlier {
+    name: String,
+    first: Timestamp,
+    count: i32,
+}
 
-impl<K: Ord + Clone, V> Table<K, V> {
+/// A bounded map that remembers when each entry was last used.
+struct Table<K, V> {
+    entries: BTreeMap<Arc<K>, Used<V>>,
+    /// The same keys, in the order of their use.
+    by_turn: BTreeMap<u64, Arc<K>>,
+    last_turn: u64,
+}
+
+struct Used<V> {
+    at: Timestamp,
+    turn: u64,
+    value: V,
+}
+
+impl<K: Ord, V> Table<K, V> {
+    fn new() -> Self {
+        Self { entries: BTreeMap::new(), by_turn: BTreeMap::new(), last_turn: 0 }
+    }
+
+    fn get(&self, key: &K) -> Option<(Timestamp, &V)> {
+        self.entries.get(key).map(|it| (it.at, &it.value))
+    }
+
+    fn take(&mut self, key: &K) -> Option<(Timestamp, V)> {
+        let used = self.entries.remove(key)?;
+        self.by_turn.remove(&used.turn);
+        Some((used.at, used.value))
+    }
+
     fn insert(&mut self, key: K, now: Timestamp, value: V) {
-        self.0.insert(key, (now, value));
-        if self.0.len() > ENTRIES_MAX {
-            let oldest =
-                self.0.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
-            oldest.and_then(|it| self.0.remove(&it));
+        self.take(&key);
+        self.last_turn += 1;
+        let (key, turn) = (Arc::new(key), self.last_turn);
+        self.by_turn.insert(turn, key.clone());
+        self.entries.insert(key, Used { at: now, turn, value });
+        if self.entries.len() > ENTRIES_MAX
+            && let Some((_, oldest)) = self.by_turn.pop_first()
+        {
+            self.entries.remove(&oldest);
         }
     }
 }
@@ -70,9 +107,9 @@ impl Correlator {
         Self {
             component,
             host,
-            similar: Table(BTreeMap::new()),
-            written: Table(BTreeMap::new()),
-            tokens: Table(BTreeMap::new()),
+            similar: Table::new(),
+            written: Table::new(),
+            tokens: Table::new(),
             last_number: 0,
         }
     }
@@ -86,15 +123,18 @@ impl Correlator {
         let (message, topic) = self.combine(&similar, &said.message, now);
         let part = said.about.field_path.clone().unwrap_or_default();
         let key = (similar, part, topic);
-        let write = match self.written.0.get(&key) {
-            Some((_, earlier)) => again(earlier, message, now),
+        let (earlier, is_first) = match self.written.take(&key) {
+            Some((_, it)) => (Earlier { count: it.count.saturating_add(1), ..it }, false),
             None => {
-                let number = self.next_number(now);
-                Write { event: self.first(said, message, now, number), patch: None }
+                let name = said.about.name.as_deref().unwrap_or_default();
+                let name = format!("{name}.{:016x}", self.next_number(now));
+                (Earlier { name, first: now, count: 1 }, true)
             }
         };
-        self.written.insert(key, now, write.event.clone());
-        Some(write)
+        let event = self.event(said, message, now, &earlier);
+        self.written.insert(key, now, earlier);
+        let patch = (!is_first).then(|| again(&event));
+        Some(Write { event, patch })
     }
 
     /// The time in nanoseconds, as client-go names events: in a list, which is by name, an object's events stand in the order
@@ -106,10 +146,10 @@ impl Correlator {
     }
 
     fn take_token(&mut self, about: &About, now: Timestamp) -> bool {
-        let tokens = match self.tokens.0.get(about) {
+        let tokens = match self.tokens.get(about) {
             None => BURST,
             Some((then, left)) => {
-                let refilled = now.duration_since(*then).as_secs_f64() / REFILL.as_secs_f64();
+                let refilled = now.duration_since(then).as_secs_f64() / REFILL.as_secs_f64();
                 (left + refilled.max(0.0)).min(BURST)
             }
         };
@@ -122,7 +162,7 @@ impl Correlator {
     /// The message to write, and what makes this event the same as an earlier one: its message, or nothing once it is
     /// combined with others.
     fn combine(&mut self, similar: &Similar, message: &str, now: Timestamp) -> (String, String) {
-        let mut messages = match self.similar.0.remove(similar) {
+        let mut messages = match self.similar.take(similar) {
             Some((then, messages)) if now.duration_since(then) <= SIMILAR_WINDOW => messages,
             _ => BTreeSet::new(),
         };
@@ -138,12 +178,11 @@ impl Correlator {
         }
     }
 
-    fn first(&self, said: Said, message: String, now: Timestamp, number: u64) -> Event {
-        let name = said.about.name.as_deref().unwrap_or_default();
+    fn event(&self, said: Said, message: String, now: Timestamp, earlier: &Earlier) -> Event {
         let namespace = said.about.namespace.clone().filter(|it| !it.is_empty());
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{name}.{number:016x}")),
+                name: Some(earlier.name.clone()),
                 namespace: Some(namespace.unwrap_or_else(|| "default".to_owned())),
                 ..ObjectMeta::default()
             },
@@ -157,9 +196,9 @@ impl Correlator {
             }),
             reporting_instance: self.host.clone(),
             reporting_component: Some(self.component.to_owned()),
-            first_timestamp: Some(Time(now)),
+            first_timestamp: Some(Time(earlier.first)),
             last_timestamp: Some(Time(now)),
-            count: Some(1),
+            count: Some(earlier.count),
             ..Event::default()
         }
     }
@@ -167,20 +206,17 @@ impl Correlator {
 
 fn about_of(about: &ObjectReference) -> About {
     let text = |it: &Option<String>| it.clone().unwrap_or_default();
-    (text(&about.kind), text(&about.namespace), text(&about.name), text(&about.uid))
+    Arc::new((text(&about.kind), text(&about.namespace), text(&about.name), text(&about.uid)))
 }
 
-fn again(earlier: &Event, message: String, now: Timestamp) -> Write {
-    let mut event = earlier.clone();
-    event.count = Some(earlier.count.unwrap_or(1).saturating_add(1));
-    event.last_timestamp = Some(Time(now));
-    event.message = Some(message);
+/// A merge patch of the event that is written already.
+fn again(event: &Event) -> Bytes {
     let patch = serde_json::json!({
         "count": event.count,
         "lastTimestamp": event.last_timestamp,
         "message": event.message,
     });
-    Write { event, patch: Some(Bytes::from(patch.to_string())) }
+    Bytes::from(patch.to_string())
 }
 
 #[cfg(test)]
@@ -188,7 +224,7 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
     use k8s_openapi::api::core::v1::ObjectReference;
 
-    use super::{Correlator, Said};
+    use super::{Correlator, ENTRIES_MAX, Said, Table};
 
     struct Setup {
         correlator: Correlator,
@@ -221,6 +257,18 @@ mod tests {
             let (name, text) = (event.metadata.name.unwrap(), event.message.unwrap());
             format!("{verb} {name} x{}: {text}", event.count.unwrap())
         }
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let (mut table, now) = (Table::new(), Timestamp::UNIX_EPOCH);
+        for number in 0..ENTRIES_MAX {
+            table.insert(number, now, number);
+        }
+        table.insert(0, now, 7);
+        table.insert(ENTRIES_MAX, now, 0);
+        assert_eq!((table.get(&0).map(|it| *it.1), table.get(&1)), (Some(7), None));
+        assert_eq!((table.entries.len(), table.by_turn.len()), (ENTRIES_MAX, ENTRIES_MAX));
     }
 
     #[test]

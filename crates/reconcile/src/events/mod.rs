@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use api::Resource;
+use api::Identified;
 use api::core::event::Event;
 use apimachinery::ApiError;
 use client::{Client, PatchKind};
@@ -78,7 +78,7 @@ impl EventRecorder {
         Self { queue, component: component.into(), dropped: Arc::default() }
     }
 
-    pub fn event<T: Resource>(&self, about: &T, kind: EventType, reason: &str, message: String) {
+    pub fn event<T: Identified>(&self, about: &T, kind: EventType, reason: &str, message: String) {
         self.event_about(reference(about), kind, reason, message);
     }
 
@@ -101,16 +101,16 @@ impl EventRecorder {
     }
 }
 
-fn reference<T: Resource>(about: &T) -> ObjectReference {
-    let (facts, meta) = (T::FACTS, about.metadata());
+fn reference<T: Identified>(about: &T) -> ObjectReference {
+    let (facts, key) = (T::FACTS, about.key());
     let version = apimachinery::GroupVersion::new(facts.group, facts.version);
     ObjectReference {
         api_version: Some(version.to_string()),
         kind: Some(facts.kind.to_owned()),
-        name: meta.name.clone(),
-        namespace: meta.namespace.clone(),
-        uid: meta.uid.clone(),
-        resource_version: meta.resource_version.clone(),
+        name: Some(key.name),
+        namespace: Some(key.namespace).filter(|it| !it.is_empty()),
+        uid: Some(about.uid().to_owned()).filter(|it| !it.is_empty()),
+        resource_version: Some(about.version()).filter(|it| *it > 0).map(|it| it.to_string()),
         ..ObjectReference::default()
     }
 }

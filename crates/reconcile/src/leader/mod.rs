@@ -166,8 +166,8 @@ impl Candidate {
         }
         let mut lease = (*stored).clone();
         lease.spec = Some(self.spec(Some(spec), now));
-        let lease = api.update(lease).await?;
-        self.seen = lease.spec.clone().map(|it| (it, Instant::now()));
+        let held = api.update(lease).await?.object()?;
+        self.seen = held.spec.clone().map(|it| (it, Instant::now()));
         Ok(true)
     }
 

@@ -1,5 +1,7 @@
-//! One decision: filter every node, score what is left, take the best. Pure but for the tie-break, which is drawn
+//! One decision: filter nodes until enough are left, score these, take the best. Pure but for the tie-break, which is drawn
 //! from the given randomness.
+
+use std::borrow::Borrow;
 
 use stdx::Random;
 
@@ -8,23 +10,54 @@ use crate::node::NodeState;
 use crate::plugins::{self, Plugin};
 use crate::pod::PodRequirements;
 
-/// The index of the chosen node, or why there is none.
-pub(crate) fn choose(
+/// So many nodes are always compared, if they are there and fit.
+const ENOUGH_MIN: usize = 100;
+
+/// How many nodes that fit are enough to choose from: upstream's numbers (numFeasibleNodesToFind in
+/// pkg/scheduler/schedule_one.go), half of a small cluster and a twentieth of a large one.
+fn enough(n_nodes: usize) -> usize {
+    let percentage = 50_usize.saturating_sub(n_nodes / 125).max(5);
+    (n_nodes * percentage / 100).max(ENOUGH_MIN)
+}
+
+/// A choice among nodes.
+pub(crate) struct Choice {
+    /// By its index.
+    pub(crate) node: usize,
+    /// Where the next one should start, so that all nodes have their turn.
+    pub(crate) next_start: usize,
+}
+
+/// Looks at nodes from `start` on, until enough of them fit. Why there is no choice, if there is none: then all were looked at.
+pub(crate) fn choose<N: Borrow<NodeState>>(
     pod: &PodRequirements,
-    nodes: &[&NodeState],
+    nodes: &[N],
+    start: usize,
     random: &Random,
-) -> Result<usize, Diagnosis> {
+) -> Result<Choice, Diagnosis> {
     let active: Vec<&dyn Plugin> =
         plugins::ALL.iter().copied().filter(|it| it.applies(pod)).collect();
-    let mut diagnosis = Diagnosis::new(nodes.len());
-    let feasible: Vec<usize> = (0..nodes.len())
-        .filter(|index| passes(&active, pod, nodes[*index], &mut diagnosis))
-        .collect();
-    match feasible.as_slice() {
-        [] => Err(diagnosis),
-        [only] => Ok(*only),
-        _ => Ok(best(&active, pod, nodes, &feasible, random)),
+    let mut diagnosis = Diagnosis::default();
+    let enough = enough(nodes.len());
+    let start = if start < nodes.len() { start } else { 0 };
+    let mut next_start = start;
+    let mut feasible = Vec::new();
+    for index in (start..nodes.len()).chain(0..start) {
+        let node = nodes[index].borrow();
+        if node.is_known && passes(&active, pod, node, &mut diagnosis) {
+            feasible.push(index);
+        }
+        if feasible.len() == enough {
+            next_start = index + 1;
+            break;
+        }
     }
+    let node = match feasible.as_slice() {
+        [] => return Err(diagnosis),
+        [only] => *only,
+        _ => best(&active, pod, nodes, &feasible, random),
+    };
+    Ok(Choice { node, next_start })
 }
 
 fn passes(
@@ -33,6 +66,7 @@ fn passes(
     node: &NodeState,
     diagnosis: &mut Diagnosis,
 ) -> bool {
+    diagnosis.n_nodes += 1;
     for plugin in active {
         if let Err(reasons) = plugin.filter(pod, node) {
             for reason in &reasons.0 {
@@ -44,17 +78,17 @@ fn passes(
     true
 }
 
-fn best(
+fn best<N: Borrow<NodeState>>(
     active: &[&dyn Plugin],
     pod: &PodRequirements,
-    nodes: &[&NodeState],
+    nodes: &[N],
     feasible: &[usize],
     random: &Random,
 ) -> usize {
     let mut totals = vec![0i64; feasible.len()];
     for plugin in active.iter().filter(|it| it.weight() > 0) {
         let mut scores: Vec<i64> =
-            feasible.iter().map(|index| plugin.score(pod, nodes[*index])).collect();
+            feasible.iter().map(|index| plugin.score(pod, nodes[*index].borrow())).collect();
         plugin.normalize(&mut scores);
         for (total, score) in totals.iter_mut().zip(scores) {
             *total += score * plugin.weight();

@@ -10,8 +10,8 @@ use crate::pod::PodRequirements;
 
 fn check(pod: &PodRequirements, nodes: &[NodeState], expected: &str) {
     let nodes: Vec<&NodeState> = nodes.iter().collect();
-    let actual = match choose(pod, &nodes, &Random::from_seed(1)) {
-        Ok(index) => nodes[index].name.clone(),
+    let actual = match choose(pod, &nodes, 0, &Random::from_seed(1)) {
+        Ok(choice) => nodes[choice.node].name.clone(),
         Err(diagnosis) => diagnosis.to_string(),
     };
     assert_eq!(actual, expected);
@@ -133,6 +133,25 @@ fn rules_without_a_plugin_refuse_the_pod() {
         );
         let volumes = json!({ "volumes": [{ "name": "a", source: value }] });
         check(&pod(volumes), &[node("a", json!({}))], &expected);
+    }
+}
+
+#[test]
+fn large_clusters_are_looked_at_in_parts_by_turns() {
+    let nodes: Vec<NodeState> = (0..1_000).map(|it| node(&it.to_string(), json!({}))).collect();
+    let pod = pod(requests("1"));
+    let mut start = 0;
+    for next in [420, 840, 260] {
+        let choice = choose(&pod, &nodes, start, &Random::from_seed(1)).unwrap();
+        assert_eq!(choice.next_start, next);
+        let distance = (choice.node + nodes.len() - start) % nodes.len();
+        assert!(distance < 420, "{} from {start}", choice.node);
+        start = choice.next_start;
+    }
+    // Nodes that went meanwhile are not counted on.
+    assert!(choose(&pod, &nodes[..7], start, &Random::from_seed(1)).unwrap().node < 7);
+    for (n_nodes, expected) in [(3, 100), (100, 100), (1_000, 420), (5_000, 500), (15_000, 750)] {
+        assert_eq!(super::enough(n_nodes), expected);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Lease: who holds what, and until when.
 
+mod view;
+
 use apimachinery::FieldErrors;
 
 use crate::kind::{Relaxed, Resource};
@@ -11,6 +13,8 @@ use serde_json::Value;
 use crate::cell;
 use crate::check::{self, text};
 use apimachinery::field::Path;
+
+pub use view::LeaseView;
 
 pub use k8s_openapi::api::coordination::v1::Lease;
 

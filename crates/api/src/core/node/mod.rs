@@ -4,6 +4,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod validation;
+mod view;
 
 use apimachinery::FieldErrors;
 
@@ -15,6 +16,8 @@ use serde_json::Value;
 
 use crate::check::text;
 use crate::kind::Part;
+
+pub use view::NodeView;
 
 pub use k8s_openapi::api::core::v1::Node;
 

@@ -26,7 +26,7 @@ use serde_json::Value;
 
 pub use super::pod_spec::{qos_class, requests};
 pub use bind::bind;
-pub use view::PodView;
+pub use view::{ContainerView, Deletion, PodSpecView, PodView, PortView, Unscheduled};
 
 pub use k8s_openapi::api::core::v1::Pod;
 

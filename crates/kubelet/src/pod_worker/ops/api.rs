@@ -21,7 +21,8 @@ pub(in crate::pod_worker) async fn write_status(
     let (namespace, name) =
         (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
     let pods = context.parts.client.api::<Pod>();
-    match pods.patch_status(namespace, name, PatchKind::Strategic, body).await {
+    let written = pods.patch_status(namespace, name, PatchKind::Strategic, body).await;
+    match written.and_then(|it| it.object()) {
         Ok(pod) => Outcome::Written(Some(pod)),
         // Gone, or another pod of that name: the source will say so.
         Err(err) if err.is_not_found() || err.is_conflict() => Outcome::Written(None),

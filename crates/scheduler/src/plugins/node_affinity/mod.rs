@@ -17,17 +17,15 @@ impl Plugin for NodeAffinity {
     }
 
     fn applies(&self, pod: &PodRequirements) -> bool {
-        !pod.node_selector.is_empty()
-            || pod.affinity_required.is_some()
-            || !pod.affinity_preferred.is_empty()
+        !pod.pod.spec.node_selector.is_empty() || pod.node_affinity().is_some()
     }
 
     fn filter(&self, pod: &PodRequirements, node: &NodeState) -> Result<(), Reasons> {
-        let has_labels =
-            pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+        let mut selector = pod.pod.spec.node_selector.iter();
+        let has_labels = selector.all(|(key, value)| node.labels.get(key) == Some(value));
         let is_in = pod
-            .affinity_required
-            .as_ref()
+            .node_affinity()
+            .and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref())
             .is_none_or(|it| it.node_selector_terms.iter().any(|term| matches_term(term, node)));
         if has_labels && is_in {
             return Ok(());
@@ -40,7 +38,11 @@ impl Plugin for NodeAffinity {
     }
 
     fn score(&self, pod: &PodRequirements, node: &NodeState) -> i64 {
-        let wanted = pod.affinity_preferred.iter().filter(|it| matches_term(&it.preference, node));
+        let affinity = pod.node_affinity();
+        let preferred = affinity
+            .and_then(|it| it.preferred_during_scheduling_ignored_during_execution.as_deref());
+        let preferred = preferred.unwrap_or_default().iter();
+        let wanted = preferred.filter(|it| matches_term(&it.preference, node));
         wanted.map(|it| i64::from(it.weight)).sum()
     }
 
@@ -56,7 +58,7 @@ fn matches_term(term: &NodeSelectorTerm, node: &NodeState) -> bool {
     if labels.is_empty() && fields.is_empty() {
         return false;
     }
-    labels.iter().all(|it| matches(it, node.labels.get(&it.key).map(String::as_str)))
+    labels.iter().all(|it| matches(it, node.labels.get(&it.key)))
         && fields.iter().all(|it| it.key == "metadata.name" && matches(it, Some(&node.name)))
 }
 

@@ -15,11 +15,11 @@ impl Plugin for NodeName {
     }
 
     fn applies(&self, pod: &PodRequirements) -> bool {
-        !pod.node_name.is_empty()
+        !pod.pod.node_name.is_empty()
     }
 
     fn filter(&self, pod: &PodRequirements, node: &NodeState) -> Result<(), Reasons> {
-        if pod.node_name == node.name {
+        if pod.pod.node_name.as_str() == node.name {
             return Ok(());
         }
         Err(Reasons::one("node(s) didn't match the requested node name"))

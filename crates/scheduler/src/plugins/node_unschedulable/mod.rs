@@ -26,7 +26,7 @@ impl Plugin for NodeUnschedulable {
             effect: "NoSchedule".to_owned(),
             ..Taint::default()
         };
-        if pod.tolerations.iter().any(|it| tolerates(it, &taint)) {
+        if pod.tolerations().iter().any(|it| tolerates(it, &taint)) {
             return Ok(());
         }
         Err(Reasons::one("node(s) were unschedulable"))

@@ -21,7 +21,7 @@ impl Plugin for TaintToleration {
             .taints
             .iter()
             .filter(|it| matches!(it.effect.as_str(), "NoSchedule" | "NoExecute"))
-            .find(|taint| !pod.tolerations.iter().any(|it| tolerates(it, taint)));
+            .find(|taint| !pod.tolerations().iter().any(|it| tolerates(it, taint)));
         match untolerated {
             None => Ok(()),
             Some(taint) => {
@@ -41,7 +41,7 @@ impl Plugin for TaintToleration {
     /// How many soft taints the pod does not tolerate: less is better, see `normalize`.
     fn score(&self, pod: &PodRequirements, node: &NodeState) -> i64 {
         let soft = node.taints.iter().filter(|it| it.effect == "PreferNoSchedule");
-        soft.filter(|taint| !pod.tolerations.iter().any(|it| tolerates(it, taint))).count() as i64
+        soft.filter(|taint| !pod.tolerations().iter().any(|it| tolerates(it, taint))).count() as i64
     }
 
     fn normalize(&self, scores: &mut [i64]) {

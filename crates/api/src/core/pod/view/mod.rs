@@ -1,0 +1,196 @@
+//! What those keep of a pod who follow every pod of the cluster: controllers, the scheduler, simulated nodes. All of them keep
+//! the same view, so that there is one of it in the process.
+
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use apimachinery::GroupVersionResource;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::Pod;
+use crate::object::{Meta, Stored};
+use crate::{Interned, View};
+
+pub use spec::{ContainerView, PodSpecView, PortView};
+
+/// A pod's place, state and owners, and what it asks for. Whoever needs another field adds it, as long as the others can bear
+/// it: it is kept for each pod, but for `spec`, of which there is one for all pods that ask for the same.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodView {
+    /// Shared with the server's cache, in one process.
+    pub meta: Arc<Meta>,
+    pub created: Option<Timestamp>,
+    pub deletion: Option<Box<Deletion>>,
+    pub generation: Option<i64>,
+    /// What it costs to delete it rather than another one: an annotation.
+    pub deletion_cost: i32,
+    /// Empty: not bound.
+    pub node_name: Interned,
+    pub spec: Arc<PodSpecView>,
+    /// Empty: the kubelet has not said yet, as `Pending`.
+    pub phase: Interned,
+    /// `status.podIPs`, or `status.podIP` alone.
+    pub addresses: Box<[Box<str>]>,
+    pub is_ready: bool,
+    /// Since when it is ready, if it is and says so.
+    pub ready_since: Option<Timestamp>,
+    /// Why it has no node, if somebody has said.
+    pub unscheduled: Option<Box<Unscheduled>>,
+    /// How often the container that was restarted most was.
+    pub restarts: i32,
+}
+
+/// That somebody wants the pod gone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deletion {
+    /// When its grace is over.
+    pub deadline: Timestamp,
+    pub grace_seconds: i64,
+}
+
+/// The condition `PodScheduled` of a pod that fits nowhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unscheduled {
+    pub reason: Interned,
+    pub message: Box<str>,
+    pub since: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct Parts {
+    metadata: Option<Metadata>,
+    spec: Option<spec::Parts>,
+    status: Option<Status>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+    deletion_grace_period_seconds: Option<i64>,
+    generation: Option<i64>,
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "controller.kubernetes.io/pod-deletion-cost")]
+    deletion_cost: Option<Interned>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    phase: Option<Interned>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<Box<str>>,
+    #[serde(rename = "podIPs")]
+    pod_ips: Option<Vec<Address>>,
+    conditions: Option<Vec<Condition>>,
+    container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    ip: Option<Box<str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: Interned,
+    status: Interned,
+    reason: Option<Interned>,
+    message: Option<Box<str>>,
+    last_transition_time: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerStatus {
+    restart_count: Option<i32>,
+}
+
+impl Status {
+    fn addresses(&mut self) -> Box<[Box<str>]> {
+        let all = self.pod_ips.take().unwrap_or_default().into_iter().filter_map(|it| it.ip);
+        let all: Box<[Box<str>]> = all.collect();
+        if all.is_empty() { self.pod_ip.take().into_iter().collect() } else { all }
+    }
+
+    fn condition(&self, kind: &str, status: &str) -> Option<&Condition> {
+        let found = self.conditions.iter().flatten().find(|it| it.kind.as_str() == kind);
+        found.filter(|it| it.status.as_str() == status)
+    }
+
+    fn unscheduled(&self) -> Option<Box<Unscheduled>> {
+        let condition = self.condition("PodScheduled", "False")?;
+        Some(Box::new(Unscheduled {
+            reason: condition.reason.clone().unwrap_or_default(),
+            message: condition.message.clone().unwrap_or_default(),
+            since: condition.last_transition_time,
+        }))
+    }
+
+    fn restarts(&self) -> i32 {
+        let statuses = self.container_statuses.iter().flatten();
+        statuses.filter_map(|it| it.restart_count).max().unwrap_or(0)
+    }
+}
+
+impl View for PodView {
+    fn resource() -> GroupVersionResource {
+        <Pod as View>::resource()
+    }
+
+    fn read(stored: &Stored) -> Result<Self, serde_json::Error> {
+        let Parts { metadata, spec, status } = serde_json::from_slice(&stored.bytes)?;
+        let (metadata, mut status) = (metadata.unwrap_or_default(), status.unwrap_or_default());
+        let (node_name, spec) = spec.unwrap_or_default().shared();
+        let grace_seconds = metadata.deletion_grace_period_seconds.unwrap_or(0);
+        let cost = metadata.annotations.and_then(|it| it.deletion_cost);
+        let ready = status.condition("Ready", "True");
+        Ok(Self {
+            meta: stored.meta.clone(),
+            created: metadata.creation_timestamp,
+            deletion: metadata
+                .deletion_timestamp
+                .map(|deadline| Box::new(Deletion { deadline, grace_seconds })),
+            generation: metadata.generation,
+            deletion_cost: cost.and_then(|it| it.parse().ok()).unwrap_or(0),
+            node_name,
+            spec,
+            is_ready: ready.is_some(),
+            ready_since: ready.and_then(|it| it.last_transition_time),
+            unscheduled: status.unscheduled(),
+            restarts: status.restarts(),
+            addresses: status.addresses(),
+            phase: status.phase.unwrap_or_default(),
+        })
+    }
+}
+
+identified_by_meta!(PodView, Pod);
+
+impl PodView {
+    /// The node that it is bound to.
+    pub fn node(&self) -> Option<&str> {
+        Some(self.node_name.as_str()).filter(|it| !it.is_empty())
+    }
+
+    /// Whether it ran to its end.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Neither finished nor being deleted.
+    pub fn is_active(&self) -> bool {
+        !self.is_terminal() && !self.meta.is_deleting
+    }
+}
