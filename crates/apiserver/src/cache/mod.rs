@@ -400,8 +400,15 @@ impl Cache {
     /// The selected objects now, from which a watch can go on.
     pub fn select(&self, kind: &dyn Kind, selection: &Selection) -> Selected {
         let (state, revision) = self.state_of(&kind.registry_prefix());
-        let range = state.objects.range(selection.namespace.as_deref(), "");
-        let objects = range.filter(|it| selection.matches(&it.meta)).cloned().collect();
+        let is_selected = |it: &&Arc<Stored>| selection.matches(&it.meta);
+        // Many watch one object, by its name.
+        let objects = match selection.only_path(kind) {
+            Some(path) => state.objects.get(&path).filter(is_selected).into_iter().cloned().collect(),
+            None => {
+                let range = state.objects.range(selection.namespace.as_deref(), "");
+                range.filter(is_selected).cloned().collect()
+            }
+        };
         Selected { objects, revision, n_ends: state.n_ends }
     }
 

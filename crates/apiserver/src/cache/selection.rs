@@ -44,6 +44,15 @@ impl Selection {
         self.labels.requirements.len() + self.fields.terms.len()
     }
 
+    /// Where the one object is that it can match, if it can match but one.
+    pub(crate) fn only_path(&self, kind: &dyn Kind) -> Option<String> {
+        let name = self.exact_name()?;
+        match kind.scope() {
+            Scope::Namespaced => Some(format!("{}/{name}", self.exact_namespace()?)),
+            Scope::Cluster => Some(name.to_owned()),
+        }
+    }
+
     /// The one name that it can match.
     pub(super) fn exact_name(&self) -> Option<&str> {
         self.name.as_deref().or_else(|| self.fields.exact(NAME))

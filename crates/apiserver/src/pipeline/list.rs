@@ -67,9 +67,14 @@ pub(super) async fn list(core: &Core, request: &Request) -> Result<(Outcome, u16
                 At::NotOlderThan(revision) => core.cache.wait_for(revision).await?,
                 At::Any | At::Exactly(_) => {}
             }
-            let namespace = selection.namespace.as_deref();
-            let snapshot = core.cache.snapshot(request.kind.as_ref(), namespace, &start);
-            (snapshot.objects, snapshot.revision)
+            let kind = request.kind.as_ref();
+            if start.is_empty() && selection.only_path(kind).is_some() {
+                let found = core.cache.select(kind, &selection);
+                (found.objects, found.revision)
+            } else {
+                let snapshot = core.cache.snapshot(kind, selection.namespace.as_deref(), &start);
+                (snapshot.objects, snapshot.revision)
+            }
         }
     };
     let weight = objects.len().saturating_mul(selection.n_terms());
