@@ -19,7 +19,7 @@ pub(crate) fn add_to(definitions: &mut Definitions, facts: &Facts) {
             apply_rule(members(schema), rule);
         }
         let fields = flat_fields(type_, facts, &types);
-        check_names(name, schema, &fields);
+        validate_names(name, schema, &fields);
         for field in &fields {
             add_field(&mut schema["properties"][&field.name], field);
         }
@@ -43,7 +43,7 @@ fn flat_fields(type_: &Type, facts: &Facts, types: &BTreeMap<String, &Type>) -> 
     fields.flat_map(|it| if it.name == "*" { inner(it) } else { vec![it.clone()] }).collect()
 }
 
-fn check_names(name: &str, schema: &Value, fields: &[Field]) {
+fn validate_names(name: &str, schema: &Value, fields: &[Field]) {
     let known: BTreeSet<&str> = fields.iter().map(|it| &*it.name).collect();
     let properties = schema.get("properties").and_then(Value::as_object);
     let found = properties.into_iter().flat_map(|it| it.keys()).map(String::as_str);

@@ -55,17 +55,17 @@ pub enum Error {
 
 /// Checks JSON before anything is made of it, in one pass without recursion. What is no JSON passes: whoever reads it will
 /// say so.
-pub fn check_text(json: &[u8]) -> Result<(), Error> {
-    check_text_to(json, DEPTH_MAX)
+pub fn validate_text(json: &[u8]) -> Result<(), Error> {
+    validate_text_to(json, DEPTH_MAX)
 }
 
 /// The same for a whole object, whose records of ownership may be deeper.
-pub fn check_object_text(json: &[u8]) -> Result<(), Error> {
-    match check_text(json) {
+pub fn validate_object_text(json: &[u8]) -> Result<(), Error> {
+    match validate_text(json) {
         Err(Error::Deep) => {}
         other => return other,
     }
-    check_text_to(json, RECORDS_MAX)?;
+    validate_text_to(json, RECORDS_MAX)?;
     match serde_json::from_slice(json) {
         Ok(object) if is_too_deep(&object) => Err(Error::Deep),
         _ => Ok(()),
@@ -81,7 +81,7 @@ struct Open {
     name: usize,
 }
 
-fn check_text_to(json: &[u8], depth_max: usize) -> Result<(), Error> {
+fn validate_text_to(json: &[u8], depth_max: usize) -> Result<(), Error> {
     let mut open: Vec<Open> = Vec::new();
     let mut path = 0;
     let mut bytes = json.iter();
@@ -128,7 +128,7 @@ fn check_text_to(json: &[u8], depth_max: usize) -> Result<(), Error> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{DEPTH_MAX, Error, PATH_MAX, check_text, depth, is_too_deep};
+    use super::{DEPTH_MAX, Error, PATH_MAX, depth, is_too_deep, validate_text};
 
     fn nested(levels: usize) -> Value {
         (0..levels).fold(json!(1), |inner, _| json!([inner]))
@@ -143,13 +143,13 @@ mod tests {
 
     #[test]
     fn text_is_as_deep_as_its_brackets() {
-        assert_eq!(check_text(nested(DEPTH_MAX).to_string().as_bytes()), Ok(()));
-        assert_eq!(check_text(nested(DEPTH_MAX + 1).to_string().as_bytes()), Err(Error::Deep));
-        assert_eq!(check_text(&[b'['; 3_000_000]), Err(Error::Deep));
+        assert_eq!(validate_text(nested(DEPTH_MAX).to_string().as_bytes()), Ok(()));
+        assert_eq!(validate_text(nested(DEPTH_MAX + 1).to_string().as_bytes()), Err(Error::Deep));
+        assert_eq!(validate_text(&[b'['; 3_000_000]), Err(Error::Deep));
         let text = format!("{{{:?}: {:?}}}", "[".repeat(200), "{\"[".repeat(200));
-        assert_eq!(check_text(text.as_bytes()), Ok(()));
+        assert_eq!(validate_text(text.as_bytes()), Ok(()));
         for garbage in [&b"]]}}"[..], b"\"", b"{\"a\\", b",:,:", b"{,,:\"a\",}", b"{\"a\"\"b\"}"] {
-            assert_eq!(check_text(garbage), Ok(()));
+            assert_eq!(validate_text(garbage), Ok(()));
         }
     }
 
@@ -158,11 +158,11 @@ mod tests {
         let name = "x".repeat(PATH_MAX / 3);
         let below = |inner: Value| json!({name.as_str(): inner, "beside": 1});
         let three = below(below(below(json!(["y".repeat(PATH_MAX)]))));
-        assert_eq!(check_text(three.to_string().as_bytes()), Ok(()));
-        assert_eq!(check_text(below(three).to_string().as_bytes()), Err(Error::Path));
+        assert_eq!(validate_text(three.to_string().as_bytes()), Ok(()));
+        assert_eq!(validate_text(below(three).to_string().as_bytes()), Err(Error::Path));
         let names: serde_json::Map<String, Value> =
             (0..PATH_MAX).map(|it| (format!("name-{it}"), json!(it))).collect();
-        assert_eq!(check_text(Value::Object(names).to_string().as_bytes()), Ok(()));
+        assert_eq!(validate_text(Value::Object(names).to_string().as_bytes()), Ok(()));
     }
 
     #[test]

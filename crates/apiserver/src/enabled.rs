@@ -17,7 +17,7 @@ const NEEDED: &[&str] = &[
 ];
 
 /// Whether a server would start with it, and have the groups that others in its process follow.
-pub fn check_runtime_config(
+pub fn validate_runtime_config(
     config: &RuntimeConfig,
     followed: &[&str],
 ) -> Result<(), RuntimeConfigError> {
@@ -58,7 +58,7 @@ fn validate(
 mod tests {
     use features::RuntimeConfig;
 
-    use super::{check_runtime_config, kinds};
+    use super::{kinds, validate_runtime_config};
 
     #[test]
     fn what_is_disabled_is_not_served() {
@@ -70,8 +70,8 @@ mod tests {
         assert_eq!(of("apps/v1/replicasets=false"), Ok(all - 1));
         assert!(of("apps/v1=false").unwrap() < all - 1);
         let config = RuntimeConfig::parse("apps/v1=false").unwrap();
-        assert!(check_runtime_config(&config, &[]).is_ok());
-        assert!(check_runtime_config(&config, &["apps"]).is_err());
+        assert!(validate_runtime_config(&config, &[]).is_ok());
+        assert!(validate_runtime_config(&config, &["apps"]).is_err());
         let refused = of("v1=false").unwrap_err();
         assert!(refused.ends_with(" cannot be disabled: xebec itself needs it"), "{refused}");
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use api::Kind;
 use api::protobuf::{self, Envelope};
 use apimachinery::apply::{self, Writer};
-use apimachinery::bounds::{DEPTH_MAX, check_object_text, depth};
+use apimachinery::bounds::{DEPTH_MAX, depth, validate_object_text};
 use apimachinery::selector::{Fields, Labels};
 use apimachinery::{FieldErrors, patch};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn live() -> Value {
 pub fn patches(bytes: &[u8]) {
     let Some((form, rest)) = bytes.split_first() else { return };
     let (schema, live) = (deployments().schema(), live());
-    let tree = || serde_json::from_slice(rest).ok().filter(|_| check_object_text(rest).is_ok());
+    let tree = || serde_json::from_slice(rest).ok().filter(|_| validate_object_text(rest).is_ok());
     let patched = match form % 4 {
         0 => patch::json(&live, rest).ok(),
         1 => tree().map(|it: Value| patch::merge(&live, &it)),
@@ -72,10 +72,10 @@ pub fn patches(bytes: &[u8]) {
 /// An object in JSON, from its decoding to its validation.
 pub fn body(bytes: &[u8]) {
     let kind = deployments();
-    if check_object_text(bytes).is_err() {
+    if validate_object_text(bytes).is_err() {
         return;
     }
-    let _ = kind.schema().check_fields(bytes);
+    let _ = kind.schema().validate_fields(bytes);
     let Ok(mut object) = kind.decode(bytes) else { return };
     kind.apply_defaults(object.as_mut());
     kind.prepare_create(object.as_mut());

@@ -79,7 +79,7 @@ impl ApiFlags {
     /// Held against what there is to serve, and what of it this process follows: groups.
     pub(crate) fn runtime_config(&self, followed: &[&str]) -> anyhow::Result<RuntimeConfig> {
         let config = RuntimeConfig::merge(self.runtime_config.iter().cloned());
-        apiserver::check_runtime_config(&config, followed)
+        apiserver::validate_runtime_config(&config, followed)
             .map_err(|err| anyhow::Error::new(err).context("--runtime-config"))?;
         Ok(config)
     }

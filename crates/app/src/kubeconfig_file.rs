@@ -27,10 +27,10 @@ pub(crate) fn write(path: &Path, cluster: &Cluster, identity: &Identity) -> Resu
 }
 
 /// Whether [`merge_into_users`] will do, as far as one can see.
-pub(crate) fn check() -> Result<()> {
+pub(crate) fn validate() -> Result<()> {
     let Some(path) = users_file() else { return Ok(()) };
     let doing = || format!("your kubeconfig {} cannot be extended", path.display());
-    kubeconfig::check(&read(&path)?).with_context(doing)?;
+    kubeconfig::validate(&read(&path)?).with_context(doing)?;
     let folder = path.ancestors().skip(1).find(|it| it.as_os_str().is_empty() || it.exists());
     let folder = folder.filter(|it| !it.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     rustix::fs::access(folder, Access::WRITE_OK)

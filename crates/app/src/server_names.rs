@@ -32,7 +32,7 @@ pub(crate) struct Flags {
 
 impl Flags {
     /// What no single value shows.
-    pub(crate) fn check(&self, bind: IpAddr) -> anyhow::Result<()> {
+    pub(crate) fn validate(&self, bind: IpAddr) -> anyhow::Result<()> {
         if self.tls_san.len() > SANS_MAX {
             anyhow::bail!("--tls-san: at most {SANS_MAX} names and addresses");
         }
@@ -204,10 +204,10 @@ mod tests {
         }
         let flags =
             Flags { advertise_address: Some(Ipv4Addr::new(192, 0, 2, 7)), ..Flags::default() };
-        assert!(flags.check(Ipv4Addr::LOCALHOST.into()).is_err());
-        assert!(flags.check(Ipv4Addr::UNSPECIFIED.into()).is_ok());
+        assert!(flags.validate(Ipv4Addr::LOCALHOST.into()).is_err());
+        assert!(flags.validate(Ipv4Addr::UNSPECIFIED.into()).is_ok());
         let many = Flags { tls_san: vec![San::Name("a".into()); 101], ..Flags::default() };
-        assert!(many.check(Ipv4Addr::UNSPECIFIED.into()).is_err());
+        assert!(many.validate(Ipv4Addr::UNSPECIFIED.into()).is_err());
     }
 
     const INTERFACES: &[&str] = &["192.0.2.1", "127.0.0.1", "fe80::1", "10.0.0.1", "2001:db8::1"];

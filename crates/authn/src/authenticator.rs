@@ -132,7 +132,7 @@ impl Authenticator {
         if !audiences.iter().any(|it| named.contains(it)) {
             return Err(Unauthorized::Audience);
         }
-        self.check_bound(claims, now)?;
+        self.validate_bound(claims, now)?;
         Ok(token)
     }
 
@@ -162,20 +162,20 @@ impl Authenticator {
         Ok(jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(refuse)?.claims)
     }
 
-    fn check_bound(&self, claims: &Claims, now: Timestamp) -> Result<(), Unauthorized> {
+    fn validate_bound(&self, claims: &Claims, now: Timestamp) -> Result<(), Unauthorized> {
         let bound = &claims.kubernetes;
         let namespace = &bound.namespace;
-        self.check_lives::<ServiceAccount>(namespace, &bound.serviceaccount, now)?;
+        self.validate_lives::<ServiceAccount>(namespace, &bound.serviceaccount, now)?;
         match (&bound.pod, &bound.secret, &bound.node) {
-            (Some(pod), _, _) => self.check_lives::<Pod>(namespace, pod, now),
-            (None, Some(secret), _) => self.check_lives::<Secret>(namespace, secret, now),
-            (None, None, Some(node)) => self.check_lives::<Node>("", node, now),
+            (Some(pod), _, _) => self.validate_lives::<Pod>(namespace, pod, now),
+            (None, Some(secret), _) => self.validate_lives::<Secret>(namespace, secret, now),
+            (None, None, Some(node)) => self.validate_lives::<Node>("", node, now),
             (None, None, None) => Ok(()),
         }
     }
 
     /// By what is kept beside the bytes: this is asked for every request.
-    fn check_lives<T: Resource>(
+    fn validate_lives<T: Resource>(
         &self,
         namespace: &str,
         reference: &Reference,

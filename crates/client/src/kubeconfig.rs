@@ -59,7 +59,7 @@ pub enum Credential {
 }
 
 /// Whether it can be read, and so extended.
-pub fn check(text: &str) -> Result<(), Error> {
+pub fn validate(text: &str) -> Result<(), Error> {
     parse(text).map(drop)
 }
 

@@ -275,9 +275,9 @@ impl Archive {
 
 impl Packed {
     /// Its configuration, and that it fits this machine and its layers.
-    pub(crate) fn check(&self) -> Result<ConfigFile, String> {
+    pub(crate) fn validate(&self) -> Result<ConfigFile, String> {
         let config = ConfigFile::parse(&self.config)?;
-        config.check(self.layers.len())?;
+        config.validate(self.layers.len())?;
         Ok(config)
     }
 }

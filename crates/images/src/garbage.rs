@@ -14,7 +14,7 @@ pub fn documents(bytes: &[u8]) {
         let _ = index.choose(manifest::architecture());
     }
     if let Ok(config) = ConfigFile::parse(bytes) {
-        let _ = config.check(1);
+        let _ = config.validate(1);
         let _ = config.into_image_config();
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };

@@ -86,14 +86,14 @@ pub(crate) fn parse_document(content: &[u8]) -> Result<Document, String> {
         }
         (_, Some(_), Some(_), None) => {
             let manifest: Manifest = serde_json::from_slice(content).map_err(wrong)?;
-            check_manifest(&manifest)?;
+            validate_manifest(&manifest)?;
             Ok(Document::Manifest(manifest))
         }
         _ => Err("its manifest is neither an image nor an index of images".to_owned()),
     }
 }
 
-fn check_manifest(manifest: &Manifest) -> Result<(), String> {
+fn validate_manifest(manifest: &Manifest) -> Result<(), String> {
     let media_type = &manifest.config.media_type;
     if ![OCI_CONFIG, DOCKER_CONFIG, ""].contains(&media_type.as_str()) {
         return Err(format!("it is not a container image but {media_type}"));
@@ -198,7 +198,7 @@ impl ConfigFile {
     }
 
     /// That it is for this machine and speaks of as many layers as the manifest.
-    pub(crate) fn check(&self, n_layers: usize) -> Result<(), String> {
+    pub(crate) fn validate(&self, n_layers: usize) -> Result<(), String> {
         let (os, arch) = (self.os.as_str(), self.architecture.as_str());
         if !["", "linux"].contains(&os) || !["", architecture()].contains(&arch) {
             let wanted = architecture();

@@ -160,7 +160,7 @@ impl Pulling {
         }
         let config = self.config(&manifest.config).await?;
         let file = ConfigFile::parse(&config).and_then(|file| {
-            file.check(manifest.layers.len())?;
+            file.validate(manifest.layers.len())?;
             Ok(file)
         });
         let diff_ids = file.map_err(|problem| self.unusable(problem))?.rootfs.diff_ids;
@@ -199,7 +199,7 @@ impl Pulling {
         })?;
         let actual = Digest::of(&content);
         let expected = expected.or_else(|| self.reference.digest());
-        self.check_digest("manifest", expected.unwrap_or(&actual), &actual)?;
+        self.validate_digest("manifest", expected.unwrap_or(&actual), &actual)?;
         Ok((actual, content))
     }
 
@@ -236,7 +236,7 @@ impl Pulling {
     async fn config(&self, descriptor: &Descriptor) -> Result<Bytes, Error> {
         let content = self.client.config(&descriptor.digest).await;
         let content = content.map_err(|failure| self.failed_blob(descriptor, failure))?;
-        self.check_digest("configuration", &descriptor.digest, &Digest::of(&content))?;
+        self.validate_digest("configuration", &descriptor.digest, &Digest::of(&content))?;
         Ok(content)
     }
 
@@ -263,7 +263,7 @@ impl Pulling {
         }
     }
 
-    fn check_digest(&self, what: &str, expected: &Digest, actual: &Digest) -> Result<(), Error> {
+    fn validate_digest(&self, what: &str, expected: &Digest, actual: &Digest) -> Result<(), Error> {
         match expected == actual {
             true => Ok(()),
             false => Err(Error::WrongDigest {

@@ -98,7 +98,7 @@ fn parse(text: &str) -> Result<Reference, String> {
     if tag.is_some_and(|it| !is_tag(it)) || !is_registry(registry) {
         return Err("invalid reference format".to_owned());
     }
-    check_path(path)?;
+    validate_path(path)?;
     let path = match registry == DEFAULT_REGISTRY && !path.contains('/') {
         true => format!("{OFFICIAL}{path}"),
         false => path.to_owned(),
@@ -156,7 +156,7 @@ fn is_tag(text: &str) -> bool {
         && text.bytes().all(|it| is_word(it) || matches!(it, b'.' | b'-'))
 }
 
-fn check_path(path: &str) -> Result<(), String> {
+fn validate_path(path: &str) -> Result<(), String> {
     if path.split('/').all(is_path_component) {
         return Ok(());
     }

@@ -193,7 +193,7 @@ impl Store {
 
     async fn load_packed(&self, shown: &str, image: Packed) -> Result<Image, Error> {
         let config = image
-            .check()
+            .validate()
             .map_err(|problem| Error::Unusable { reference: shown.to_owned(), problem })?;
         let budget = self.inner.budget();
         let diff_ids = config.rootfs.diff_ids;

@@ -39,7 +39,7 @@ pub(crate) fn host_address(host_port: &HostPort) -> Result<Option<Ipv4Addr>, nod
 }
 
 /// Refuses what another sandbox has, or what is asked for twice.
-pub(crate) fn check(
+pub(crate) fn validate(
     sandbox: &SandboxId,
     wanted: &[HostPort],
     records: &Records,
@@ -119,11 +119,11 @@ mod tests {
             let record = Record { pod, address, host_ports };
             records.sandboxes.insert(SandboxId::new("holder"), record);
             let wanted: Vec<_> = wanted.iter().map(|it| port(it)).collect();
-            let result = check(&SandboxId::new("other"), &wanted, &records);
+            let result = validate(&SandboxId::new("other"), &wanted, &records);
             assert_eq!(result.err().map(|it| it.to_string()).as_deref(), expected);
             // What the sandbox has itself is no obstacle.
             let own: Vec<_> = held.iter().map(|it| port(it)).collect();
-            assert!(check(&SandboxId::new("holder"), &own, &records).is_ok());
+            assert!(validate(&SandboxId::new("holder"), &own, &records).is_ok());
         };
         let taken = Some("host port 80/TCP is taken by n/p");
         check(&["tcp *:80"], &["tcp *:80"], taken);

@@ -117,7 +117,7 @@ impl Kernel {
     }
 
     /// Refuses to go on with a link that has the bridge's name and is not ours.
-    pub(crate) fn check_bridge(&mut self) -> Result<(), Error> {
+    pub(crate) fn validate_bridge(&mut self) -> Result<(), Error> {
         let Some(link) = self.routes.link(&self.bridge)? else { return Ok(()) };
         if link.kind.as_deref() != Some("bridge") {
             return Err(Error::NoBridge(link.name));

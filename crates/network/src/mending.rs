@@ -123,7 +123,7 @@ impl State {
     }
 
     fn examine(&mut self) -> Result<Damage, Error> {
-        self.kernel.check_bridge()?;
+        self.kernel.validate_bridge()?;
         let actual = self.kernel.observe(&[FORWARDING])?;
         let desired = self.desired();
         self.remember_settings(&actual, &desired)?;

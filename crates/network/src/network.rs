@@ -145,7 +145,7 @@ impl State {
         let cluster = Range::new(config.cluster_network, config.cluster_prefix_length);
         let mut kernel = Kernel::open(&config, range.gateway())?;
         if purpose == Purpose::Serve {
-            kernel.check_bridge()?;
+            kernel.validate_bridge()?;
         }
         let directory = Directory::new(config.directory, &Kernel::boot()?);
         let mut records = directory.load()?;
@@ -172,8 +172,8 @@ impl State {
 
     fn attach(&mut self, attachment: Attachment) -> Result<Ipv4Addr, node_api::Error> {
         let Attachment { pod, sandbox, namespace, host_ports } = attachment;
-        host_ports::check(&sandbox, &host_ports, &self.records)?;
-        self.check_other_clusters(&host_ports)?;
+        host_ports::validate(&sandbox, &host_ports, &self.records)?;
+        self.validate_other_clusters(&host_ports)?;
         let opening = |err| node_api::Error::node("open the sandbox's network namespace", err);
         let opened = namespace
             .open()
@@ -194,7 +194,7 @@ impl State {
             self.kernel.connect(&link, opened.as_fd(), address)?;
             self.change_pod(old.as_ref(), Some(&record))?;
             // Of two clusters that do this at once, one at least sees the other.
-            self.check_other_clusters(&record.host_ports)
+            self.validate_other_clusters(&record.host_ports)
         };
         if let Err(err) = connect() {
             self.undo(&link, before, old.is_none());
@@ -204,7 +204,7 @@ impl State {
         Ok(address)
     }
 
-    fn check_other_clusters(&mut self, host_ports: &[HostPort]) -> Result<(), node_api::Error> {
+    fn validate_other_clusters(&mut self, host_ports: &[HostPort]) -> Result<(), node_api::Error> {
         match self.kernel.host_port_of_others(host_ports)? {
             None => Ok(()),
             Some((port, cluster)) => Err(host_ports::taken(port, format!("cluster {cluster}"))),

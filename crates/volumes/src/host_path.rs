@@ -9,7 +9,7 @@ use node_api::volumes::HostPathKind;
 
 use crate::Attempt as _;
 
-pub(crate) fn check(path: PathBuf, kind: HostPathKind) -> Result<PathBuf, Error> {
+pub(crate) fn validate(path: PathBuf, kind: HostPathKind) -> Result<PathBuf, Error> {
     // Links are followed: they are the host's own.
     let found = std::fs::metadata(&path).ok().map(|it| it.file_type());
     let is = |test: fn(&FileType) -> bool| found.as_ref().is_some_and(test);

@@ -100,7 +100,7 @@ impl Volumes for LocalVolumes {
                 Volume::HostPath { path, kind } => {
                     // So that the pod is known to have volumes.
                     inner.layout.make_volumes(pod)?;
-                    return host_path::check(path, kind);
+                    return host_path::validate(path, kind);
                 }
                 Volume::Files { plugin, files } => {
                     files::set_up(&path, plugin, &files, fs_group, &inner.world)?;

@@ -7,12 +7,12 @@ use serde_json::Value;
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::selector::Labels;
-use apimachinery::validation::check_label_selector;
+use apimachinery::validation::validate_label_selector;
 
 use crate::check;
 
 /// Checks `spec.selector` and returns what it selects: nothing when it is absent or malformed.
-pub(crate) fn check_selector(
+pub(crate) fn validate_selector(
     selector: &LabelSelector,
     path: &Path,
     errors: &mut FieldErrors,
@@ -21,11 +21,11 @@ pub(crate) fn check_selector(
         errors.required(path, "");
         return Labels::nothing();
     }
-    check_label_selector(selector, path, errors);
+    validate_label_selector(selector, path, errors);
     Labels::from_selector(Some(selector)).unwrap_or_else(|_| Labels::nothing())
 }
 
-pub(crate) fn check_selector_unchanged(
+pub(crate) fn validate_selector_unchanged(
     selector: &LabelSelector,
     stored: &LabelSelector,
     errors: &mut FieldErrors,
@@ -42,7 +42,11 @@ pub(crate) fn selector_text(selector: &LabelSelector) -> String {
 }
 
 /// A count, or a percentage of one.
-pub(crate) fn check_count_or_percent(value: &IntOrString, path: &Path, errors: &mut FieldErrors) {
+pub(crate) fn validate_count_or_percent(
+    value: &IntOrString,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     match value {
         IntOrString::Int(number) => check::non_negative(*number, path, errors),
         IntOrString::String(text) => {
@@ -68,7 +72,11 @@ pub(crate) fn number(value: &IntOrString) -> i64 {
 }
 
 /// Counts in a status: none negative, none above `status.replicas`.
-pub(crate) fn check_status_counts(replicas: i32, counts: &[(&str, i32)], errors: &mut FieldErrors) {
+pub(crate) fn validate_status_counts(
+    replicas: i32,
+    counts: &[(&str, i32)],
+    errors: &mut FieldErrors,
+) {
     let path = Path::new("status");
     check::non_negative(replicas, &path.child("replicas"), errors);
     for (field, count) in counts {

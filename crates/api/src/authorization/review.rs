@@ -12,7 +12,7 @@ use apimachinery::field::Path;
 use crate::check::text;
 
 /// A review asks about a resource or about a path, not both.
-pub(super) fn check_attributes(
+pub(super) fn validate_attributes(
     resource: Option<&ResourceAttributes>,
     path_attributes: Option<&NonResourceAttributes>,
     errors: &mut FieldErrors,
@@ -28,8 +28,8 @@ pub(super) fn check_attributes(
     }
 }
 
-pub(super) fn check_spec(spec: &SubjectAccessReviewSpec, errors: &mut FieldErrors) {
-    check_attributes(
+pub(super) fn validate_spec(spec: &SubjectAccessReviewSpec, errors: &mut FieldErrors) {
+    validate_attributes(
         spec.resource_attributes.as_ref(),
         spec.non_resource_attributes.as_ref(),
         errors,
@@ -42,7 +42,7 @@ pub(super) fn check_spec(spec: &SubjectAccessReviewSpec, errors: &mut FieldError
 }
 
 /// Reviews are questions, not objects: a name or labels would be lost.
-pub(super) fn check_metadata(meta: &ObjectMeta, detail: &str, errors: &mut FieldErrors) {
+pub(super) fn validate_metadata(meta: &ObjectMeta, detail: &str, errors: &mut FieldErrors) {
     let is_named = !text(meta.name.as_ref()).is_empty()
         || !text(meta.generate_name.as_ref()).is_empty()
         || meta.labels.as_ref().is_some_and(|it| !it.is_empty())

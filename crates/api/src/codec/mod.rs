@@ -56,7 +56,7 @@ pub struct Notes {
 impl Notes {
     /// In a pass over the bytes that makes nothing of them.
     pub(crate) fn read(schema: &SchemaRef, bytes: &[u8]) -> Self {
-        let FieldReport { problems, api_version, kind, .. } = schema.check_fields(bytes);
+        let FieldReport { problems, api_version, kind, .. } = schema.validate_fields(bytes);
         Self { problems, api_version, kind }
     }
 }

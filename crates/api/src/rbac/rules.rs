@@ -5,13 +5,13 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use apimachinery::field::Path;
 use apimachinery::{FieldErrors, Scope};
 
-pub(super) fn check(rules: Option<&Vec<PolicyRule>>, scope: Scope, errors: &mut FieldErrors) {
+pub(super) fn validate(rules: Option<&Vec<PolicyRule>>, scope: Scope, errors: &mut FieldErrors) {
     for (index, rule) in rules.into_iter().flatten().enumerate() {
-        check_rule(rule, scope, &Path::new("rules").index(index), errors);
+        validate_rule(rule, scope, &Path::new("rules").index(index), errors);
     }
 }
 
-fn check_rule(rule: &PolicyRule, scope: Scope, path: &Path, errors: &mut FieldErrors) {
+fn validate_rule(rule: &PolicyRule, scope: Scope, path: &Path, errors: &mut FieldErrors) {
     let is_empty = |it: &Option<Vec<String>>| it.as_ref().is_none_or(Vec::is_empty);
     if rule.verbs.is_empty() {
         errors.required(&path.child("verbs"), "verbs must contain at least one value");

@@ -50,7 +50,7 @@ pub(super) fn apply_defaults(role: &mut RoleRef, subjects: Option<&mut Vec<Subje
     }
 }
 
-pub(super) fn check(
+pub(super) fn validate(
     role: &RoleRef,
     subjects: Option<&Vec<Subject>>,
     scope: Scope,
@@ -74,11 +74,11 @@ pub(super) fn check(
         check::format(&role.name, &is_path_segment(&role.name), &path.child("name"), errors);
     }
     for (index, subject) in subjects.into_iter().flatten().enumerate() {
-        check_subject(subject, scope, &Path::new("subjects").index(index), errors);
+        validate_subject(subject, scope, &Path::new("subjects").index(index), errors);
     }
 }
 
-fn check_subject(subject: &Subject, scope: Scope, path: &Path, errors: &mut FieldErrors) {
+fn validate_subject(subject: &Subject, scope: Scope, path: &Path, errors: &mut FieldErrors) {
     if subject.name.is_empty() {
         errors.required(&path.child("name"), "");
     }
@@ -108,7 +108,7 @@ fn check_subject(subject: &Subject, scope: Scope, path: &Path, errors: &mut Fiel
     }
 }
 
-pub(super) fn check_unchanged(role: &RoleRef, stored: &RoleRef, errors: &mut FieldErrors) {
+pub(super) fn validate_unchanged(role: &RoleRef, stored: &RoleRef, errors: &mut FieldErrors) {
     if role != stored {
         let shown = serde_json::to_value(role).unwrap_or_default();
         errors.invalid(&Path::new("roleRef"), shown, "cannot change roleRef");

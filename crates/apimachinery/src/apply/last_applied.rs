@@ -35,7 +35,7 @@ pub(super) fn fields_to_take_over(
 
 fn configuration(object: &Value) -> Option<Value> {
     let text = annotations(object)?.get(ANNOTATION)?.as_str()?;
-    bounds::check_object_text(text.as_bytes()).ok()?;
+    bounds::validate_object_text(text.as_bytes()).ok()?;
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 

@@ -164,7 +164,7 @@ pub fn apply(
     writer: &Writer<'_>,
     force: bool,
 ) -> Result<Value, Error> {
-    check_config(config)?;
+    validate_config(config)?;
     let schema = &schema_of(versions, writer)?;
     let mut entries = live.map(entries::of).unwrap_or_default();
     if let Some(live) = live
@@ -192,7 +192,7 @@ pub fn apply(
     let mut differences = Differences::new(versions, (live, &object), writer.reset_fields, own);
     if !force {
         let allowed = last_applied::fields_to_take_over(schema, live, writer);
-        check_conflicts(&entries, &mut differences, &allowed)?;
+        validate_conflicts(&entries, &mut differences, &allowed)?;
     }
     let mut kept = Vec::with_capacity(entries.len() + 1);
     for mut entry in entries {
@@ -242,7 +242,7 @@ fn owned_changes(
     comparison
 }
 
-fn check_config(config: &Value) -> Result<(), Error> {
+fn validate_config(config: &Value) -> Result<(), Error> {
     if !config.is_object() {
         return Err(Error::Malformed("the apply configuration must be an object".to_owned()));
     }
@@ -253,7 +253,7 @@ fn check_config(config: &Value) -> Result<(), Error> {
     }
 }
 
-fn check_conflicts(
+fn validate_conflicts(
     others: &[Entry],
     differences: &mut Differences<'_>,
     allowed: &FieldSet,

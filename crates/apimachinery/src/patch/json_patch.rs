@@ -15,7 +15,7 @@ const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 const MOVED_MAX: usize = 20_000_000;
 
 pub(super) fn apply(document: &Value, patch: &[u8]) -> Result<Value, Error> {
-    crate::bounds::check_text(patch)
+    crate::bounds::validate_text(patch)
         .map_err(|err| Error::Malformed(format!("the patch: {err}")))?;
     let patch: Patch = serde_json::from_slice(patch)
         .map_err(|err| Error::Malformed(format!("error decoding patch: {err}")))?;
@@ -28,7 +28,7 @@ pub(super) fn apply(document: &Value, patch: &[u8]) -> Result<Value, Error> {
     let mut patched = document.clone();
     let mut spent = Spent::default();
     for operation in &patch.0 {
-        spent.check(&patched, operation)?;
+        spent.validate(&patched, operation)?;
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation))
             .map_err(|err| Error::Unprocessable(render(operation, &err.kind)))?;
     }
@@ -43,7 +43,7 @@ struct Spent {
 
 impl Spent {
     /// Before each operation, so that nothing is made that goes beyond the bounds.
-    fn check(&mut self, document: &Value, operation: &PatchOperation) -> Result<(), Error> {
+    fn validate(&mut self, document: &Value, operation: &PatchOperation) -> Result<(), Error> {
         let (to, levels) = match operation {
             PatchOperation::Test(_) => return Ok(()),
             PatchOperation::Remove(it) => (&it.path, 0),
@@ -72,18 +72,18 @@ impl Spent {
             )));
         }
         self.moved += n_shifted(document, to);
-        self.check_moved()
+        self.validate_moved()
     }
 
     /// The levels below what is carried to another place.
     fn carry(&mut self, document: &Value, from: &Pointer) -> Result<usize, Error> {
         let (levels, n_values) = document.pointer(from.as_str()).map_or((0, 0), measure);
         self.moved += n_values;
-        self.check_moved()?;
+        self.validate_moved()?;
         Ok(levels)
     }
 
-    fn check_moved(&self) -> Result<(), Error> {
+    fn validate_moved(&self) -> Result<(), Error> {
         if self.moved <= MOVED_MAX {
             return Ok(());
         }

@@ -109,8 +109,8 @@ impl Schema {
     }
 
     /// Checks raw JSON against the schema in one pass, without building a tree.
-    pub fn check_fields(self: &Arc<Self>, bytes: &[u8]) -> FieldReport {
-        strict::check(self, bytes)
+    pub fn validate_fields(self: &Arc<Self>, bytes: &[u8]) -> FieldReport {
+        strict::validate(self, bytes)
     }
 
     /// Removes what the schema does not know; returns the paths removed (`spec.a`).

@@ -11,7 +11,7 @@ use super::{FieldReport, SchemaRef, Type, anything};
 
 const PROBLEMS_MAX: usize = 100;
 
-pub(super) fn check(schema: &SchemaRef, bytes: &[u8]) -> FieldReport {
+pub(super) fn validate(schema: &SchemaRef, bytes: &[u8]) -> FieldReport {
     let mut report = FieldReport::default();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let root = Place { report: &mut report, schema, owner: "", way: &Way::Root };

@@ -54,7 +54,7 @@ pub(super) fn read(schema: &Value, path: &Path, errors: &mut FieldErrors) -> Sch
     if patterns.len() > PATTERNS_MAX {
         errors.too_many(&path.child("pattern"), patterns.len(), PATTERNS_MAX);
     } else {
-        check_patterns(&patterns, path, errors);
+        validate_patterns(&patterns, path, errors);
     }
     Arc::new(root)
 }
@@ -81,7 +81,7 @@ fn patterns_below<'a>(schema: &'a Schema, found: &mut BTreeSet<&'a str>) {
 }
 
 /// Those of branches; the others are reported where they are.
-fn check_patterns(patterns: &BTreeSet<&str>, path: &Path, errors: &mut FieldErrors) {
+fn validate_patterns(patterns: &BTreeSet<&str>, path: &Path, errors: &mut FieldErrors) {
     for pattern in patterns {
         if let Err(err) = compile(pattern) {
             let detail = format!("must be a valid regular expression, but isn't: {err}");
@@ -113,8 +113,8 @@ fn read_node(
     if let Some(text) = source.get("description").and_then(Value::as_str) {
         text.clone_into(&mut schema.description);
     }
-    check_structure(source, path, errors);
-    check_merge_rules(&schema, source, path, errors);
+    validate_structure(source, path, errors);
+    validate_merge_rules(&schema, source, path, errors);
     let properties = path.child("properties");
     for (name, property) in
         source.get("properties").and_then(Value::as_object).into_iter().flatten()
@@ -172,7 +172,7 @@ fn flag(source: &Map<String, Value>, key: &str) -> bool {
     source.get(key).and_then(Value::as_bool).unwrap_or_default()
 }
 
-fn check_structure(source: &Map<String, Value>, path: &Path, errors: &mut FieldErrors) {
+fn validate_structure(source: &Map<String, Value>, path: &Path, errors: &mut FieldErrors) {
     if let Some(kind) = source.get("type") {
         let is_known = kind.as_str().is_some_and(|it| TYPES.contains(&it));
         if !is_known {
@@ -204,7 +204,7 @@ fn check_structure(source: &Map<String, Value>, path: &Path, errors: &mut FieldE
     }
 }
 
-fn check_merge_rules(
+fn validate_merge_rules(
     schema: &Schema,
     source: &Map<String, Value>,
     path: &Path,
@@ -253,11 +253,11 @@ fn read_checks(
     for word in ["allOf", "anyOf", "oneOf"] {
         let branches = source.get(word).and_then(Value::as_array).into_iter().flatten();
         for (index, branch) in branches.enumerate() {
-            check_branch(branch, &path.child(word).index(index), errors);
+            validate_branch(branch, &path.child(word).index(index), errors);
         }
     }
     if let Some(branch) = source.get("not") {
-        check_branch(branch, &path.child("not"), errors);
+        validate_branch(branch, &path.child("not"), errors);
     }
     let checks: Map<String, Value> =
         CHECKS.iter().filter_map(|it| Some(((*it).to_owned(), source.get(*it)?.clone()))).collect();
@@ -265,7 +265,7 @@ fn read_checks(
 }
 
 /// A branch may only restrict; what describes belongs outside.
-fn check_branch(branch: &Value, path: &Path, errors: &mut FieldErrors) {
+fn validate_branch(branch: &Value, path: &Path, errors: &mut FieldErrors) {
     // The pattern of int-or-string fields is spelt with types, and allowed.
     let is_int_or_string =
         matches!(branch.get("type").and_then(Value::as_str), Some("integer" | "string"))

@@ -33,7 +33,7 @@ fn deployment() -> SchemaRef {
 }
 
 fn check_strict(text: &str, problems: &[&str], type_error: Option<&str>) {
-    let report = deployment().check_fields(text.as_bytes());
+    let report = deployment().validate_fields(text.as_bytes());
     assert_eq!(report.problems, problems, "{text}");
     assert_eq!(report.type_error.as_deref(), type_error, "{text}");
 }
@@ -62,7 +62,7 @@ fn strict_decoding_names_unknown_and_repeated_fields() {
     );
     check_strict(r#"{"Spec":{}}"#, &["unknown field \"Spec\""], None);
     let many: Vec<String> = (0..200).map(|it| format!("\"x{it}\":1")).collect();
-    let report = deployment().check_fields(format!("{{{}}}", many.join(",")).as_bytes());
+    let report = deployment().validate_fields(format!("{{{}}}", many.join(",")).as_bytes());
     assert_eq!(report.problems.len(), 100);
 }
 

@@ -84,8 +84,8 @@ fn validate_value(
     if let Some(Value::Object(checks)) = schema.checks.as_deref() {
         let patterns = schema.patterns.get_or_init(|| compiled(checks));
         let scope = Scope { patterns, left };
-        scope.check_pattern(checks, value, path, errors);
-        scope.check(checks, value, path, errors);
+        scope.validate_pattern(checks, value, path, errors);
+        scope.validate(checks, value, path, errors);
     }
 }
 
@@ -211,7 +211,7 @@ impl Scope<'_> {
         left > 0
     }
 
-    fn check_pattern(
+    fn validate_pattern(
         self,
         checks: &Map<String, Value>,
         value: &Value,
@@ -233,7 +233,7 @@ impl Scope<'_> {
 
     /// The value checks of one schema object, as JSON; also of the branches of allOf and the like, which may
     /// restrict fields and items further.
-    fn check(
+    fn validate(
         self,
         checks: &Map<String, Value>,
         value: &Value,
@@ -252,16 +252,16 @@ impl Scope<'_> {
             errors.not_supported(path, value.clone(), &names);
         }
         match value {
-            Value::Number(number) => check_number(checks, number, path, errors),
-            Value::String(text) => check_string(checks, text, path, errors),
-            Value::Array(items) => self.check_array(checks, items, path, errors),
-            Value::Object(fields) => self.check_object(checks, fields, path, errors),
+            Value::Number(number) => validate_number(checks, number, path, errors),
+            Value::String(text) => validate_string(checks, text, path, errors),
+            Value::Array(items) => self.validate_array(checks, items, path, errors),
+            Value::Object(fields) => self.validate_object(checks, fields, path, errors),
             Value::Null | Value::Bool(_) => {}
         }
-        self.check_branches(checks, value, path, errors);
+        self.validate_branches(checks, value, path, errors);
     }
 
-    fn check_array(
+    fn validate_array(
         self,
         checks: &Map<String, Value>,
         items: &[Value],
@@ -293,7 +293,7 @@ impl Scope<'_> {
         }
     }
 
-    fn check_object(
+    fn validate_object(
         self,
         checks: &Map<String, Value>,
         fields: &Map<String, Value>,
@@ -332,12 +332,12 @@ impl Scope<'_> {
             wrong_type(type_name(kind), value, path, &mut errors);
             return errors;
         }
-        self.check_pattern(checks, value, path, &mut errors);
-        self.check(checks, value, path, &mut errors);
+        self.validate_pattern(checks, value, path, &mut errors);
+        self.validate(checks, value, path, &mut errors);
         errors
     }
 
-    fn check_branches(
+    fn validate_branches(
         self,
         checks: &Map<String, Value>,
         value: &Value,
@@ -375,7 +375,7 @@ fn plain_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn check_number(
+fn validate_number(
     checks: &Map<String, Value>,
     number: &Number,
     path: &Path,
@@ -415,7 +415,7 @@ fn limit(checks: &Map<String, Value>, key: &str) -> Option<usize> {
     checks.get(key)?.as_u64().and_then(|it| usize::try_from(it).ok())
 }
 
-fn check_string(checks: &Map<String, Value>, text: &str, path: &Path, errors: &mut FieldErrors) {
+fn validate_string(checks: &Map<String, Value>, text: &str, path: &Path, errors: &mut FieldErrors) {
     let n_chars = text.chars().count();
     if let Some(min) = limit(checks, "minLength").filter(|it| n_chars < *it) {
         let detail = format!("{path} in body should be at least {min} chars long");

@@ -147,12 +147,12 @@ impl Requirement {
     }
 
     fn new_exists(key: &str, values: &[String]) -> Result<Self, Error> {
-        parse::check_no_values(values)?;
+        parse::validate_no_values(values)?;
         Ok(Self::Exists(parse::checked_key(key)?))
     }
 
     fn new_absent(key: &str, values: &[String]) -> Result<Self, Error> {
-        parse::check_no_values(values)?;
+        parse::validate_no_values(values)?;
         Ok(Self::Absent(parse::checked_key(key)?))
     }
 }

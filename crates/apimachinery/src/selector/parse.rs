@@ -187,7 +187,7 @@ pub(super) fn checked_values(key: &str, mut values: Vec<String>) -> Result<Vec<S
     Ok(values)
 }
 
-pub(super) fn check_no_values(values: &[String]) -> Result<(), Error> {
+pub(super) fn validate_no_values(values: &[String]) -> Result<(), Error> {
     if values.is_empty() {
         return Ok(());
     }

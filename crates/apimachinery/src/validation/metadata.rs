@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 };
 use serde_json::Value;
 
-use super::{check_labels, is_dns_label, is_dns_subdomain, is_path_segment, is_qualified_name};
+use super::{is_dns_label, is_dns_subdomain, is_path_segment, is_qualified_name, validate_labels};
 use crate::field::{FieldErrors, Path};
 use crate::names::{NameRule, Scope};
 
@@ -18,26 +18,31 @@ const SUBRESOURCE_LENGTH_MAX: usize = 256;
 const IMMUTABLE: &str = "field is immutable";
 
 /// Everything about metadata, for all kinds alike.
-pub fn check_metadata(meta: &ObjectMeta, scope: Scope, rule: NameRule, errors: &mut FieldErrors) {
+pub fn validate_metadata(
+    meta: &ObjectMeta,
+    scope: Scope,
+    rule: NameRule,
+    errors: &mut FieldErrors,
+) {
     let path = Path::new("metadata");
-    check_name(meta, rule, &path, errors);
-    check_namespace(meta, scope, &path, errors);
+    validate_name(meta, rule, &path, errors);
+    validate_namespace(meta, scope, &path, errors);
     if meta.generation.is_some_and(|it| it < 0) {
         let detail = "must be greater than or equal to 0";
         errors.invalid(&path.child("generation"), meta.generation, detail);
     }
     if let Some(labels) = &meta.labels {
-        check_labels(labels, &path.child("labels"), errors);
+        validate_labels(labels, &path.child("labels"), errors);
     }
     if let Some(annotations) = &meta.annotations {
-        check_annotations(annotations, &path.child("annotations"), errors);
+        validate_annotations(annotations, &path.child("annotations"), errors);
     }
     let owners = meta.owner_references.as_deref().unwrap_or_default();
-    check_owners(owners, &path.child("ownerReferences"), errors);
+    validate_owners(owners, &path.child("ownerReferences"), errors);
     let finalizers = meta.finalizers.as_deref().unwrap_or_default();
-    check_finalizers(finalizers, &path.child("finalizers"), errors);
+    validate_finalizers(finalizers, &path.child("finalizers"), errors);
     let managers = meta.managed_fields.as_deref().unwrap_or_default();
-    check_managed_fields(managers, &path.child("managedFields"), errors);
+    validate_managed_fields(managers, &path.child("managedFields"), errors);
 }
 
 /// A name under a kind's rule.
@@ -49,7 +54,7 @@ pub fn is_name(text: &str, rule: NameRule) -> Vec<String> {
     }
 }
 
-fn check_name(meta: &ObjectMeta, rule: NameRule, path: &Path, errors: &mut FieldErrors) {
+fn validate_name(meta: &ObjectMeta, rule: NameRule, path: &Path, errors: &mut FieldErrors) {
     let name = meta.name.as_deref().unwrap_or_default();
     let prefix = meta.generate_name.as_deref().unwrap_or_default();
     if !prefix.is_empty() {
@@ -73,7 +78,7 @@ fn check_name(meta: &ObjectMeta, rule: NameRule, path: &Path, errors: &mut Field
     }
 }
 
-fn check_namespace(meta: &ObjectMeta, scope: Scope, path: &Path, errors: &mut FieldErrors) {
+fn validate_namespace(meta: &ObjectMeta, scope: Scope, path: &Path, errors: &mut FieldErrors) {
     let path = path.child("namespace");
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     match scope {
@@ -90,7 +95,7 @@ fn check_namespace(meta: &ObjectMeta, scope: Scope, path: &Path, errors: &mut Fi
     }
 }
 
-pub fn check_annotations(
+pub fn validate_annotations(
     annotations: &BTreeMap<String, String>,
     path: &Path,
     errors: &mut FieldErrors,
@@ -107,7 +112,7 @@ pub fn check_annotations(
     }
 }
 
-fn check_owners(owners: &[OwnerReference], path: &Path, errors: &mut FieldErrors) {
+fn validate_owners(owners: &[OwnerReference], path: &Path, errors: &mut FieldErrors) {
     let mut controller: Option<&OwnerReference> = None;
     for owner in owners {
         let version = owner.api_version.rsplit('/').next().unwrap_or_default();
@@ -145,7 +150,7 @@ fn check_owners(owners: &[OwnerReference], path: &Path, errors: &mut FieldErrors
     }
 }
 
-fn check_finalizers(finalizers: &[String], path: &Path, errors: &mut FieldErrors) {
+fn validate_finalizers(finalizers: &[String], path: &Path, errors: &mut FieldErrors) {
     for finalizer in finalizers {
         for problem in is_qualified_name(finalizer) {
             errors.invalid(path, finalizer.as_str(), &problem);
@@ -158,7 +163,7 @@ fn check_finalizers(finalizers: &[String], path: &Path, errors: &mut FieldErrors
     }
 }
 
-fn check_managed_fields(entries: &[ManagedFieldsEntry], path: &Path, errors: &mut FieldErrors) {
+fn validate_managed_fields(entries: &[ManagedFieldsEntry], path: &Path, errors: &mut FieldErrors) {
     for (index, entry) in entries.iter().enumerate() {
         let path = path.index(index);
         let operation = entry.operation.as_deref().unwrap_or_default();
@@ -170,7 +175,7 @@ fn check_managed_fields(entries: &[ManagedFieldsEntry], path: &Path, errors: &mu
             errors.invalid(&path.child("fieldsType"), fields_type, "must be `FieldsV1`");
         }
         let manager = entry.manager.as_deref().unwrap_or_default();
-        check_field_manager(manager, &path.child("manager"), errors);
+        validate_field_manager(manager, &path.child("manager"), errors);
         if entry.subresource.as_ref().is_some_and(|it| it.len() > SUBRESOURCE_LENGTH_MAX) {
             errors.too_long(&path.child("subresource"), SUBRESOURCE_LENGTH_MAX);
         }
@@ -178,7 +183,7 @@ fn check_managed_fields(entries: &[ManagedFieldsEntry], path: &Path, errors: &mu
 }
 
 /// The name of whoever writes, as it stands in managedFields.
-pub fn check_field_manager(manager: &str, path: &Path, errors: &mut FieldErrors) {
+pub fn validate_field_manager(manager: &str, path: &Path, errors: &mut FieldErrors) {
     if manager.len() > FIELD_MANAGER_LENGTH_MAX {
         errors.too_long(path, FIELD_MANAGER_LENGTH_MAX);
     }
@@ -192,10 +197,10 @@ pub fn check_field_manager(manager: &str, path: &Path, errors: &mut FieldErrors)
 
 /// What an update may not change in metadata. What the server fills in may be left out. Whether
 /// resourceVersion is required differs by kind, so it is not checked here.
-pub fn check_metadata_update(meta: &ObjectMeta, stored: &ObjectMeta, errors: &mut FieldErrors) {
+pub fn validate_metadata_update(meta: &ObjectMeta, stored: &ObjectMeta, errors: &mut FieldErrors) {
     let path = Path::new("metadata");
     if stored.deletion_timestamp.is_some() {
-        check_no_new_finalizers(meta, stored, &path, errors);
+        validate_no_new_finalizers(meta, stored, &path, errors);
     }
     let (generation, generation_stored) =
         (meta.generation.unwrap_or(0), stored.generation.unwrap_or(0));
@@ -228,7 +233,7 @@ pub fn check_metadata_update(meta: &ObjectMeta, stored: &ObjectMeta, errors: &mu
     }
 }
 
-fn check_no_new_finalizers(
+fn validate_no_new_finalizers(
     meta: &ObjectMeta,
     stored: &ObjectMeta,
     path: &Path,

@@ -11,7 +11,8 @@ use crate::field::{FieldErrors, Path};
 
 pub(crate) use metadata::ANNOTATIONS_SIZE_MAX;
 pub use metadata::{
-    check_annotations, check_field_manager, check_metadata, check_metadata_update, is_name,
+    is_name, validate_annotations, validate_field_manager, validate_metadata,
+    validate_metadata_update,
 };
 
 const LABEL_LENGTH_MAX: usize = 63;
@@ -217,9 +218,9 @@ pub fn is_cidr(text: &str) -> Vec<String> {
     vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned()]
 }
 
-pub fn check_label_selector(selector: &LabelSelector, path: &Path, errors: &mut FieldErrors) {
+pub fn validate_label_selector(selector: &LabelSelector, path: &Path, errors: &mut FieldErrors) {
     if let Some(labels) = &selector.match_labels {
-        check_labels(labels, &path.child("matchLabels"), errors);
+        validate_labels(labels, &path.child("matchLabels"), errors);
     }
     for (index, expression) in selector.match_expressions.iter().flatten().enumerate() {
         let path = path.child("matchExpressions").index(index);
@@ -249,7 +250,7 @@ pub fn check_label_selector(selector: &LabelSelector, path: &Path, errors: &mut 
     }
 }
 
-pub fn check_labels(
+pub fn validate_labels(
     labels: &std::collections::BTreeMap<String, String>,
     path: &Path,
     errors: &mut FieldErrors,

@@ -55,7 +55,7 @@ fn problems_are_worded_as_upstream_words_them() {
 
 fn problems(meta: &ObjectMeta, scope: Scope) -> Vec<String> {
     let mut errors = FieldErrors::new();
-    check_metadata(meta, scope, NameRule::DnsSubdomain, &mut errors);
+    validate_metadata(meta, scope, NameRule::DnsSubdomain, &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -112,7 +112,7 @@ fn updates_keep_identity_and_add_no_finalizers_while_deleting() {
         let mut meta = stored.clone();
         change(&mut meta);
         let mut errors = FieldErrors::new();
-        check_metadata_update(&meta, &stored, &mut errors);
+        validate_metadata_update(&meta, &stored, &mut errors);
         errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     };
     assert_eq!(update(|_| {}), "");

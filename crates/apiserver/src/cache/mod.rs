@@ -35,7 +35,7 @@ pub use history::TooOld;
 pub use resource::Subscription;
 pub use selection::Selection;
 
-pub(crate) use path::{ObjectPath, check_segment, store_key};
+pub(crate) use path::{ObjectPath, store_key, validate_segment};
 
 use crate::encoding::{self, Encoding, Incoming, Outgoing};
 use crate::registry::{Kinds, Registry};
@@ -403,7 +403,9 @@ impl Cache {
         let is_selected = |it: &&Arc<Stored>| selection.matches(&it.meta);
         // Many watch one object, by its name.
         let objects = match selection.only_path(kind) {
-            Some(path) => state.objects.get(&path).filter(is_selected).into_iter().cloned().collect(),
+            Some(path) => {
+                state.objects.get(&path).filter(is_selected).into_iter().cloned().collect()
+            }
             None => {
                 let range = state.objects.range(selection.namespace.as_deref(), "");
                 range.filter(is_selected).cloned().collect()

@@ -16,10 +16,10 @@ pub(crate) struct ObjectPath(String);
 
 impl ObjectPath {
     pub(crate) fn of(kind: &dyn Kind, namespace: &str, name: &str) -> Result<Self, ApiError> {
-        check_segment("Name", name)?;
+        validate_segment("Name", name)?;
         match kind.scope() {
             Scope::Namespaced => {
-                check_segment("Namespace", namespace)?;
+                validate_segment("Namespace", namespace)?;
                 Ok(Self(format!("{namespace}/{name}")))
             }
             Scope::Cluster if namespace.is_empty() => Ok(Self(name.to_owned())),
@@ -33,7 +33,7 @@ impl ObjectPath {
 }
 
 /// Refuses what is not one segment of a path. `what` is `Name` or `Namespace`.
-pub(crate) fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
+pub(crate) fn validate_segment(what: &str, text: &str) -> Result<(), ApiError> {
     if text.is_empty() {
         return Err(ApiError::bad_request(format!("{what} parameter required.")));
     }

@@ -2,7 +2,7 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
-use apimachinery::validation::check_field_manager;
+use apimachinery::validation::validate_field_manager;
 use apimachinery::{ApiError, FieldErrors, GroupKind, Path, Reason};
 use client::{DeleteOptions, ListOptions, Preconditions, Propagation, WriteOptions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions as WireOptions;
@@ -82,7 +82,7 @@ impl Query {
         let validation = self.text("fieldValidation");
         let mut errors = FieldErrors::new();
         if let Some(manager) = &manager {
-            check_field_manager(manager, &Path::new("fieldManager"), &mut errors);
+            validate_field_manager(manager, &Path::new("fieldManager"), &mut errors);
         }
         if let Some(policy) = validation.as_deref()
             && !matches!(policy, "Ignore" | "Warn" | "Strict")

@@ -2,7 +2,7 @@
 
 use admission::Draft;
 use api::{ApiObject, Kind};
-use apimachinery::validation::check_metadata;
+use apimachinery::validation::validate_metadata;
 use apimachinery::{ApiError, FieldErrors};
 
 use super::core::Core;
@@ -68,7 +68,7 @@ async fn create_once(
     request.warn_of(draft.object());
     let valid = admit::validate(core, mutated, &context).await?;
     let draft = context.into_draft().expect("a write has an object");
-    hooks.check_write(core, &Write { request, object: draft.object(), old: None })?;
+    hooks.validate_write(core, &Write { request, object: draft.object(), old: None })?;
     let sealed = Sealed::new(draft, &valid, reserved);
     let key = sealed.object().key();
     let path = ObjectPath::of(kind, &key.namespace, &key.name)?;
@@ -98,7 +98,7 @@ fn validate(request: &Request, object: &dyn ApiObject) -> Result<(), ApiError> {
     trace::passed("validate");
     let kind = request.kind.as_ref();
     let mut errors = FieldErrors::new();
-    check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
+    validate_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
     kind.validate(object, &mut errors);
     kind.validate_create(object, &mut errors);
     invalid_if_any(request.working_kind(), object, &errors)

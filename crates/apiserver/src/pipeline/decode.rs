@@ -44,7 +44,7 @@ fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>,
     let kind = kind.as_ref();
     match kind.decode_noting(bytes) {
         Ok((object, notes)) => {
-            check_header(kind, &notes.api_version, &notes.kind)?;
+            validate_header(kind, &notes.api_version, &notes.kind)?;
             report(request, notes)?;
             Ok(object)
         }
@@ -52,7 +52,7 @@ fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>,
             // An object of another kind is refused as that, not for the first of its fields.
             let header: Header<'_> = serde_json::from_slice(bytes)
                 .map_err(|err| cannot(kind, &format!("json parse error: {err}")))?;
-            check_header(kind, &header.api_version, &header.kind)?;
+            validate_header(kind, &header.api_version, &header.kind)?;
             Err(refuse(kind, bytes, &err))
         }
     }
@@ -76,7 +76,7 @@ fn cannot(kind: &dyn Kind, why: &str) -> ApiError {
 }
 
 /// Missing apiVersion and kind are the ones of the path.
-fn check_header(kind: &dyn Kind, api_version: &str, name: &str) -> Result<(), ApiError> {
+fn validate_header(kind: &dyn Kind, api_version: &str, name: &str) -> Result<(), ApiError> {
     let names = kind.names();
     let wanted = names.api_version();
     if !api_version.is_empty() && api_version != wanted {
@@ -109,6 +109,6 @@ fn report(request: &mut Request, notes: Notes) -> Result<(), ApiError> {
 
 /// Words a decoding failure as upstream does, if the schema can tell what was wrong.
 fn refuse(kind: &dyn Kind, bytes: &[u8], err: &serde_json::Error) -> ApiError {
-    let worded = kind.schema().check_fields(bytes).type_error;
+    let worded = kind.schema().validate_fields(bytes).type_error;
     cannot(kind, &worded.unwrap_or_else(|| format!("json: {err}")))
 }

@@ -27,7 +27,7 @@ pub(crate) async fn delete(core: &Core, request: &mut Request) -> Result<(Outcom
     };
     for _ in 0..TRIES_MAX {
         let current = existing(core, request).await?;
-        check_preconditions(request, &options, &current)?;
+        validate_preconditions(request, &options, &current)?;
         let valid = admit::delete(core, request, &options, &current).await?;
         if let Some(outcome) = delete_once(core, request, &options, current, &valid).await? {
             return Ok((outcome, 200));
@@ -39,7 +39,7 @@ pub(crate) async fn delete(core: &Core, request: &mut Request) -> Result<(Outcom
     Err(request.modified())
 }
 
-fn check_preconditions(
+fn validate_preconditions(
     request: &Request,
     options: &DeleteOptions,
     current: &Current,

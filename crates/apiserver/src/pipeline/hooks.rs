@@ -42,7 +42,7 @@ pub(crate) trait Hooks: Send + Sync {
     fn spawn(self: Arc<Self>, _core: &Arc<Core>) {}
 
     /// Refuses a call of a verb or subresource that the kind has and this server cannot carry out.
-    fn check_call(&self, _request: &Request) -> Result<(), ApiError> {
+    fn validate_call(&self, _request: &Request) -> Result<(), ApiError> {
         Ok(())
     }
 
@@ -73,7 +73,7 @@ pub(crate) trait Hooks: Send + Sync {
     }
 
     /// Refuses a valid object for what the writer may not do.
-    fn check_write(&self, _core: &Core, _write: &Write<'_>) -> Result<(), ApiError> {
+    fn validate_write(&self, _core: &Core, _write: &Write<'_>) -> Result<(), ApiError> {
         Ok(())
     }
 
@@ -92,7 +92,7 @@ pub(crate) trait Hooks: Send + Sync {
     }
 }
 
-/// One write, as [`Hooks::check_write`] sees it.
+/// One write, as [`Hooks::validate_write`] sees it.
 pub(crate) struct Write<'a> {
     pub(crate) request: &'a Request,
     pub(crate) object: &'a dyn ApiObject,

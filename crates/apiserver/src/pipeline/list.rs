@@ -129,7 +129,7 @@ fn plan(request: &Request) -> Result<(At, String), ApiError> {
     let list = &request.call.list;
     let version = list.resource_version.as_deref().unwrap_or_default();
     let wanted = list.resource_version_match.as_deref().unwrap_or_default();
-    check_options(request, version, wanted)?;
+    validate_options(request, version, wanted)?;
     if let Some(token) = list.continue_token.as_deref().filter(|it| !it.is_empty()) {
         if !matches!(version, "" | "0") {
             return Err(ApiError::bad_request(
@@ -151,7 +151,7 @@ fn plan(request: &Request) -> Result<(At, String), ApiError> {
     Ok((at, String::new()))
 }
 
-fn check_options(request: &Request, version: &str, wanted: &str) -> Result<(), ApiError> {
+fn validate_options(request: &Request, version: &str, wanted: &str) -> Result<(), ApiError> {
     let list = &request.call.list;
     let mut errors = FieldErrors::new();
     let path = Path::new("resourceVersionMatch");

@@ -115,18 +115,18 @@ pub(crate) async fn call(
 
 async fn carry_out(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     protobuf::body_to_json(request)?;
-    check_bounds(&request.call.body)?;
+    validate_bounds(&request.call.body)?;
     dispatch(core, request).await
 }
 
 /// Before anything is made of a body. A configuration in YAML is checked when it has been read.
-fn check_bounds(body: &Body) -> Result<(), ApiError> {
+fn validate_bounds(body: &Body) -> Result<(), ApiError> {
     let bytes = match body {
         Body::Json(bytes) => bytes,
         Body::Patch(form, bytes) if *form != PatchKind::Apply || bytes.starts_with(b"{") => bytes,
         _ => return Ok(()),
     };
-    bounds::check_object_text(bytes)
+    bounds::validate_object_text(bytes)
         .map_err(|why| ApiError::bad_request(format!("the body cannot be taken: {why}")))
 }
 

@@ -2,7 +2,7 @@
 
 use api::ApiObject;
 use apimachinery::apply::{self, Versions};
-use apimachinery::bounds::{self, check_object_text as check_bounds, is_too_deep};
+use apimachinery::bounds::{self, is_too_deep, validate_object_text as validate_bounds};
 use apimachinery::{ApiError, FieldErrors, Path, Reason, patch};
 use bytes::Bytes;
 use client::PatchKind;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::core::Core;
 use super::create::create_object;
-use super::update::{Current, TRIES_MAX, check_version, current, replace};
+use super::update::{Current, TRIES_MAX, current, replace, validate_version};
 use super::{Body, Outcome, Request, decode, fields, metadata};
 
 pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
@@ -37,7 +37,7 @@ pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome
         };
         let object = patched(core, request, &current, form, &bytes).await?;
         // A patch that names no version gives the live one back, which always fits.
-        check_version(request, object.as_ref(), &current)?;
+        validate_version(request, object.as_ref(), &current)?;
         if let Some(outcome) = replace(core, request, &current, object).await? {
             return Ok((outcome, 200));
         }
@@ -81,7 +81,7 @@ fn typed(request: &mut Request, value: &Value) -> Result<Box<dyn ApiObject>, Api
     let bytes = serde_json::to_vec(value).map_err(|err| {
         ApiError::internal("the patched object cannot be written").with_source(err)
     })?;
-    check_bounds(&bytes).map_err(|why| {
+    validate_bounds(&bytes).map_err(|why| {
         let kind = kind.names().gvk().group_kind();
         let name = request.name();
         ApiError::new(Reason::Invalid, format!("{kind} {name:?} is invalid: {why}"))

@@ -86,7 +86,7 @@ async fn replace(
     let mutated = admit::mutate(core, &mut context).await?;
     let scale = context.object_as::<ScaleObject>();
     let replicas = scale.and_then(|it| it.spec.as_ref()).and_then(|it| it.replicas).unwrap_or(0);
-    check(request, replicas)?;
+    validate(request, replicas)?;
     let mut object = current.object.clone_box();
     object.meta_mut().resource_version = None;
     request.kind.set_replicas(object.as_mut(), replicas);
@@ -96,7 +96,7 @@ async fn replace(
     commit(core, request, current, Sealed::new(draft, &valid, reserved)).await
 }
 
-fn check(request: &Request, replicas: i32) -> Result<(), ApiError> {
+fn validate(request: &Request, replicas: i32) -> Result<(), ApiError> {
     if replicas >= 0 {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use client::Verb;
 use super::core::Core;
 use super::hooks::Hooks;
 use super::{Call, method_not_allowed, trace};
-use crate::cache::{ObjectPath, check_segment};
+use crate::cache::{ObjectPath, validate_segment};
 use crate::flow::{self, Class, Length, Seat};
 use crate::registry::Family;
 
@@ -177,12 +177,12 @@ fn find_kind(
     if !verbs.contains(&call.verb.name()) {
         return Err(method_not_allowed());
     }
-    check_place(kind.as_ref(), &call)?;
+    validate_place(kind.as_ref(), &call)?;
     let family = kinds.family_of(&kind);
     let hooks = hooks_of(core, &family);
     notes.extend(kind.deprecation());
     let request = Request { call, kind, family, notes, hooks, subresource, authorized, seat };
-    request.hooks.check_call(&request)?;
+    request.hooks.validate_call(&request)?;
     Ok(request)
 }
 
@@ -203,7 +203,7 @@ fn find_subresource(kind: &dyn Kind, call: &Call) -> Result<Option<Subresource>,
 
 /// Whether the path is one that the kind has. One that is not, whoever may use it, leads nowhere: a right in a namespace is
 /// no right to what is in none.
-fn check_place(kind: &dyn Kind, call: &Call) -> Result<(), ApiError> {
+fn validate_place(kind: &dyn Kind, call: &Call) -> Result<(), ApiError> {
     match (kind.scope(), &call.namespace) {
         (Scope::Cluster, Some(_)) => return Err(ApiError::no_such_resource()),
         (Scope::Namespaced, None) if call.name.is_some() => {
@@ -217,10 +217,10 @@ fn check_place(kind: &dyn Kind, call: &Call) -> Result<(), ApiError> {
         _ => {}
     }
     if let Some(namespace) = &call.namespace {
-        check_segment("Namespace", namespace)?;
+        validate_segment("Namespace", namespace)?;
     }
     if let Some(name) = &call.name {
-        check_segment("Name", name)?;
+        validate_segment("Name", name)?;
     }
     Ok(())
 }

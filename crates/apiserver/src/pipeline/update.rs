@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use admission::{Draft, Forms, Valid};
 use api::{ApiObject, Kind, Stored};
-use apimachinery::validation::{check_metadata, check_metadata_update};
+use apimachinery::validation::{validate_metadata, validate_metadata_update};
 use apimachinery::{ApiError, FieldErrors, Path};
 use bytes::Bytes;
 use serde_json::Value;
@@ -89,7 +89,7 @@ pub(crate) async fn existing(core: &Core, request: &Request) -> Result<Current, 
 
 pub(super) async fn update(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     let mut incoming = decode::decode(request)?;
-    check_place(request, incoming.as_mut())?;
+    validate_place(request, incoming.as_mut())?;
     for _ in 0..TRIES_MAX {
         let Some(current) = current(core, request).await? else {
             if request.kind.creates_on_update() && request.subresource().is_none() {
@@ -98,7 +98,7 @@ pub(super) async fn update(core: &Core, request: &mut Request) -> Result<(Outcom
             }
             return Err(request.not_found());
         };
-        let is_locked = check_version(request, incoming.as_ref(), &current)?;
+        let is_locked = validate_version(request, incoming.as_ref(), &current)?;
         match replace(core, request, &current, incoming.clone_box()).await? {
             Some(outcome) => return Ok((outcome, 200)),
             None if is_locked => return Err(request.modified()),
@@ -109,7 +109,7 @@ pub(super) async fn update(core: &Core, request: &mut Request) -> Result<(Outcom
 }
 
 /// Name and namespace are those of the path.
-fn check_place(request: &Request, object: &mut dyn ApiObject) -> Result<(), ApiError> {
+fn validate_place(request: &Request, object: &mut dyn ApiObject) -> Result<(), ApiError> {
     let meta = object.meta_mut();
     let name = meta.name.get_or_insert_default();
     if name.is_empty() {
@@ -130,7 +130,7 @@ fn check_place(request: &Request, object: &mut dyn ApiObject) -> Result<(), ApiE
 }
 
 /// The optimistic lock. Whether the client holds one.
-pub(super) fn check_version(
+pub(super) fn validate_version(
     request: &Request,
     incoming: &dyn ApiObject,
     current: &Current,
@@ -240,8 +240,8 @@ fn validate(
 ) -> Result<(), ApiError> {
     let kind = request.kind.as_ref();
     let mut errors = FieldErrors::new();
-    check_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
-    check_metadata_update(object.meta(), old.meta(), &mut errors);
+    validate_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
+    validate_metadata_update(object.meta(), old.meta(), &mut errors);
     kind.validate(object, &mut errors);
     kind.validate_update(object, old, request.part(), &mut errors);
     invalid_if_any(request.working_kind(), object, &errors)
@@ -256,7 +256,7 @@ pub(super) async fn commit(
 ) -> Result<Option<Outcome>, ApiError> {
     let kind = request.stored_kind();
     let (object, old) = (sealed.object(), Some(current.object.as_ref()));
-    request.hooks.check_write(core, &Write { request, object, old })?;
+    request.hooks.validate_write(core, &Write { request, object, old })?;
     let version = current.stored.meta.resource_version;
     if store::is_same(request, &sealed, &current.stored).await? {
         return Ok(Some(Outcome::Object(current.stored.clone())));

@@ -20,7 +20,7 @@ pub(crate) struct Claim {
 }
 
 pub(crate) fn claim(data_dir: &Path, wishes: &Wishes) -> Result<Claim> {
-    data_dir::check(data_dir)?;
+    data_dir::validate(data_dir)?;
     let registry = Registry::of_this_user();
     // Without the lock first: whoever is refused must not even have made the registry.
     plan(&registry, data_dir, wishes)?;

@@ -50,8 +50,8 @@ const COMPONENTS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
-    flags.datastore.check()?;
-    flags.names.check(flags.bind_address)?;
+    flags.datastore.validate()?;
+    flags.names.validate(flags.bind_address)?;
     let runtime_config = flags.api.runtime_config(&[])?;
     flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
@@ -70,7 +70,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             metrics: flags.component.registry(),
         };
         // Before anything is made.
-        data_dir::check(&flags.data_dir)?;
+        data_dir::validate(&flags.data_dir)?;
         let listener = serve_on(listen(bind)?)?;
         let data = DataDir::open(&flags.data_dir)?;
         let api = ApiServer::start(data, listener, &settings, &World::system(), &tasks).await?;

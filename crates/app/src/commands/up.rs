@@ -133,13 +133,13 @@ fn prepare(flags: &Flags) -> Result<Claim> {
     if flags.simulate > SIMULATE_MAX {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
     }
-    flags.names.check(flags.bind_address)?;
+    flags.names.validate(flags.bind_address)?;
     flags.api.runtime_config(control_plane::FOLLOWED)?;
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
-    flags.datastore.check()?;
-    kubeconfig_file::check()?;
+    flags.datastore.validate()?;
+    kubeconfig_file::validate()?;
     claim(&directory(flags)?, &wishes(flags))
 }
 

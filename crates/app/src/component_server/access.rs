@@ -39,7 +39,7 @@ impl Access {
     }
 
     /// Asked anew each time: metrics are read a few times a minute.
-    pub(super) async fn check<B>(
+    pub(super) async fn validate<B>(
         &self,
         certificate: Option<&ClientCertificate>,
         request: &Request<B>,

@@ -118,7 +118,7 @@ impl Core {
     ) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         if !OPEN_PATHS.contains(&path)
-            && let Err(refused) = self.access.check(certificate, &request).await
+            && let Err(refused) = self.access.validate(certificate, &request).await
         {
             return text(refused.status(), refused.to_string());
         }

@@ -83,7 +83,7 @@ pub(crate) fn parser() -> impl TypedValueParser<Value = PathBuf> {
 }
 
 /// Whether [`DataDir::open`] could open it now. Changes nothing.
-pub(crate) fn check(path: &Path) -> Result<(), Error> {
+pub(crate) fn validate(path: &Path) -> Result<(), Error> {
     let failed = |source| Error::Open { path: path.to_owned(), source };
     match fs::metadata(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -91,8 +91,8 @@ pub(crate) fn check(path: &Path) -> Result<(), Error> {
             metadata.map_err(failed)?;
         }
     }
-    modes::check_owner(path)?;
-    check_marker(path)?;
+    modes::validate_owner(path)?;
+    validate_marker(path)?;
     match open_lock(path, false) {
         Ok(mut lock) if lock.try_lock().is_err() => {
             Err(Error::Running { path: path.to_owned(), pid: read_pid(&mut lock) })
@@ -107,8 +107,8 @@ impl DataDir {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Open { path: path.to_owned(), source };
         make_private(path).map_err(failed)?;
-        modes::check_owner(path)?;
-        check_marker(path)?;
+        modes::validate_owner(path)?;
+        validate_marker(path)?;
         modes::protect(path)?;
         let mut lock = open_lock(path, true).map_err(failed)?;
         if !stdx::lock_file(&lock) {
@@ -179,7 +179,7 @@ fn read_pid(lock: &mut File) -> String {
 }
 
 /// An empty directory becomes ours; one with other things in it does not.
-fn check_marker(path: &Path) -> Result<(), Error> {
+fn validate_marker(path: &Path) -> Result<(), Error> {
     let failed = |source| Error::Open { path: path.to_owned(), source };
     match fs::read_to_string(path.join(MARKER)) {
         Ok(found) if found.trim() == FORMAT => Ok(()),

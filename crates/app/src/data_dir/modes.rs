@@ -17,7 +17,7 @@ const MANIFESTS: &str = "manifests";
 const DEPTH_MAX: usize = 8;
 
 /// Of the directory itself, by whatever links its path goes.
-pub(super) fn check_owner(path: &Path) -> Result<(), Error> {
+pub(super) fn validate_owner(path: &Path) -> Result<(), Error> {
     let metadata = fs::metadata(path).map_err(|source| open(path, source))?;
     is_ours(path, &metadata)
 }

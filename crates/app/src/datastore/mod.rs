@@ -88,7 +88,7 @@ impl Flags {
     }
 
     /// Whether they go together, and their files are there. Changes nothing.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         self.endpoints()?.map_or(Ok(()), |it| self.etcd(it, "").map(drop))
     }
 

@@ -30,7 +30,7 @@ use crate::control_plane::KUBERNETES_VERSION;
 pub(crate) use containers_left::count as count_containers;
 pub(crate) use machine::{address as machine_address, architecture};
 pub(crate) use purge::purge;
-pub(crate) use requirements::check as check_requirements;
+pub(crate) use requirements::validate as check_requirements;
 pub(crate) use settings::{Settings, node_name};
 
 /// As upstream's kubelet keeps them.

@@ -9,7 +9,7 @@ use linux::netlink::nftables::{Nftables, TableFamily, TableId};
 use linux::netlink::route::RouteSocket;
 
 /// Checked before anything is made.
-pub(crate) fn check() -> Result<()> {
+pub(crate) fn validate() -> Result<()> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
         missing.push("root: containers need it; start with `sudo xebec up`".to_owned());

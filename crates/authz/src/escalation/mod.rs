@@ -31,7 +31,7 @@ pub struct Write<'a> {
 /// Refuses a role or binding that would grant more than the writer has. Other resources pass, and so do updates by which
 /// the garbage collector lets an object go. Everything else is looked at anew, also where rules and role stay: a label may
 /// bring the rules into another role, a subject to other people.
-pub fn check(authorizer: &Authorizer, write: &Write<'_>) -> Result<(), ApiError> {
+pub fn validate(authorizer: &Authorizer, write: &Write<'_>) -> Result<(), ApiError> {
     let Write { user, resource, object, old, .. } = write;
     if resource.group != GROUP || user.is_in(GROUP_MASTERS) {
         return Ok(());
@@ -40,17 +40,22 @@ pub fn check(authorizer: &Authorizer, write: &Write<'_>) -> Result<(), ApiError>
         return Ok(());
     }
     if let Some(role) = object.downcast_ref::<Role>() {
-        return check_role(authorizer, write, role.rules.as_deref(), IsAggregated(false));
+        return validate_role(authorizer, write, role.rules.as_deref(), IsAggregated(false));
     }
     if let Some(role) = object.downcast_ref::<ClusterRole>() {
         let old = old.and_then(|it| it.downcast_ref::<ClusterRole>());
         let is_aggregated = has_aggregation(role) || old.is_some_and(has_aggregation);
-        return check_role(authorizer, write, role.rules.as_deref(), IsAggregated(is_aggregated));
+        return validate_role(
+            authorizer,
+            write,
+            role.rules.as_deref(),
+            IsAggregated(is_aggregated),
+        );
     }
     let binding = object.downcast_ref::<RoleBinding>().map(|it| &it.role_ref);
     let binding =
         binding.or_else(|| object.downcast_ref::<ClusterRoleBinding>().map(|it| &it.role_ref));
-    binding.map_or(Ok(()), |role| check_binding(authorizer, write, role))
+    binding.map_or(Ok(()), |role| validate_binding(authorizer, write, role))
 }
 
 /// Whether only owners and finalizers change, and the record of who wrote what.
@@ -72,7 +77,7 @@ fn has_aggregation(role: &ClusterRole) -> bool {
 
 struct IsAggregated(bool);
 
-fn check_role(
+fn validate_role(
     authorizer: &Authorizer,
     write: &Write<'_>,
     rules: Option<&[PolicyRule]>,
@@ -83,15 +88,15 @@ fn check_role(
     if authorizer.decide(write.user, &escalate).is_allowed() {
         return Ok(());
     }
-    check_held(authorizer, write, rules.unwrap_or_default())?;
+    validate_held(authorizer, write, rules.unwrap_or_default())?;
     // It takes in the rules of roles that others will write: only who holds everything may let it, or stop it.
-    if is_aggregated && check_held(authorizer, write, &everything()).is_err() {
+    if is_aggregated && validate_held(authorizer, write, &everything()).is_err() {
         return Err(ApiError::forbidden(write.resource, name_of(write), AGGREGATION));
     }
     Ok(())
 }
 
-fn check_binding(
+fn validate_binding(
     authorizer: &Authorizer,
     write: &Write<'_>,
     role: &RoleRef,
@@ -101,14 +106,14 @@ fn check_binding(
     if authorizer.decide(write.user, &bind).is_allowed() {
         return Ok(());
     }
-    check_held(authorizer, write, &rules_of(authorizer.rbac(), role, write.namespace)?)
+    validate_held(authorizer, write, &rules_of(authorizer.rbac(), role, write.namespace)?)
 }
 
 fn name_of<'a>(write: &'a Write<'_>) -> &'a str {
     write.object.meta().name.as_deref().unwrap_or_default()
 }
 
-fn check_held(
+fn validate_held(
     authorizer: &Authorizer,
     write: &Write<'_>,
     wanted: &[PolicyRule],

@@ -77,7 +77,7 @@ fn check<T: Resource>(
         object: &new,
         old: old.as_ref().map(|it| it as &dyn ApiObject),
     };
-    let outcome = super::check(&authorizer(), &write);
+    let outcome = super::validate(&authorizer(), &write);
     let said = outcome.map_or_else(|err| err.message().to_owned(), |()| "ok".to_owned());
     assert!(said.contains(expected), "{user} {object}: {said} has no {expected}");
 }

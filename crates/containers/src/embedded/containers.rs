@@ -54,7 +54,7 @@ impl Inner {
         }
         if let Some(target) = &config.target {
             let version = link.map_or(0, |it| it.version);
-            self.check_target(&sandbox, target, version)?;
+            self.validate_target(&sandbox, target, version)?;
         }
         let id = ContainerId::new(self.new_id());
         match self.make_container(&sandbox, &id, config).await {
@@ -71,7 +71,7 @@ impl Inner {
     }
 
     /// Looked at again by the holder when the container starts.
-    fn check_target(
+    fn validate_target(
         &self,
         sandbox: &Sandbox,
         target: &ContainerId,

@@ -101,7 +101,7 @@ pub(super) fn set_up(directory: PathBuf) -> Result<SetUp, Error> {
     cgroups.join("holders").map_err(Error::Cgroup)?;
 
     let config = &sandbox.config;
-    let sysctls = check_sysctls(config)?;
+    let sysctls = validate_sysctls(config)?;
     let mut kinds = Namespaces::NONE;
     if config.network == NetworkNamespace::Pod {
         // With the host's network a pod has the host's name too, as upstream has it.
@@ -129,7 +129,7 @@ pub(super) fn set_up(directory: PathBuf) -> Result<SetUp, Error> {
 }
 
 /// Checked before anything is made: a setting that the pod's own namespaces do not isolate would be the host's.
-fn check_sysctls(config: &SandboxConfig) -> Result<BTreeMap<Name, String>, Error> {
+fn validate_sysctls(config: &SandboxConfig) -> Result<BTreeMap<Name, String>, Error> {
     spec::isolated_sysctls(config).map_err(Error::SysctlOfHost)
 }
 
@@ -167,7 +167,7 @@ mod tests {
     use node_api::sandboxes::{IpcNamespace, NetworkNamespace, SandboxConfig};
     use node_api::{PodRef, PodUid};
 
-    use super::check_sysctls;
+    use super::validate_sysctls;
 
     #[test]
     fn only_settings_of_the_pods_own_namespaces_are_taken() {
@@ -177,7 +177,7 @@ mod tests {
         };
         let check = |config: SandboxConfig, name: &str, expected: bool| {
             let sysctls = [(name.to_owned(), "1".to_owned())].into();
-            let taken = check_sysctls(&SandboxConfig { sysctls, ..config });
+            let taken = validate_sysctls(&SandboxConfig { sysctls, ..config });
             assert_eq!(taken.is_ok(), expected, "{name:?}: {taken:?}");
         };
         let host_network = || SandboxConfig { network: NetworkNamespace::Host, ..plain() };

@@ -27,14 +27,14 @@ pub(super) fn admit(spec: &PodSpec, kernel: &str, allowed: &[Pattern]) -> Result
     let kernel = version(kernel);
     let sysctls = spec.security_context.iter().flat_map(|it| it.sysctls.iter().flatten());
     for sysctl in sysctls {
-        check(&sysctl.name, spec, kernel, allowed).map_err(|problem| {
+        validate(&sysctl.name, spec, kernel, allowed).map_err(|problem| {
             ("SysctlForbidden".to_owned(), format!("forbidden sysctl: {problem}"))
         })?;
     }
     Ok(())
 }
 
-fn check(
+fn validate(
     text: &str,
     spec: &PodSpec,
     kernel: (u32, u32),

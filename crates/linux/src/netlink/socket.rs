@@ -204,7 +204,7 @@ impl Socket {
         let mut bytes = Vec::new();
         begin.encode(flags::REQUEST, first_sequence, &mut bytes);
         for (index, message) in messages.iter().enumerate() {
-            check_overflow(message)?;
+            validate_overflow(message)?;
             // A refusal is always told, so one acknowledgment, of the last, is enough to know that all were seen. (One for each
             // would overflow the queue.)
             let ack = if index == last { flags::ACK } else { 0 };
@@ -257,7 +257,7 @@ impl Socket {
     }
 
     fn send_one(&mut self, message: &Message, flags: u16) -> Result<u32, Error> {
-        check_overflow(message)?;
+        validate_overflow(message)?;
         let sequence = self.next_sequence(1);
         let mut bytes = Vec::new();
         message.encode(flags, sequence, &mut bytes);
@@ -354,7 +354,7 @@ fn explained(doing: &str, errno: Errno, words: Option<&str>) -> Error {
     }
 }
 
-fn check_overflow(message: &Message) -> Result<(), Error> {
+fn validate_overflow(message: &Message) -> Result<(), Error> {
     if message.attributes.has_overflowed() {
         return Err(refused(message, Errno::MSGSIZE, Some("an attribute is over 64 KiB")));
     }

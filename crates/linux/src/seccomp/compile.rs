@@ -166,14 +166,14 @@ fn tree(runs: &[(u32, Answer)]) -> Vec<Instruction> {
 fn leaf(it: &Answer) -> Vec<Instruction> {
     let mut code = Vec::new();
     for (conditions, action) in &it.checks {
-        code.extend(check(conditions, *action));
+        code.extend(validate(conditions, *action));
     }
     code.push(answer(it.otherwise));
     code
 }
 
 /// Returns `action` if all conditions hold, else falls out at the end.
-fn check(conditions: &[Condition], action: Action) -> Vec<Instruction> {
+fn validate(conditions: &[Condition], action: Action) -> Vec<Instruction> {
     let mut code = vec![answer(action)];
     // From the last to the first, so that the distance to the end is known.
     for condition in conditions.iter().rev() {

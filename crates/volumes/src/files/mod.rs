@@ -34,7 +34,7 @@ pub(crate) fn set_up(
     fs_group: Option<u32>,
     world: &World,
 ) -> Result<(), Error> {
-    check(files)?;
+    validate(files)?;
     let is_new = !path.exists();
     std::fs::create_dir_all(path).attempt("making", path)?;
     let is_secret = match plugin {
@@ -57,7 +57,7 @@ pub(crate) fn set_up(
 }
 
 /// Paths stay below the volume and do not collide with the names that are ours.
-fn check(files: &BTreeMap<String, File>) -> Result<(), Error> {
+fn validate(files: &BTreeMap<String, File>) -> Result<(), Error> {
     for path in files.keys() {
         let is_plain = |it: Component<'_>| matches!(it, Component::Normal(_));
         let is_below = !path.is_empty() && Path::new(path).components().all(is_plain);

@@ -19,7 +19,7 @@ fn is_namespace(request: &Attributes<'_>) -> bool {
     request.is_of("", "namespaces")
 }
 
-fn check(context: &Context<'_>) -> Result<(), ApiError> {
+fn validate(context: &Context<'_>) -> Result<(), ApiError> {
     let request = &context.request;
     if is_namespace(request) {
         if IMMORTAL.contains(&request.name) {
@@ -68,6 +68,6 @@ impl Plugin for NamespaceLifecycle {
     }
 
     fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
-        Box::pin(ready(check(context)))
+        Box::pin(ready(validate(context)))
     }
 }

@@ -22,22 +22,22 @@ pub struct NodeRestriction;
 
 type Verdict = Result<(), ApiError>;
 
-async fn check(node: &str, context: &Context<'_>) -> Verdict {
+async fn validate(node: &str, context: &Context<'_>) -> Verdict {
     if node.is_empty() {
         let why = format!("could not determine node from user {:?}", context.request.user.name);
         return Err(context.forbidden(&why));
     }
     let names = context.request.kind.names();
     match (names.group.as_str(), names.plural.as_str()) {
-        ("", "pods") => pods::check(node, context),
-        ("", "nodes") => nodes::check(node, context),
-        ("", "serviceaccounts") => tokens::check(node, context).await,
-        ("", "persistentvolumeclaims") => others::check_claim(node, context),
-        ("coordination.k8s.io", "leases") => others::check_lease(node, context),
-        ("storage.k8s.io", "csinodes") => others::check_csi_node(node, context),
-        ("resource.k8s.io", "resourceslices") => others::check_slice(node, context),
+        ("", "pods") => pods::validate(node, context),
+        ("", "nodes") => nodes::validate(node, context),
+        ("", "serviceaccounts") => tokens::validate(node, context).await,
+        ("", "persistentvolumeclaims") => others::validate_claim(node, context),
+        ("coordination.k8s.io", "leases") => others::validate_lease(node, context),
+        ("storage.k8s.io", "csinodes") => others::validate_csi_node(node, context),
+        ("resource.k8s.io", "resourceslices") => others::validate_slice(node, context),
         ("certificates.k8s.io", "certificatesigningrequests") => {
-            others::check_signing_request(context)
+            others::validate_signing_request(context)
         }
         ("certificates.k8s.io", "podcertificaterequests") => {
             Err(context.forbidden("PodCertificateRequest feature gate is disabled"))
@@ -89,6 +89,6 @@ impl Plugin for NodeRestriction {
 
     fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
         let node = node_of(context.request.user).unwrap_or_default();
-        Box::pin(check(node, context))
+        Box::pin(validate(node, context))
     }
 }

@@ -27,7 +27,7 @@ const LABELS_ALLOWED: &[&str] = &[
 const DOMAINS_ALLOWED: &[&str] = &["kubelet.kubernetes.io", "node.kubernetes.io"];
 const DOMAINS_OWN: &[&str] = &["kubernetes.io", "k8s.io"];
 
-pub(super) fn check(node: &str, context: &Context<'_>) -> Verdict {
+pub(super) fn validate(node: &str, context: &Context<'_>) -> Verdict {
     let no = |why: String| Err(context.forbidden(&why));
     let requested = context.name();
     if requested != node {

@@ -13,23 +13,23 @@ const NAMESPACE_LEASES: &str = "kube-node-lease";
 const SIGNERS: &[&str] =
     &["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
-pub(super) fn check_lease(node: &str, context: &Context<'_>) -> Verdict {
+pub(super) fn validate_lease(node: &str, context: &Context<'_>) -> Verdict {
     if context.request.namespace != NAMESPACE_LEASES {
         let why = format!("can only access leases in the {NAMESPACE_LEASES:?} system namespace");
         return Err(context.forbidden(&why));
     }
-    check_name(node, "node lease", context)
+    validate_name(node, "node lease", context)
 }
 
-pub(super) fn check_csi_node(node: &str, context: &Context<'_>) -> Verdict {
-    check_name(node, "CSINode", context)?;
+pub(super) fn validate_csi_node(node: &str, context: &Context<'_>) -> Verdict {
+    validate_name(node, "CSINode", context)?;
     if context.request.subresource == "status" {
         return Err(context.forbidden("CSIVolumeHealth feature gate is disabled"));
     }
     Ok(())
 }
 
-fn check_name(node: &str, what: &str, context: &Context<'_>) -> Verdict {
+fn validate_name(node: &str, what: &str, context: &Context<'_>) -> Verdict {
     if context.name() == node {
         return Ok(());
     }
@@ -37,7 +37,7 @@ fn check_name(node: &str, what: &str, context: &Context<'_>) -> Verdict {
     Err(context.forbidden(&why))
 }
 
-pub(super) fn check_slice(node: &str, context: &Context<'_>) -> Verdict {
+pub(super) fn validate_slice(node: &str, context: &Context<'_>) -> Verdict {
     let (object, verb) = match context.request.operation {
         Operation::Create => (context.draft().map(Draft::tree), "create"),
         Operation::Delete => (context.old().map(Forms::tree), "delete"),
@@ -53,7 +53,7 @@ pub(super) fn check_slice(node: &str, context: &Context<'_>) -> Verdict {
 }
 
 /// Nothing here reads certificate requests yet, so that none makes a node.
-pub(super) fn check_signing_request(context: &Context<'_>) -> Verdict {
+pub(super) fn validate_signing_request(context: &Context<'_>) -> Verdict {
     let object = context.draft().map(Draft::tree);
     let signer = object.and_then(|it| it.pointer("/spec/signerName")).and_then(Value::as_str);
     let is_of_nodes = signer.is_some_and(|it| SIGNERS.contains(&it));
@@ -69,7 +69,7 @@ pub(super) fn check_signing_request(context: &Context<'_>) -> Verdict {
 const CLAIM_STATUS: &[&str] =
     &["capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"];
 
-pub(super) fn check_claim(node: &str, context: &Context<'_>) -> Verdict {
+pub(super) fn validate_claim(node: &str, context: &Context<'_>) -> Verdict {
     if context.request.subresource != "status" {
         return Err(context.forbidden("may only update PVC status"));
     }

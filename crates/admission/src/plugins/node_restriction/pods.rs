@@ -10,9 +10,9 @@ use super::{Verdict, find, is_bound, unexpected_operation, unexpected_type};
 use crate::attributes::Operation;
 use crate::context::Context;
 
-pub(super) fn check(node: &str, context: &Context<'_>) -> Verdict {
+pub(super) fn validate(node: &str, context: &Context<'_>) -> Verdict {
     match (context.request.subresource, context.request.operation) {
-        ("", Operation::Create) => check_mirror(node, context),
+        ("", Operation::Create) => validate_mirror(node, context),
         ("", Operation::Delete) => {
             let pod = context.old_as::<Pod>().ok_or_else(|| unexpected_type(context))?;
             if is_bound(pod, node) {
@@ -26,7 +26,7 @@ pub(super) fn check(node: &str, context: &Context<'_>) -> Verdict {
             "unexpected operation {:?}, node {node:?} can only create and delete mirror pods",
             operation.text()
         ))),
-        ("status", Operation::Update) => check_status(node, context),
+        ("status", Operation::Update) => validate_status(node, context),
         ("eviction", Operation::Create) => {
             let pod = find::<Pod>(context, context.request.namespace, context.name())?;
             if is_bound(&pod, node) {
@@ -42,7 +42,7 @@ pub(super) fn check(node: &str, context: &Context<'_>) -> Verdict {
     }
 }
 
-fn check_mirror(node: &str, context: &Context<'_>) -> Verdict {
+fn validate_mirror(node: &str, context: &Context<'_>) -> Verdict {
     let pod = context.object_as::<Pod>().ok_or_else(|| unexpected_type(context))?;
     if !mirror::is_mirror(pod) {
         return Err(context.forbidden(&format!(
@@ -55,7 +55,7 @@ fn check_mirror(node: &str, context: &Context<'_>) -> Verdict {
         return Err(context.forbidden(&why));
     }
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
-    check_owner(node, owners, context)?;
+    validate_owner(node, owners, context)?;
     // A pod gives its node what it refers to: one that the node makes up may refer to nothing.
     match pod.spec.as_ref().and_then(refers_to) {
         None => Ok(()),
@@ -67,7 +67,7 @@ fn check_mirror(node: &str, context: &Context<'_>) -> Verdict {
 }
 
 /// A mirror goes with its node, and with nothing else.
-fn check_owner(node: &str, owners: &[OwnerReference], context: &Context<'_>) -> Verdict {
+fn validate_owner(node: &str, owners: &[OwnerReference], context: &Context<'_>) -> Verdict {
     let no = |why: String| Err(context.forbidden(&why));
     let only =
         |what: &str| no(format!("node {node:?} can only create pods with {what} set to itself"));
@@ -92,7 +92,7 @@ fn check_owner(node: &str, owners: &[OwnerReference], context: &Context<'_>) -> 
     Ok(())
 }
 
-fn check_status(node: &str, context: &Context<'_>) -> Verdict {
+fn validate_status(node: &str, context: &Context<'_>) -> Verdict {
     let no = |why: String| Err(context.forbidden(&why));
     let (Some(pod), Some(old)) = (context.object_as::<Pod>(), context.old_as::<Pod>()) else {
         return Err(unexpected_type(context));

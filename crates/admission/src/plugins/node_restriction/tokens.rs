@@ -11,7 +11,7 @@ use crate::context::Context;
 /// Whoever has this verb on a resource that is called like the audience may have tokens for it that no pod mounts.
 const VERB_AUDIENCE: &str = "request-serviceaccounts-token-audience";
 
-pub(super) async fn check(node: &str, context: &Context<'_>) -> Verdict {
+pub(super) async fn validate(node: &str, context: &Context<'_>) -> Verdict {
     if context.request.operation != Operation::Create || context.request.subresource != "token" {
         return Ok(());
     }
@@ -37,10 +37,10 @@ pub(super) async fn check(node: &str, context: &Context<'_>) -> Verdict {
     if !is_bound(&pod, node) {
         return no("node requested token bound to a pod scheduled on a different node");
     }
-    check_audience(&pod, &spec.audiences.unwrap_or_default(), context).await
+    validate_audience(&pod, &spec.audiences.unwrap_or_default(), context).await
 }
 
-async fn check_audience(pod: &Pod, audiences: &[String], context: &Context<'_>) -> Verdict {
+async fn validate_audience(pod: &Pod, audiences: &[String], context: &Context<'_>) -> Verdict {
     let audience = match audiences {
         [] => "",
         [one] => one.as_str(),

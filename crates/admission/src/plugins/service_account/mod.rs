@@ -36,7 +36,7 @@ impl ServiceAccounts {
         let Some(spec) = &pod.spec else { return Ok(()) };
         if is_mirror(pod) {
             // Its spec stays as it is, or the kubelet would not know it again.
-            return check_mirror(spec).map_err(|why| context.forbidden(why));
+            return validate_mirror(spec).map_err(|why| context.forbidden(why));
         }
         let name = spec.service_account_name.clone().filter(|it| !it.is_empty());
         let name = name.unwrap_or_else(|| DEFAULT.to_owned());
@@ -67,23 +67,23 @@ fn account_of(context: &Context<'_>, name: &str) -> Result<Arc<ServiceAccount>, 
     })
 }
 
-fn check(context: &Context<'_>) -> Result<(), ApiError> {
+fn validate(context: &Context<'_>) -> Result<(), ApiError> {
     let Some(pod) = context.object_as::<Pod>() else { return Ok(()) };
     let Some(spec) = &pod.spec else { return Ok(()) };
     if is_mirror(pod) {
-        return check_mirror(spec).map_err(|why| context.forbidden(why));
+        return validate_mirror(spec).map_err(|why| context.forbidden(why));
     }
     let name = spec.service_account_name.as_deref().unwrap_or_default();
     let account = account_of(context, name)?;
     if mountable::is_enforced(&account) {
-        let outcome = mountable::check(&account, spec);
+        let outcome = mountable::validate(&account, spec);
         return outcome.map_err(|why| context.forbidden(&why));
     }
     Ok(())
 }
 
 /// Ephemeral containers come later than the pod, and bring an environment of their own.
-fn check_ephemeral(context: &Context<'_>) -> Result<(), ApiError> {
+fn validate_ephemeral(context: &Context<'_>) -> Result<(), ApiError> {
     let Some(pod) = context.object_as::<Pod>() else { return Ok(()) };
     let Some(spec) = &pod.spec else { return Ok(()) };
     let name = spec.service_account_name.as_deref().unwrap_or_default();
@@ -94,14 +94,14 @@ fn check_ephemeral(context: &Context<'_>) -> Result<(), ApiError> {
     }
     let account = account_of(context, name)?;
     if mountable::is_enforced(&account) {
-        let outcome = mountable::check_ephemeral(&account, spec);
+        let outcome = mountable::validate_ephemeral(&account, spec);
         return outcome.map_err(|why| context.forbidden(&why));
     }
     Ok(())
 }
 
 /// Mirrors stand for pods that run whatever the API says, so that they may ask nothing of it.
-fn check_mirror(spec: &PodSpec) -> Result<(), &'static str> {
+fn validate_mirror(spec: &PodSpec) -> Result<(), &'static str> {
     if spec.service_account_name.as_ref().is_some_and(|it| !it.is_empty()) {
         return Err("a mirror pod may not reference service accounts");
     }
@@ -139,7 +139,7 @@ impl Plugin for ServiceAccounts {
 
     fn validate<'a>(&'a self, context: &'a Context<'_>) -> Validating<'a> {
         let is_creation = is_creation(&context.request);
-        let outcome = if is_creation { check(context) } else { check_ephemeral(context) };
+        let outcome = if is_creation { validate(context) } else { validate_ephemeral(context) };
         Box::pin(ready(outcome.map(|()| None)))
     }
 }

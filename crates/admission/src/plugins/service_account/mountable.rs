@@ -16,18 +16,18 @@ pub(super) fn is_enforced(account: &ServiceAccount) -> bool {
 }
 
 /// `Err` names the first reference that the account does not have.
-pub(super) fn check(account: &ServiceAccount, spec: &PodSpec) -> Result<(), String> {
+pub(super) fn validate(account: &ServiceAccount, spec: &PodSpec) -> Result<(), String> {
     let limit = Limit::new(account);
     for volume in spec.volumes.iter().flatten() {
         for name in references::secrets_of_volume(volume) {
-            limit.check(name, || format!("volume with secret.secretName=\"{name}\""))?;
+            limit.validate(name, || format!("volume with secret.secretName=\"{name}\""))?;
         }
     }
     for it in spec.init_containers.iter().flatten() {
-        limit.check_environment("init container", &it.name, (&it.env, &it.env_from))?;
+        limit.validate_environment("init container", &it.name, (&it.env, &it.env_from))?;
     }
     for it in &spec.containers {
-        limit.check_environment("container", &it.name, (&it.env, &it.env_from))?;
+        limit.validate_environment("container", &it.name, (&it.env, &it.env_from))?;
     }
     let references = account.image_pull_secrets.iter().flatten();
     let pulls: BTreeSet<&str> = references.map(|it| it.name.as_str()).collect();
@@ -43,10 +43,10 @@ pub(super) fn check(account: &ServiceAccount, spec: &PodSpec) -> Result<(), Stri
     Ok(())
 }
 
-pub(super) fn check_ephemeral(account: &ServiceAccount, spec: &PodSpec) -> Result<(), String> {
+pub(super) fn validate_ephemeral(account: &ServiceAccount, spec: &PodSpec) -> Result<(), String> {
     let limit = Limit::new(account);
     for it in spec.ephemeral_containers.iter().flatten() {
-        limit.check_environment("ephemeral container", &it.name, (&it.env, &it.env_from))?;
+        limit.validate_environment("ephemeral container", &it.name, (&it.env, &it.env_from))?;
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ impl<'a> Limit<'a> {
         Self { account, secrets: secrets.collect() }
     }
 
-    fn check(&self, name: &str, what: impl Fn() -> String) -> Result<(), String> {
+    fn validate(&self, name: &str, what: impl Fn() -> String) -> Result<(), String> {
         if self.secrets.contains(name) {
             return Ok(());
         }
@@ -75,7 +75,7 @@ impl<'a> Limit<'a> {
         ))
     }
 
-    fn check_environment(
+    fn validate_environment(
         &self,
         kind: &str,
         container: &str,
@@ -85,12 +85,12 @@ impl<'a> Limit<'a> {
             let source = variable.value_from.as_ref().and_then(|it| it.secret_key_ref.as_ref());
             let Some(secret) = source.map(|it| it.name.as_str()) else { continue };
             let name = &variable.name;
-            self.check(secret, || {
+            self.validate(secret, || {
                 format!("{kind} {container} with envVar {name} referencing secret.secretName=\"{secret}\"")
             })?;
         }
         for secret in env_from.iter().flatten().flat_map(|it| &it.secret_ref).map(|it| &it.name) {
-            self.check(secret, || {
+            self.validate(secret, || {
                 format!(
                     "{kind} {container} with envFrom referencing secret.secretName=\"{secret}\""
                 )

@@ -276,7 +276,7 @@ impl Kind for CustomKind {
     }
 
     /// Drops what the schema does not know, fills in a missing apiVersion and kind, and reads other versions of the
-    /// group as this one. What is dropped is reported by `schema().check_fields`, on the bytes.
+    /// group as this one. What is dropped is reported by `schema().validate_fields`, on the bytes.
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error> {
         let mut object = Dynamic::decode(bytes)?;
         with_tree(&mut object.rest, |it| self.own.prune(it));

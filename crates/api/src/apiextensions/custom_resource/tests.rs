@@ -256,7 +256,7 @@ fn the_schema_knows_metadata() {
     assert_eq!(kind.registry_prefix(), "example.org/fruits");
     let schema = kind.schema();
     assert!(schema.properties["metadata"].resolve().properties.contains_key("labels"));
-    let report = schema.check_fields(apple(json!({ "color": "red" })).to_string().as_bytes());
+    let report = schema.validate_fields(apple(json!({ "color": "red" })).to_string().as_bytes());
     assert_eq!(report.problems, [r#"unknown field "spec.color""#]);
 }
 

@@ -59,7 +59,7 @@ fn is_address(text: &str) -> bool {
 }
 
 /// An update may leave a definition as wrong as it was.
-pub(super) fn check(
+pub(super) fn validate(
     crd: &CustomResourceDefinition,
     stored: Option<&CustomResourceDefinition>,
     errors: &mut FieldErrors,

@@ -79,22 +79,22 @@ impl Resource for CustomResourceDefinition {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::check_name(self, errors);
+        validation::validate_name(self, errors);
     }
 
     fn validate_create(&self, errors: &mut FieldErrors) {
-        validation::check_spec(self, errors);
-        approval::check(self, None, errors);
+        validation::validate_spec(self, errors);
+        approval::validate(self, None, errors);
     }
 
     /// Another server over the same store may know more than this one: what it has accepted is judged again only when it
     /// changes, so that its definitions can be settled and deleted here.
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
         if self.spec != stored.spec {
-            validation::check_spec(self, errors);
+            validation::validate_spec(self, errors);
         }
-        validation::check_update(self, stored, errors);
-        approval::check(self, Some(stored), errors);
+        validation::validate_update(self, stored, errors);
+        approval::validate(self, Some(stored), errors);
     }
 }
 

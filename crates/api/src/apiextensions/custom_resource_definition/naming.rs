@@ -120,7 +120,7 @@ fn accept(
     taken: &TakenNames,
 ) -> (CustomResourceDefinitionNames, Vec<(&'static str, String)>) {
     let mut conflicts = Vec::new();
-    let mut check = |name: &str, held: &str, used: &BTreeSet<String>, reason: &'static str| {
+    let mut validate = |name: &str, held: &str, used: &BTreeSet<String>, reason: &'static str| {
         let is_free = name == held || !used.contains(name);
         if !is_free {
             conflicts.push((reason, format!("{name:?} is already in use")));
@@ -129,11 +129,15 @@ fn accept(
     };
     let text = |it: &Option<String>| it.clone().unwrap_or_default();
     let mut names = accepted;
-    if check(&wanted.plural, &names.plural, &taken.resources, "PluralConflict") {
+    if validate(&wanted.plural, &names.plural, &taken.resources, "PluralConflict") {
         names.plural.clone_from(&wanted.plural);
     }
-    if check(&text(&wanted.singular), &text(&names.singular), &taken.resources, "SingularConflict")
-    {
+    if validate(
+        &text(&wanted.singular),
+        &text(&names.singular),
+        &taken.resources,
+        "SingularConflict",
+    ) {
         names.singular.clone_from(&wanted.singular);
     }
     let held: BTreeSet<String> = names.short_names.iter().flatten().cloned().collect();
@@ -142,15 +146,18 @@ fn accept(
         .short_names
         .iter()
         .flatten()
-        .filter(|it| !held.contains(*it) && !check(it, "", &taken.resources, "ShortNamesConflict"))
+        .filter(|it| {
+            !held.contains(*it) && !validate(it, "", &taken.resources, "ShortNamesConflict")
+        })
         .count();
     if n_refused == 0 {
         names.short_names.clone_from(&wanted.short_names);
     }
-    if check(&wanted.kind, &names.kind, &taken.kinds, "KindConflict") {
+    if validate(&wanted.kind, &names.kind, &taken.kinds, "KindConflict") {
         names.kind.clone_from(&wanted.kind);
     }
-    if check(&text(&wanted.list_kind), &text(&names.list_kind), &taken.kinds, "ListKindConflict") {
+    if validate(&text(&wanted.list_kind), &text(&names.list_kind), &taken.kinds, "ListKindConflict")
+    {
         names.list_kind.clone_from(&wanted.list_kind);
     }
     names.categories.clone_from(&wanted.categories);

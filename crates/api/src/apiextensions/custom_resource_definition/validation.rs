@@ -18,16 +18,16 @@ use crate::codec;
 const SELECTABLE_FIELDS_MAX: usize = 8;
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 
-pub(super) fn check_spec(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+pub(super) fn validate_spec(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
     let spec = Path::new("spec");
-    check_group(crd, &spec.child("group"), errors);
+    validate_group(crd, &spec.child("group"), errors);
     match crd.spec.scope.as_str() {
         "" => errors.required(&spec.child("scope"), ""),
         "Cluster" | "Namespaced" => {}
         other => errors.not_supported(&spec.child("scope"), other, &["Cluster", "Namespaced"]),
     }
-    check_names(crd, &spec.child("names"), errors);
-    check_versions(crd, &spec.child("versions"), errors);
+    validate_names(crd, &spec.child("names"), errors);
+    validate_versions(crd, &spec.child("versions"), errors);
     if crd.spec.preserve_unknown_fields == Some(true) {
         errors.invalid(
             &spec.child("preserveUnknownFields"),
@@ -47,28 +47,28 @@ pub(super) fn check_spec(crd: &CustomResourceDefinition, errors: &mut FieldError
     }
 }
 
-pub(super) fn check_update(
+pub(super) fn validate_update(
     crd: &CustomResourceDefinition,
     stored: &CustomResourceDefinition,
     errors: &mut FieldErrors,
 ) {
     let spec = Path::new("spec");
-    let mut check = |path: Path, value: &str, before: &str| {
+    let mut validate = |path: Path, value: &str, before: &str| {
         if value != before {
             errors.invalid(&path, value, "field is immutable");
         }
     };
-    check(spec.child("group"), &crd.spec.group, &stored.spec.group);
+    validate(spec.child("group"), &crd.spec.group, &stored.spec.group);
     if is_established(stored) {
-        check(spec.child("scope"), &crd.spec.scope, &stored.spec.scope);
+        validate(spec.child("scope"), &crd.spec.scope, &stored.spec.scope);
         let names = spec.child("names");
-        check(names.child("kind"), &crd.spec.names.kind, &stored.spec.names.kind);
-        check(names.child("plural"), &crd.spec.names.plural, &stored.spec.names.plural);
+        validate(names.child("kind"), &crd.spec.names.kind, &stored.spec.names.kind);
+        validate(names.child("plural"), &crd.spec.names.plural, &stored.spec.names.plural);
     }
-    check_stored_versions(crd, errors);
+    validate_stored_versions(crd, errors);
 }
 
-fn check_stored_versions(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+fn validate_stored_versions(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
     let path = Path::new("status").child("storedVersions");
     let stored = crd.status.as_ref().and_then(|it| it.stored_versions.as_ref());
     let versions: BTreeSet<&str> = crd.spec.versions.iter().map(|it| it.name.as_str()).collect();
@@ -84,7 +84,7 @@ fn check_stored_versions(crd: &CustomResourceDefinition, errors: &mut FieldError
     }
 }
 
-pub(super) fn check_name(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+pub(super) fn validate_name(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
     let name = crd.metadata.name.as_deref().unwrap_or_default();
     if name != format!("{}.{}", crd.spec.names.plural, crd.spec.group) {
         let path = Path::new("metadata").child("name");
@@ -92,7 +92,7 @@ pub(super) fn check_name(crd: &CustomResourceDefinition, errors: &mut FieldError
     }
 }
 
-fn check_group(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
+fn validate_group(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
     let group = crd.spec.group.as_str();
     if group.is_empty() {
         errors.required(path, "");
@@ -106,7 +106,7 @@ fn check_group(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldEr
     }
 }
 
-fn check_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
+fn validate_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
     let names = &crd.spec.names;
     let lower = |field: Path, value: &str, errors: &mut FieldErrors| {
         for problem in is_dns1035_label(value) {
@@ -149,7 +149,7 @@ fn check_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldEr
     }
 }
 
-fn check_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
+fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
     let versions = &crd.spec.versions;
     let names: Vec<&str> = versions.iter().map(|it| it.name.as_str()).collect();
     let shown = Value::from(names.clone());
@@ -164,11 +164,15 @@ fn check_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut Fiel
         errors.invalid(path, shown, "must have exactly one version marked as storage version");
     }
     for (index, version) in versions.iter().enumerate() {
-        check_version(version, &path.index(index), errors);
+        validate_version(version, &path.index(index), errors);
     }
 }
 
-fn check_version(version: &CustomResourceDefinitionVersion, path: &Path, errors: &mut FieldErrors) {
+fn validate_version(
+    version: &CustomResourceDefinitionVersion,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     for problem in is_dns1035_label(&version.name) {
         errors.invalid(&path.child("name"), version.name.as_str(), &problem);
     }
@@ -189,17 +193,17 @@ fn check_version(version: &CustomResourceDefinitionVersion, path: &Path, errors:
     let tree = codec::tree(written);
     let schema = Schema::from_open_api(&tree, &schema_path, errors);
     for (name, property) in schema.properties.iter().filter(|(name, _)| !is_given(name)) {
-        check_node(property, &schema_path.child("properties").key(name), errors);
+        validate_node(property, &schema_path.child("properties").key(name), errors);
     }
 
     let columns = version.additional_printer_columns.iter().flatten();
     for (index, column) in columns.enumerate() {
-        check_column(column, &path.child("additionalPrinterColumns").index(index), errors);
+        validate_column(column, &path.child("additionalPrinterColumns").index(index), errors);
     }
     if let Some(scale) = version.subresources.as_ref().and_then(|it| it.scale.as_ref()) {
-        check_scale(scale, &path.child("subresources").child("scale"), errors);
+        validate_scale(scale, &path.child("subresources").child("scale"), errors);
     }
-    check_selectable_fields(version, &schema, &path.child("selectableFields"), errors);
+    validate_selectable_fields(version, &schema, &path.child("selectableFields"), errors);
 }
 
 /// Every object has these, and they come from elsewhere.
@@ -209,7 +213,7 @@ fn is_given(name: &str) -> bool {
 
 /// Defaults must pass what they are a default for; keys of lists must be there to compare by. The reader of the
 /// schema bounds its depth.
-fn check_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
+fn validate_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
     if let Some(default) = &schema.default {
         let path = path.child("default");
         let unknown = schema.prune(&mut default.clone());
@@ -220,7 +224,7 @@ fn check_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
         schema.validate(default, &path, errors);
     }
     if let (ListType::Map { keys }, Some(items)) = (&schema.list_type, &schema.items) {
-        check_list_keys(keys, items, path, errors);
+        validate_list_keys(keys, items, path, errors);
     }
     // What every object has is not the author's to mend.
     let children = schema.properties.iter();
@@ -229,11 +233,11 @@ fn check_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
     let items = schema.items.iter().map(|it| (path.child("items"), it));
     let values = schema.additional.iter().map(|it| (path.child("additionalProperties"), it));
     for (path, child) in children.chain(items).chain(values) {
-        check_node(child, &path, errors);
+        validate_node(child, &path, errors);
     }
 }
 
-fn check_list_keys(keys: &[String], items: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
+fn validate_list_keys(keys: &[String], items: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
     for (index, key) in keys.iter().enumerate() {
         let Some(property) = items.properties.get(key) else {
             let path = path.child("x-kubernetes-list-map-keys").index(index);
@@ -253,7 +257,7 @@ fn check_list_keys(keys: &[String], items: &SchemaRef, path: &Path, errors: &mut
     }
 }
 
-fn check_column(column: &CustomResourceColumnDefinition, path: &Path, errors: &mut FieldErrors) {
+fn validate_column(column: &CustomResourceColumnDefinition, path: &Path, errors: &mut FieldErrors) {
     if column.name.is_empty() {
         errors.required(&path.child("name"), "");
     }
@@ -262,7 +266,7 @@ fn check_column(column: &CustomResourceColumnDefinition, path: &Path, errors: &m
         kind if COLUMN_TYPES.contains(&kind) => {}
         other => errors.not_supported(&path.child("type"), other, COLUMN_TYPES),
     }
-    check_path(&column.json_path, &path.child("jsonPath"), errors);
+    validate_path(&column.json_path, &path.child("jsonPath"), errors);
     if column.priority.is_some_and(|it| it < 0) {
         let priority = column.priority.unwrap_or_default();
         errors.invalid(&path.child("priority"), priority, "must be greater than or equal to 0");
@@ -270,7 +274,7 @@ fn check_column(column: &CustomResourceColumnDefinition, path: &Path, errors: &m
 }
 
 /// Required and readable; `None` after the problem was noted.
-fn check_path(text: &str, path: &Path, errors: &mut FieldErrors) -> Option<JsonPath> {
+fn validate_path(text: &str, path: &Path, errors: &mut FieldErrors) -> Option<JsonPath> {
     if text.is_empty() {
         errors.required(path, "");
         return None;
@@ -284,10 +288,10 @@ fn check_path(text: &str, path: &Path, errors: &mut FieldErrors) -> Option<JsonP
     }
 }
 
-fn check_scale(scale: &CustomResourceSubresourceScale, path: &Path, errors: &mut FieldErrors) {
-    let mut check = |field: &str, text: &str, roots: &[&str]| {
+fn validate_scale(scale: &CustomResourceSubresourceScale, path: &Path, errors: &mut FieldErrors) {
+    let mut validate = |field: &str, text: &str, roots: &[&str]| {
         let path = path.child(field);
-        let Some(parsed) = check_path(text, &path, errors) else { return };
+        let Some(parsed) = validate_path(text, &path, errors) else { return };
         let is_below = parsed.fields().is_some_and(|it| it.len() > 1 && roots.contains(&it[0]));
         if !is_below {
             let names: Vec<String> = roots.iter().map(|it| format!(".{it}")).collect();
@@ -295,14 +299,14 @@ fn check_scale(scale: &CustomResourceSubresourceScale, path: &Path, errors: &mut
             errors.invalid(&path, text, &why);
         }
     };
-    check("specReplicasPath", &scale.spec_replicas_path, &["spec"]);
-    check("statusReplicasPath", &scale.status_replicas_path, &["status"]);
+    validate("specReplicasPath", &scale.spec_replicas_path, &["spec"]);
+    validate("statusReplicasPath", &scale.status_replicas_path, &["status"]);
     if let Some(selector) = scale.label_selector_path.as_deref().filter(|it| !it.is_empty()) {
-        check("labelSelectorPath", selector, &["spec", "status"]);
+        validate("labelSelectorPath", selector, &["spec", "status"]);
     }
 }
 
-fn check_selectable_fields(
+fn validate_selectable_fields(
     version: &CustomResourceDefinitionVersion,
     schema: &SchemaRef,
     path: &Path,
@@ -316,7 +320,7 @@ fn check_selectable_fields(
     for (index, field) in fields.iter().enumerate() {
         let path = path.index(index).child("jsonPath");
         let text = field.json_path.as_str();
-        let Some(parsed) = check_path(text, &path, errors) else { continue };
+        let Some(parsed) = validate_path(text, &path, errors) else { continue };
         if !seen.insert(text) {
             errors.duplicate(&path, text);
         }

@@ -8,18 +8,18 @@ use apimachinery::field::Path;
 
 use crate::apps::workload;
 use crate::check::{self, text};
-use crate::core::pod_spec::validation::check_replicated_template;
+use crate::core::pod_spec::validation::validate_replicated_template;
 use crate::kind::Part;
 
-pub(super) fn check(deployment: &Deployment, errors: &mut FieldErrors) {
+pub(super) fn validate(deployment: &Deployment, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     let absent = DeploymentSpec::default();
     let spec = deployment.spec.as_ref().unwrap_or(&absent);
     check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
-    let selector = workload::check_selector(&spec.selector, &path.child("selector"), errors);
-    check_replicated_template(&spec.template, &selector, &path.child("template"), errors);
+    let selector = workload::validate_selector(&spec.selector, &path.child("selector"), errors);
+    validate_replicated_template(&spec.template, &selector, &path.child("template"), errors);
     let strategy = spec.strategy.clone().unwrap_or_default();
-    check_strategy(&strategy, &path.child("strategy"), errors);
+    validate_strategy(&strategy, &path.child("strategy"), errors);
     let ready_seconds = spec.min_ready_seconds.unwrap_or(0);
     check::non_negative(ready_seconds, &path.child("minReadySeconds"), errors);
     if let Some(limit) = spec.revision_history_limit {
@@ -34,7 +34,7 @@ pub(super) fn check(deployment: &Deployment, errors: &mut FieldErrors) {
     }
 }
 
-fn check_strategy(strategy: &DeploymentStrategy, path: &Path, errors: &mut FieldErrors) {
+fn validate_strategy(strategy: &DeploymentStrategy, path: &Path, errors: &mut FieldErrors) {
     let path_rolling = path.child("rollingUpdate");
     match text(strategy.type_.as_ref()) {
         "Recreate" => {
@@ -49,8 +49,8 @@ fn check_strategy(strategy: &DeploymentStrategy, path: &Path, errors: &mut Field
             let unavailable = rolling.max_unavailable.as_ref().unwrap_or(&zero);
             let surge = rolling.max_surge.as_ref().unwrap_or(&zero);
             let path_unavailable = path_rolling.child("maxUnavailable");
-            workload::check_count_or_percent(unavailable, &path_unavailable, errors);
-            workload::check_count_or_percent(surge, &path_rolling.child("maxSurge"), errors);
+            workload::validate_count_or_percent(unavailable, &path_unavailable, errors);
+            workload::validate_count_or_percent(surge, &path_rolling.child("maxSurge"), errors);
             let shown = check::int_or_string(unavailable);
             if workload::number(unavailable) == 0 && workload::number(surge) == 0 {
                 errors.invalid(&path_unavailable, shown, "may not be 0 when `maxSurge` is 0");
@@ -66,21 +66,21 @@ fn check_strategy(strategy: &DeploymentStrategy, path: &Path, errors: &mut Field
     }
 }
 
-pub(super) fn check_update(
+pub(super) fn validate_update(
     deployment: &Deployment,
     stored: &Deployment,
     part: Part,
     errors: &mut FieldErrors,
 ) {
     if part == Part::Status {
-        return check_status(deployment, errors);
+        return validate_status(deployment, errors);
     }
     if let (Some(spec), Some(old)) = (&deployment.spec, &stored.spec) {
-        workload::check_selector_unchanged(&spec.selector, &old.selector, errors);
+        workload::validate_selector_unchanged(&spec.selector, &old.selector, errors);
     }
 }
 
-fn check_status(deployment: &Deployment, errors: &mut FieldErrors) {
+fn validate_status(deployment: &Deployment, errors: &mut FieldErrors) {
     let status = deployment.status.clone().unwrap_or_default();
     let ready = status.ready_replicas.unwrap_or(0);
     let available = status.available_replicas.unwrap_or(0);
@@ -89,7 +89,7 @@ fn check_status(deployment: &Deployment, errors: &mut FieldErrors) {
         ("readyReplicas", ready),
         ("availableReplicas", available),
     ];
-    workload::check_status_counts(status.replicas.unwrap_or(0), &counts, errors);
+    workload::validate_status_counts(status.replicas.unwrap_or(0), &counts, errors);
     if available > ready {
         let path = Path::new("status.availableReplicas");
         errors.invalid(&path, available, "cannot be greater than readyReplicas");

@@ -29,11 +29,11 @@ impl Resource for ReplicaSet {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::check(self, errors);
+        validation::validate(self, errors);
     }
 
     fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
-        validation::check_update(self, stored, part, errors);
+        validation::validate_update(self, stored, part, errors);
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -7,10 +7,10 @@ use apimachinery::field::Path;
 
 use crate::apps::workload;
 use crate::check;
-use crate::core::pod_spec::validation::check_replicated_template;
+use crate::core::pod_spec::validation::validate_replicated_template;
 use crate::kind::Part;
 
-pub(super) fn check(object: &ReplicaSet, errors: &mut FieldErrors) {
+pub(super) fn validate(object: &ReplicaSet, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     let absent = ReplicaSetSpec::default();
     let spec = object.spec.as_ref().unwrap_or(&absent);
@@ -19,31 +19,31 @@ pub(super) fn check(object: &ReplicaSet, errors: &mut FieldErrors) {
         &path.child("minReadySeconds"),
         errors,
     );
-    let selector = workload::check_selector(&spec.selector, &path.child("selector"), errors);
+    let selector = workload::validate_selector(&spec.selector, &path.child("selector"), errors);
     check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
     match &spec.template {
         Some(template) => {
-            check_replicated_template(template, &selector, &path.child("template"), errors);
+            validate_replicated_template(template, &selector, &path.child("template"), errors);
         }
         None => errors.required(&path.child("template"), ""),
     }
 }
 
-pub(super) fn check_update(
+pub(super) fn validate_update(
     object: &ReplicaSet,
     stored: &ReplicaSet,
     part: Part,
     errors: &mut FieldErrors,
 ) {
     if part == Part::Status {
-        return check_status(object, errors);
+        return validate_status(object, errors);
     }
     if let (Some(spec), Some(old)) = (&object.spec, &stored.spec) {
-        workload::check_selector_unchanged(&spec.selector, &old.selector, errors);
+        workload::validate_selector_unchanged(&spec.selector, &old.selector, errors);
     }
 }
 
-fn check_status(object: &ReplicaSet, errors: &mut FieldErrors) {
+fn validate_status(object: &ReplicaSet, errors: &mut FieldErrors) {
     let status = object.status.clone().unwrap_or_default();
     let ready = status.ready_replicas.unwrap_or(0);
     let available = status.available_replicas.unwrap_or(0);
@@ -52,7 +52,7 @@ fn check_status(object: &ReplicaSet, errors: &mut FieldErrors) {
         ("readyReplicas", ready),
         ("availableReplicas", available),
     ];
-    workload::check_status_counts(status.replicas, &counts, errors);
+    workload::validate_status_counts(status.replicas, &counts, errors);
     if available > ready {
         let path = Path::new("status.availableReplicas");
         errors.invalid(&path, available, "cannot be greater than readyReplicas");

@@ -18,8 +18,8 @@ impl Resource for LocalSubjectAccessReview {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        review::check_spec(&self.spec, errors);
-        review::check_metadata(&self.metadata, "must be empty except for namespace", errors);
+        review::validate_spec(&self.spec, errors);
+        review::validate_metadata(&self.metadata, "must be empty except for namespace", errors);
         if let Some(attributes) = &self.spec.resource_attributes {
             let namespace = text(attributes.namespace.as_ref());
             if namespace != text(self.metadata.namespace.as_ref()) {

@@ -16,11 +16,11 @@ impl Resource for SelfSubjectAccessReview {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        review::check_attributes(
+        review::validate_attributes(
             self.spec.resource_attributes.as_ref(),
             self.spec.non_resource_attributes.as_ref(),
             errors,
         );
-        review::check_metadata(&self.metadata, "must be empty", errors);
+        review::validate_metadata(&self.metadata, "must be empty", errors);
     }
 }

@@ -19,7 +19,7 @@ impl Resource for SubjectAccessReview {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        review::check_spec(&self.spec, errors);
-        review::check_metadata(&self.metadata, "must be empty", errors);
+        review::validate_spec(&self.spec, errors);
+        review::validate_metadata(&self.metadata, "must be empty", errors);
     }
 }

@@ -10,12 +10,12 @@ use apimachinery::field::Path;
 use apimachinery::quantity::Amount;
 use apimachinery::validation::{is_dns_label, is_path_segment};
 
-use super::validation::{ApiVersion, api_version_problem, check_reference};
+use super::validation::{ApiVersion, api_version_problem, validate_reference};
 use crate::check::{self, text};
 
 const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-pub(super) fn check_all(
+pub(super) fn validate_all(
     metrics: &[MetricSpec],
     stored: &[MetricSpec],
     min_replicas: Option<i32>,
@@ -31,7 +31,7 @@ pub(super) fn check_all(
     let was_wrong = versions.any(|it| it.is_some());
     let strictness = if was_wrong { ApiVersion::Any } else { ApiVersion::Valid };
     for (index, metric) in metrics.iter().enumerate() {
-        check_metric(metric, strictness, &path.index(index), errors);
+        validate_metric(metric, strictness, &path.index(index), errors);
     }
     let is_outside = |it: &MetricSpec| ["Object", "External"].contains(&it.type_.as_str());
     if min_replicas == Some(0) && !metrics.iter().any(is_outside) {
@@ -42,7 +42,7 @@ pub(super) fn check_all(
     }
 }
 
-fn check_metric(
+fn validate_metric(
     metric: &MetricSpec,
     strictness: ApiVersion,
     path: &Path,
@@ -74,7 +74,7 @@ fn check_metric(
     .into_iter()
     .filter_map(|(field, is_there)| is_there.then_some(field))
     .collect();
-    check_source(metric, strictness, path, errors);
+    validate_source(metric, strictness, path, errors);
     if !expected.is_empty() && !there.contains(&expected) {
         let why = "must populate information for the given metric source";
         errors.required(&path.child(expected), why);
@@ -89,20 +89,20 @@ fn check_metric(
 }
 
 /// The first that is there.
-fn check_source(
+fn validate_source(
     metric: &MetricSpec,
     strictness: ApiVersion,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
     if let Some(source) = &metric.object {
-        check_object(source, strictness, &path.child("object"), errors);
+        validate_object(source, strictness, &path.child("object"), errors);
     } else if let Some(source) = &metric.external {
-        check_external(source, &path.child("external"), errors);
+        validate_external(source, &path.child("external"), errors);
     } else if let Some(source) = &metric.pods {
-        check_pods(source, &path.child("pods"), errors);
+        validate_pods(source, &path.child("pods"), errors);
     } else if let Some(source) = &metric.resource {
-        check_resource(&source.name, &source.target, &path.child("resource"), errors);
+        validate_resource(&source.name, &source.target, &path.child("resource"), errors);
     } else if let Some(source) = &metric.container_resource {
         let (path, container) = (path.child("containerResource"), &source.container);
         if container.is_empty() {
@@ -110,31 +110,31 @@ fn check_source(
         } else {
             check::format(container, &is_dns_label(container), &path.child("container"), errors);
         }
-        check_resource(&source.name, &source.target, &path, errors);
+        validate_resource(&source.name, &source.target, &path, errors);
     }
 }
 
-fn check_object(
+fn validate_object(
     source: &ObjectMetricSource,
     strictness: ApiVersion,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
     let object = &source.described_object;
-    check_reference(object, strictness, &path.child("describedObject"), errors);
-    check_identifier(&source.metric, &path.child("metric"), errors);
+    validate_reference(object, strictness, &path.child("describedObject"), errors);
+    validate_identifier(&source.metric, &path.child("metric"), errors);
     let (target, path) = (&source.target, path.child("target"));
-    check_target(target, &path, errors);
+    validate_target(target, &path, errors);
     if target.value.is_none() && target.average_value.is_none() {
         let why = "must set either a target value or averageValue";
         errors.required(&path.child("averageValue"), why);
     }
 }
 
-fn check_external(source: &ExternalMetricSource, path: &Path, errors: &mut FieldErrors) {
-    check_identifier(&source.metric, &path.child("metric"), errors);
+fn validate_external(source: &ExternalMetricSource, path: &Path, errors: &mut FieldErrors) {
+    validate_identifier(&source.metric, &path.child("metric"), errors);
     let (target, path) = (&source.target, path.child("target"));
-    check_target(target, &path, errors);
+    validate_target(target, &path, errors);
     match (&target.value, &target.average_value) {
         (None, None) => errors.required(
             &path.child("averageValue"),
@@ -148,21 +148,21 @@ fn check_external(source: &ExternalMetricSource, path: &Path, errors: &mut Field
     }
 }
 
-fn check_pods(source: &PodsMetricSource, path: &Path, errors: &mut FieldErrors) {
-    check_identifier(&source.metric, &path.child("metric"), errors);
+fn validate_pods(source: &PodsMetricSource, path: &Path, errors: &mut FieldErrors) {
+    validate_identifier(&source.metric, &path.child("metric"), errors);
     let path = path.child("target");
-    check_target(&source.target, &path, errors);
+    validate_target(&source.target, &path, errors);
     if source.target.average_value.is_none() {
         errors.required(&path.child("averageValue"), "must specify a positive target averageValue");
     }
 }
 
-fn check_resource(name: &str, target: &MetricTarget, path: &Path, errors: &mut FieldErrors) {
+fn validate_resource(name: &str, target: &MetricTarget, path: &Path, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.required(&path.child("name"), "must specify a resource name");
     }
     let path = path.child("target");
-    check_target(target, &path, errors);
+    validate_target(target, &path, errors);
     match (target.average_utilization, &target.average_value) {
         (None, None) => errors.required(
             &path.child("averageUtilization"),
@@ -176,7 +176,7 @@ fn check_resource(name: &str, target: &MetricTarget, path: &Path, errors: &mut F
     }
 }
 
-fn check_target(target: &MetricTarget, path: &Path, errors: &mut FieldErrors) {
+fn validate_target(target: &MetricTarget, path: &Path, errors: &mut FieldErrors) {
     let kind = target.type_.as_str();
     if kind.is_empty() {
         errors.required(&path.child("type"), "must specify a metric target type");
@@ -197,7 +197,7 @@ fn check_target(target: &MetricTarget, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn check_identifier(metric: &MetricIdentifier, path: &Path, errors: &mut FieldErrors) {
+fn validate_identifier(metric: &MetricIdentifier, path: &Path, errors: &mut FieldErrors) {
     let name_path = path.child("name");
     if metric.name.is_empty() {
         errors.required(&name_path, "must specify a metric name");

@@ -52,13 +52,13 @@ impl Resource for HorizontalPodAutoscaler {
     fn validate(&self, _errors: &mut FieldErrors) {}
 
     fn validate_create(&self, errors: &mut FieldErrors) {
-        validation::check(self, None, errors);
+        validation::validate(self, None, errors);
     }
 
     fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
         match part {
-            Part::Status => validation::check_status(self, errors),
-            Part::Main | Part::Other(_) => validation::check(self, Some(stored), errors),
+            Part::Status => validation::validate_status(self, errors),
+            Part::Main | Part::Other(_) => validation::validate(self, Some(stored), errors),
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) enum ApiVersion {
     Grouped,
 }
 
-pub(super) fn check(
+pub(super) fn validate(
     autoscaler: &HorizontalPodAutoscaler,
     stored: Option<&HorizontalPodAutoscaler>,
     errors: &mut FieldErrors,
@@ -50,18 +50,18 @@ pub(super) fn check(
     }
     let target = &spec.scale_target_ref;
     let strictness = strictness(target, stored.map(|it| &it.spec.scale_target_ref));
-    check_reference(target, strictness, &path.child("scaleTargetRef"), errors);
+    validate_reference(target, strictness, &path.child("scaleTargetRef"), errors);
     let old = stored.map(|it| it.spec.metrics.as_deref().unwrap_or_default());
     let all = spec.metrics.as_deref().unwrap_or_default();
-    metrics::check_all(all, old.unwrap_or_default(), min, &path.child("metrics"), errors);
+    metrics::validate_all(all, old.unwrap_or_default(), min, &path.child("metrics"), errors);
     if let Some(behavior) = &spec.behavior {
         let path = path.child("behavior");
-        check_rules(behavior.scale_up.as_ref(), &path.child("scaleUp"), errors);
-        check_rules(behavior.scale_down.as_ref(), &path.child("scaleDown"), errors);
+        validate_rules(behavior.scale_up.as_ref(), &path.child("scaleUp"), errors);
+        validate_rules(behavior.scale_down.as_ref(), &path.child("scaleDown"), errors);
     }
 }
 
-pub(super) fn check_status(autoscaler: &HorizontalPodAutoscaler, errors: &mut FieldErrors) {
+pub(super) fn validate_status(autoscaler: &HorizontalPodAutoscaler, errors: &mut FieldErrors) {
     let Some(status) = &autoscaler.status else { return };
     let path = Path::new("status");
     let current = status.current_replicas.unwrap_or(0);
@@ -84,7 +84,7 @@ fn strictness(
     }
 }
 
-pub(super) fn check_reference(
+pub(super) fn validate_reference(
     reference: &CrossVersionObjectReference,
     strictness: ApiVersion,
     path: &Path,
@@ -118,7 +118,7 @@ pub(super) fn api_version_problem(api_version: &str, strictness: ApiVersion) -> 
     }
 }
 
-fn check_rules(rules: Option<&HPAScalingRules>, path: &Path, errors: &mut FieldErrors) {
+fn validate_rules(rules: Option<&HPAScalingRules>, path: &Path, errors: &mut FieldErrors) {
     let Some(rules) = rules else { return };
     if let Some(window) = rules.stabilization_window_seconds {
         let path = path.child("stabilizationWindowSeconds");
@@ -142,7 +142,7 @@ fn check_rules(rules: Option<&HPAScalingRules>, path: &Path, errors: &mut FieldE
         errors.required(&policies_path, "must specify at least one Policy");
     }
     for (index, policy) in policies.iter().enumerate() {
-        check_policy(policy, &policies_path.index(index), errors);
+        validate_policy(policy, &policies_path.index(index), errors);
     }
     if let Some(tolerance) = &rules.tolerance
         && Amount::parse(&tolerance.0).is_ok_and(Amount::is_negative)
@@ -152,7 +152,7 @@ fn check_rules(rules: Option<&HPAScalingRules>, path: &Path, errors: &mut FieldE
     }
 }
 
-fn check_policy(policy: &HPAScalingPolicy, path: &Path, errors: &mut FieldErrors) {
+fn validate_policy(policy: &HPAScalingPolicy, path: &Path, errors: &mut FieldErrors) {
     let supported = &["Percent", "Pods"];
     if !supported.contains(&policy.type_.as_str()) {
         errors.not_supported(&path.child("type"), policy.type_.as_str(), supported);

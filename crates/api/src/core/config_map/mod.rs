@@ -21,11 +21,11 @@ impl Resource for ConfigMap {
     codec!();
 
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::check(self, errors);
+        validation::validate(self, errors);
     }
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
-        validation::check_update(self, stored, errors);
+        validation::validate_update(self, stored, errors);
     }
 
     fn columns() -> &'static [Column] {

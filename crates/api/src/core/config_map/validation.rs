@@ -11,7 +11,7 @@ use crate::semantic;
 
 const BYTES_MAX: usize = 1024 * 1024;
 
-pub(super) fn check(config_map: &ConfigMap, errors: &mut FieldErrors) {
+pub(super) fn validate(config_map: &ConfigMap, errors: &mut FieldErrors) {
     let mut n_bytes = 0;
     for (key, value) in config_map.data.iter().flatten() {
         let path = Path::new("data").key(key);
@@ -30,7 +30,11 @@ pub(super) fn check(config_map: &ConfigMap, errors: &mut FieldErrors) {
     }
 }
 
-pub(super) fn check_update(config_map: &ConfigMap, stored: &ConfigMap, errors: &mut FieldErrors) {
+pub(super) fn validate_update(
+    config_map: &ConfigMap,
+    stored: &ConfigMap,
+    errors: &mut FieldErrors,
+) {
     if stored.immutable != Some(true) {
         return;
     }

@@ -34,7 +34,7 @@ impl Resource for Endpoints {
 
     fn validate(&self, errors: &mut FieldErrors) {
         for (index, subset) in self.subsets.iter().flatten().enumerate() {
-            check_subset(subset, &Path::new("subsets").index(index), errors);
+            validate_subset(subset, &Path::new("subsets").index(index), errors);
         }
     }
 
@@ -74,17 +74,17 @@ fn join_host_port(host: &str, port: i32) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-fn check_subset(subset: &EndpointSubset, path: &Path, errors: &mut FieldErrors) {
+fn validate_subset(subset: &EndpointSubset, path: &Path, errors: &mut FieldErrors) {
     let ready = subset.addresses.as_deref().unwrap_or_default();
     let not_ready = subset.not_ready_addresses.as_deref().unwrap_or_default();
     if ready.is_empty() && not_ready.is_empty() {
         errors.required(path, "must specify `addresses` or `notReadyAddresses`");
     }
     for (index, address) in ready.iter().enumerate() {
-        check_address(address, &path.child("addresses").index(index), errors);
+        validate_address(address, &path.child("addresses").index(index), errors);
     }
     for (index, address) in not_ready.iter().enumerate() {
-        check_address(address, &path.child("notReadyAddresses").index(index), errors);
+        validate_address(address, &path.child("notReadyAddresses").index(index), errors);
     }
     let ports = subset.ports.as_deref().unwrap_or_default();
     for (index, port) in ports.iter().enumerate() {
@@ -101,7 +101,7 @@ fn check_subset(subset: &EndpointSubset, path: &Path, errors: &mut FieldErrors) 
     }
 }
 
-fn check_address(address: &EndpointAddress, path: &Path, errors: &mut FieldErrors) {
+fn validate_address(address: &EndpointAddress, path: &Path, errors: &mut FieldErrors) {
     check::non_special_ip(&address.ip, &path.child("ip"), errors);
     let hostname = text(address.hostname.as_ref());
     if !hostname.is_empty() {

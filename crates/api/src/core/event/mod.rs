@@ -32,7 +32,7 @@ impl Resource for Event {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::check(self, "reportingComponent", errors);
+        validation::validate(self, "reportingComponent", errors);
     }
 
     fn columns() -> &'static [Column] {

@@ -12,7 +12,7 @@ const NAME_BYTES_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// `component` is what the version that the event came in calls its `reportingComponent`.
-pub(crate) fn check(event: &Event, component: &str, errors: &mut FieldErrors) {
+pub(crate) fn validate(event: &Event, component: &str, errors: &mut FieldErrors) {
     let namespace = text(event.metadata.namespace.as_ref());
     let of_object = text(event.involved_object.namespace.as_ref());
     let is_new = event.event_time.is_some();
@@ -27,11 +27,11 @@ pub(crate) fn check(event: &Event, component: &str, errors: &mut FieldErrors) {
         errors.invalid(&path, of_object, "does not match event.namespace");
     }
     if is_new {
-        check_new(event, &Path::new(component), errors);
+        validate_new(event, &Path::new(component), errors);
     }
 }
 
-fn check_new(event: &Event, path: &Path, errors: &mut FieldErrors) {
+fn validate_new(event: &Event, path: &Path, errors: &mut FieldErrors) {
     let component = text(event.reporting_component.as_ref());
     if component.is_empty() {
         errors.required(path, "");
@@ -46,13 +46,13 @@ fn check_new(event: &Event, path: &Path, errors: &mut FieldErrors) {
         if value.is_empty() {
             errors.required(&Path::new(field), "");
         }
-        check_length(value, NAME_BYTES_MAX, &Path::new(field), errors);
+        validate_length(value, NAME_BYTES_MAX, &Path::new(field), errors);
     }
     let message = text(event.message.as_ref());
-    check_length(message, MESSAGE_BYTES_MAX, &Path::new("message"), errors);
+    validate_length(message, MESSAGE_BYTES_MAX, &Path::new("message"), errors);
 }
 
-fn check_length(value: &str, max: usize, path: &Path, errors: &mut FieldErrors) {
+fn validate_length(value: &str, max: usize, path: &Path, errors: &mut FieldErrors) {
     if value.len() > max {
         errors.invalid(path, "", &format!("can have at most {max} characters"));
     }

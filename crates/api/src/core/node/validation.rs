@@ -11,10 +11,10 @@ use apimachinery::validation::{is_label_value, is_qualified_name};
 
 use crate::check::{self, text};
 
-pub(super) fn check(node: &Node, errors: &mut FieldErrors) {
+pub(super) fn validate(node: &Node, errors: &mut FieldErrors) {
     let taints = node.spec.as_ref().and_then(|it| it.taints.as_deref()).unwrap_or_default();
     // Upstream names this path, though taints are in the spec; clients may match it.
-    check_taints(taints, &Path::new("metadata").child("taints"), errors);
+    validate_taints(taints, &Path::new("metadata").child("taints"), errors);
     let Some(status) = &node.status else { return };
     for (field, quantities) in
         [("capacity", &status.capacity), ("allocatable", &status.allocatable)]
@@ -34,7 +34,7 @@ pub(super) fn check(node: &Node, errors: &mut FieldErrors) {
     }
 }
 
-fn check_taints(taints: &[Taint], path: &Path, errors: &mut FieldErrors) {
+fn validate_taints(taints: &[Taint], path: &Path, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let path = path.index(index);
@@ -54,7 +54,7 @@ fn check_taints(taints: &[Taint], path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-pub(super) fn check_update(node: &Node, stored: &Node, errors: &mut FieldErrors) {
+pub(super) fn validate_update(node: &Node, stored: &Node, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     let addresses = node.status.iter().flat_map(|it| it.addresses.iter().flatten());
     for (index, address) in addresses.enumerate() {

@@ -21,7 +21,7 @@ fn path() -> Path {
     Path::new("metadata").child("annotations").key(ANNOTATION)
 }
 
-pub(super) fn check(pod: &Pod, errors: &mut FieldErrors) {
+pub(super) fn validate(pod: &Pod, errors: &mut FieldErrors) {
     let node = text(pod.spec.as_ref().and_then(|it| it.node_name.as_ref()));
     if let Some(value) = value(pod).filter(|_| node.is_empty()) {
         let detail = "must set spec.nodeName if mirror pod annotation is set";
@@ -29,7 +29,7 @@ pub(super) fn check(pod: &Pod, errors: &mut FieldErrors) {
     }
 }
 
-pub(super) fn check_update(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
+pub(super) fn validate_update(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
     match (value(stored), value(pod)) {
         (Some(old), new) if new != Some(old) => {
             errors.forbidden(&path(), "may not remove or update mirror pod annotation");

@@ -70,8 +70,8 @@ impl Resource for Pod {
     fn validate(&self, errors: &mut FieldErrors) {
         let absent = Default::default();
         let spec = self.spec.as_ref().unwrap_or(&absent);
-        pod_spec::validation::check_spec(spec, &Path::new("spec"), errors);
-        mirror::check(self, errors);
+        pod_spec::validation::validate_spec(spec, &Path::new("spec"), errors);
+        mirror::validate(self, errors);
     }
 
     fn validate_create(&self, errors: &mut FieldErrors) {
@@ -88,8 +88,8 @@ impl Resource for Pod {
     }
 
     fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
-        update::check(self, stored, part, errors);
-        mirror::check_update(self, stored, errors);
+        update::validate(self, stored, part, errors);
+        mirror::validate_update(self, stored, errors);
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -69,20 +69,20 @@ fn take_resources(spec: &mut PodSpec, wanted: PodSpec) {
     }
 }
 
-pub(super) fn check(pod: &Pod, stored: &Pod, part: Part, errors: &mut FieldErrors) {
+pub(super) fn validate(pod: &Pod, stored: &Pod, part: Part, errors: &mut FieldErrors) {
     let absent = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&absent);
     let old = stored.spec.as_ref().unwrap_or(&absent);
     match part {
-        Part::Main => check_main(spec, old, errors),
-        Part::Status => check_status(pod, stored, errors),
-        Part::Other("ephemeralcontainers") => check_ephemeral(spec, old, errors),
-        Part::Other("resize") => check_resize(spec, old, errors),
+        Part::Main => validate_main(spec, old, errors),
+        Part::Status => validate_status(pod, stored, errors),
+        Part::Other("ephemeralcontainers") => validate_ephemeral(spec, old, errors),
+        Part::Other("resize") => validate_resize(spec, old, errors),
         Part::Other(_) => {}
     }
 }
 
-fn check_main(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
+fn validate_main(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     let n_init = |it: &PodSpec| it.init_containers.as_ref().map_or(0, Vec::len);
     let detail = "pod updates may not add or remove containers";
@@ -92,9 +92,9 @@ fn check_main(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
     if n_init(spec) != n_init(old) {
         return errors.forbidden(&path.child("initContainers"), detail);
     }
-    check_deadline(spec, old, &path.child("activeDeadlineSeconds"), errors);
-    check_tolerations(spec, old, &path.child("tolerations"), errors);
-    check_gates(spec, old, &path.child("schedulingGates"), errors);
+    validate_deadline(spec, old, &path.child("activeDeadlineSeconds"), errors);
+    validate_tolerations(spec, old, &path.child("tolerations"), errors);
+    validate_gates(spec, old, &path.child("schedulingGates"), errors);
 
     let mut rest = spec.clone();
     copy_images(&mut rest.containers, &old.containers);
@@ -111,7 +111,7 @@ fn check_main(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
         rest.termination_grace_period_seconds = old.termination_grace_period_seconds;
     }
     if old.scheduling_gates.as_ref().is_some_and(|it| !it.is_empty()) {
-        check_gated(&mut rest, old, &path, errors);
+        validate_gated(&mut rest, old, &path, errors);
     }
     if !semantic::equal(&rest, old) {
         let fields = semantic::changed_fields(&rest, old).join(", ");
@@ -128,7 +128,7 @@ fn copy_images(containers: &mut [Container], old: &[Container]) {
 }
 
 /// May appear and may shrink.
-fn check_deadline(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_deadline(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     match (spec.active_deadline_seconds, old.active_deadline_seconds) {
         (Some(new), Some(old)) if new > old => {
             errors.invalid(path, new, "must be less than or equal to previous value");
@@ -142,7 +142,7 @@ fn check_deadline(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut Field
 }
 
 /// Existing ones stay, apart from their seconds; new ones may come.
-fn check_tolerations(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_tolerations(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     fn timeless(it: &Toleration) -> [Option<&str>; 4] {
         [it.key.as_deref(), it.operator.as_deref(), it.value.as_deref(), it.effect.as_deref()]
     }
@@ -154,7 +154,7 @@ fn check_tolerations(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut Fi
     }
 }
 
-fn check_gates(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_gates(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     for (index, gate) in spec.scheduling_gates.iter().flatten().enumerate() {
         let is_old = old.scheduling_gates.iter().flatten().any(|it| it.name == gate.name);
         if !is_old {
@@ -166,7 +166,7 @@ fn check_gates(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErr
 }
 
 /// While a pod waits at a gate, where it may run can still be narrowed. Puts back what was allowed.
-fn check_gated(rest: &mut PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_gated(rest: &mut PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     let selector = rest.node_selector.take().unwrap_or_default();
     let is_superset =
         old.node_selector.iter().flatten().all(|(key, value)| selector.get(key) == Some(value));
@@ -185,7 +185,7 @@ fn check_gated(rest: &mut PodSpec, old: &PodSpec, path: &Path, errors: &mut Fiel
     let old_affinity = old.affinity.as_ref().and_then(|it| it.node_affinity.clone());
     if affinity != old_affinity {
         let path = path.child("affinity").child("nodeAffinity");
-        check_narrowed(affinity.as_ref(), old_affinity.as_ref(), &path, errors);
+        validate_narrowed(affinity.as_ref(), old_affinity.as_ref(), &path, errors);
         if rest.affinity.is_some() || old_affinity.is_some() {
             rest.affinity.get_or_insert_default().node_affinity = old_affinity;
         }
@@ -195,7 +195,7 @@ fn check_gated(rest: &mut PodSpec, old: &PodSpec, path: &Path, errors: &mut Fiel
     }
 }
 
-fn check_narrowed(
+fn validate_narrowed(
     new: Option<&NodeAffinity>,
     old: Option<&NodeAffinity>,
     path: &Path,
@@ -232,7 +232,7 @@ fn check_narrowed(
     }
 }
 
-fn check_status(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
+fn validate_status(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
     let path = Path::new("status");
     let class = |it: &Pod| it.status.as_ref().and_then(|it| it.qos_class.clone());
     let (new, old) = (class(pod), class(stored));
@@ -261,7 +261,7 @@ fn check_status(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
     }
 }
 
-fn check_ephemeral(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
+fn validate_ephemeral(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
     let path = Path::new("spec").child("ephemeralContainers");
     let new: &[EphemeralContainer] = spec.ephemeral_containers.as_deref().unwrap_or_default();
     let places: BTreeMap<&str, usize> =
@@ -287,7 +287,7 @@ fn check_ephemeral(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
     }
 }
 
-fn check_resize(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
+fn validate_resize(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     if qos_class(spec) != qos_class(old) {
         let detail = "Pod QOS Class may not change as a result of resizing";
@@ -297,7 +297,12 @@ fn check_resize(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
         let path = path.child("containers").index(index).child("resources");
         let (new, old) = (container.resources.as_ref(), old.resources.as_ref());
         for field in ["requests", "limits"] {
-            check_resized(names_of(new, field), names_of(old, field), &path.child(field), errors);
+            validate_resized(
+                names_of(new, field),
+                names_of(old, field),
+                &path.child(field),
+                errors,
+            );
         }
     }
 }
@@ -310,7 +315,7 @@ fn names_of(resources: Option<&ResourceRequirements>, field: &str) -> BTreeMap<S
     quantities.into_iter().flatten().map(|(name, it)| (name.clone(), it.0.clone())).collect()
 }
 
-fn check_resized(
+fn validate_resized(
     new: BTreeMap<String, String>,
     old: BTreeMap<String, String>,
     path: &Path,

@@ -8,10 +8,10 @@ use apimachinery::selector::Labels;
 
 use crate::apps::workload;
 use crate::check;
-use crate::core::pod_spec::validation::check_replicated_template;
+use crate::core::pod_spec::validation::validate_replicated_template;
 use crate::kind::Part;
 
-pub(super) fn check(object: &ReplicationController, errors: &mut FieldErrors) {
+pub(super) fn validate(object: &ReplicationController, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     let absent = ReplicationControllerSpec::default();
     let spec = object.spec.as_ref().unwrap_or(&absent);
@@ -28,24 +28,24 @@ pub(super) fn check(object: &ReplicationController, errors: &mut FieldErrors) {
     check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
     match &spec.template {
         Some(template) => {
-            check_replicated_template(template, &selector, &path.child("template"), errors);
+            validate_replicated_template(template, &selector, &path.child("template"), errors);
         }
         None => errors.required(&path.child("template"), ""),
     }
 }
 
-pub(super) fn check_update(
+pub(super) fn validate_update(
     object: &ReplicationController,
     _stored: &ReplicationController,
     part: Part,
     errors: &mut FieldErrors,
 ) {
     if part == Part::Status {
-        check_status(object, errors);
+        validate_status(object, errors);
     }
 }
 
-fn check_status(object: &ReplicationController, errors: &mut FieldErrors) {
+fn validate_status(object: &ReplicationController, errors: &mut FieldErrors) {
     let status = object.status.clone().unwrap_or_default();
     let ready = status.ready_replicas.unwrap_or(0);
     let available = status.available_replicas.unwrap_or(0);
@@ -54,7 +54,7 @@ fn check_status(object: &ReplicationController, errors: &mut FieldErrors) {
         ("readyReplicas", ready),
         ("availableReplicas", available),
     ];
-    workload::check_status_counts(status.replicas, &counts, errors);
+    workload::validate_status_counts(status.replicas, &counts, errors);
     if available > ready {
         let path = Path::new("status.availableReplicas");
         errors.invalid(&path, available, "cannot be greater than readyReplicas");

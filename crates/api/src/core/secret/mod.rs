@@ -37,11 +37,11 @@ impl Resource for Secret {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::check(self, errors);
+        validation::validate(self, errors);
     }
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
-        validation::check_update(self, stored, errors);
+        validation::validate_update(self, stored, errors);
     }
 
     /// Whoever makes one waits for a token to appear in it.

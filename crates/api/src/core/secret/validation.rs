@@ -15,7 +15,7 @@ use crate::semantic;
 
 const BYTES_MAX: usize = 1024 * 1024;
 
-pub(super) fn check(secret: &Secret, errors: &mut FieldErrors) {
+pub(super) fn validate(secret: &Secret, errors: &mut FieldErrors) {
     let empty = BTreeMap::new();
     let data = secret.data.as_ref().unwrap_or(&empty);
     let path = Path::new("data");
@@ -33,8 +33,8 @@ pub(super) fn check(secret: &Secret, errors: &mut FieldErrors) {
                 errors.required(&Path::new("metadata").child("annotations").key(KEY), "");
             }
         }
-        "kubernetes.io/dockercfg" => check_json(data, ".dockercfg", &path, errors),
-        "kubernetes.io/dockerconfigjson" => check_json(data, ".dockerconfigjson", &path, errors),
+        "kubernetes.io/dockercfg" => validate_json(data, ".dockercfg", &path, errors),
+        "kubernetes.io/dockerconfigjson" => validate_json(data, ".dockerconfigjson", &path, errors),
         "kubernetes.io/basic-auth"
             if !data.contains_key("username") && !data.contains_key("password") =>
         {
@@ -55,7 +55,7 @@ pub(super) fn check(secret: &Secret, errors: &mut FieldErrors) {
     }
 }
 
-fn check_json(
+fn validate_json(
     data: &BTreeMap<String, ByteString>,
     key: &str,
     path: &Path,
@@ -71,7 +71,7 @@ fn check_json(
     }
 }
 
-pub(super) fn check_update(secret: &Secret, stored: &Secret, errors: &mut FieldErrors) {
+pub(super) fn validate_update(secret: &Secret, stored: &Secret, errors: &mut FieldErrors) {
     let type_ = text(secret.type_.as_ref());
     check::immutable(secret.type_ == stored.type_, type_, &Path::new("type"), errors);
     if stored.immutable != Some(true) {

@@ -52,12 +52,12 @@ impl Resource for Service {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::check(self, errors);
+        validation::validate(self, errors);
     }
 
     fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
         if part == Part::Main {
-            validation::check_update(self, stored, errors);
+            validation::validate_update(self, stored, errors);
         }
     }
 

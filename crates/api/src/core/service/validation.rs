@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::validation::{
-    check_labels, is_dns_label, is_dns_subdomain, is_ip, is_qualified_name,
+    is_dns_label, is_dns_subdomain, is_ip, is_qualified_name, validate_labels,
 };
 
 use super::allocation::{is_externally_accessible, is_headless, needs_health_check_port};
@@ -17,7 +17,7 @@ use crate::check::{self, text};
 const ONLY_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 const ONCE: &str = "may not change once set";
 
-pub(super) fn check(service: &Service, errors: &mut FieldErrors) {
+pub(super) fn validate(service: &Service, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     let absent = ServiceSpec::default();
     let spec = service.spec.as_ref().unwrap_or(&absent);
@@ -26,31 +26,31 @@ pub(super) fn check(service: &Service, errors: &mut FieldErrors) {
     if ports.is_empty() && !is_headless(service) && type_ != "ExternalName" {
         errors.required(&path.child("ports"), "");
     }
-    check_type(service, spec, &path, errors);
+    validate_type(service, spec, &path, errors);
     let mut names = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = path.child("ports").index(index);
-        check_port(port, ports.len() > 1, &mut names, &path, errors);
+        validate_port(port, ports.len() > 1, &mut names, &path, errors);
     }
     if let Some(selector) = &spec.selector {
-        check_labels(selector, &path.child("selector"), errors);
+        validate_labels(selector, &path.child("selector"), errors);
     }
-    check_affinity(spec, &path, errors);
+    validate_affinity(spec, &path, errors);
     if type_ != "ExternalName" {
-        check_cluster_ips(service, spec, &path, errors);
+        validate_cluster_ips(service, spec, &path, errors);
     }
     for (index, address) in spec.external_ips.iter().flatten().enumerate() {
         check::non_special_ip(address, &path.child("externalIPs").index(index), errors);
     }
     let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     check::one_of(type_, &types, &path.child("type"), errors);
-    check_duplicate_ports(ports, type_, &path.child("ports"), errors);
-    check_balancer(spec, &path, errors);
-    check_traffic(service, spec, &path, errors);
+    validate_duplicate_ports(ports, type_, &path.child("ports"), errors);
+    validate_balancer(spec, &path, errors);
+    validate_traffic(service, spec, &path, errors);
 }
 
 /// What one type allows and another needs.
-fn check_type(service: &Service, spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_type(service: &Service, spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
     let type_ = text(spec.type_.as_ref());
     match type_ {
         "LoadBalancer" | "NodePort" if is_headless(service) => errors.invalid(
@@ -81,7 +81,7 @@ fn check_type(service: &Service, spec: &ServiceSpec, path: &Path, errors: &mut F
     }
 }
 
-fn check_port(
+fn validate_port(
     port: &ServicePort,
     needs_name: bool,
     names: &mut BTreeSet<String>,
@@ -110,7 +110,7 @@ fn check_port(
     }
 }
 
-fn check_affinity(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_affinity(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
     let affinity = text(spec.session_affinity.as_ref());
     check::one_of(affinity, &["ClientIP", "None"], &path.child("sessionAffinity"), errors);
     let path = path.child("sessionAffinityConfig");
@@ -136,7 +136,12 @@ fn list(values: &[String]) -> Value {
     Value::from(values.to_vec())
 }
 
-fn check_cluster_ips(service: &Service, spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_cluster_ips(
+    service: &Service,
+    spec: &ServiceSpec,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let first = text(spec.cluster_ip.as_ref());
     let all = spec.cluster_ips.as_deref().unwrap_or_default();
     let families = spec.ip_families.as_deref().unwrap_or_default();
@@ -152,7 +157,7 @@ fn check_cluster_ips(service: &Service, spec: &ServiceSpec, path: &Path, errors:
         }
         _ => {}
     }
-    check_families(spec, path, errors);
+    validate_families(spec, path, errors);
     let mut has_bad = false;
     for (index, address) in all.iter().enumerate() {
         if index == 0 && address == "None" {
@@ -189,7 +194,7 @@ fn check_cluster_ips(service: &Service, spec: &ServiceSpec, path: &Path, errors:
     }
 }
 
-fn check_families(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_families(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (index, family) in spec.ip_families.iter().flatten().enumerate() {
         let path = path.child("ipFamilies").index(index);
@@ -206,7 +211,7 @@ fn check_families(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
     );
 }
 
-fn check_duplicate_ports(
+fn validate_duplicate_ports(
     ports: &[ServicePort],
     type_: &str,
     path: &Path,
@@ -233,7 +238,7 @@ fn check_duplicate_ports(
     }
 }
 
-fn check_balancer(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_balancer(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
     let is_balancer = text(spec.type_.as_ref()) == "LoadBalancer";
     let ranges = spec.load_balancer_source_ranges.as_deref().unwrap_or_default();
     let path_ranges = path.child("LoadBalancerSourceRanges");
@@ -265,7 +270,7 @@ fn is_range(text: &str) -> bool {
     is_ip(address).is_empty() && bits.parse::<u8>().is_ok_and(|it| it <= bits_max)
 }
 
-fn check_traffic(service: &Service, spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_traffic(service: &Service, spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
     let policy = text(spec.external_traffic_policy.as_ref());
     let path_policy = path.child("externalTrafficPolicy");
     if is_externally_accessible(spec) {
@@ -296,12 +301,12 @@ fn check_traffic(service: &Service, spec: &ServiceSpec, path: &Path, errors: &mu
     );
 }
 
-pub(super) fn check_update(service: &Service, stored: &Service, errors: &mut FieldErrors) {
+pub(super) fn validate_update(service: &Service, stored: &Service, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     let (Some(spec), Some(old)) = (&service.spec, &stored.spec) else { return };
     let is_external = |it: &ServiceSpec| text(it.type_.as_ref()) == "ExternalName";
     if !is_external(spec) && !is_external(old) {
-        check_addresses_kept(service, stored, &path, errors);
+        validate_addresses_kept(service, stored, &path, errors);
     }
     let is_balancer = |it: &ServiceSpec| text(it.type_.as_ref()) == "LoadBalancer";
     let is_same_class = spec.load_balancer_class == old.load_balancer_class;
@@ -318,7 +323,7 @@ pub(super) fn check_update(service: &Service, stored: &Service, errors: &mut Fie
 }
 
 /// Addresses and families that were allocated stay; a second one may come and go.
-fn check_addresses_kept(
+fn validate_addresses_kept(
     service: &Service,
     stored: &Service,
     path: &Path,

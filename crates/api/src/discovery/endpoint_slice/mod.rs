@@ -50,7 +50,7 @@ impl Resource for EndpointSlice {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::check(self, errors);
+        validation::validate(self, errors);
     }
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {

@@ -14,21 +14,21 @@ const ENDPOINTS_MAX: usize = 1000;
 const ADDRESSES_MAX: usize = 100;
 const PORTS_MAX: usize = 20_000;
 
-pub(super) fn check(slice: &EndpointSlice, errors: &mut FieldErrors) {
+pub(super) fn validate(slice: &EndpointSlice, errors: &mut FieldErrors) {
     let types = ["FQDN", "IPv4", "IPv6"];
     check::one_of(&slice.address_type, &types, &Path::new("addressType"), errors);
-    check_ports(slice.ports.as_deref().unwrap_or_default(), &Path::new("ports"), errors);
+    validate_ports(slice.ports.as_deref().unwrap_or_default(), &Path::new("ports"), errors);
     let endpoints = slice.endpoints.as_deref().unwrap_or_default();
     let path = Path::new("endpoints");
     if endpoints.len() > ENDPOINTS_MAX {
         return errors.too_many(&path, endpoints.len(), ENDPOINTS_MAX);
     }
     for (index, endpoint) in endpoints.iter().enumerate() {
-        check_endpoint(endpoint, &slice.address_type, &path.index(index), errors);
+        validate_endpoint(endpoint, &slice.address_type, &path.index(index), errors);
     }
 }
 
-fn check_endpoint(endpoint: &Endpoint, kind: &str, path: &Path, errors: &mut FieldErrors) {
+fn validate_endpoint(endpoint: &Endpoint, kind: &str, path: &Path, errors: &mut FieldErrors) {
     let path_addresses = path.child("addresses");
     if endpoint.addresses.is_empty() {
         errors.required(&path_addresses, "must contain at least 1 address");
@@ -68,7 +68,7 @@ fn check_endpoint(endpoint: &Endpoint, kind: &str, path: &Path, errors: &mut Fie
     }
 }
 
-fn check_ports(ports: &[EndpointPort], path: &Path, errors: &mut FieldErrors) {
+fn validate_ports(ports: &[EndpointPort], path: &Path, errors: &mut FieldErrors) {
     if ports.len() > PORTS_MAX {
         return errors.too_many(path, ports.len(), PORTS_MAX);
     }

@@ -47,11 +47,11 @@ impl Version<core::Event> for Event {
     }
 
     fn validate_hub(hub: &core::Event, errors: &mut FieldErrors) {
-        core::event::validation::check(hub, "reportingController", errors);
+        core::event::validation::validate(hub, "reportingController", errors);
     }
 
     fn validate_hub_create(hub: &core::Event, errors: &mut FieldErrors) {
-        validation::check_create(hub, errors);
+        validation::validate_create(hub, errors);
     }
 
     fn validate_hub_update(
@@ -60,6 +60,6 @@ impl Version<core::Event> for Event {
         _part: Part,
         errors: &mut FieldErrors,
     ) {
-        validation::check_update(hub, stored, errors);
+        validation::validate_update(hub, stored, errors);
     }
 }

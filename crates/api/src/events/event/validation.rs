@@ -11,8 +11,8 @@ use apimachinery::field::Path;
 use crate::check::{self, text};
 use crate::codec;
 
-pub(super) fn check_create(event: &Event, errors: &mut FieldErrors) {
-    check_series(event, errors);
+pub(super) fn validate_create(event: &Event, errors: &mut FieldErrors) {
+    validate_series(event, errors);
     if event.event_time.is_none() {
         errors.required(&Path::new("eventTime"), "");
     }
@@ -35,9 +35,9 @@ pub(super) fn check_create(event: &Event, errors: &mut FieldErrors) {
 }
 
 /// Only the series goes on.
-pub(super) fn check_update(event: &Event, stored: &Event, errors: &mut FieldErrors) {
+pub(super) fn validate_update(event: &Event, stored: &Event, errors: &mut FieldErrors) {
     if event.series != stored.series {
-        check_series(event, errors);
+        validate_series(event, errors);
     }
     let (new, old) = (fixed(event), fixed(stored));
     for ((field, new), (_, old)) in new.into_iter().zip(old) {
@@ -45,7 +45,7 @@ pub(super) fn check_update(event: &Event, stored: &Event, errors: &mut FieldErro
     }
 }
 
-fn check_series(event: &Event, errors: &mut FieldErrors) {
+fn validate_series(event: &Event, errors: &mut FieldErrors) {
     let Some(series) = &event.series else { return };
     if series.count.unwrap_or(0) < 2 {
         errors.invalid(&Path::new("series.count"), "", "should be at least 2");

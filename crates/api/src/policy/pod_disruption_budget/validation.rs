@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::validation::check_label_selector;
+use apimachinery::validation::validate_label_selector;
 
 use super::PodDisruptionBudget;
 use crate::apps::workload;
@@ -27,7 +27,7 @@ pub(super) fn validate(budget: &PodDisruptionBudget, errors: &mut FieldErrors) {
         }
     }
     if let Some(selector) = &spec.selector {
-        check_label_selector(selector, &path.child("selector"), errors);
+        validate_label_selector(selector, &path.child("selector"), errors);
     }
     if let Some(policy) = spec.unhealthy_pod_eviction_policy.as_deref()
         && !EVICTION_POLICIES.contains(&policy)
@@ -37,7 +37,7 @@ pub(super) fn validate(budget: &PodDisruptionBudget, errors: &mut FieldErrors) {
 }
 
 fn validate_bound(value: &IntOrString, path: &Path, errors: &mut FieldErrors) {
-    workload::check_count_or_percent(value, path, errors);
+    workload::validate_count_or_percent(value, path, errors);
     if matches!(value, IntOrString::String(_)) && workload::number(value) > 100 {
         errors.invalid(path, check::int_or_string(value), "must not be greater than 100%");
     }

@@ -6,7 +6,7 @@ use crate::kind::Resource;
 
 use super::rules;
 use apimachinery::field::Path;
-use apimachinery::validation::check_label_selector;
+use apimachinery::validation::validate_label_selector;
 
 pub use k8s_openapi::api::rbac::v1::ClusterRole;
 
@@ -14,7 +14,7 @@ impl Resource for ClusterRole {
     codec!();
 
     fn validate(&self, errors: &mut FieldErrors) {
-        rules::check(self.rules.as_ref(), Scope::Cluster, errors);
+        rules::validate(self.rules.as_ref(), Scope::Cluster, errors);
         let Some(aggregation) = &self.aggregation_rule else { return };
         let path = Path::new("aggregationRule").child("clusterRoleSelectors");
         let selectors = aggregation.cluster_role_selectors.as_deref().unwrap_or_default();
@@ -25,7 +25,7 @@ impl Resource for ClusterRole {
             );
         }
         for (index, selector) in selectors.iter().enumerate() {
-            check_label_selector(selector, &path.index(index), errors);
+            validate_label_selector(selector, &path.index(index), errors);
         }
     }
 }

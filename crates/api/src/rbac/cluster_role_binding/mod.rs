@@ -21,11 +21,11 @@ impl Resource for ClusterRoleBinding {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        subjects::check(&self.role_ref, self.subjects.as_ref(), Scope::Cluster, errors);
+        subjects::validate(&self.role_ref, self.subjects.as_ref(), Scope::Cluster, errors);
     }
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
-        subjects::check_unchanged(&self.role_ref, &stored.role_ref, errors);
+        subjects::validate_unchanged(&self.role_ref, &stored.role_ref, errors);
     }
 
     fn columns() -> &'static [Column] {

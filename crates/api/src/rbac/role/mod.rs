@@ -16,6 +16,6 @@ impl Resource for Role {
     codec!();
 
     fn validate(&self, errors: &mut FieldErrors) {
-        rules::check(self.rules.as_ref(), Scope::Namespaced, errors);
+        rules::validate(self.rules.as_ref(), Scope::Namespaced, errors);
     }
 }

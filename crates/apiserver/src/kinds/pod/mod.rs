@@ -31,7 +31,7 @@ impl Hooks for Pods {
         &[("", "pods")]
     }
 
-    fn check_call(&self, request: &Request) -> Result<(), ApiError> {
+    fn validate_call(&self, request: &Request) -> Result<(), ApiError> {
         let is_write = matches!(request.call.verb, Verb::Update | Verb::Patch);
         if is_write && request.subresource() == Some("resize") {
             let why = "resizing pods in place is not supported by this server";

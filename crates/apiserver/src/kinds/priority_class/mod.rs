@@ -15,7 +15,7 @@ impl Hooks for PriorityClasses {
     }
 
     /// As upstream, of single deletions alone: a collection goes with them.
-    fn check_call(&self, request: &Request) -> Result<(), ApiError> {
+    fn validate_call(&self, request: &Request) -> Result<(), ApiError> {
         let is_of_system = SYSTEM.iter().any(|it| it.0 == request.name());
         if request.call.verb == Verb::Delete && is_of_system {
             let resource = request.kind.names().group_resource();

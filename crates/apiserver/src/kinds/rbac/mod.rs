@@ -38,7 +38,7 @@ impl Hooks for Roles {
         }
     }
 
-    fn check_write(&self, core: &Core, write: &Write<'_>) -> Result<(), ApiError> {
+    fn validate_write(&self, core: &Core, write: &Write<'_>) -> Result<(), ApiError> {
         let Write { request, object, old } = *write;
         let write = escalation::Write {
             user: request.user(),
@@ -48,6 +48,6 @@ impl Hooks for Roles {
             object,
             old,
         };
-        escalation::check(&core.authorizer, &write)
+        escalation::validate(&core.authorizer, &write)
     }
 }

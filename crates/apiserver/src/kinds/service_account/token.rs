@@ -22,9 +22,9 @@ pub(super) async fn issue(
     let (mut token, valid) = pipeline::admit_action(core, request, token).await?;
     let lookup: &dyn Lookup = core.cache.as_ref();
     let key = ObjectKey::new(request.namespace(), request.name());
-    check_place(&key, &token)?;
+    validate_place(&key, &token)?;
     let account = lookup.get::<ServiceAccount>(&key).ok_or_else(|| request.not_found())?;
-    check_uid(&account, &token)?;
+    validate_uid(&account, &token)?;
     token.apply_defaults();
     let mut errors = FieldErrors::new();
     token.validate(&mut errors);
@@ -61,16 +61,16 @@ pub(super) async fn issue(
 }
 
 /// The body may repeat what the path says.
-fn check_place(key: &ObjectKey, token: &TokenRequest) -> Result<(), ApiError> {
+fn validate_place(key: &ObjectKey, token: &TokenRequest) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
-    let mut check = |field: &str, said: Option<&String>, meant: &str| {
+    let mut validate = |field: &str, said: Option<&String>, meant: &str| {
         if let Some(said) = said.filter(|it| !it.is_empty() && *it != meant) {
             let why = format!("must match the service account {field} if specified");
             errors.invalid(&Path::new("metadata").child(field), said.as_str(), &why);
         }
     };
-    check("name", token.metadata.name.as_ref(), &key.name);
-    check("namespace", token.metadata.namespace.as_ref(), &key.namespace);
+    validate("name", token.metadata.name.as_ref(), &key.name);
+    validate("namespace", token.metadata.namespace.as_ref(), &key.namespace);
     if errors.is_empty() {
         return Ok(());
     }
@@ -82,7 +82,7 @@ fn token_kind() -> GroupKind {
     GroupKind { group: facts.group.to_owned(), kind: facts.kind.to_owned() }
 }
 
-fn check_uid(account: &ServiceAccount, token: &TokenRequest) -> Result<(), ApiError> {
+fn validate_uid(account: &ServiceAccount, token: &TokenRequest) -> Result<(), ApiError> {
     let meant = account.metadata.uid.as_deref().unwrap_or_default();
     match token.metadata.uid.as_deref() {
         Some(said) if !said.is_empty() && said != meant => {

@@ -97,7 +97,7 @@ struct Choosing<'a> {
 
 impl Choosing<'_> {
     fn choose(&mut self) -> Cluster {
-        self.check_copy();
+        self.validate_copy();
         let name = self.name();
         let given_services =
             self.wishes.service_cidr.or_else(|| self.kept.map(|it| it.service_cidr));
@@ -125,14 +125,14 @@ impl Choosing<'_> {
         if let Some(wishes) = &self.wishes.node {
             cluster.node = Some(self.node(wishes, gateway));
             if self.problems.is_empty() {
-                self.check_dns(SocketAddr::new(gateway, DNS_PORT));
+                self.validate_dns(SocketAddr::new(gateway, DNS_PORT));
             }
         }
         cluster
     }
 
     /// Two directories with one id would take each other's things for their own.
-    fn check_copy(&mut self) {
+    fn validate_copy(&mut self) {
         let same = self.around.clusters.iter().find(|it| it.cluster.id == self.id);
         if let Some(other) = same {
             self.problems.push(format!(
@@ -338,7 +338,7 @@ impl Choosing<'_> {
         root
     }
 
-    fn check_dns(&mut self, listen: SocketAddr) {
+    fn validate_dns(&mut self, listen: SocketAddr) {
         for transport in [Transport::Udp, Transport::Tcp] {
             if let Some(holder) = self.holder(listen, transport) {
                 self.problems.push(format!(

@@ -44,8 +44,8 @@ impl<'a> Version1<'a> {
         algorithms: &[&dyn SignatureVerificationAlgorithm],
         now: UnixTime,
     ) -> Result<(), Error> {
-        self.check_time(now)?;
-        self.check_algorithm(algorithms)?;
+        self.validate_time(now)?;
+        self.validate_algorithm(algorithms)?;
         let issuer = self.certificate.issuer().as_raw();
         let mut refusal = CertificateError::UnknownIssuer;
         for authority in authorities.iter().filter(|it| it.is_named(issuer)) {
@@ -62,7 +62,7 @@ impl<'a> Version1<'a> {
         Err(refusal.into())
     }
 
-    fn check_time(&self, now: UnixTime) -> Result<(), CertificateError> {
+    fn validate_time(&self, now: UnixTime) -> Result<(), CertificateError> {
         let validity = self.certificate.validity();
         let unix = |it: ASN1Time| {
             let seconds = u64::try_from(it.timestamp()).unwrap_or_default();
@@ -82,7 +82,7 @@ impl<'a> Version1<'a> {
     }
 
     /// SHA-1 and the like prove nothing.
-    fn check_algorithm(
+    fn validate_algorithm(
         &self,
         algorithms: &[&dyn SignatureVerificationAlgorithm],
     ) -> Result<(), CertificateError> {

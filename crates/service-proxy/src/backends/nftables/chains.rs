@@ -185,7 +185,7 @@ pub(super) fn all(networks: Networks) -> Vec<(String, Chain)> {
         ("nat-postrouting", at(ChainKind::Nat, HookPoint::Postrouting, source_nat, masquerade())),
         ("filter-input", filter(HookPoint::Input, input())),
         ("filter-forward", filter(HookPoint::Forward, forward(networks))),
-        ("filter-output", filter(HookPoint::Output, vec![check_endpoints()])),
+        ("filter-output", filter(HookPoint::Output, vec![validate_endpoints()])),
         (SERVICES, Chain::of(services(networks))),
         (NO_ENDPOINTS, Chain::of(no_endpoints(networks))),
         (REFUSE, Chain::of(refuse())),
@@ -278,7 +278,7 @@ fn masquerade() -> Vec<Rule> {
     ]
 }
 
-fn check_endpoints() -> Rule {
+fn validate_endpoints() -> Rule {
     rule("new, and found no endpoint", [is_new(), jump(NO_ENDPOINTS)])
 }
 
@@ -304,7 +304,7 @@ fn input() -> Vec<Rule> {
                 verdict(Verdict::Drop),
             ],
         ),
-        check_endpoints(),
+        validate_endpoints(),
     ]
 }
 
@@ -314,7 +314,7 @@ fn forward(networks: Networks) -> Vec<Rule> {
     let is_invalid = conntrack_has(Conntrack::State, ct_state::INVALID, Comparison::NotEqual);
     vec![
         rule("not translated", [from_cluster(networks), is_invalid, verdict(Verdict::Drop)]),
-        check_endpoints(),
+        validate_endpoints(),
     ]
 }
 

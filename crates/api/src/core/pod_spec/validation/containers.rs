@@ -24,7 +24,7 @@ pub(super) struct Pod<'a> {
     pub(super) has_host_users: bool,
 }
 
-pub(super) fn check_containers(
+pub(super) fn validate_containers(
     spec: &PodSpec,
     pod: &Pod<'_>,
     path: &Path,
@@ -37,15 +37,15 @@ pub(super) fn check_containers(
     let mut host_ports = BTreeSet::new();
     for (index, container) in spec.containers.iter().enumerate() {
         let path = path.child("containers").index(index);
-        check_container(container, pod, &mut names, &path, errors);
-        check_handlers(container, &path, errors);
-        check_host_ports(container, spec, &mut host_ports, &path, errors);
+        validate_container(container, pod, &mut names, &path, errors);
+        validate_handlers(container, &path, errors);
+        validate_host_ports(container, spec, &mut host_ports, &path, errors);
     }
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {
         let path = path.child("initContainers").index(index);
-        check_container(container, pod, &mut names, &path, errors);
+        validate_container(container, pod, &mut names, &path, errors);
         if is_sidecar(container) {
-            check_handlers(container, &path, errors);
+            validate_handlers(container, &path, errors);
         } else {
             refuse_handlers(
                 container,
@@ -54,12 +54,12 @@ pub(super) fn check_containers(
                 errors,
             );
         }
-        check_host_ports(container, spec, &mut host_ports, &path, errors);
+        validate_host_ports(container, spec, &mut host_ports, &path, errors);
     }
-    check_ephemeral(spec, pod, &mut names, path, errors);
+    validate_ephemeral(spec, pod, &mut names, path, errors);
 }
 
-fn check_ephemeral(
+fn validate_ephemeral(
     spec: &PodSpec,
     pod: &Pod<'_>,
     names: &mut Names,
@@ -75,7 +75,7 @@ fn check_ephemeral(
     for (index, ephemeral) in spec.ephemeral_containers.iter().flatten().enumerate() {
         let path = path.child("ephemeralContainers").index(index);
         let container = as_container(ephemeral);
-        check_container(&container, pod, names, &path, errors);
+        validate_container(&container, pod, names, &path, errors);
         let detail = "cannot be set for an Ephemeral Container";
         refuse_handlers(&container, detail, &path, errors);
         if container.ports.as_ref().is_some_and(|it| !it.is_empty()) {
@@ -101,7 +101,7 @@ fn check_ephemeral(
     }
 }
 
-fn check_container(
+fn validate_container(
     container: &Container,
     pod: &Pod<'_>,
     names: &mut Names,
@@ -130,14 +130,14 @@ fn check_container(
         &path.child("terminationMessagePolicy"),
         errors,
     );
-    check_ports(container.ports.as_deref().unwrap_or_default(), &path.child("ports"), errors);
+    validate_ports(container.ports.as_deref().unwrap_or_default(), &path.child("ports"), errors);
     for (index, env) in container.env.iter().flatten().enumerate() {
-        check_env(env, &path.child("env").index(index), errors);
+        validate_env(env, &path.child("env").index(index), errors);
     }
     for (index, source) in container.env_from.iter().flatten().enumerate() {
-        check_env_from(source, &path.child("envFrom").index(index), errors);
+        validate_env_from(source, &path.child("envFrom").index(index), errors);
     }
-    check_mounts(container, pod.volumes, &path.child("volumeMounts"), errors);
+    validate_mounts(container, pod.volumes, &path.child("volumeMounts"), errors);
     check::one_of(
         text(container.image_pull_policy.as_ref()),
         &["Always", "IfNotPresent", "Never"],
@@ -145,7 +145,7 @@ fn check_container(
         errors,
     );
     if let Some(resources) = &container.resources {
-        resources::check_resources(resources, &path.child("resources"), errors);
+        resources::validate_resources(resources, &path.child("resources"), errors);
     }
     check::one_of_if_set(
         text(container.restart_policy.as_ref()),
@@ -154,11 +154,11 @@ fn check_container(
         errors,
     );
     if let Some(context) = &container.security_context {
-        security::check_container(context, pod, &path.child("securityContext"), errors);
+        security::validate_container(context, pod, &path.child("securityContext"), errors);
     }
 }
 
-fn check_ports(ports: &[ContainerPort], path: &Path, errors: &mut FieldErrors) {
+fn validate_ports(ports: &[ContainerPort], path: &Path, errors: &mut FieldErrors) {
     let mut names = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = path.index(index);
@@ -183,7 +183,7 @@ fn check_ports(ports: &[ContainerPort], path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn check_host_ports(
+fn validate_host_ports(
     container: &Container,
     spec: &PodSpec,
     taken: &mut BTreeSet<String>,
@@ -211,7 +211,7 @@ fn check_host_ports(
     }
 }
 
-fn check_env(env: &EnvVar, path: &Path, errors: &mut FieldErrors) {
+fn validate_env(env: &EnvVar, path: &Path, errors: &mut FieldErrors) {
     if env.name.is_empty() {
         errors.required(&path.child("name"), "");
     } else {
@@ -219,11 +219,16 @@ fn check_env(env: &EnvVar, path: &Path, errors: &mut FieldErrors) {
     }
     if let Some(source) = &env.value_from {
         let has_value = !text(env.value.as_ref()).is_empty();
-        check_env_source(source, has_value, &path.child("valueFrom"), errors);
+        validate_env_source(source, has_value, &path.child("valueFrom"), errors);
     }
 }
 
-fn check_env_source(source: &EnvVarSource, has_value: bool, path: &Path, errors: &mut FieldErrors) {
+fn validate_env_source(
+    source: &EnvVarSource,
+    has_value: bool,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let mut n_sources = 0;
     if let Some(field) = &source.field_ref {
         n_sources += 1;
@@ -245,11 +250,11 @@ fn check_env_source(source: &EnvVarSource, has_value: bool, path: &Path, errors:
     if let Some(key) = &source.config_map_key_ref {
         n_sources += 1;
         let path = path.child("configMapKeyRef");
-        check_key_ref(&key.name, &key.key, &path, errors);
+        validate_key_ref(&key.name, &key.key, &path, errors);
     }
     if let Some(key) = &source.secret_key_ref {
         n_sources += 1;
-        check_key_ref(&key.name, &key.key, &path.child("secretKeyRef"), errors);
+        validate_key_ref(&key.name, &key.key, &path.child("secretKeyRef"), errors);
     }
     n_sources += usize::from(source.file_key_ref.is_some());
     if n_sources == 0 {
@@ -285,7 +290,7 @@ fn is_downward_field(field: &str) -> bool {
         || field.starts_with("metadata.annotations[")
 }
 
-fn check_key_ref(name: &str, key: &str, path: &Path, errors: &mut FieldErrors) {
+fn validate_key_ref(name: &str, key: &str, path: &Path, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.required(&path.child("name"), "");
     }
@@ -297,7 +302,7 @@ fn check_key_ref(name: &str, key: &str, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn check_env_from(source: &EnvFromSource, path: &Path, errors: &mut FieldErrors) {
+fn validate_env_from(source: &EnvFromSource, path: &Path, errors: &mut FieldErrors) {
     let prefix = text(source.prefix.as_ref());
     if !prefix.is_empty() {
         check::format(prefix, &is_env_var_name(prefix), &path.child("prefix"), errors);
@@ -317,7 +322,7 @@ fn check_env_from(source: &EnvFromSource, path: &Path, errors: &mut FieldErrors)
     }
 }
 
-fn check_mounts(container: &Container, volumes: &Names, path: &Path, errors: &mut FieldErrors) {
+fn validate_mounts(container: &Container, volumes: &Names, path: &Path, errors: &mut FieldErrors) {
     let mut targets = BTreeSet::new();
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
         let path = path.index(index);
@@ -336,7 +341,7 @@ fn check_mounts(container: &Container, volumes: &Names, path: &Path, errors: &mu
         let sub_path = text(mount.sub_path.as_ref());
         let sub_path_expr = text(mount.sub_path_expr.as_ref());
         if !sub_path.is_empty() {
-            volume_checks::check_relative(sub_path, &path.child("subPath"), errors);
+            volume_checks::validate_relative(sub_path, &path.child("subPath"), errors);
         }
         if !sub_path_expr.is_empty() {
             let path = path.child("subPathExpr");
@@ -344,21 +349,21 @@ fn check_mounts(container: &Container, volumes: &Names, path: &Path, errors: &mu
                 let detail = "subPathExpr and subPath are mutually exclusive";
                 errors.invalid(&path, sub_path_expr, detail);
             }
-            volume_checks::check_relative(sub_path_expr, &path, errors);
+            volume_checks::validate_relative(sub_path_expr, &path, errors);
         }
-        security::check_propagation(mount, container, &path, errors);
+        security::validate_propagation(mount, container, &path, errors);
     }
 }
 
 /// Lifecycle hooks and probes, where they are allowed.
-fn check_handlers(container: &Container, path: &Path, errors: &mut FieldErrors) {
+fn validate_handlers(container: &Container, path: &Path, errors: &mut FieldErrors) {
     if let Some(lifecycle) = &container.lifecycle {
         let path = path.child("lifecycle");
         if let Some(handler) = &lifecycle.post_start {
-            check_hook(handler, &path.child("postStart"), errors);
+            validate_hook(handler, &path.child("postStart"), errors);
         }
         if let Some(handler) = &lifecycle.pre_stop {
-            check_hook(handler, &path.child("preStop"), errors);
+            validate_hook(handler, &path.child("preStop"), errors);
         }
     }
     let probes = [
@@ -369,7 +374,7 @@ fn check_handlers(container: &Container, path: &Path, errors: &mut FieldErrors) 
     for (field, probe) in probes {
         let Some(probe) = probe else { continue };
         let path = path.child(field);
-        check_probe(probe, &path, errors);
+        validate_probe(probe, &path, errors);
         let successes = probe.success_threshold.unwrap_or(1);
         if field != "readinessProbe" && successes != 1 {
             errors.invalid(&path.child("successThreshold"), successes, "must be 1");
@@ -397,27 +402,27 @@ fn refuse_handlers(container: &Container, detail: &str, path: &Path, errors: &mu
     }
 }
 
-fn check_hook(handler: &LifecycleHandler, path: &Path, errors: &mut FieldErrors) {
+fn validate_hook(handler: &LifecycleHandler, path: &Path, errors: &mut FieldErrors) {
     let set = [
         ("exec", handler.exec.is_some()),
         ("httpGet", handler.http_get.is_some()),
         ("tcpSocket", handler.tcp_socket.is_some()),
         ("sleep", handler.sleep.is_some()),
     ];
-    check_one_handler(&set, path, errors);
+    validate_one_handler(&set, path, errors);
     if let Some(http) = &handler.http_get {
         check::port_number_or_name(&http.port, &path.child("httpGet").child("port"), errors);
     }
 }
 
-fn check_probe(probe: &Probe, path: &Path, errors: &mut FieldErrors) {
+fn validate_probe(probe: &Probe, path: &Path, errors: &mut FieldErrors) {
     let set = [
         ("exec", probe.exec.is_some()),
         ("httpGet", probe.http_get.is_some()),
         ("tcpSocket", probe.tcp_socket.is_some()),
         ("grpc", probe.grpc.is_some()),
     ];
-    check_one_handler(&set, path, errors);
+    validate_one_handler(&set, path, errors);
     for (field, number) in [
         ("initialDelaySeconds", probe.initial_delay_seconds),
         ("timeoutSeconds", probe.timeout_seconds),
@@ -451,7 +456,7 @@ fn check_probe(probe: &Probe, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn check_one_handler(set: &[(&str, bool)], path: &Path, errors: &mut FieldErrors) {
+fn validate_one_handler(set: &[(&str, bool)], path: &Path, errors: &mut FieldErrors) {
     let mut present = set.iter().filter(|(_, is_set)| *is_set);
     if present.next().is_none() {
         errors.required(path, "must specify a handler type");

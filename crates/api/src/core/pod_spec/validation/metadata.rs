@@ -10,7 +10,11 @@ use crate::check;
 
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-pub(super) fn check_annotations(template: &PodTemplateSpec, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_annotations(
+    template: &PodTemplateSpec,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let annotations = template.metadata.iter().flat_map(|it| it.annotations.iter().flatten());
     let mut n_bytes = 0;
     for (key, value) in annotations {

@@ -15,14 +15,14 @@ use serde_json::Value;
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::selector::Labels;
-use apimachinery::validation::{self, check_labels, is_dns_label, is_dns_subdomain};
+use apimachinery::validation::{self, is_dns_label, is_dns_subdomain, validate_labels};
 
 use crate::check::{self, text};
 
-pub(crate) use resources::check_quantities;
+pub(crate) use resources::validate_quantities;
 
 /// A name field that may be absent.
-fn check_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mut FieldErrors) {
+fn validate_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mut FieldErrors) {
     let name = text(name);
     if !name.is_empty() {
         let messages = if is_label { is_dns_label(name) } else { is_dns_subdomain(name) };
@@ -31,19 +31,19 @@ fn check_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mut F
 }
 
 /// For pods and templates.
-pub(crate) fn check_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
-    let volumes = volumes::check_volumes(spec, &path.child("volumes"), errors);
+pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let volumes = volumes::validate_volumes(spec, &path.child("volumes"), errors);
     let pod = containers::Pod { volumes: &volumes, has_host_users: spec.host_users != Some(false) };
-    containers::check_containers(spec, &pod, path, errors);
+    containers::validate_containers(spec, &pod, path, errors);
     check::one_of(
         text(spec.restart_policy.as_ref()),
         &["Always", "OnFailure", "Never"],
         &path.child("restartPolicy"),
         errors,
     );
-    check_dns(spec, path, errors);
+    validate_dns(spec, path, errors);
     if let Some(context) = &spec.security_context {
-        security::check_pod(context, spec, &path.child("securityContext"), errors);
+        security::validate_pod(context, spec, &path.child("securityContext"), errors);
     }
     for (index, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {
         if secret.name.is_empty() {
@@ -51,35 +51,40 @@ pub(crate) fn check_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) 
             errors.required(&path.child("name"), "");
         }
     }
-    check_name(
+    validate_name(
         spec.service_account_name.as_ref(),
         false,
         &path.child("serviceAccountName"),
         errors,
     );
-    check_name(spec.node_name.as_ref(), false, &path.child("nodeName"), errors);
-    check_name(spec.priority_class_name.as_ref(), false, &path.child("priorityClassName"), errors);
-    check_name(spec.runtime_class_name.as_ref(), false, &path.child("runtimeClassName"), errors);
-    check_name(spec.hostname.as_ref(), true, &path.child("hostname"), errors);
-    check_name(spec.subdomain.as_ref(), true, &path.child("subdomain"), errors);
+    validate_name(spec.node_name.as_ref(), false, &path.child("nodeName"), errors);
+    validate_name(
+        spec.priority_class_name.as_ref(),
+        false,
+        &path.child("priorityClassName"),
+        errors,
+    );
+    validate_name(spec.runtime_class_name.as_ref(), false, &path.child("runtimeClassName"), errors);
+    validate_name(spec.hostname.as_ref(), true, &path.child("hostname"), errors);
+    validate_name(spec.subdomain.as_ref(), true, &path.child("subdomain"), errors);
     if let Some(seconds) = spec.active_deadline_seconds {
         let path = path.child("activeDeadlineSeconds");
         check::in_range(seconds, 1, i64::from(i32::MAX), &path, errors);
     }
-    scheduling::check_scheduling(spec, path, errors);
-    check_preemption(spec, path, errors);
+    scheduling::validate_scheduling(spec, path, errors);
+    validate_preemption(spec, path, errors);
     if let Some(resources) = &spec.resources {
-        resources::check_resources(resources, &path.child("resources"), errors);
+        resources::validate_resources(resources, &path.child("resources"), errors);
     }
     if let Some(overhead) = &spec.overhead {
-        check_quantities(overhead, &path.child("overhead"), errors);
+        validate_quantities(overhead, &path.child("overhead"), errors);
     }
-    check_host_aliases(spec, &path.child("hostAliases"), errors);
-    security::check_namespaces(spec, path, errors);
-    security::check_os(spec, path, errors);
+    validate_host_aliases(spec, &path.child("hostAliases"), errors);
+    security::validate_namespaces(spec, path, errors);
+    security::validate_os(spec, path, errors);
 }
 
-fn check_preemption(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_preemption(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     check::one_of_if_set(
         text(spec.preemption_policy.as_ref()),
         &["Never", "PreemptLowerPriority"],
@@ -96,7 +101,7 @@ fn check_preemption(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn check_host_aliases(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_host_aliases(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     for (index, alias) in spec.host_aliases.iter().flatten().enumerate() {
         let path = path.index(index);
         check::format(&alias.ip, &validation::is_ip(&alias.ip), &path.child("ip"), errors);
@@ -107,7 +112,7 @@ fn check_host_aliases(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn check_dns(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+fn validate_dns(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     let policy = text(spec.dns_policy.as_ref());
     check::one_of(
         policy,
@@ -126,11 +131,11 @@ fn check_dns(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
         );
     }
     if let Some(config) = &spec.dns_config {
-        check_dns_config(config, &path, errors);
+        validate_dns_config(config, &path, errors);
     }
 }
 
-fn check_dns_config(config: &PodDNSConfig, path: &Path, errors: &mut FieldErrors) {
+fn validate_dns_config(config: &PodDNSConfig, path: &Path, errors: &mut FieldErrors) {
     const SERVERS_MAX: usize = 3;
     const SEARCHES_MAX: usize = 32;
     const SEARCH_CHARS_MAX: usize = 2048;
@@ -169,7 +174,7 @@ fn check_dns_config(config: &PodDNSConfig, path: &Path, errors: &mut FieldErrors
 }
 
 /// The template of a controller that keeps `replicas` pods with `selector` running.
-pub(crate) fn check_replicated_template(
+pub(crate) fn validate_replicated_template(
     template: &PodTemplateSpec,
     selector: &Labels,
     path: &Path,
@@ -183,12 +188,12 @@ pub(crate) fn check_replicated_template(
             labels.iter().map(|(key, it)| (key.clone(), Value::from(it.as_str()))).collect();
         errors.invalid(&path_labels, labels, "`selector` does not match template `labels`");
     }
-    check_labels(labels, &path_labels, errors);
-    metadata::check_annotations(template, &path.child("metadata").child("annotations"), errors);
+    validate_labels(labels, &path_labels, errors);
+    metadata::validate_annotations(template, &path.child("metadata").child("annotations"), errors);
     let path = path.child("spec");
     let absent = PodSpec::default();
     let spec = template.spec.as_ref().unwrap_or(&absent);
-    check_spec(spec, &path, errors);
+    validate_spec(spec, &path, errors);
     if spec.ephemeral_containers.as_ref().is_some_and(|it| !it.is_empty()) {
         errors.forbidden(
             &path.child("ephemeralContainers"),

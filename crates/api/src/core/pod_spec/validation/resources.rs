@@ -24,7 +24,7 @@ fn is_overcommittable(name: &str) -> bool {
     is_native(name) && !name.starts_with(HUGE_PAGES)
 }
 
-pub(super) fn check_resources(
+pub(super) fn validate_resources(
     resources: &ResourceRequirements,
     path: &Path,
     errors: &mut FieldErrors,
@@ -32,10 +32,10 @@ pub(super) fn check_resources(
     let empty = BTreeMap::new();
     let limits = resources.limits.as_ref().unwrap_or(&empty);
     let requests = resources.requests.as_ref().unwrap_or(&empty);
-    check_quantities(limits, &path.child("limits"), errors);
+    validate_quantities(limits, &path.child("limits"), errors);
     let path_requests = path.child("requests");
     for (name, request) in requests {
-        check_quantity(name, request, &path_requests.key(name), errors);
+        validate_quantity(name, request, &path_requests.key(name), errors);
         let limit = limits.get(name);
         let Some(limit) = limit else {
             if !is_overcommittable(name) {
@@ -59,17 +59,17 @@ pub(super) fn check_resources(
     }
 }
 
-pub(crate) fn check_quantities(
+pub(crate) fn validate_quantities(
     quantities: &BTreeMap<String, Quantity>,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
     for (name, quantity) in quantities {
-        check_quantity(name, quantity, &path.key(name), errors);
+        validate_quantity(name, quantity, &path.key(name), errors);
     }
 }
 
-fn check_quantity(name: &str, quantity: &Quantity, path: &Path, errors: &mut FieldErrors) {
+fn validate_quantity(name: &str, quantity: &Quantity, path: &Path, errors: &mut FieldErrors) {
     check::format(name, &is_qualified_name(name), path, errors);
     if !name.contains('/') && !STANDARD.contains(&name) && !name.starts_with(HUGE_PAGES) {
         errors.invalid(path, name, "must be a standard resource type or fully qualified");

@@ -10,24 +10,24 @@ use k8s_openapi::api::core::v1::{
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::validation::{
-    check_label_selector, check_labels, is_dns_label, is_label_value, is_qualified_name,
+    is_dns_label, is_label_value, is_qualified_name, validate_label_selector, validate_labels,
 };
 
 use crate::check::{self, text};
 
-pub(super) fn check_scheduling(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_scheduling(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     if let Some(selector) = &spec.node_selector {
-        check_labels(selector, &path.child("nodeSelector"), errors);
+        validate_labels(selector, &path.child("nodeSelector"), errors);
     }
-    check_tolerations(
+    validate_tolerations(
         spec.tolerations.as_deref().unwrap_or_default(),
         &path.child("tolerations"),
         errors,
     );
     if let Some(affinity) = &spec.affinity {
-        check_affinity(affinity, &path.child("affinity"), errors);
+        validate_affinity(affinity, &path.child("affinity"), errors);
     }
-    check_spread(
+    validate_spread(
         spec.topology_spread_constraints.as_deref().unwrap_or_default(),
         &path.child("topologySpreadConstraints"),
         errors,
@@ -42,7 +42,11 @@ pub(super) fn check_scheduling(spec: &PodSpec, path: &Path, errors: &mut FieldEr
     }
 }
 
-pub(crate) fn check_tolerations(tolerations: &[Toleration], path: &Path, errors: &mut FieldErrors) {
+pub(crate) fn validate_tolerations(
+    tolerations: &[Toleration],
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     for (index, toleration) in tolerations.iter().enumerate() {
         let path = path.index(index);
@@ -85,35 +89,35 @@ pub(crate) fn check_tolerations(tolerations: &[Toleration], path: &Path, errors:
     }
 }
 
-fn check_affinity(affinity: &Affinity, path: &Path, errors: &mut FieldErrors) {
+fn validate_affinity(affinity: &Affinity, path: &Path, errors: &mut FieldErrors) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     if let Some(it) = &affinity.node_affinity {
-        check_node_affinity(it, &path.child("nodeAffinity"), errors);
+        validate_node_affinity(it, &path.child("nodeAffinity"), errors);
     }
     if let Some(it) = &affinity.pod_affinity {
         let path = path.child("podAffinity");
         let required = it.required_during_scheduling_ignored_during_execution.as_deref();
         let preferred = it.preferred_during_scheduling_ignored_during_execution.as_deref();
-        check_pod_terms(required.unwrap_or_default(), &path.child(REQUIRED), errors);
-        check_weighted_terms(preferred.unwrap_or_default(), &path.child(PREFERRED), errors);
+        validate_pod_terms(required.unwrap_or_default(), &path.child(REQUIRED), errors);
+        validate_weighted_terms(preferred.unwrap_or_default(), &path.child(PREFERRED), errors);
     }
     if let Some(it) = &affinity.pod_anti_affinity {
         let path = path.child("podAntiAffinity");
         let required = it.required_during_scheduling_ignored_during_execution.as_deref();
         let preferred = it.preferred_during_scheduling_ignored_during_execution.as_deref();
-        check_pod_terms(required.unwrap_or_default(), &path.child(REQUIRED), errors);
-        check_weighted_terms(preferred.unwrap_or_default(), &path.child(PREFERRED), errors);
+        validate_pod_terms(required.unwrap_or_default(), &path.child(REQUIRED), errors);
+        validate_weighted_terms(preferred.unwrap_or_default(), &path.child(PREFERRED), errors);
     }
 }
 
-fn check_weight(weight: i32, path: &Path, errors: &mut FieldErrors) {
+fn validate_weight(weight: i32, path: &Path, errors: &mut FieldErrors) {
     if !(1..=100).contains(&weight) {
         errors.invalid(&path.child("weight"), weight, "must be in the range 1-100");
     }
 }
 
-fn check_node_affinity(affinity: &NodeAffinity, path: &Path, errors: &mut FieldErrors) {
+fn validate_node_affinity(affinity: &NodeAffinity, path: &Path, errors: &mut FieldErrors) {
     if let Some(selector) = &affinity.required_during_scheduling_ignored_during_execution {
         let path =
             path.child("requiredDuringSchedulingIgnoredDuringExecution").child("nodeSelectorTerms");
@@ -121,21 +125,21 @@ fn check_node_affinity(affinity: &NodeAffinity, path: &Path, errors: &mut FieldE
             errors.required(&path, "must have at least one node selector term");
         }
         for (index, term) in selector.node_selector_terms.iter().enumerate() {
-            check_node_term(term, &path.index(index), errors);
+            validate_node_term(term, &path.index(index), errors);
         }
     }
     let preferred = affinity.preferred_during_scheduling_ignored_during_execution.iter().flatten();
     for (index, term) in preferred.enumerate() {
         let path = path.child("preferredDuringSchedulingIgnoredDuringExecution").index(index);
-        check_weight(term.weight, &path, errors);
-        check_node_term(&term.preference, &path.child("preference"), errors);
+        validate_weight(term.weight, &path, errors);
+        validate_node_term(&term.preference, &path.child("preference"), errors);
     }
 }
 
-fn check_node_term(term: &NodeSelectorTerm, path: &Path, errors: &mut FieldErrors) {
+fn validate_node_term(term: &NodeSelectorTerm, path: &Path, errors: &mut FieldErrors) {
     for (index, requirement) in term.match_expressions.iter().flatten().enumerate() {
         let path = path.child("matchExpressions").index(index);
-        check_requirement(requirement, &path, errors);
+        validate_requirement(requirement, &path, errors);
         let key = &requirement.key;
         check::format(key, &is_qualified_name(key), &path.child("key"), errors);
     }
@@ -157,7 +161,7 @@ fn check_node_term(term: &NodeSelectorTerm, path: &Path, errors: &mut FieldError
     }
 }
 
-fn check_requirement(it: &NodeSelectorRequirement, path: &Path, errors: &mut FieldErrors) {
+fn validate_requirement(it: &NodeSelectorRequirement, path: &Path, errors: &mut FieldErrors) {
     let n_values = it.values.as_ref().map_or(0, Vec::len);
     let path_values = path.child("values");
     match it.operator.as_str() {
@@ -177,35 +181,39 @@ fn check_requirement(it: &NodeSelectorRequirement, path: &Path, errors: &mut Fie
     }
 }
 
-fn check_pod_terms(terms: &[PodAffinityTerm], path: &Path, errors: &mut FieldErrors) {
+fn validate_pod_terms(terms: &[PodAffinityTerm], path: &Path, errors: &mut FieldErrors) {
     for (index, term) in terms.iter().enumerate() {
-        check_pod_term(term, &path.index(index), errors);
+        validate_pod_term(term, &path.index(index), errors);
     }
 }
 
-fn check_weighted_terms(terms: &[WeightedPodAffinityTerm], path: &Path, errors: &mut FieldErrors) {
+fn validate_weighted_terms(
+    terms: &[WeightedPodAffinityTerm],
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     for (index, term) in terms.iter().enumerate() {
         let path = path.index(index);
-        check_weight(term.weight, &path, errors);
-        check_pod_term(&term.pod_affinity_term, &path.child("podAffinityTerm"), errors);
+        validate_weight(term.weight, &path, errors);
+        validate_pod_term(&term.pod_affinity_term, &path.child("podAffinityTerm"), errors);
     }
 }
 
-fn check_pod_term(term: &PodAffinityTerm, path: &Path, errors: &mut FieldErrors) {
+fn validate_pod_term(term: &PodAffinityTerm, path: &Path, errors: &mut FieldErrors) {
     if let Some(selector) = &term.label_selector {
-        check_label_selector(selector, &path.child("labelSelector"), errors);
+        validate_label_selector(selector, &path.child("labelSelector"), errors);
     }
     if let Some(selector) = &term.namespace_selector {
-        check_label_selector(selector, &path.child("namespaceSelector"), errors);
+        validate_label_selector(selector, &path.child("namespaceSelector"), errors);
     }
     for (index, namespace) in term.namespaces.iter().flatten().enumerate() {
         let path = path.child("namespaces").index(index);
         check::format(namespace, &is_dns_label(namespace), &path, errors);
     }
-    check_topology_key(&term.topology_key, path, errors);
+    validate_topology_key(&term.topology_key, path, errors);
 }
 
-fn check_topology_key(key: &str, path: &Path, errors: &mut FieldErrors) {
+fn validate_topology_key(key: &str, path: &Path, errors: &mut FieldErrors) {
     let path = path.child("topologyKey");
     if key.is_empty() {
         errors.required(&path, "can not be empty");
@@ -214,14 +222,18 @@ fn check_topology_key(key: &str, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn check_spread(constraints: &[TopologySpreadConstraint], path: &Path, errors: &mut FieldErrors) {
+fn validate_spread(
+    constraints: &[TopologySpreadConstraint],
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let mut seen = BTreeSet::new();
     for (index, it) in constraints.iter().enumerate() {
         let path = path.index(index);
         if it.max_skew <= 0 {
             errors.invalid(&path.child("maxSkew"), it.max_skew, "must be greater than zero");
         }
-        check_topology_key(&it.topology_key, &path, errors);
+        validate_topology_key(&it.topology_key, &path, errors);
         if !["DoNotSchedule", "ScheduleAnyway"].contains(&it.when_unsatisfiable.as_str()) {
             errors.not_supported(
                 &path.child("whenUnsatisfiable"),
@@ -244,7 +256,7 @@ fn check_spread(constraints: &[TopologySpreadConstraint], path: &Path, errors: &
             }
         }
         if let Some(selector) = &it.label_selector {
-            check_label_selector(selector, &path.child("labelSelector"), errors);
+            validate_label_selector(selector, &path.child("labelSelector"), errors);
         }
     }
 }

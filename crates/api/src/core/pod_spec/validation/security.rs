@@ -15,7 +15,7 @@ use apimachinery::validation::is_dns_subdomain;
 
 use super::super::as_container;
 use super::containers::Pod;
-use super::volumes::check_relative;
+use super::volumes::validate_relative;
 use crate::check::{self, text};
 
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
@@ -23,7 +23,7 @@ const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 const PROFILE_LENGTH_MAX: usize = 4095;
 const HOSTNAME_LENGTH_MAX: usize = 64;
 
-pub(super) fn check_pod(
+pub(super) fn validate_pod(
     context: &PodSecurityContext,
     spec: &PodSpec,
     path: &Path,
@@ -46,12 +46,12 @@ pub(super) fn check_pod(
             errors.not_supported(&path.child(field), value.as_str(), &supported);
         }
     }
-    check_sysctls(context, spec, &path.child("sysctls"), errors);
-    check_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), errors);
-    check_app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);
+    validate_sysctls(context, spec, &path.child("sysctls"), errors);
+    validate_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), errors);
+    validate_app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);
 }
 
-fn check_sysctls(
+fn validate_sysctls(
     context: &PodSecurityContext,
     spec: &PodSpec,
     path: &Path,
@@ -82,7 +82,7 @@ fn check_sysctls(
     }
 }
 
-pub(super) fn check_container(
+pub(super) fn validate_container(
     context: &SecurityContext,
     pod: &Pod<'_>,
     path: &Path,
@@ -101,12 +101,12 @@ pub(super) fn check_container(
             errors.invalid(&path, proc_mount.as_str(), detail);
         }
     }
-    check_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), errors);
-    check_escalation(context, path, errors);
-    check_app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);
+    validate_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), errors);
+    validate_escalation(context, path, errors);
+    validate_app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);
 }
 
-fn check_escalation(context: &SecurityContext, path: &Path, errors: &mut FieldErrors) {
+fn validate_escalation(context: &SecurityContext, path: &Path, errors: &mut FieldErrors) {
     if context.allow_privilege_escalation != Some(false) {
         return;
     }
@@ -126,7 +126,7 @@ fn check_escalation(context: &SecurityContext, path: &Path, errors: &mut FieldEr
 }
 
 /// A profile of the node's is named by a path below its folder; the kubelet looks again.
-fn check_seccomp(profile: Option<&SeccompProfile>, path: &Path, errors: &mut FieldErrors) {
+fn validate_seccomp(profile: Option<&SeccompProfile>, path: &Path, errors: &mut FieldErrors) {
     let Some(profile) = profile else { return };
     if profile.type_.is_empty() {
         errors.required(&path.child("type"), "type is required when seccompProfile is set");
@@ -135,7 +135,7 @@ fn check_seccomp(profile: Option<&SeccompProfile>, path: &Path, errors: &mut Fie
     let path = path.child("localhostProfile");
     match (&profile.localhost_profile, profile.type_ == "Localhost") {
         (None, true) => errors.required(&path, "must be set when seccomp type is Localhost"),
-        (Some(name), true) => check_relative(name, &path, errors),
+        (Some(name), true) => validate_relative(name, &path, errors),
         (Some(_), false) => {
             let value: Value = serde_json::to_value(profile).unwrap_or_default();
             errors.invalid(&path, value, "can only be set when seccomp type is Localhost");
@@ -144,7 +144,7 @@ fn check_seccomp(profile: Option<&SeccompProfile>, path: &Path, errors: &mut Fie
     }
 }
 
-fn check_app_armor(profile: Option<&AppArmorProfile>, path: &Path, errors: &mut FieldErrors) {
+fn validate_app_armor(profile: Option<&AppArmorProfile>, path: &Path, errors: &mut FieldErrors) {
     let Some(profile) = profile else { return };
     let missing = "must be set when AppArmor type is Localhost";
     if profile.type_.is_empty() {
@@ -171,7 +171,7 @@ fn check_app_armor(profile: Option<&AppArmorProfile>, path: &Path, errors: &mut 
     }
 }
 
-pub(super) fn check_propagation(
+pub(super) fn validate_propagation(
     mount: &VolumeMount,
     container: &Container,
     path: &Path,
@@ -212,7 +212,7 @@ pub(super) fn check_propagation(
 }
 
 /// The host's namespaces beside each other, and beside what would need the pod's own.
-pub(super) fn check_namespaces(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_namespaces(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     let is_set = |it: Option<bool>| it == Some(true);
     if is_set(spec.host_pid) && is_set(spec.share_process_namespace) {
         errors.invalid(
@@ -254,7 +254,7 @@ pub(super) fn check_namespaces(spec: &PodSpec, path: &Path, errors: &mut FieldEr
 }
 
 /// Options of another system than the one that the pod says it is for.
-pub(super) fn check_os(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_os(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     if spec.os.as_ref().is_none_or(|it| it.name != "linux") {
         return;
     }

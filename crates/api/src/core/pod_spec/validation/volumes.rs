@@ -12,7 +12,7 @@ use crate::check::{self, text};
 use crate::codec;
 
 /// Returns the names of all volumes, for mounts to refer to.
-pub(super) fn check_volumes(
+pub(super) fn validate_volumes(
     spec: &PodSpec,
     path: &Path,
     errors: &mut FieldErrors,
@@ -29,14 +29,14 @@ pub(super) fn check_volumes(
         if !names.insert(volume.name.clone()) {
             errors.duplicate(&path_name, volume.name.as_str());
         }
-        check_sources(volume, &path, errors);
-        check_fields(volume, &path, errors);
+        validate_sources(volume, &path, errors);
+        validate_fields(volume, &path, errors);
     }
     names
 }
 
 /// Counts sources in the JSON form, where each one is a key beside `name`.
-fn check_sources(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
+fn validate_sources(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
     let tree = codec::tree(volume);
     let sources: Vec<&String> =
         tree.as_object().into_iter().flat_map(|it| it.keys()).filter(|it| *it != "name").collect();
@@ -48,22 +48,22 @@ fn check_sources(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn check_fields(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
+fn validate_fields(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
     if let Some(secret) = &volume.secret {
         let path = path.child("secret");
         if text(secret.secret_name.as_ref()).is_empty() {
             errors.required(&path.child("secretName"), "");
         }
-        check_mode(secret.default_mode, &path.child("defaultMode"), errors);
-        check_items(secret.items.as_deref(), &path.child("items"), errors);
+        validate_mode(secret.default_mode, &path.child("defaultMode"), errors);
+        validate_items(secret.items.as_deref(), &path.child("items"), errors);
     }
     if let Some(config_map) = &volume.config_map {
         let path = path.child("configMap");
         if config_map.name.is_empty() {
             errors.required(&path.child("name"), "");
         }
-        check_mode(config_map.default_mode, &path.child("defaultMode"), errors);
-        check_items(config_map.items.as_deref(), &path.child("items"), errors);
+        validate_mode(config_map.default_mode, &path.child("defaultMode"), errors);
+        validate_items(config_map.items.as_deref(), &path.child("items"), errors);
     }
     if let Some(host_path) = &volume.host_path {
         let path = path.child("hostPath");
@@ -88,15 +88,19 @@ fn check_fields(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
         errors.required(&path.child("persistentVolumeClaim").child("claimName"), "");
     }
     if let Some(downward) = &volume.downward_api {
-        check_mode(downward.default_mode, &path.child("downwardAPI").child("defaultMode"), errors);
+        validate_mode(
+            downward.default_mode,
+            &path.child("downwardAPI").child("defaultMode"),
+            errors,
+        );
     }
     if let Some(projected) = &volume.projected {
-        check_projected(projected, &path.child("projected"), errors);
+        validate_projected(projected, &path.child("projected"), errors);
     }
 }
 
-fn check_projected(projected: &ProjectedVolumeSource, path: &Path, errors: &mut FieldErrors) {
-    check_mode(projected.default_mode, &path.child("defaultMode"), errors);
+fn validate_projected(projected: &ProjectedVolumeSource, path: &Path, errors: &mut FieldErrors) {
+    validate_mode(projected.default_mode, &path.child("defaultMode"), errors);
     for (index, source) in projected.sources.iter().flatten().enumerate() {
         let path = path.child("sources").index(index);
         if source.secret.as_ref().is_some_and(|it| it.name.is_empty()) {
@@ -125,12 +129,12 @@ fn check_projected(projected: &ProjectedVolumeSource, path: &Path, errors: &mut 
         if token.path.is_empty() {
             errors.required(&path.child("path"), "");
         } else {
-            check_relative(&token.path, &path.child("path"), errors);
+            validate_relative(&token.path, &path.child("path"), errors);
         }
     }
 }
 
-fn check_items(items: Option<&[KeyToPath]>, path: &Path, errors: &mut FieldErrors) {
+fn validate_items(items: Option<&[KeyToPath]>, path: &Path, errors: &mut FieldErrors) {
     for (index, item) in items.into_iter().flatten().enumerate() {
         let path = path.index(index);
         if item.key.is_empty() {
@@ -139,20 +143,20 @@ fn check_items(items: Option<&[KeyToPath]>, path: &Path, errors: &mut FieldError
         if item.path.is_empty() {
             errors.required(&path.child("path"), "");
         } else {
-            check_relative(&item.path, &path.child("path"), errors);
+            validate_relative(&item.path, &path.child("path"), errors);
         }
-        check_mode(item.mode, &path.child("mode"), errors);
+        validate_mode(item.mode, &path.child("mode"), errors);
     }
 }
 
-fn check_mode(mode: Option<i32>, path: &Path, errors: &mut FieldErrors) {
+fn validate_mode(mode: Option<i32>, path: &Path, errors: &mut FieldErrors) {
     if let Some(mode) = mode.filter(|it| !(0..=0o777).contains(it)) {
         errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
     }
 }
 
 /// A path below something: not absolute, never upward.
-pub(super) fn check_relative(target: &str, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_relative(target: &str, path: &Path, errors: &mut FieldErrors) {
     if target.starts_with('/') {
         errors.invalid(path, target, "must be a relative path");
     }
