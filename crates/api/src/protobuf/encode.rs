@@ -327,3 +327,38 @@ pub(super) fn fields(message: Message, json: &[u8], out: &mut Vec<u8>) -> serde_
     deserializer.end()?;
     Ok(!loss.0.get())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protobuf::decode::Decoder;
+
+    const NESTED: &str = "package a/v1 a v1\n\
+        Outer name=1:string! *=3:Middle\n\
+        Middle verbs=1:[]string *=2:Inner\n\
+        Inner groups=1:[]string\n\
+        package apiextensions/v1 b b/v1\n\
+        JSONSchemaProps";
+
+    #[test]
+    fn an_inlined_message_may_inline_another() {
+        let table: &'static Table = Box::leak(Box::new(Table::parse(NESTED)));
+        let message = table.find("a.Outer").expect("it is listed");
+        let check = |json: &str, expected: &[u8]| {
+            let (mut out, loss) = (Vec::new(), Loss::default());
+            let fields = Fields { table, message, out: &mut out, loss: &loss };
+            fields.deserialize(&mut serde_json::Deserializer::from_str(json)).expect("it encodes");
+            assert_eq!(out, expected, "{json}");
+            let mut decoder = Decoder::new(table, 64);
+            decoder.members(message, &out).expect("it decodes");
+            assert_eq!(format!("{{{}}}", String::from_utf8_lossy(&decoder.out)), json);
+        };
+        check(r#"{"name":"n"}"#, b"\x0a\x01n");
+        check(r#"{"name":"n","verbs":["v"]}"#, b"\x0a\x01n\x1a\x03\x0a\x01v");
+        check(r#"{"name":"n","groups":["g"]}"#, b"\x0a\x01n\x1a\x05\x12\x03\x0a\x01g");
+        check(
+            r#"{"name":"n","verbs":["v"],"groups":["g"]}"#,
+            b"\x0a\x01n\x1a\x08\x0a\x01v\x12\x03\x0a\x01g",
+        );
+    }
+}

@@ -114,7 +114,7 @@ impl Table {
         self.schema
     }
 
-    fn parse(text: &'static str) -> Self {
+    pub(super) fn parse(text: &'static str) -> Self {
         let lines = || text.lines();
         let mut by_name = BTreeMap::new();
         let (mut aliases, mut packages) = (BTreeMap::new(), BTreeMap::new());
