@@ -8,7 +8,7 @@ use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::validation::is_qualified_name;
 
-use crate::check;
+use crate::{check, codec};
 
 const STATUSES: &[&str] = &["False", "True", "Unknown"];
 const REASON_BYTES_MAX: usize = 1024;
@@ -34,6 +34,9 @@ fn validate_one(condition: &Condition, path: &Path, errors: &mut FieldErrors) {
     if let Some(generation @ ..0) = condition.observed_generation {
         let path = path.child("observedGeneration");
         errors.invalid(&path, generation, "must be greater than or equal to zero");
+    }
+    if codec::is_zero_time(condition.last_transition_time.0) {
+        errors.required(&path.child("lastTransitionTime"), "must be set");
     }
     let path_reason = path.child("reason");
     if condition.reason.is_empty() {
@@ -102,6 +105,12 @@ mod tests {
             json!([ready(json!({})), ready(json!({"status": "False"}))]),
             &["conditions[1].type: Duplicate value: \"Ready\""],
         );
+    }
+
+    #[test]
+    fn a_time_is_there() {
+        let expected = "conditions[0].lastTransitionTime: Required value: must be set";
+        check(json!([ready(json!({"lastTransitionTime": "0001-01-01T00:00:00Z"}))]), &[expected]);
     }
 
     #[test]

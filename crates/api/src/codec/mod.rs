@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::io;
 
 use apimachinery::schema::{FieldReport, SchemaRef};
+use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -73,6 +74,13 @@ pub(crate) fn decode<T: DeserializeOwned>(
         // The first refusal knows where it was.
         serde_json::from_slice(value.to_string().as_bytes()).map_err(|_| err)
     })
+}
+
+/// Whether it is the time that Go has where none was given.
+pub(crate) fn is_zero_time(time: Timestamp) -> bool {
+    /// Of the first of January of the year 1.
+    const ZERO: i64 = -62_135_596_800;
+    time.as_second() == ZERO
 }
 
 /// An object of the definition, whole.

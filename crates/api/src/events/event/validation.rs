@@ -50,7 +50,8 @@ fn validate_series(event: &Event, errors: &mut FieldErrors) {
     if series.count.unwrap_or(0) < 2 {
         errors.invalid(&Path::new("series.count"), "", "should be at least 2");
     }
-    if series.last_observed_time.is_none() {
+    let observed = series.last_observed_time.as_ref();
+    if observed.is_none_or(|it| codec::is_zero_time(it.0)) {
         errors.required(&Path::new("series.lastObservedTime"), "");
     }
 }
