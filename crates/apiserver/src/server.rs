@@ -26,8 +26,8 @@ use crate::heavy::Heavy;
 use crate::in_process::InProcess;
 use crate::kubernetes_service::{self, MasterLease};
 use crate::metrics::Metrics;
-use crate::pipeline::Core;
 use crate::pipeline::hooks::HookSet;
+use crate::pipeline::{Core, Recent};
 use crate::registry::Registry;
 use crate::{bootstrap, compaction, kinds};
 
@@ -118,6 +118,7 @@ impl Server {
             authorizer,
             flow: Flow::new(&world.random),
             heavy: Heavy::new(),
+            recent: Recent::default(),
             documents: Documents::new(registry.clone()),
             metrics: Metrics::new(metrics),
             tasks: tasks.clone(),

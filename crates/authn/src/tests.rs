@@ -10,7 +10,7 @@ use serde_json::json;
 use stdx::{Clock, Random};
 
 use crate::pki::{Authority, ServiceAccountKey};
-use crate::tokens::{self, Bound, ISSUER_DEFAULT, Reference, Request, TokenIssuer};
+use crate::tokens::{self, Bound, ISSUER_DEFAULT, Reference, TokenIssuer, Wanted};
 use crate::{
     Authenticator, ClientCertificate, Component, Credential, Impersonation, Parts, Target,
     Unauthorized,
@@ -95,10 +95,10 @@ fn world() -> World {
     World { clock, objects, issuer, authenticator }
 }
 
-fn request(seconds: i64, audiences: &[&str]) -> Request {
+fn request(seconds: i64, audiences: &[&str]) -> Wanted {
     let reference =
         |name: &str, uid: &str| Reference { name: name.to_owned(), uid: uid.to_owned() };
-    Request {
+    Wanted {
         namespace: "ns".to_owned(),
         service_account: reference("robot", "u1"),
         audiences: audiences.iter().map(|it| (*it).to_owned()).collect(),

@@ -55,7 +55,7 @@ pub enum Bound {
 
 /// What a TokenRequest asks for, once the server has looked up what it names.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Wanted {
     pub namespace: String,
     pub service_account: Reference,
     /// Empty: the API server's own.
@@ -170,7 +170,7 @@ impl TokenIssuer {
         Ok(Self { key, encoding, issuer: issuer.into(), audiences, clock, random })
     }
 
-    pub fn issue(&self, request: Request) -> Result<Issued, pki::Error> {
+    pub fn issue(&self, request: Wanted) -> Result<Issued, pki::Error> {
         let is_own = request.audiences.is_empty()
             || request.audiences.iter().all(|it| self.audiences.contains(it));
         let audiences =

@@ -8,11 +8,11 @@
 //! another encoding have none: then the copy here is the only one.)
 
 mod change;
+mod collection;
 mod feed;
 mod history;
 mod path;
 mod reached;
-mod resource;
 mod selection;
 mod tree;
 mod watchers;
@@ -31,8 +31,8 @@ use tokio::sync::Notify;
 
 pub(crate) use change::inexpressible;
 pub use change::{Change, Event, Seen, frame, kind_name, protobuf_frame};
+pub use collection::Subscription;
 pub use history::TooOld;
-pub use resource::Subscription;
 pub use selection::Selection;
 
 pub(crate) use path::{ObjectPath, store_key, validate_segment};
@@ -40,8 +40,8 @@ pub(crate) use path::{ObjectPath, store_key, validate_segment};
 use crate::encoding::{self, Encoding, Incoming, Outgoing};
 use crate::registry::{Kinds, Registry};
 use crate::stored_bytes::{served, with_version};
+use collection::{Collection, State};
 use reached::Reached;
-use resource::{Resource, State};
 
 pub(crate) const ROOT: &str = "/registry/";
 /// Below the root: how API servers over one etcd know of each other. Nothing that is served.
@@ -68,7 +68,7 @@ pub struct Cache {
     registry: Arc<Registry>,
     encoding: Encoding,
     /// By prefix. Resources come, and never go.
-    resources: RwLock<BTreeMap<String, Arc<Resource>>>,
+    resources: RwLock<BTreeMap<String, Arc<Collection>>>,
     /// Changes up to here were never seen: a resource that is first met later has forgotten them.
     horizon: AtomicU64,
     /// The feed ended: there is nothing more to watch.
@@ -162,21 +162,21 @@ impl Cache {
         let _ = self.observers.set(observers);
     }
 
-    fn known(&self, prefix: &str) -> Option<Arc<Resource>> {
+    fn known(&self, prefix: &str) -> Option<Arc<Collection>> {
         let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
         resources.get(prefix).cloned()
     }
 
-    fn resource(&self, prefix: &str) -> Arc<Resource> {
+    fn resource(&self, prefix: &str) -> Arc<Collection> {
         self.known(prefix).unwrap_or_else(|| {
             let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
-            let new = || Arc::new(Resource::new(self.horizon.load(Ordering::Relaxed)));
+            let new = || Arc::new(Collection::new(self.horizon.load(Ordering::Relaxed)));
             resources.entry(prefix.to_owned()).or_insert_with(new).clone()
         })
     }
 
     /// By prefix.
-    fn all_resources(&self) -> Vec<(String, Arc<Resource>)> {
+    fn all_resources(&self) -> Vec<(String, Arc<Collection>)> {
         let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
         resources.iter().map(|(prefix, it)| (prefix.clone(), it.clone())).collect()
     }

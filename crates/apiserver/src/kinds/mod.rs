@@ -45,7 +45,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(pod::Pods::new(kubelets)),
         Arc::new(priority_class::PriorityClasses),
         Arc::new(rbac::Roles::new(rbac.clone())),
-        Arc::new(service::Services::new(cidr, ports, world.random.clone())),
+        Arc::new(service::Addresses::new(cidr, ports, world.random.clone())),
         Arc::new(service_account::ServiceAccounts::new(issuer)),
     ];
     all.extend(reviews::all().map(|it| Arc::new(it) as Arc<dyn Hooks>));

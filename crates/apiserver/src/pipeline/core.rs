@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::registry::Registry;
 
 use super::hooks::HookSet;
+use super::recent::Recent;
 
 pub struct Core {
     pub(crate) config: Config,
@@ -34,6 +35,7 @@ pub struct Core {
     pub(crate) readiness: Readiness,
     pub(crate) flow: Flow,
     pub(crate) heavy: Heavy,
+    pub(crate) recent: Recent,
     pub(crate) documents: Documents,
     pub(crate) metrics: Metrics,
     pub(crate) tasks: Tasks,

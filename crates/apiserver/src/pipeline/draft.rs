@@ -67,10 +67,11 @@ impl<'a> Sealed<'a> {
         self.valid
     }
 
-    /// It was stored.
-    pub(super) fn keep(self) {
+    /// It was stored. Gives the object back.
+    pub(super) fn keep(self) -> Draft {
         self.valid.keep();
         self.reserved.keep();
+        self.draft
     }
 
     /// Without the records of who wrote what, which are not part of what was agreed to.

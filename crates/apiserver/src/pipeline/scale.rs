@@ -67,7 +67,7 @@ async fn set_scale(core: &Core, request: &mut Request) -> Result<(Outcome, u16),
         if let Some(Outcome::Object(stored)) =
             replace(core, request, &current, (scale, live)).await?
         {
-            let scale = scale_of(request, &Current::new(request, stored).await?)?;
+            let scale = scale_of(request, &Current::new(core, request, stored).await?)?;
             return Ok((Outcome::Object(loose(Resource::encode(&scale))), 200));
         }
     }

@@ -75,14 +75,30 @@ pub(super) async fn put(
         Err(err) => Err(refusal(&err)),
         Ok(response) if !response.succeeded => Ok(Written::Refused),
         Ok(response) => {
-            sealed.keep();
+            let draft = sealed.keep();
             let revision = response.revision.0;
             // Written in any case; a cache that lags only costs the shared copy.
             let _ = core.cache.wait_for(revision).await;
             let stored = prepared.result().unwrap_or_else(|| prepared.at(revision));
+            remember(core, kind, (expect, &stored), draft);
             Ok(Written::Stored(stored))
         }
     }
+}
+
+/// For the next write of it, if what was stored is what was meant to be: records that are too large are
+/// left out, and some forms of the store know no difference between absent and zero. Objects of custom
+/// kinds are worked on in the version of each request.
+fn remember(core: &Core, kind: &dyn Kind, (expect, stored): (Expect, &Stored), draft: Draft) {
+    let revision = stored.meta.resource_version;
+    if kind.is_custom() || with_version(draft.bytes(), revision) != stored.bytes {
+        return;
+    }
+    let before = match expect {
+        Expect::Absent(_) => 0,
+        Expect::At(before) => before,
+    };
+    core.recent.remember((before, revision), draft.into_object(), stored.bytes.len());
 }
 
 /// An object that is too large is tried without its records of ownership first, as upstream does.

@@ -24,7 +24,7 @@ pub(crate) const TRIES_MAX: usize = 5;
 pub(crate) struct Current {
     pub(crate) stored: Arc<Stored>,
     /// In the form that the rules take.
-    pub(crate) object: Box<dyn ApiObject>,
+    pub(crate) object: Arc<dyn ApiObject>,
     kind: Arc<dyn Kind>,
     /// The JSON of the object: of a custom resource in the version of the request, of all others as it is stored.
     json: Bytes,
@@ -34,20 +34,25 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    pub(super) async fn new(request: &Request, stored: Arc<Stored>) -> Result<Self, ApiError> {
+    pub(super) async fn new(
+        core: &Core,
+        request: &Request,
+        stored: Arc<Stored>,
+    ) -> Result<Self, ApiError> {
         let kind = &request.kind;
-        let (json, object) = match kind.is_custom() {
+        let json = match kind.is_custom() {
             true => {
                 let served = request.family.serve(kind.as_ref(), vec![stored.clone()]).await?;
-                let json = served.first().unwrap_or(&stored).bytes.clone();
-                let object = kind.decode(&json);
-                (json, object)
+                served.first().unwrap_or(&stored).bytes.clone()
             }
-            false => (stored.bytes.clone(), request.working_kind().decode(&stored.bytes)),
+            false => stored.bytes.clone(),
         };
-        let object = object.map_err(|err| {
-            ApiError::internal("the stored object cannot be read").with_source(err)
-        })?;
+        let object = match core.recent.find(stored.meta.resource_version) {
+            Some(object) => object,
+            None => request.working_kind().decode(&json).map(Arc::from).map_err(|err| {
+                ApiError::internal("the stored object cannot be read").with_source(err)
+            })?,
+        };
         let (tree, served_tree) = Default::default();
         Ok(Self { stored, object, kind: kind.clone(), json, tree, served_tree })
     }
@@ -79,7 +84,7 @@ pub(super) async fn current(core: &Core, request: &Request) -> Result<Option<Cur
     let Some(stored) = core.cache.get(request.kind.as_ref(), &request.path()?) else {
         return Ok(None);
     };
-    Current::new(request, stored).await.map(Some)
+    Current::new(core, request, stored).await.map(Some)
 }
 
 /// The object that a subresource is of.

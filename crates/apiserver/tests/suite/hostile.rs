@@ -20,6 +20,14 @@ async fn promise(site: &Site, who: Who<'_>, head: &str) -> String {
     String::from_utf8_lossy(&answer[..n_read]).lines().next().unwrap_or_default().to_owned()
 }
 
+/// What is not optimized takes more of the stack than a test is given. The server's threads have as much as this.
+fn on_a_serving_stack(work: impl Future<Output = ()> + Send + 'static) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let run = move || runtime.expect("a runtime").block_on(work);
+    let thread = std::thread::Builder::new().stack_size(4 << 20).spawn(run);
+    thread.expect("a thread").join().expect("the test passes");
+}
+
 #[tokio::test]
 async fn no_body_is_read_before_its_sender_is_known_and_allowed() {
     let site = Site::start().await;
@@ -83,77 +91,81 @@ fn deep(before: &str, levels: usize, after: &str) -> String {
     format!("{before}{}1{}{after}", "{\"a\":".repeat(levels), "}".repeat(levels))
 }
 
-#[tokio::test]
-async fn no_nesting_ends_the_process() {
-    let site = Site::start().await;
-    let mut connection = site.connect(ADMIN).await;
-    let object = json!({"metadata": {"name": "a"}, "data": {"a": "1"}});
-    assert_eq!(connection.call("POST", CONFIG_MAPS, &object).await.0, 201);
-    // 66 KB that nested until the stack was full.
-    let copy = json!({"op": "copy", "from": "/metadata", "path": "/metadata/annotations"});
-    let add = json!({"op": "copy", "from": "/data", "path": "/data/a"});
-    for copies in [vec![copy; 1_000], vec![add; 1_000]] {
-        let body = Value::Array(copies).to_string();
-        let code = patch(&mut connection, "a", "json-patch+json", body).await;
-        assert_eq!(code, 422);
-    }
-    for levels in [90, 101, 127, 10_000, 400_000] {
-        let beyond = |code: u16| assert!(matches!(code, 400 | 422), "{levels}: {code}");
-        let value = deep(r#"[{"op": "add", "path": "/data/b", "value": "#, levels, "}]");
-        beyond(patch(&mut connection, "a", "json-patch+json", value).await);
-        let value = deep(r#"{"data": {"b": "#, levels, "}}");
-        for kind in ["merge-patch+json", "strategic-merge-patch+json"] {
-            beyond(patch(&mut connection, "a", kind, value.clone()).await);
+#[test]
+fn no_nesting_ends_the_process() {
+    on_a_serving_stack(async {
+        let site = Site::start().await;
+        let mut connection = site.connect(ADMIN).await;
+        let object = json!({"metadata": {"name": "a"}, "data": {"a": "1"}});
+        assert_eq!(connection.call("POST", CONFIG_MAPS, &object).await.0, 201);
+        // 66 KB that nested until the stack was full.
+        let copy = json!({"op": "copy", "from": "/metadata", "path": "/metadata/annotations"});
+        let add = json!({"op": "copy", "from": "/data", "path": "/data/a"});
+        for copies in [vec![copy; 1_000], vec![add; 1_000]] {
+            let body = Value::Array(copies).to_string();
+            let code = patch(&mut connection, "a", "json-patch+json", body).await;
+            assert_eq!(code, 422);
         }
-        let whole = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"b": "#;
-        let whole = deep(whole, levels, "}}");
-        beyond(patch(&mut connection, "a", "apply-patch+yaml", whole.clone()).await);
-        let flow = format!(" {whole}");
-        beyond(patch(&mut connection, "a", "apply-patch+yaml", flow).await);
-        for kind in ["application/json", "application/yaml"] {
-            let headers = [("content-type", kind)];
-            let body = Bytes::from(whole.clone());
-            let (head, _) = connection.send_bytes("POST", CONFIG_MAPS, &headers, body).await;
-            beyond(head.status.as_u16());
-            let options = Bytes::from(deep(r#"{"preconditions": "#, levels, "}"));
-            let path = format!("{CONFIG_MAPS}/absent");
-            let (head, _) = connection.send_bytes("DELETE", &path, &headers, options).await;
-            // What options do not know is passed over without going into it.
-            assert!(matches!(head.status.as_u16(), 400 | 404), "{levels}: {head:?}");
+        for levels in [90, 101, 127, 10_000, 400_000] {
+            let beyond = |code: u16| assert!(matches!(code, 400 | 422), "{levels}: {code}");
+            let value = deep(r#"[{"op": "add", "path": "/data/b", "value": "#, levels, "}]");
+            beyond(patch(&mut connection, "a", "json-patch+json", value).await);
+            let value = deep(r#"{"data": {"b": "#, levels, "}}");
+            for kind in ["merge-patch+json", "strategic-merge-patch+json"] {
+                beyond(patch(&mut connection, "a", kind, value.clone()).await);
+            }
+            let whole = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"b": "#;
+            let whole = deep(whole, levels, "}}");
+            beyond(patch(&mut connection, "a", "apply-patch+yaml", whole.clone()).await);
+            let flow = format!(" {whole}");
+            beyond(patch(&mut connection, "a", "apply-patch+yaml", flow).await);
+            for kind in ["application/json", "application/yaml"] {
+                let headers = [("content-type", kind)];
+                let body = Bytes::from(whole.clone());
+                let (head, _) = connection.send_bytes("POST", CONFIG_MAPS, &headers, body).await;
+                beyond(head.status.as_u16());
+                let options = Bytes::from(deep(r#"{"preconditions": "#, levels, "}"));
+                let path = format!("{CONFIG_MAPS}/absent");
+                let (head, _) = connection.send_bytes("DELETE", &path, &headers, options).await;
+                // What options do not know is passed over without going into it.
+                assert!(matches!(head.status.as_u16(), 400 | 404), "{levels}: {head:?}");
+            }
+            // Where the schema says nothing of what is inside.
+            let records = deep(r#"{"metadata": {"managedFields": [{"fieldsV1": "#, levels, "}]}}");
+            let code = patch(&mut connection, "a", "merge-patch+json", records).await;
+            assert!(code == 200 || levels > 100 && code == 400, "{levels}: {code}");
         }
-        // Where the schema says nothing of what is inside.
-        let records = deep(r#"{"metadata": {"managedFields": [{"fieldsV1": "#, levels, "}]}}");
-        let code = patch(&mut connection, "a", "merge-patch+json", records).await;
-        assert!(code == 200 || levels > 100 && code == 400, "{levels}: {code}");
-    }
-    assert_eq!(connection.get(&format!("{CONFIG_MAPS}/a"), "").await.0, 200);
+        assert_eq!(connection.get(&format!("{CONFIG_MAPS}/a"), "").await.0, 200);
+    });
 }
 
-#[tokio::test]
-async fn a_schema_may_be_as_deep_as_any_object_and_no_deeper() {
-    let site = Site::start().await;
-    let mut connection = site.connect(ADMIN).await;
-    let definition = |name: &str, levels: usize| {
-        let mut schema = json!({"type": "string"});
-        for _ in 0..levels {
-            schema = json!({"type": "object", "properties": {"a": schema}});
+#[test]
+fn a_schema_may_be_as_deep_as_any_object_and_no_deeper() {
+    on_a_serving_stack(async {
+        let site = Site::start().await;
+        let mut connection = site.connect(ADMIN).await;
+        let definition = |name: &str, levels: usize| {
+            let mut schema = json!({"type": "string"});
+            for _ in 0..levels {
+                schema = json!({"type": "object", "properties": {"a": schema}});
+            }
+            json!({
+                "metadata": {"name": format!("{name}s.example.com")},
+                "spec": {
+                    "group": "example.com", "scope": "Namespaced",
+                    "names": {"plural": format!("{name}s"), "singular": name, "kind": name, "listKind": format!("{name}List")},
+                    "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+                },
+            })
+        };
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let (code, answer) = connection.call("POST", path, &definition("deep", 46)).await;
+        assert_eq!(code, 201, "{answer}");
+        for levels in [50, 60, 200] {
+            let (code, answer) = connection.call("POST", path, &definition("deeper", levels)).await;
+            assert_eq!(code, 400, "{answer}");
         }
-        json!({
-            "metadata": {"name": format!("{name}s.example.com")},
-            "spec": {
-                "group": "example.com", "scope": "Namespaced",
-                "names": {"plural": format!("{name}s"), "singular": name, "kind": name, "listKind": format!("{name}List")},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
-            },
-        })
-    };
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let (code, answer) = connection.call("POST", path, &definition("deep", 46)).await;
-    assert_eq!(code, 201, "{answer}");
-    for levels in [50, 60, 200] {
-        let (code, answer) = connection.call("POST", path, &definition("deeper", levels)).await;
-        assert_eq!(code, 400, "{answer}");
-    }
+    });
 }
 
 #[tokio::test]

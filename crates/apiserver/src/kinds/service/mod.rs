@@ -18,17 +18,17 @@ use crate::config::ServiceCidr;
 use crate::pipeline::hooks::{Hooks, Of, Reserved};
 use crate::pipeline::{Core, Draft};
 
-pub(crate) struct Services {
+pub(crate) struct Addresses {
     allocator: Allocator,
 }
 
-impl Services {
+impl Addresses {
     pub(crate) fn new(cidr: ServiceCidr, ports: RangeInclusive<u16>, random: Random) -> Self {
         Self { allocator: Allocator::new(cidr, ports, random) }
     }
 }
 
-impl Hooks for Services {
+impl Hooks for Addresses {
     fn of(&self) -> &'static [Of] {
         &[("", "services")]
     }

@@ -36,7 +36,7 @@ pub(super) async fn issue(
     let bound = spec.bound_object_ref.as_ref();
     let bound = bound.map(|it| bound_to(lookup, &key, it)).transpose()?;
     let issued = issuer
-        .issue(authn::tokens::Request {
+        .issue(authn::tokens::Wanted {
             namespace: request.namespace().to_owned(),
             service_account: Reference {
                 name: request.name().to_owned(),

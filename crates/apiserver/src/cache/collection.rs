@@ -16,7 +16,7 @@ use super::watchers::{Ticket, Watcher, Watchers};
 /// A watcher that is this many events behind is let go; it resumes from the last one.
 const QUEUE_MAX: usize = 1_000;
 
-pub(crate) struct Resource {
+pub(crate) struct Collection {
     /// Taken after `audience` where both are held.
     contents: Mutex<Contents>,
     /// The feed alone offers; it does so after `contents` has the change, with no other lock held.
@@ -55,7 +55,7 @@ pub struct Subscription {
     missed: Option<std::vec::IntoIter<Event>>,
     pub queue: mpsc::Receiver<Event>,
     is_history_lost: Arc<AtomicBool>,
-    resource: Arc<Resource>,
+    resource: Arc<Collection>,
     ticket: Ticket,
 }
 
@@ -84,7 +84,7 @@ impl Drop for Subscription {
 /// What an object is now, and what it was before.
 pub(crate) type Difference = (Option<Arc<Stored>>, Option<Arc<Stored>>);
 
-impl Resource {
+impl Collection {
     pub(crate) fn new(forgotten: u64) -> Self {
         let history = History::new(forgotten);
         let contents = Contents { objects: Tree::default(), history, changed: forgotten };
