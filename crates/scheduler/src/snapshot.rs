@@ -15,6 +15,10 @@ use crate::pod::PodRequirements;
 #[derive(Default)]
 pub(crate) struct Snapshot {
     /// By name.
+    #[expect(
+        clippy::vec_box,
+        reason = "a node that comes or goes moves the pointers of others, not them"
+    )]
     nodes: Vec<Box<NodeState>>,
     placed: BTreeMap<ObjectKey, Placed>,
 }
