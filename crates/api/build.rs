@@ -1,7 +1,8 @@
-//! Writes the schemas of the built-in kinds into OUT_DIR, compressed: once whole, for OpenAPI documents, and once
-//! without descriptions, for everything the server does with fields. The shapes and descriptions come from the types
-//! of `k8s-openapi`; what the types do not say comes from `facts/`, and so do the protobuf messages and the facts of kinds,
-//! which are written beside them. What is served is in `src/served.rs`: no line of this script is about one kind.
+//! Writes the schemas of the built-in kinds into OUT_DIR, compressed: once whole, for OpenAPI
+//! documents, and once without descriptions, for everything the server does with fields. The shapes
+//! and descriptions come from the types of `k8s-openapi`; what the types do not say comes from
+//! `facts/`, and so do the protobuf messages and the facts of kinds, which are written beside them.
+//! What is served is in `src/served.rs`: no line of this script is about one kind.
 
 /// What the one list of kinds is here: their schemas.
 macro_rules! served {
@@ -187,8 +188,8 @@ fn correct(name: &str, schema: &mut Value) {
     }
 }
 
-/// `#/$defs/X` becomes `#/components/schemas/X`, and moves into `allOf` when anything stands beside it, because
-/// OpenAPI ignores the neighbors of a `$ref`.
+/// `#/$defs/X` becomes `#/components/schemas/X`, and moves into `allOf` when anything stands beside
+/// it, because OpenAPI ignores the neighbors of a `$ref`.
 fn rewrite_references(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(rewrite_references),
@@ -209,8 +210,8 @@ fn rewrite_references(schema: &mut Value) {
     }
 }
 
-/// What field handling reads: no descriptions, plain references with their rules beside them, and one marker for
-/// values that are a number or a text.
+/// What field handling reads: no descriptions, plain references with their rules beside them, and
+/// one marker for values that are a number or a text.
 fn to_structure(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(to_structure),

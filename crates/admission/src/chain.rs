@@ -21,10 +21,12 @@ pub enum Phase {
 /// What happens after somebody outside of this server has changed the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reinvocation {
-    /// It runs again if the object is not as it left it. To run twice must be the same as to run once.
+    /// It runs again if the object is not as it left it. To run twice must be the same as to run
+    /// once.
     IfChanged,
-    /// It is what asks outside, so that its changes make the chain run once more, in order. It runs again in any case, and knows
-    /// by `Context::memory` whom to ask again (`reinvocationPolicy` of webhooks and policies).
+    /// It is what asks outside, so that its changes make the chain run once more, in order. It runs
+    /// again in any case, and knows by `Context::memory` whom to ask again (`reinvocationPolicy` of
+    /// webhooks and policies).
     Outside,
 }
 
@@ -63,7 +65,8 @@ pub trait Plugin: Send + Sync {
 #[derive(Debug)]
 pub struct Mutated(());
 
-/// Proof that every plugin agreed to the object as it is, with what they reserved for it. Dropped, that is given back.
+/// Proof that every plugin agreed to the object as it is, with what they reserved for it. Dropped,
+/// that is given back.
 #[must_use]
 pub struct Valid {
     reserved: Mutex<Vec<Box<dyn Reservation>>>,

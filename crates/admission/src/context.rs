@@ -1,4 +1,5 @@
-//! One request on its way through the chain: what is asked for, the object as it is by now, and what plugins may use.
+//! One request on its way through the chain: what is asked for, the object as it is by now, and
+//! what plugins may use.
 
 use std::any::{Any, TypeId};
 
@@ -61,7 +62,8 @@ impl<'a> Context<'a> {
         Self { old: Some(old), ..self }
     }
 
-    /// Absent on delete. For subresources with a kind of their own (binding, eviction, token) it is of that kind.
+    /// Absent on delete. For subresources with a kind of their own (binding, eviction, token) it is
+    /// of that kind.
     pub fn draft(&self) -> Option<&Draft> {
         self.draft.as_ref().map(|it| &it.0)
     }
@@ -98,7 +100,8 @@ impl<'a> Context<'a> {
         self.old.and_then(|it| it.object().downcast_ref())
     }
 
-    /// Takes what somebody else has made of the object, and fills in its defaults. Whether it is another object now.
+    /// Takes what somebody else has made of the object, and fills in its defaults. Whether it is
+    /// another object now.
     pub fn replace(&mut self, tree: &Value) -> Result<bool, serde_json::Error> {
         let Some((draft, codec)) = &mut self.draft else { return Ok(false) };
         if draft.tree() == tree {
@@ -132,7 +135,8 @@ impl<'a> Context<'a> {
         self.notes.audit_id().map(ToString::to_string)
     }
 
-    /// `pods "web" is forbidden: <why>`. An object that has no name yet is called by the prefix that its name will have.
+    /// `pods "web" is forbidden: <why>`. An object that has no name yet is called by the prefix
+    /// that its name will have.
     pub fn forbidden(&self, why: &str) -> ApiError {
         let prefix = self.object().and_then(|it| it.meta().generate_name.as_deref());
         let name = match self.name() {
@@ -142,7 +146,8 @@ impl<'a> Context<'a> {
         ApiError::forbidden(&self.request.kind.names().group_resource(), name, why)
     }
 
-    /// Whether the plugins run for the second time, because somebody outside has changed the object.
+    /// Whether the plugins run for the second time, because somebody outside has changed the
+    /// object.
     pub fn is_reinvocation(&self) -> bool {
         self.is_reinvocation
     }
@@ -156,7 +161,8 @@ impl<'a> Context<'a> {
         self.draft().map_or(0, Draft::generation)
     }
 
-    /// What a plugin wants to know again when it runs for the second time. There is one of each type.
+    /// What a plugin wants to know again when it runs for the second time. There is one of each
+    /// type.
     pub fn memory<T: Any + Default + Send + Sync>(&mut self) -> &mut T {
         let id = TypeId::of::<T>();
         let known = self.memory.iter().position(|it| it.0 == id);

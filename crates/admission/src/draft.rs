@@ -1,5 +1,5 @@
-//! An object on its way through a write, in the forms that stages need: typed, as bytes, as a tree. Each is made at most once
-//! between two changes, and dropped when it is stale.
+//! An object on its way through a write, in the forms that stages need: typed, as bytes, as a tree.
+//! Each is made at most once between two changes, and dropped when it is stale.
 
 use std::sync::OnceLock;
 

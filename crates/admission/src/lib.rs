@@ -1,8 +1,9 @@
 //! Change or refuse what is asked for before it happens.
 //!
-//! A `Chain` runs the plugins over one `Context` in two phases: `mutate`, where they may change the object, and, once the kind
-//! has prepared and validated it, `validate`, where they only look and may reserve something. The proofs `Mutated` and `Valid`
-//! make that order the only one that compiles.
+//! A `Chain` runs the plugins over one `Context` in two phases: `mutate`, where they may change the
+//! object, and, once the kind has prepared and validated it, `validate`, where they only look and
+//! may reserve something. The proofs `Mutated` and `Valid` make that order the only one that
+//! compiles.
 
 mod attributes;
 mod authorizer;

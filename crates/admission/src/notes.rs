@@ -1,5 +1,6 @@
-//! What is said about a request beside its answer: warnings for the client, annotations for the audit log. Everybody who works
-//! on the request writes to the same notes, and a refusal has them, too.
+//! What is said about a request beside its answer: warnings for the client, annotations for the
+//! audit log. Everybody who works on the request writes to the same notes, and a refusal has them,
+//! too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use apimachinery::validation::is_qualified_name;
 use telemetry::logs::AuditId;
 
-/// Of all warnings together, in characters; when they are more, each is cut. As upstream (endpoints/filters/warning.go).
+/// Of all warnings together, in characters; when they are more, each is cut. As upstream
+/// (endpoints/filters/warning.go).
 const WARNINGS_MAX: usize = 4 * 1024;
 const WARNING_CUT: usize = 256;
 /// Of all annotations together, in bytes.

@@ -57,7 +57,8 @@ impl Plugin for Labels {
     }
 }
 
-/// As webhooks are: `ask` makes a tree of a tree, and each is asked again if the object is not as it left it.
+/// As webhooks are: `ask` makes a tree of a tree, and each is asked again if the object is not as
+/// it left it.
 struct Outside(Log, Vec<fn(&mut Value)>);
 
 #[derive(Default)]
@@ -134,8 +135,9 @@ fn a_change_from_outside_makes_the_others_look_again_once() {
     let log = Log::default();
     let a: Arc<dyn Plugin> = Arc::new(Labels(log.clone(), "a"));
     let last: Arc<dyn Plugin> = Arc::new(Labels(log.clone(), "last"));
-    // The first hook is asked again because of the second, the second because of what `a` restored, and what that removes
-    // stays removed: nobody is asked a third time. The last plugin finds the object as it left it the first time changed.
+    // The first hook is asked again because of the second, the second because of what `a` restored,
+    // and what that removes stays removed: nobody is asked a third time. The last plugin finds the
+    // object as it left it the first time changed.
     let hooks = Arc::new(Outside(log.clone(), vec![label, drop_a]));
     let left = mutate(vec![a.clone(), hooks, last.clone()], Operation::Create);
     assert_eq!(log.take(), "a hook-0 hook-1 last a hook-0! hook-1! last");

@@ -1,5 +1,5 @@
-//! Reads `facts/`: one file per API group, with every kind and every type of it. `facts/README.md` says how they are
-//! written. What cannot be read stops the build, with the file and the line.
+//! Reads `facts/`: one file per API group, with every kind and every type of it. `facts/README.md`
+//! says how they are written. What cannot be read stops the build, with the file and the line.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -75,7 +75,8 @@ pub(crate) struct Field {
 #[derive(Clone)]
 pub(crate) struct Shape {
     pub(crate) count: Count,
-    /// A scalar, a word for what JSON writes in a form of its own, or a type: `folder/version.Type`.
+    /// A scalar, a word for what JSON writes in a form of its own, or a type:
+    /// `folder/version.Type`.
     pub(crate) of: String,
 }
 

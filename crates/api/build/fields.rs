@@ -1,5 +1,6 @@
-//! What the API says of fields and the Rust types do not: how they merge, what they are when they are left out, which
-//! values they may have. A type whose fields are not those that `facts/` has of it stops the build.
+//! What the API says of fields and the Rust types do not: how they merge, what they are when they
+//! are left out, which values they may have. A type whose fields are not those that `facts/` has of
+//! it stops the build.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,8 +67,8 @@ fn add_field(property: &mut Value, field: &Field) {
     }
 }
 
-/// A field that JSON always has is its zero when it is left out. Those of types that write themselves in a form of their own
-/// have no zero.
+/// A field that JSON always has is its zero when it is left out. Those of types that write
+/// themselves in a form of their own have no zero.
 fn default_of(field: &Field) -> Option<Value> {
     match (field.shape.count, &*field.shape.of) {
         (Count::One, "string") => Some(json!("")),
@@ -123,8 +124,9 @@ fn set_values(target: &mut Map<String, Value>, values: &[String]) {
     }
 }
 
-/// Items and the values of maps are never null: each has the zero of its type. Only types that write themselves in a form of
-/// their own (quantities, bytes, free JSON) have none; those have no fields.
+/// Items and the values of maps are never null: each has the zero of its type. Only types that
+/// write themselves in a form of their own (quantities, bytes, free JSON) have none; those have no
+/// fields.
 fn default_members(definitions: &mut Definitions) {
     let with_fields: BTreeSet<String> = definitions
         .iter()

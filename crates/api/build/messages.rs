@@ -1,4 +1,5 @@
-//! Writes the protobuf messages of everything that is served, in the form that `src/protobuf/table.rs` reads.
+//! Writes the protobuf messages of everything that is served, in the form that
+//! `src/protobuf/table.rs` reads.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,8 @@ pub(crate) fn table(definitions: &Definitions, facts: &Facts) -> String {
     lines.join("\n")
 }
 
-/// The definitions, what only messages refer to, and the other versions that a served kind may have been stored in.
+/// The definitions, what only messages refer to, and the other versions that a served kind may have
+/// been stored in.
 fn reachable(definitions: &Definitions, facts: &Facts) -> BTreeSet<String> {
     let types = facts.types();
     let mut open: Vec<String> =

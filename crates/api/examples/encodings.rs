@@ -1,5 +1,5 @@
-//! What a pod costs in each direction between its typed form, JSON, and protobuf: `cargo run --release -p api --example
-//! encodings`.
+//! What a pod costs in each direction between its typed form, JSON, and protobuf: `cargo run
+//! --release -p api --example encodings`.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "it measures the real time")]

@@ -1,5 +1,5 @@
-//! What keeping a pod costs, whole and by a view: resident bytes each, and the time to read one. `cargo run --release -p api
-//! --example views`.
+//! What keeping a pod costs, whole and by a view: resident bytes each, and the time to read one.
+//! `cargo run --release -p api --example views`.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 #![expect(clippy::disallowed_methods, reason = "it measures the real time")]

@@ -1,6 +1,8 @@
-//! The two halves of most objects: the spec, which users write, and the status, which controllers write through a door of its own.
+//! The two halves of most objects: the spec, which users write, and the status, which controllers
+//! write through a door of its own.
 
-/// For kinds with the fields `spec` and `status`: what `Resource` needs to keep each half from the writers of the other.
+/// For kinds with the fields `spec` and `status`: what `Resource` needs to keep each half from the
+/// writers of the other.
 macro_rules! spec_and_status {
     () => {
         fn clear_status(&mut self) {

@@ -1,5 +1,5 @@
-//! What many objects have in common (the keys of labels, names of nodes, phases, all that a Deployment's pods ask for): one
-//! copy of each.
+//! What many objects have in common (the keys of labels, names of nodes, phases, all that a
+//! Deployment's pods ask for): one copy of each.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -24,7 +24,8 @@ pub(crate) struct Table<T: ?Sized>(Mutex<Values<T>>);
 
 struct Values<T: ?Sized> {
     known: HashSet<Arc<T>>,
-    /// When there are so many, those that only the table has are dropped: it never has more than about twice what is used.
+    /// When there are so many, those that only the table has are dropped: it never has more than
+    /// about twice what is used.
     sweep_at: usize,
 }
 
@@ -107,7 +108,8 @@ impl<'de> Deserialize<'de> for Interned {
     }
 }
 
-/// Names and values, sorted by name: a map that is made once and read often. A `BTreeMap` takes more than 500 bytes for one entry.
+/// Names and values, sorted by name: a map that is made once and read often. A `BTreeMap` takes
+/// more than 500 bytes for one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pairs(Box<[(Interned, Interned)]>);
 

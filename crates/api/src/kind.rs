@@ -61,8 +61,8 @@ pub struct Facts {
     pub returns_deleted: bool,
 }
 
-/// Whose writes are acknowledged before they are on disk. For what is written often, is soon written again, and says only
-/// how things were a moment ago.
+/// Whose writes are acknowledged before they are on disk. For what is written often, is soon
+/// written again, and says only how things were a moment ago.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relaxed {
     Nothing,
@@ -144,8 +144,8 @@ pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
     /// JSON, without `apiVersion` and `kind` checked: see `codec!`.
     fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error>;
     fn encode(&self) -> Vec<u8>;
-    /// JSON of this version from that of another, `api_version`, that the kind may have been stored in; `None` if it never
-    /// was.
+    /// JSON of this version from that of another, `api_version`, that the kind may have been stored
+    /// in; `None` if it never was.
     fn convert_stored(
         _api_version: &str,
         _json: &[u8],
@@ -234,10 +234,11 @@ pub struct Scale {
     pub selector: String,
 }
 
-/// One served kind with its Rust type erased: one version of a family that is stored in one version, the hub.
+/// One served kind with its Rust type erased: one version of a family that is stored in one
+/// version, the hub.
 ///
-/// `decode`, `apply_defaults`, `to_hub` and `row` are about the version that is served; all other methods, which are the rules,
-/// take objects as `to_hub` gives them.
+/// `decode`, `apply_defaults`, `to_hub` and `row` are about the version that is served; all other
+/// methods, which are the rules, take objects as `to_hub` gives them.
 pub trait Kind: Send + Sync {
     fn names(&self) -> &Names;
     fn scope(&self) -> Scope;
@@ -280,7 +281,8 @@ pub trait Kind: Send + Sync {
     ) -> Result<(Box<dyn ApiObject>, Notes), serde_json::Error> {
         Ok((self.decode(bytes)?, Notes::read(&self.schema(), bytes)))
     }
-    /// JSON of this version from that of another built-in one; `None` if the kind was never stored in it.
+    /// JSON of this version from that of another built-in one; `None` if the kind was never stored
+    /// in it.
     fn convert_stored(
         &self,
         _api_version: &str,
@@ -288,13 +290,15 @@ pub trait Kind: Send + Sync {
     ) -> Option<Result<Vec<u8>, serde_json::Error>> {
         None
     }
-    /// What is stored with the defaults that it lacks; `None` if it lacks none. The schema of a custom resource may have got
-    /// them after the object was stored, or in a version that it was not written in.
+    /// What is stored with the defaults that it lacks; `None` if it lacks none. The schema of a
+    /// custom resource may have got them after the object was stored, or in a version that it was
+    /// not written in.
     fn complete_stored(&self, _stored: &Stored) -> Option<Box<dyn ApiObject>> {
         None
     }
     fn apply_defaults(&self, object: &mut dyn ApiObject);
-    /// What objects are stored as and rules are for, where that is not this kind: another built-in version of it.
+    /// What objects are stored as and rules are for, where that is not this kind: another built-in
+    /// version of it.
     fn hub(&self) -> Option<Arc<dyn Kind>> {
         None
     }
@@ -337,7 +341,8 @@ pub trait Kind: Send + Sync {
     fn set_replicas(&self, object: &mut dyn ApiObject, replicas: i32);
 }
 
-/// A built-in kind: `Resource` with its type erased. `Hub` is what it is stored as, if it is served in another version.
+/// A built-in kind: `Resource` with its type erased. `Hub` is what it is stored as, if it is served
+/// in another version.
 pub struct Typed<T, Hub = T> {
     names: Names,
     schema: fn(&'static str) -> SchemaRef,

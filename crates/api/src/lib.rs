@@ -1,7 +1,7 @@
 //! One folder per kind: defaults, validation, columns, conversions. Pure: no I/O, no clock.
 //!
-//! `Resource` describes a built-in kind on its typed struct; `Kind` is the same with the type erased, and what the
-//! server works with.
+//! `Resource` describes a built-in kind on its typed struct; `Kind` is the same with the type
+//! erased, and what the server works with.
 
 /// What the one list of kinds is here: the kinds.
 macro_rules! served {

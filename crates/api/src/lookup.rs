@@ -1,4 +1,5 @@
-//! What authentication, authorization and admission may see of stored objects: the server's own caches.
+//! What authentication, authorization and admission may see of stored objects: the server's own
+//! caches.
 
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use apimachinery::{GroupResource, ObjectKey};
 use crate::kind::Resource;
 use crate::object::Stored;
 
-/// Reads the newest state that this server knows, in the version that is stored. In memory; never waits.
+/// Reads the newest state that this server knows, in the version that is stored. In memory; never
+/// waits.
 pub trait Lookup: Send + Sync {
     fn find(&self, resource: &GroupResource, key: &ObjectKey) -> Option<Arc<Stored>>;
     /// All objects, or those of one namespace, sorted by key.

@@ -2,7 +2,8 @@
 //!
 //! `ApiObject` is an object that is being worked on: a typed struct, or a `Dynamic` one for custom
 //! resources. `Stored` is an object at rest: its bytes at one revision, with what lists and watches
-//! filter by already read out of it, and the typed form shared by everybody in the process who asks.
+//! filter by already read out of it, and the typed form shared by everybody in the process who
+//! asks.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -139,7 +140,8 @@ pub struct Meta {
     pub fields: Pairs,
 }
 
-/// Reads out of an object's metadata what `Meta` keeps. A resourceVersion that is not a number counts as 0.
+/// Reads out of an object's metadata what `Meta` keeps. A resourceVersion that is not a number
+/// counts as 0.
 pub fn meta_of(meta: &ObjectMeta, fields: Vec<(Cow<'static, str>, String)>) -> Meta {
     Meta {
         key: key_of(meta),
@@ -163,8 +165,8 @@ pub struct Stored {
     /// Shared with those who keep no more of an object than this.
     pub meta: Arc<Meta>,
     pub bytes: Bytes,
-    /// The typed forms while somebody holds them: components in one process share one `Arc` of each. Seldom more than two: the
-    /// whole, and a view of it.
+    /// The typed forms while somebody holds them: components in one process share one `Arc` of
+    /// each. Seldom more than two: the whole, and a view of it.
     typed: Mutex<Vec<Weak<dyn Any + Send + Sync>>>,
     /// Which defaults it was found to lack none of; 0: it was never looked at.
     complete_for: AtomicU64,

@@ -1,5 +1,6 @@
-//! Every built-in kind that is served: the one list. It is compiled twice, and `served!` is what its reader makes of it: the server's
-//! kinds here, and their schemas in `build.rs`. What else is to be said of a kind is in `facts/` and in its folder.
+//! Every built-in kind that is served: the one list. It is compiled twice, and `served!` is what
+//! its reader makes of it: the server's kinds here, and their schemas in `build.rs`. What else is
+//! to be said of a kind is in `facts/` and in its folder.
 
 use k8s_openapi::api::{
     apps, authentication, authorization, autoscaling, coordination, core, discovery, events,

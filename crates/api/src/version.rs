@@ -1,5 +1,5 @@
-//! Kinds that are served in several versions and stored in one of them, the hub. Conversions are pure and lose nothing: what a version cannot
-//! express it keeps in annotations, as upstream does.
+//! Kinds that are served in several versions and stored in one of them, the hub. Conversions are
+//! pure and lose nothing: what a version cannot express it keeps in annotations, as upstream does.
 
 use apimachinery::FieldErrors;
 

@@ -1,8 +1,8 @@
 //! What somebody who follows a kind keeps of each object.
 //!
-//! A decoded pod takes about thirteen kilobytes, and most who follow pods read a few of its fields. A view is a struct of these
-//! fields: it is read out of the stored JSON by itself, and nothing else is kept. Every kind is a view of itself: all of it, but
-//! for managedFields.
+//! A decoded pod takes about thirteen kilobytes, and most who follow pods read a few of its fields.
+//! A view is a struct of these fields: it is read out of the stored JSON by itself, and nothing
+//! else is kept. Every kind is a view of itself: all of it, but for managedFields.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::object::{Stored, key_of};
 
 /// What an informer keeps of each object of a resource.
 ///
-/// A type that is made by `Deserialize` reads only the fields that it has, at a fraction of the cost of the whole:
+/// A type that is made by `Deserialize` reads only the fields that it has, at a fraction of the
+/// cost of the whole:
 ///
 /// ```
 /// use api::{Meta, Stored, View};
@@ -54,8 +55,8 @@ pub trait View: Send + Sync + Sized + 'static {
     fn read(stored: &Stored) -> Result<Self, serde_json::Error>;
 }
 
-/// Without managedFields, which nobody but the server reads and which can be half of an object. An update sent without them
-/// keeps those that are stored.
+/// Without managedFields, which nobody but the server reads and which can be half of an object. An
+/// update sent without them keeps those that are stored.
 impl<T: Resource> View for T {
     fn resource() -> GroupVersionResource {
         let facts = T::FACTS;
@@ -65,13 +66,14 @@ impl<T: Resource> View for T {
     fn read(stored: &Stored) -> Result<Self, serde_json::Error> {
         let mut object = T::decode(&stored.bytes)?;
         object.metadata_mut().managed_fields = None;
-        // Decoding leaves spare capacity in every list, and holes where managedFields were: a pod of 5 KB takes 35 KB
-        // while it is decoded, 15 KB after, and its copy 13 KB in one piece.
+        // Decoding leaves spare capacity in every list, and holes where managedFields were: a pod
+        // of 5 KB takes 35 KB while it is decoded, 15 KB after, and its copy 13 KB in one piece.
         Ok(object.clone())
     }
 }
 
-/// A view that says which object it is of, and whose that is: what can be owned, waited for and spoken of in events.
+/// A view that says which object it is of, and whose that is: what can be owned, waited for and
+/// spoken of in events.
 pub trait Identified: View {
     const FACTS: Facts;
 

@@ -1,11 +1,12 @@
-//! How deep values may be nested, and how long the way to one may be. Whatever walks a value calls itself once per level,
-//! and so does dropping it: a value that is deeper than these bounds is never made. Who reports on a value writes the way
-//! to it, for each of its parts again.
+//! How deep values may be nested, and how long the way to one may be. Whatever walks a value calls
+//! itself once per level, and so does dropping it: a value that is deeper than these bounds is
+//! never made. Who reports on a value writes the way to it, for each of its parts again.
 
 use serde_json::Value;
 
-/// What clients may send, and what a patch may make of an object. Readers of JSON in most languages, ours included, take
-/// 128; lists, watch events and tables put an object a few levels further down.
+/// What clients may send, and what a patch may make of an object. Readers of JSON in most
+/// languages, ours included, take 128; lists, watch events and tables put an object a few levels
+/// further down.
 pub const DEPTH_MAX: usize = 100;
 /// Bytes of all field names on the way to a value.
 pub const PATH_MAX: usize = 16 * 1024;
@@ -53,8 +54,8 @@ pub enum Error {
     Path,
 }
 
-/// Checks JSON before anything is made of it, in one pass without recursion. What is no JSON passes: whoever reads it will
-/// say so.
+/// Checks JSON before anything is made of it, in one pass without recursion. What is no JSON
+/// passes: whoever reads it will say so.
 pub fn validate_text(json: &[u8]) -> Result<(), Error> {
     validate_text_to(json, DEPTH_MAX)
 }

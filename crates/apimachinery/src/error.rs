@@ -1,5 +1,5 @@
-//! The error of every API call. It names a reason and identifies the object; how a reason becomes an
-//! HTTP code is written here once, so that the server and the client agree.
+//! The error of every API call. It names a reason and identifies the object; how a reason becomes
+//! an HTTP code is written here once, so that the server and the client agree.
 
 use std::error::Error;
 use std::fmt;
@@ -142,8 +142,8 @@ impl ApiError {
         Self::new(Reason::BadRequest, message)
     }
 
-    /// The fault is ours. `what` is all that a client is told, hence words that were there before anything went wrong; what did
-    /// is added by `with_source`.
+    /// The fault is ours. `what` is all that a client is told, hence words that were there before
+    /// anything went wrong; what did is added by `with_source`.
     pub fn internal(what: &'static str) -> Self {
         Self::new(Reason::InternalError, format!("Internal error occurred: {what}"))
             .with_cause("", what, "")
@@ -187,7 +187,8 @@ impl ApiError {
         )
     }
 
-    /// `deployments.apps "web" is forbidden: <why>`; without a name `deployments.apps is forbidden: <why>`.
+    /// `deployments.apps "web" is forbidden: <why>`; without a name `deployments.apps is forbidden:
+    /// <why>`.
     pub fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = if name.is_empty() {
             format!("{resource} is forbidden: {why}")
@@ -260,8 +261,8 @@ impl ApiError {
         self
     }
 
-    /// Names the lines of the server's log that say more, where a client is not told all. People see the message alone, programs
-    /// look for the cause.
+    /// Names the lines of the server's log that say more, where a client is not told all. People
+    /// see the message alone, programs look for the cause.
     #[must_use]
     pub fn with_audit_id(mut self, id: &str) -> Self {
         self.0.message.push_str(&format!(" (audit ID {id})"));

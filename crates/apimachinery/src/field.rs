@@ -93,8 +93,8 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Collects every problem of an object, so that the user sees all of them at once; of one that consists of problems, the
-/// first thousand.
+/// Collects every problem of an object, so that the user sees all of them at once; of one that
+/// consists of problems, the first thousand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     all: Vec<FieldError>,

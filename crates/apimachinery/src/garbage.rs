@@ -1,5 +1,6 @@
-//! What any bytes do to those who patch and merge: they are made into documents and patches that mostly meet. Panics if a merger
-//! does or breaks its law. The fuzz targets call it, and the test suite does with random bytes.
+//! What any bytes do to those who patch and merge: they are made into documents and patches that
+//! mostly meet. Panics if a merger does or breaks its law. The fuzz targets call it, and the test
+//! suite does with random bytes.
 
 use std::sync::OnceLock;
 

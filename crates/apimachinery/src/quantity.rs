@@ -1,5 +1,6 @@
-//! Resource quantities (`250m`, `1Gi`): exact decimal arithmetic with Kubernetes' suffixes and canonical form.
-//! The range is that of upstream: magnitudes beyond 2^63-1 saturate, fractions below a nano round up.
+//! Resource quantities (`250m`, `1Gi`): exact decimal arithmetic with Kubernetes' suffixes and
+//! canonical form. The range is that of upstream: magnitudes beyond 2^63-1 saturate, fractions
+//! below a nano round up.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -93,7 +94,8 @@ impl Amount {
         Self { nanos: nanos.clamp(-NANOS_MAX, NANOS_MAX) }
     }
 
-    /// The canonical text in a family; binary falls back to decimal for small and fractional amounts.
+    /// The canonical text in a family; binary falls back to decimal for small and fractional
+    /// amounts.
     pub fn render(self, family: Family) -> String {
         let is_small = self.nanos.unsigned_abs() < 1024 * NANOS.unsigned_abs();
         match family {
@@ -162,7 +164,8 @@ impl fmt::Display for Amount {
     }
 }
 
-/// The canonical text of a quantity: `1000m` becomes `1`, `1024Mi` becomes `1Gi`; `None` when malformed.
+/// The canonical text of a quantity: `1000m` becomes `1`, `1024Mi` becomes `1Gi`; `None` when
+/// malformed.
 pub fn canonical(text: &str) -> Option<String> {
     parse(text).ok().map(|(amount, family)| amount.render(family))
 }
@@ -211,7 +214,8 @@ fn parse_suffix(text: &str) -> Result<Suffix, Error> {
     Ok(Suffix { binary: 0, decimal, family: Family::Exponent })
 }
 
-/// Nanos of `whole.fraction * 2^binary * 10^decimal`, rounded up; too much gives the largest `i128`.
+/// Nanos of `whole.fraction * 2^binary * 10^decimal`, rounded up; too much gives the largest
+/// `i128`.
 fn scale(whole: &str, fraction: &str, binary: u32, decimal: i64) -> i128 {
     // So many digits still fit, also times the largest binary factor (2^60).
     let digits_max = if binary > 0 { 20 } else { 36 };

@@ -1,5 +1,5 @@
-//! Measures what one object costs in memory: resident bytes per ConfigMap of about 1.9 KB, in a server over the embedded
-//! store.
+//! Measures what one object costs in memory: resident bytes per ConfigMap of about 1.9 KB, in a
+//! server over the embedded store.
 //!
 //! `cargo run --release -p apiserver --example memory [objects]`
 

@@ -1,6 +1,7 @@
-//! Measures what watches cost: processor time for an event that 100 watchers of everything get, for one that one of 5,000 gets,
-//! what a list beside writes costs both, and resident bytes of a watch that waits. From the store's feed to the frames of the
-//! answer, in one process, without connections and TLS.
+//! Measures what watches cost: processor time for an event that 100 watchers of everything get, for
+//! one that one of 5,000 gets, what a list beside writes costs both, and resident bytes of a watch
+//! that waits. From the store's feed to the frames of the answer, in one process, without
+//! connections and TLS.
 //!
 //! `cargo run --release -p apiserver --example watch`
 

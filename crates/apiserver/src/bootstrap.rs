@@ -1,6 +1,6 @@
-//! What every cluster starts with: the first namespaces, the RBAC objects, and the Service that points to this
-//! server. Written directly, before anybody is let in. What a start leaves undone, by a crash between two transactions, the
-//! next one does.
+//! What every cluster starts with: the first namespaces, the RBAC objects, and the Service that
+//! points to this server. Written directly, before anybody is let in. What a start leaves undone,
+//! by a crash between two transactions, the next one does.
 
 use api::core::Namespace;
 use api::rbac::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};

@@ -1,7 +1,8 @@
 //! How long the past can be read through the API, and who makes the store forget it.
 //!
-//! Each interval, what was current one interval ago becomes the oldest that can be read: clients can count on one interval and
-//! get at most two. Several servers over one etcd take turns by a key of upstream's name, and so do upstream's own.
+//! Each interval, what was current one interval ago becomes the oldest that can be read: clients
+//! can count on one interval and get at most two. Several servers over one etcd take turns by a key
+//! of upstream's name, and so do upstream's own.
 
 use std::sync::Arc;
 

@@ -18,13 +18,14 @@ pub struct Config {
     pub issuer: String,
     pub audiences: Vec<String>,
     pub event_ttl: Duration,
-    /// How long clients can count on what was: older continue tokens and exact lists are Expired. Zero: as long as the
-    /// store remembers.
+    /// How long clients can count on what was: older continue tokens and exact lists are Expired.
+    /// Zero: as long as the store remembers.
     pub compaction_interval: Duration,
     pub compaction: Compaction,
     /// What objects are written to the store as.
     pub encoding: Encoding,
-    /// How this server shows itself to kubelets, and whom it trusts there. Without it there are no logs and no exec.
+    /// How this server shows itself to kubelets, and whom it trusts there. Without it there are no
+    /// logs and no exec.
     pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
     pub gates: Gates,
     /// Which built-in versions and resources are served.
@@ -32,7 +33,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether other servers may write to the same store: then it is they who have to be told to forget, too.
+    /// Whether other servers may write to the same store: then it is they who have to be told to
+    /// forget, too.
     pub(crate) fn is_shared(&self) -> bool {
         self.compaction == Compaction::ByServer
     }

@@ -49,7 +49,8 @@ impl Name {
 
 pub(crate) struct Documents {
     registry: Arc<Registry>,
-    /// What there is, never what there is not: names come from clients, and there is no end to those that name nothing.
+    /// What there is, never what there is not: names come from clients, and there is no end to
+    /// those that name nothing.
     rendered: Mutex<(u64, BTreeMap<Name, Document>)>,
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use api::Kind;
 use features::{RuntimeConfig, RuntimeConfigError, Served};
 
-/// What this server itself writes or looks up: without it, it would not start, or not let anybody in.
+/// What this server itself writes or looks up: without it, it would not start, or not let anybody
+/// in.
 const NEEDED: &[&str] = &[
     "",
     "apiextensions.k8s.io",

@@ -1,9 +1,9 @@
-//! What an object is as a value in the store: the JSON that clients are sent, or what upstream's API server writes. Both are
-//! read, whichever is set, so that a store can have values of either.
+//! What an object is as a value in the store: the JSON that clients are sent, or what upstream's
+//! API server writes. Both are read, whichever is set, so that a store can have values of either.
 //!
-//! Upstream's form knows no difference between absent and zero, empty or null (where Kubernetes makes none). So that what a
-//! server serves of its own write is what every other finds, an object is *settled* on its way in: put to what can be read
-//! back.
+//! Upstream's form knows no difference between absent and zero, empty or null (where Kubernetes
+//! makes none). So that what a server serves of its own write is what every other finds, an object
+//! is *settled* on its way in: put to what can be read back.
 
 use api::protobuf::{self, Envelope};
 use api::{ApiObject, Kind};
@@ -21,8 +21,8 @@ pub enum Encoding {
     /// The bytes that clients are sent, in which the store puts the resourceVersion.
     #[default]
     Json,
-    /// As upstream: built-in kinds as protobuf in its envelope, custom resources as JSON, both without a resourceVersion,
-    /// which is the revision of the write.
+    /// As upstream: built-in kinds as protobuf in its envelope, custom resources as JSON, both
+    /// without a resourceVersion, which is the revision of the write.
     Protobuf,
 }
 
@@ -56,7 +56,8 @@ impl Outgoing {
         }
     }
 
-    /// Whether upstream's store would refuse the object: by the size that it has there, in protobuf for built-in kinds.
+    /// Whether upstream's store would refuse the object: by the size that it has there, in protobuf
+    /// for built-in kinds.
     pub(crate) fn is_too_large(&self, kind: &dyn Kind) -> bool {
         let n_bytes = self.value.as_ref().map_or(self.json.value.len(), Bytes::len);
         if n_bytes <= OBJECT_BYTES_MAX {
@@ -90,7 +91,8 @@ pub(crate) enum Incoming {
 }
 
 impl Encoding {
-    /// An object's JSON, in the version that is stored and without a resourceVersion, as it goes to the store.
+    /// An object's JSON, in the version that is stored and without a resourceVersion, as it goes to
+    /// the store.
     pub(crate) fn write(self, kind: &dyn Kind, json: Bytes) -> Outgoing {
         if self == Self::Json {
             return Outgoing { json: unstamped(&json), value: None };

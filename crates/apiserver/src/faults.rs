@@ -1,5 +1,5 @@
-//! Errors that are ours. The log is told everything, with the chain of causes; a client the text alone, and the audit id under
-//! which the log has the rest.
+//! Errors that are ours. The log is told everything, with the chain of causes; a client the text
+//! alone, and the audit id under which the log has the rest.
 
 use std::error::Error as _;
 
@@ -20,7 +20,8 @@ pub(crate) fn log(error: &ApiError) {
     }
 }
 
-/// The same, and what the client is told instead. The line that is written has the id of the present request.
+/// The same, and what the client is told instead. The line that is written has the id of the
+/// present request.
 pub(crate) fn tell(error: ApiError, id: &AuditId) -> ApiError {
     log(&error);
     let is_ours = error.source().is_some() || error.reason() == Reason::InternalError;

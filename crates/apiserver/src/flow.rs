@@ -1,8 +1,9 @@
-//! Flow control: how many requests run at once, and who they count as. Watches and exempt requests are not
-//! counted. A request that finds the line full is told to come back in a second.
+//! Flow control: how many requests run at once, and who they count as. Watches and exempt requests
+//! are not counted. A request that finds the line full is told to come back in a second.
 //!
-//! A seat is kept until the answer has been sent, or whoever asked has gone: an answer that nobody reads holds memory. What
-//! an answer holds of its own, beside what the cache has anyway, is counted too, whoever asked.
+//! A seat is kept until the answer has been sent, or whoever asked has gone: an answer that nobody
+//! reads holds memory. What an answer holds of its own, beside what the cache has anyway, is
+//! counted too, whoever asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,7 +147,8 @@ impl Flow {
         self.readonly.seats.available_permits()
     }
 
-    /// Waits until an answer that holds `bytes` of its own may be made. More than all there is counts as all.
+    /// Waits until an answer that holds `bytes` of its own may be made. More than all there is
+    /// counts as all.
     pub(crate) async fn make_room(&self, seat: &mut Seat, bytes: usize) -> Result<(), ApiError> {
         if bytes < ANSWER_UNIT {
             return Ok(());

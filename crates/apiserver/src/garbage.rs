@@ -1,5 +1,6 @@
-//! What any bytes do to those who read requests: each function takes some, and panics if they panic or make something that
-//! is beyond the bounds. The fuzz targets call them, and the test suite does with bytes that are nearly right.
+//! What any bytes do to those who read requests: each function takes some, and panics if they panic
+//! or make something that is beyond the bounds. The fuzz targets call them, and the test suite does
+//! with bytes that are nearly right.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,18 +1,20 @@
-//! Work that takes a processor for longer than a moment: large bodies, large answers. It leaves the threads that serve
-//! connections, and only so much of it runs at once, so that everybody else is answered meanwhile. Small requests stay
-//! where they are: a change of threads would cost them more than their work does.
+//! Work that takes a processor for longer than a moment: large bodies, large answers. It leaves the
+//! threads that serve connections, and only so much of it runs at once, so that everybody else is
+//! answered meanwhile. Small requests stay where they are: a change of threads would cost them more
+//! than their work does.
 
 use std::future::Future;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
-/// Below this many bytes work is done where it is: parsing, checking and encoding them takes part of a millisecond, so that
-/// as many such requests as have seats do not hold anybody up.
+/// Below this many bytes work is done where it is: parsing, checking and encoding them takes part
+/// of a millisecond, so that as many such requests as have seats do not hold anybody up.
 pub(crate) const BYTES_MIN: usize = 16 * 1024;
 
 pub(crate) struct Heavy {
-    /// `None` on a single thread, where there is nowhere to go: simulations, whose order of events must repeat.
+    /// `None` on a single thread, where there is nowhere to go: simulations, whose order of events
+    /// must repeat.
     places: Option<Semaphore>,
 }
 
@@ -24,7 +26,8 @@ impl Heavy {
         Self { places: is_threaded.then(|| Semaphore::new(n_cores.saturating_sub(1).max(1))) }
     }
 
-    /// Runs work on `bytes` bytes. Not within other heavy work, which would wait for a place that it holds.
+    /// Runs work on `bytes` bytes. Not within other heavy work, which would wait for a place that
+    /// it holds.
     pub(crate) async fn run<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
         match &self.places {
             Some(places) if bytes >= BYTES_MIN => {

@@ -1,5 +1,5 @@
-//! The way in for components of this process: the same pipeline, without sockets and encoding. Watches hand
-//! out the cache's own objects.
+//! The way in for components of this process: the same pipeline, without sockets and encoding.
+//! Watches hand out the cache's own objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

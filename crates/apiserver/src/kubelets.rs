@@ -69,7 +69,8 @@ impl Kubelets {
     }
 }
 
-/// That a node cannot be reached is told as it is: people look at a node, not into this server's log, to find out why.
+/// That a node cannot be reached is told as it is: people look at a node, not into this server's
+/// log, to find out why.
 pub(crate) fn unreachable(why: &str) -> ApiError {
     ApiError::new(Reason::InternalError, format!("Internal error occurred: {why}"))
 }

@@ -1,7 +1,8 @@
-//! The API server: HTTP, the request pipeline, the cache that serves reads and watches, discovery, OpenAPI,
-//! custom resources. The only writer of the store.
+//! The API server: HTTP, the request pipeline, the cache that serves reads and watches, discovery,
+//! OpenAPI, custom resources. The only writer of the store.
 //!
-//! From the bottom up: a module uses those above it in this list and none below. `cargo xtask tidy` checks it.
+//! From the bottom up: a module uses those above it in this list and none below. `cargo xtask tidy`
+//! checks it.
 
 mod faults;
 mod stored_bytes;

@@ -1,5 +1,5 @@
-//! Small changes to an object's JSON that need no decoding: the resourceVersion, which is the first field of metadata in
-//! what is stored and served, and the apiVersion of custom resources.
+//! Small changes to an object's JSON that need no decoding: the resourceVersion, which is the first
+//! field of metadata in what is stored and served, and the apiVersion of custom resources.
 
 use std::ops::Range;
 
@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
 const FIELD: &[u8] = b"\"resourceVersion\":\"";
 
-/// A value whose resourceVersion the store fills in: the JSON with an empty one, and where its digits go.
+/// A value whose resourceVersion the store fills in: the JSON with an empty one, and where its
+/// digits go.
 pub(crate) struct Unstamped {
     pub(crate) value: Bytes,
     pub(crate) at: usize,
@@ -53,7 +54,8 @@ pub(crate) fn served(value: &Bytes, version: u64) -> Bytes {
     with_version(value, version)
 }
 
-/// Puts the version into JSON that has none. Gives the bytes back unchanged if there is no metadata.
+/// Puts the version into JSON that has none. Gives the bytes back unchanged if there is no
+/// metadata.
 pub(crate) fn with_version(json: &[u8], version: u64) -> Bytes {
     let Some(at) = metadata_start(json) else {
         return Bytes::copy_from_slice(json);
@@ -86,7 +88,8 @@ fn splice(json: &[u8], start: usize, end: usize, version: u64, separator: &[u8])
     Bytes::from(out)
 }
 
-/// Puts ownership into JSON that has none, where an encoder would have put it. `None` if there is no metadata.
+/// Puts ownership into JSON that has none, where an encoder would have put it. `None` if there is
+/// no metadata.
 pub(crate) fn with_managed_fields(json: &[u8], entries: &[ManagedFieldsEntry]) -> Option<Bytes> {
     let start = metadata_start(json)?;
     let at = place_of(json, start, b"managedFields")?;
@@ -106,8 +109,8 @@ pub(crate) fn with_managed_fields(json: &[u8], entries: &[ManagedFieldsEntry]) -
     Some(out.into())
 }
 
-/// Where a field of that name goes among the fields from `at` on, which are in order: at the start of the first one behind it,
-/// or at the brace that ends them.
+/// Where a field of that name goes among the fields from `at` on, which are in order: at the start
+/// of the first one behind it, or at the brace that ends them.
 fn place_of(json: &[u8], mut at: usize, name: &[u8]) -> Option<usize> {
     loop {
         if json.get(at) == Some(&b'}') {
@@ -151,7 +154,8 @@ fn value_end(json: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The JSON with another version of the same group as its apiVersion; `None` if there is nothing to change.
+/// The JSON with another version of the same group as its apiVersion; `None` if there is nothing to
+/// change.
 pub(crate) fn with_api_version(json: &[u8], wanted: &str) -> Option<Bytes> {
     let place = api_version_place(json)?;
     let found = std::str::from_utf8(&json[place.clone()]).ok()?;
@@ -179,8 +183,8 @@ fn metadata_start(json: &[u8]) -> Option<usize> {
     after_field(json, b"\"metadata\":{")
 }
 
-/// The position after `key`, a field of the object itself with the first character of its value. Our encoders write no
-/// blanks between tokens.
+/// The position after `key`, a field of the object itself with the first character of its value.
+/// Our encoders write no blanks between tokens.
 fn after_field(json: &[u8], key: &[u8]) -> Option<usize> {
     let (mut depth, mut at) = (0_usize, 0);
     while at < json.len() {

@@ -1,10 +1,11 @@
-//! YAML bodies become JSON at the border; nothing behind it knows YAML. What it costs is bounded by what was sent: aliases
-//! stand for no more than a body of that size could have spelt out.
+//! YAML bodies become JSON at the border; nothing behind it knows YAML. What it costs is bounded by
+//! what was sent: aliases stand for no more than a body of that size could have spelt out.
 
 use serde_json::Value;
 use serde_saphyr::{alias_limits, budget, options};
 
-/// Less than what JSON may have: reading YAML takes twenty kilobytes of stack per level when it is not optimized.
+/// Less than what JSON may have: reading YAML takes twenty kilobytes of stack per level when it is
+/// not optimized.
 const DEPTH_MAX: usize = 64;
 /// What aliases may repeat in any body, however small.
 const REPEATED_MIN: usize = 4_096;

@@ -1,4 +1,5 @@
-//! The API server with everything it stands on: data directory, store, certificates, listener. `up` and `apiserver` share it.
+//! The API server with everything it stands on: data directory, store, certificates, listener. `up`
+//! and `apiserver` share it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -38,8 +39,8 @@ pub(crate) struct Settings {
     pub(crate) metrics: Registry,
 }
 
-/// A serving API server. The store is closed and the directory's lock released when this is dropped, after the tasks have
-/// stopped.
+/// A serving API server. The store is closed and the directory's lock released when this is
+/// dropped, after the tasks have stopped.
 pub(crate) struct ApiServer {
     pub(crate) server: Arc<Server>,
     pub(crate) pki: Pki,
@@ -155,8 +156,8 @@ impl Settings {
         })
     }
 
-    /// Where the Service `kubernetes` leads to: what was given, else where pods reach the server, else where it listens, which is
-    /// the machine's own address if it listens on all.
+    /// Where the Service `kubernetes` leads to: what was given, else where pods reach the server,
+    /// else where it listens, which is the machine's own address if it listens on all.
     fn advertised(&self) -> IpAddr {
         let bind = self.bind.ip();
         let given = self.names.advertise_address.or(self.pods_reach).map(IpAddr::V4);

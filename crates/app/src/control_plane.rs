@@ -1,4 +1,5 @@
-//! What `up` adds to the wiring of `control-plane`: clients in this process, its names, and how long to wait for nodes.
+//! What `up` adds to the wiring of `control-plane`: clients in this process, its names, and how
+//! long to wait for nodes.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -18,7 +19,8 @@ use crate::api_server::PATIENCE;
 /// As `/version` shows it.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARGO_PKG_VERSION"));
 
-/// Groups, beside those that the server needs, that the controllers follow: without them they would wait for ever.
+/// Groups, beside those that the server needs, that the controllers follow: without them they would
+/// wait for ever.
 pub(crate) const FOLLOWED: &[&str] = &["apps"];
 
 /// The network that pods get addresses from.
@@ -49,7 +51,8 @@ pub(crate) fn fleet(nodes: usize, network: PodNetwork) -> FleetConfig {
     }
 }
 
-/// Returns when this many nodes are Ready. Gives up when no further one has become so for a while, and says what nodes say.
+/// Returns when this many nodes are Ready. Gives up when no further one has become so for a while,
+/// and says what nodes say.
 pub(crate) async fn wait_for_nodes(factory: &Arc<Factory>, wanted: usize) -> Result<()> {
     let (ready, changes) = watch::channel(0);
     let nodes = factory.informer::<NodeView>();

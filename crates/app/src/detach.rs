@@ -1,5 +1,5 @@
-//! Going to the background: the process starts itself again in a session of its own, shows what that one says until it is ready,
-//! and leaves. What the other one cannot do, this one tells.
+//! Going to the background: the process starts itself again in a session of its own, shows what
+//! that one says until it is ready, and leaves. What the other one cannot do, this one tells.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -64,7 +64,8 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
-    /// From now on the log is in the data directory. Signals to the parent's terminal must not reach this process.
+    /// From now on the log is in the data directory. Signals to the parent's terminal must not
+    /// reach this process.
     pub(crate) fn leave(data_dir: &Path) -> Result<Self> {
         // Fails only for a process that leads a group already: then there is nothing to leave.
         let _ = rustix::process::setsid();

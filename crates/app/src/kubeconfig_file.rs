@@ -38,8 +38,8 @@ pub(crate) fn validate() -> Result<()> {
         .with_context(doing)
 }
 
-/// Puts the context into the user's kubeconfig and makes it current; every other context stays. Returns the file, or `None`
-/// when there is no place for one.
+/// Puts the context into the user's kubeconfig and makes it current; every other context stays.
+/// Returns the file, or `None` when there is no place for one.
 pub(crate) fn merge_into_users(cluster: &Cluster, identity: &Identity) -> Result<Option<PathBuf>> {
     let Some(path) = users_file() else { return Ok(None) };
     let before = read(&path)?;
@@ -53,7 +53,8 @@ pub(crate) fn merge_into_users(cluster: &Cluster, identity: &Identity) -> Result
     Ok(Some(path))
 }
 
-/// Takes the context out of the user's kubeconfig, if it is the one of this cluster; what was current before it is again.
+/// Takes the context out of the user's kubeconfig, if it is the one of this cluster; what was
+/// current before it is again.
 pub(crate) fn forget(own: &Path) -> Result<()> {
     let Some(path) = users_file() else { return Ok(()) };
     let (Ok(ours), Ok(text)) = (std::fs::read_to_string(own), std::fs::read_to_string(&path))
@@ -114,7 +115,8 @@ fn entry(cluster: &Cluster, identity: &Identity) -> Entry {
     }
 }
 
-/// The first file of `KUBECONFIG`, else `~/.kube/config`, as kubectl chooses the file it writes to. A link is followed: it stays one.
+/// The first file of `KUBECONFIG`, else `~/.kube/config`, as kubectl chooses the file it writes to.
+/// A link is followed: it stays one.
 fn users_file() -> Option<PathBuf> {
     let path = users_path()?;
     Some(std::fs::canonicalize(&path).unwrap_or(path))

@@ -71,7 +71,8 @@ fn main() -> ExitCode {
     if called == toolbox::PROGRAM || toolbox::TOOLS.iter().any(|it| called == *it) {
         return toolbox::run(arguments);
     }
-    // Whatever it was where we were started: files that nobody gave a mode are not for others to write.
+    // Whatever it was where we were started: files that nobody gave a mode are not for others to
+    // write.
     rustix::process::umask(UMASK);
     let command = match Command::try_parse() {
         Ok(command) => command,
@@ -107,7 +108,8 @@ fn main() -> ExitCode {
 mod tests {
     use clap::CommandFactory as _;
 
-    /// Every command, flag, argument and value says what it is, except those that are hidden and clap's own.
+    /// Every command, flag, argument and value says what it is, except those that are hidden and
+    /// clap's own.
     #[test]
     fn the_help_has_no_gaps() {
         fn check(command: &clap::Command, path: &str, gaps: &mut Vec<String>) {

@@ -1,4 +1,5 @@
-//! What a person sees while a cluster starts: a line that moves on a terminal, plain lines elsewhere.
+//! What a person sees while a cluster starts: a line that moves on a terminal, plain lines
+//! elsewhere.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;

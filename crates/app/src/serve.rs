@@ -11,7 +11,8 @@ const STACK_BYTES: usize = 4 << 20;
 /// How long components may take to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Runs `start` to get everything going, waits for a signal, then drains. `start`'s result is dropped last.
+/// Runs `start` to get everything going, waits for a signal, then drains. `start`'s result is
+/// dropped last.
 pub(crate) fn run<T, F>(start: impl FnOnce(Tasks) -> F) -> Result<()>
 where
     F: Future<Output = Result<T>>,

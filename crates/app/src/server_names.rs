@@ -1,4 +1,5 @@
-//! What the API server answers to, and so what its certificate is valid for. Asked at every start: addresses change.
+//! What the API server answers to, and so what its certificate is valid for. Asked at every start:
+//! addresses change.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,7 +23,8 @@ const SANS_MAX: usize = 100;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "server-names")]
 pub(crate) struct Flags {
-    /// Names and addresses that clients use beside those of this machine; the API server's certificate is valid for them too
+    /// Names and addresses that clients use beside those of this machine; the API server's
+    /// certificate is valid for them too
     #[arg(long, value_name = "NAME|IP,...", value_delimiter = ',', value_parser = San::parse)]
     pub(crate) tls_san: Vec<San>,
     /// Address under which the Service `kubernetes` leads to this API server
@@ -135,7 +137,8 @@ impl Subjects {
     }
 }
 
-/// Sorted, since the kernel's order is that in which they were added. Link-local addresses of IPv6 mean nothing without a link.
+/// Sorted, since the kernel's order is that in which they were added. Link-local addresses of IPv6
+/// mean nothing without a link.
 fn reachable(interfaces: &[IpAddr]) -> Vec<IpAddr> {
     let is_link_local = |it: &IpAddr| matches!(it, IpAddr::V6(it) if it.is_unicast_link_local());
     let all: BTreeSet<IpAddr> =

@@ -20,7 +20,8 @@ use crate::{
     among_the_authenticated,
 };
 
-/// How long after its deletion began an object still vouches for a token, so that a pod can end in peace.
+/// How long after its deletion began an object still vouches for a token, so that a pod can end in
+/// peace.
 const DELETION_LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// Why a credential proves nothing. Logged here; a client learns only that it is not authorized.
@@ -100,7 +101,8 @@ impl Authenticator {
         Ok(Authenticated { user })
     }
 
-    /// For TokenReview: whose token this is, and which of `audiences` (empty: the server's own) it is for.
+    /// For TokenReview: whose token this is, and which of `audiences` (empty: the server's own) it
+    /// is for.
     pub fn review(
         &self,
         token: &str,

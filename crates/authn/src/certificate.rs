@@ -1,4 +1,5 @@
-//! A client's certificate as an identity. It is read once, when its connection is made; requests only look at its time.
+//! A client's certificate as an identity. It is read once, when its connection is made; requests
+//! only look at its time.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::{Unauthorized, among_the_authenticated};
 
-/// Of a connection whose chain TLS has verified. The common name is the user, each organization a group.
+/// Of a connection whose chain TLS has verified. The common name is the user, each organization a
+/// group.
 #[derive(Clone, Debug)]
 pub struct ClientCertificate(Result<Proven, Unauthorized>);
 

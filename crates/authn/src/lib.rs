@@ -1,6 +1,7 @@
 //! Who is asking: client certificates, service-account tokens, in-process components, anonymous.
 //!
-//! Also makes what proves identity: the certificate authority, certificates, and service-account tokens.
+//! Also makes what proves identity: the certificate authority, certificates, and service-account
+//! tokens.
 
 mod authenticator;
 mod certificate;
@@ -37,7 +38,8 @@ pub enum Credential {
     Component(Component),
 }
 
-/// An identity that only the wiring of the process hands out. It is still authenticated, authorized and admitted.
+/// An identity that only the wiring of the process hands out. It is still authenticated, authorized
+/// and admitted.
 #[derive(Clone, Debug)]
 pub struct Component(Arc<User>);
 

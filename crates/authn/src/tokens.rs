@@ -1,4 +1,5 @@
-//! Service-account tokens: what is in them, signing them, and the documents others verify them with.
+//! Service-account tokens: what is in them, signing them, and the documents others verify them
+//! with.
 
 use apimachinery::User;
 use base64::Engine as _;
@@ -14,8 +15,8 @@ use crate::pki::{self, ServiceAccountKey};
 
 pub const ISSUER_DEFAULT: &str = "https://kubernetes.default.svc.cluster.local";
 const USER_PREFIX: &str = "system:serviceaccount:";
-/// What pods' automatic token volumes ask for. Such a token stays valid for a year, with a mark after which its use
-/// is worth a warning: old clients read the file once and never again.
+/// What pods' automatic token volumes ask for. Such a token stays valid for a year, with a mark
+/// after which its use is worth a warning: old clients read the file once and never again.
 const SECONDS_AUTOMATIC: i64 = 3607;
 const SECONDS_EXTENDED: i64 = 365 * 24 * 3600;
 

@@ -1,7 +1,8 @@
-//! Tokens whose signature was verified: to verify it again would cost a hundred times what a look-up does.
+//! Tokens whose signature was verified: to verify it again would cost a hundred times what a
+//! look-up does.
 //!
-//! Only what can never change is remembered. Whether a token is valid now, for whom it is meant, and whether what it is bound to
-//! still lives is asked for each request.
+//! Only what can never change is remembered. Whether a token is valid now, for whom it is meant,
+//! and whether what it is bound to still lives is asked for each request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +31,8 @@ impl Key {
     }
 }
 
-/// Two generations: who is asked for moves to the young, and when those are many the old are forgotten.
+/// Two generations: who is asked for moves to the young, and when those are many the old are
+/// forgotten.
 #[derive(Default)]
 pub(crate) struct Verified(Mutex<Generations>);
 

@@ -1,4 +1,5 @@
-//! Bytes of any kind do no harm to those who read a client's certificate: what the fuzz target tries at length.
+//! Bytes of any kind do no harm to those who read a client's certificate: what the fuzz target
+//! tries at length.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -14,8 +14,8 @@ pub struct Attributes {
     /// Non-resource requests have only this.
     pub path: String,
     pub is_resource: bool,
-    /// The `field=value` terms of a list's or watch's field selector: the Node authorizer lets a node list
-    /// only what a selector narrows to it.
+    /// The `field=value` terms of a list's or watch's field selector: the Node authorizer lets a
+    /// node list only what a selector narrows to it.
     pub fields: Vec<(String, String)>,
 }
 

@@ -9,7 +9,8 @@ use crate::attributes::Attributes;
 use crate::node::NodeAuthorizer;
 use crate::rbac::{Rbac, Rules};
 
-/// Members may do everything, whatever RBAC says: the way back into a cluster whose roles are broken.
+/// Members may do everything, whatever RBAC says: the way back into a cluster whose roles are
+/// broken.
 pub(crate) const GROUP_MASTERS: &str = "system:masters";
 
 #[derive(Clone, Debug, PartialEq, Eq)]

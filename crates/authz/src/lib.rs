@@ -1,6 +1,7 @@
 //! May they: RBAC and the Node authorizer, over compiled rules in memory.
 //!
-//! `Authorizer` asks in upstream's order (system:masters, Node, RBAC); the first to allow wins, nobody denies.
+//! `Authorizer` asks in upstream's order (system:masters, Node, RBAC); the first to allow wins,
+//! nobody denies.
 
 mod attributes;
 mod authorizer;

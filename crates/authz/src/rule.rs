@@ -43,7 +43,8 @@ pub fn allows(rule: &PolicyRule, attributes: &Attributes) -> bool {
         && (names.is_empty() || names.contains(&attributes.name))
 }
 
-/// `{APIGroups:["apps"], Resources:["deployments"], Verbs:["get" "list"]}`, as refusals show a rule.
+/// `{APIGroups:["apps"], Resources:["deployments"], Verbs:["get" "list"]}`, as refusals show a
+/// rule.
 pub fn render(rule: &PolicyRule) -> String {
     let mut parts = Vec::new();
     let mut push = |name: &str, list: &[String]| {

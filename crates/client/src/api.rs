@@ -18,8 +18,8 @@ pub struct Client {
     field_manager: Arc<str>,
 }
 
-/// Calls on one built-in kind. `namespace` is `""` for cluster-scoped kinds, and for lists and watches of
-/// all namespaces.
+/// Calls on one built-in kind. `namespace` is `""` for cluster-scoped kinds, and for lists and
+/// watches of all namespaces.
 pub struct Api<T> {
     client: Client,
     _kind: PhantomData<fn() -> T>,
@@ -112,13 +112,14 @@ fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Whether nothing is left of the object, or it is still there until its finalizers are done, is not told: callers
-/// look at their cache.
+/// Whether nothing is left of the object, or it is still there until its finalizers are done, is
+/// not told: callers look at their cache.
 async fn call_done(client: &Client, request: Request) -> Result<(), ApiError> {
     client.transport.call(request).await.map(|_| ())
 }
 
-/// What a write made of an object. Most who write need no more than its version, so it is decoded for those who ask.
+/// What a write made of an object. Most who write need no more than its version, so it is decoded
+/// for those who ask.
 pub struct Written<T> {
     stored: Arc<Stored>,
     _kind: PhantomData<fn() -> T>,

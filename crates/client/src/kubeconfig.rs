@@ -1,5 +1,5 @@
-//! Kubeconfig files as text: reading one context out of them, and adding or removing our own without touching others.
-//! Pure: the caller reads and writes the files.
+//! Kubeconfig files as text: reading one context out of them, and adding or removing our own
+//! without touching others. Pure: the caller reads and writes the files.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -89,8 +89,9 @@ pub fn pick(text: &str, context: Option<&str>) -> Result<Context, Error> {
     })
 }
 
-/// Adds the entry, or replaces the one of its name, and makes it current. What somebody added to a context of that name stays, such
-/// as its namespace; so does everything else, but not comments. The context remembers which one was current before it.
+/// Adds the entry, or replaces the one of its name, and makes it current. What somebody added to a
+/// context of that name stays, such as its namespace; so does everything else, but not comments.
+/// The context remembers which one was current before it.
 pub fn merge(text: &str, entry: &Entry) -> Result<String, Error> {
     let mut config = parse(text)?;
     let name = &entry.name;
@@ -111,8 +112,9 @@ pub fn merge(text: &str, entry: &Entry) -> Result<String, Error> {
     render(config)
 }
 
-/// Takes out the cluster, user and context of this name. If the context was current, the one before it is again, if that is still
-/// there; contexts that came after it remember the one before it in its place.
+/// Takes out the cluster, user and context of this name. If the context was current, the one before
+/// it is again, if that is still there; contexts that came after it remember the one before it in
+/// its place.
 pub fn remove(text: &str, name: &str) -> Result<String, Error> {
     let mut config = parse(text)?;
     let before = named(&config, "contexts", "context", name).ok().and_then(remembered);

@@ -115,7 +115,8 @@ pub enum Payload {
     Delete(DeleteOptions),
 }
 
-/// One call. `name` is absent for collections; `namespace` is absent for cluster scope and all namespaces.
+/// One call. `name` is absent for collections; `namespace` is absent for cluster scope and all
+/// namespaces.
 pub struct Request {
     pub verb: Verb,
     pub resource: GroupVersionResource,

@@ -1,4 +1,5 @@
-//! What a server other than the API server asks it about its own clients: who they are, and what they may do.
+//! What a server other than the API server asks it about its own clients: who they are, and what
+//! they may do.
 
 use ::api::authentication::TokenReview;
 use ::api::authorization::SubjectAccessReview;

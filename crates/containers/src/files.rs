@@ -8,8 +8,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Readers see the old file, the new one or none, never a part. Not synced: after a crash of the machine nothing that it
-/// describes runs any more.
+/// Readers see the old file, the new one or none, never a part. Not synced: after a crash of the
+/// machine nothing that it describes runs any more.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let bytes = serde_json::to_vec(value)?;
     write_atomically(path, &bytes, 0o600)
@@ -25,7 +25,8 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Resu
     fs::rename(&new, path)
 }
 
-/// `Ok(None)`: there is none, or what is there is no such thing (a write that a crash of the machine cut off).
+/// `Ok(None)`: there is none, or what is there is no such thing (a write that a crash of the
+/// machine cut off).
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),

@@ -1,7 +1,9 @@
-//! Sandboxes and containers without a daemon: one small holder process per pod owns namespaces, stdio and exit codes and
-//! outlives us; a container is set up by a single-threaded child of its holder.
+//! Sandboxes and containers without a daemon: one small holder process per pod owns namespaces,
+//! stdio and exit codes and outlives us; a container is set up by a single-threaded child of its
+//! holder.
 //!
-//! `Embedded` implements [`node_api::Sandboxes`], [`node_api::Containers`] and [`node_api::Cgroups`].
+//! `Embedded` implements [`node_api::Sandboxes`], [`node_api::Containers`] and
+//! [`node_api::Cgroups`].
 
 pub mod cgroups;
 mod embedded;

@@ -35,8 +35,9 @@ impl Components {
         self.start_controllers(&tasks.child("controller-manager"))
     }
 
-    /// Runs each of the two here whenever this server leads in it, as seen by its Lease, which has upstream's name. Upstream's
-    /// processes end when they lose it; this one has a node and an API to serve, so what it ran ends, and it stands again.
+    /// Runs each of the two here whenever this server leads in it, as seen by its Lease, which has
+    /// upstream's name. Upstream's processes end when they lose it; this one has a node and an API
+    /// to serve, so what it ran ends, and it stands again.
     pub fn start_when_elected(&self, tasks: &Tasks, candidate: impl Fn() -> String) {
         let controllers = self.clone();
         let manager = self.election(CONTROLLER_MANAGER, Identity::ControllerManager, candidate());
@@ -59,7 +60,8 @@ impl Components {
         Election { client, world: self.world.clone(), name, identity }
     }
 
-    /// The selected controllers, each under the identity that upstream gives it. Returns their informers, started.
+    /// The selected controllers, each under the identity that upstream gives it. Returns their
+    /// informers, started.
     pub fn start_controllers(&self, tasks: &Tasks) -> Arc<Factory> {
         let factory = self.factory(tasks);
         let clients = self.clients.clone();

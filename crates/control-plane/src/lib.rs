@@ -1,7 +1,9 @@
-//! The wiring of the control plane: which component acts as whom, reads through which informers and stands for which Lease.
+//! The wiring of the control plane: which component acts as whom, reads through which informers and
+//! stands for which Lease.
 //!
-//! `xebec up`, the commands that run one component alone, and the simulation start components here and nowhere else, so that
-//! what is tested is what users run. How the API is reached is for the caller to say: `Clients`.
+//! `xebec up`, the commands that run one component alone, and the simulation start components here
+//! and nowhere else, so that what is tested is what users run. How the API is reached is for the
+//! caller to say: `Clients`.
 
 mod clients;
 mod components;

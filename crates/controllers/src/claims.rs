@@ -1,5 +1,5 @@
-//! Who belongs to whom: an owner with a selector takes what matches and has no owner, and lets go of what does not match any more.
-//! Pure.
+//! Who belongs to whom: an owner with a selector takes what matches and has no owner, and lets go
+//! of what does not match any more. Pure.
 
 use std::sync::Arc;
 

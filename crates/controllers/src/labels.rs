@@ -1,4 +1,5 @@
-//! Labels as values of indexes, so that who selects whom is found without trying every selector on every object.
+//! Labels as values of indexes, so that who selects whom is found without trying every selector on
+//! every object.
 
 use apimachinery::selector::{Labels, Requirement};
 
@@ -18,7 +19,8 @@ pub(crate) fn exact(selector: &Labels) -> Option<(&str, &str)> {
     })
 }
 
-/// The one value under which a selector is found: its exact label, or its namespace. Absent when it matches nothing.
+/// The one value under which a selector is found: its exact label, or its namespace. Absent when it
+/// matches nothing.
 pub(crate) fn selector_value(namespace: &str, selector: &Labels) -> Option<String> {
     if selector.is_nothing {
         return None;

@@ -117,7 +117,8 @@ impl Startup<'_> {
     }
 }
 
-/// Starts the selected controllers. Informers they need are made in the factory, which the caller starts.
+/// Starts the selected controllers. Informers they need are made in the factory, which the caller
+/// starts.
 pub fn start(context: &Context) {
     let resources = Arc::<Resources>::default();
     for descriptor in ALL.iter().filter(|it| context.settings.is_selected(it)) {

@@ -39,7 +39,8 @@ pub(crate) fn namespace(meta: &ObjectMeta) -> &str {
     meta.namespace.as_deref().unwrap_or_default()
 }
 
-/// The key of an object's namespace, when the object has this name: for those who keep one object per namespace.
+/// The key of an object's namespace, when the object has this name: for those who keep one object
+/// per namespace.
 pub(crate) fn namespace_of_named(meta: &ObjectMeta, wanted: &str) -> Option<ObjectKey> {
     (name(meta) == wanted).then(|| ObjectKey::cluster(namespace(meta)))
 }

@@ -96,7 +96,8 @@ impl Answerer {
             for record in records {
                 reply.add(&owner, record, question.qtype);
             }
-            // An alias to another name of the cluster is followed; others the client asks for itself.
+            // An alias to another name of the cluster is followed; others the client asks for
+            // itself.
             let Some(target) = alias.filter(|_| question.qtype != QTYPE::TYPE(TYPE::CNAME)) else {
                 break;
             };

@@ -1,4 +1,5 @@
-//! Answers of other servers, kept for their time to live. Bounded; pure but for the time that is passed in.
+//! Answers of other servers, kept for their time to live. Bounded; pure but for the time that is
+//! passed in.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +15,8 @@ const ENTRIES_MAX: usize = 10_000;
 /// Of questions and answers together.
 const BYTES_MAX: usize = 8 << 20;
 
-/// What was asked: [`wire::subject`]. An answer is kept under its question alone: what else is in it says nothing about other names.
+/// What was asked: [`wire::subject`]. An answer is kept under its question alone: what else is in
+/// it says nothing about other names.
 pub(crate) type Question = Bytes;
 
 #[derive(Default)]

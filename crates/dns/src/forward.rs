@@ -1,8 +1,9 @@
 //! Names that are not the cluster's: asked of the node's own servers, one after the other.
 //!
-//! An answer counts only if it comes from the server that was asked, with the id and the question that it was asked with. Each
-//! question has a port and an id of its own, and is on its way once, however many clients ask it: the more copies of a question
-//! wait, the easier one of their answers is guessed.
+//! An answer counts only if it comes from the server that was asked, with the id and the question
+//! that it was asked with. Each question has a port and an id of its own, and is on its way once,
+//! however many clients ask it: the more copies of a question wait, the easier one of their answers
+//! is guessed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -184,7 +185,8 @@ fn may_be_kept(answer: &[u8]) -> bool {
     !is_cut(answer) && matches!(code, Ok(RCODE::NoError | RCODE::NameError))
 }
 
-/// From a port that the kernel picks at random; it lets only the server's packets in. `None` if there are too many forgeries.
+/// From a port that the kernel picks at random; it lets only the server's packets in. `None` if
+/// there are too many forgeries.
 async fn over_udp(upstream: SocketAddr, query: &[u8]) -> io::Result<Option<Bytes>> {
     let any: SocketAddr =
         if upstream.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 8], 0).into() };

@@ -1,5 +1,6 @@
-//! What any bytes do to those who read DNS messages: each function takes some, and panics if a reader does or breaks its law.
-//! The fuzz targets call them, and the test suite does with random bytes.
+//! What any bytes do to those who read DNS messages: each function takes some, and panics if a
+//! reader does or breaks its law. The fuzz targets call them, and the test suite does with random
+//! bytes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ impl Source for Tiny {
     }
 }
 
-/// A query from a client: whatever is answered is a message with the query's id, and no longer than the client can take.
+/// A query from a client: whatever is answered is a message with the query's id, and no longer than
+/// the client can take.
 pub fn query(bytes: &[u8]) {
     let random = Random::from_seed(1);
     let forwarder = Forwarder::new(Vec::new(), random.clone());

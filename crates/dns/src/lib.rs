@@ -1,7 +1,8 @@
-//! Cluster DNS: names of Services and pods from the caches, everything else forwarded and cached. UDP and TCP.
+//! Cluster DNS: names of Services and pods from the caches, everything else forwarded and cached.
+//! UDP and TCP.
 //!
-//! Follows the specification "Kubernetes DNS-Based Service Discovery" 1.1.0. Answers for the cluster's names come from memory
-//! at once; a name that is not there is said not to be.
+//! Follows the specification "Kubernetes DNS-Based Service Discovery" 1.1.0. Answers for the
+//! cluster's names come from memory at once; a name that is not there is said not to be.
 
 mod answer;
 mod cache;
@@ -31,7 +32,8 @@ pub struct Config {
     pub upstreams: Vec<SocketAddr>,
 }
 
-/// Listens, then follows Services, EndpointSlices and Namespaces. An error when the address cannot be had.
+/// Listens, then follows Services, EndpointSlices and Namespaces. An error when the address cannot
+/// be had.
 pub async fn start(
     config: Config,
     tasks: &Tasks,

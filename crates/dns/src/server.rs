@@ -1,4 +1,5 @@
-//! The sockets. One task reads datagrams and answers from memory itself; what must be forwarded gets a task of its own.
+//! The sockets. One task reads datagrams and answers from memory itself; what must be forwarded
+//! gets a task of its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -16,8 +16,8 @@ use crate::forward::Forwarder;
 use crate::server;
 use crate::zone::{Found, Host, Port, ServiceKind, ServiceNames, Source, Zone, dashed};
 
-/// `web` has a cluster address, `db` is headless with two hosts, `big` with many, `out` is an ExternalName, `near` an alias
-/// of `web`, `empty` is headless without hosts.
+/// `web` has a cluster address, `db` is headless with two hosts, `big` with many, `out` is an
+/// ExternalName, `near` an alias of `web`, `empty` is headless without hosts.
 struct Cluster;
 
 fn port(name: &str, port: u16) -> Port {
@@ -247,8 +247,9 @@ fn reply(query: &[u8], address: u32) -> Packet<'_> {
 const LIE: u32 = 0x0606_0606;
 const TRUTH: u32 = 0xc000_0201;
 
-/// A name server beside which somebody forges answers: with other ids, for other questions, from other ports. Only then does it
-/// answer itself. It counts the questions, and remembers their ids and ports.
+/// A name server beside which somebody forges answers: with other ids, for other questions, from
+/// other ports. Only then does it answer itself. It counts the questions, and remembers their ids
+/// and ports.
 async fn forged_upstream() -> (SocketAddr, tokio::sync::watch::Receiver<Vec<(u16, u16)>>) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! What must be known of packets that are passed on without being understood: their id, what they ask, and where their TTLs are.
+//! What must be known of packets that are passed on without being understood: their id, what they
+//! ask, and where their TTLs are.
 
 use bytes::{Bytes, BytesMut};
 
@@ -51,7 +52,8 @@ fn after_name(packet: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The name and the rest (type and class) of the only question. Names in questions have nothing to point to.
+/// The name and the rest (type and class) of the only question. Names in questions have nothing to
+/// point to.
 fn question(packet: &[u8]) -> Option<(&[u8], &[u8])> {
     let has_one = read_u16(packet, 4)? == 1;
     let mut end = HEADER;
@@ -65,7 +67,8 @@ fn question(packet: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((packet.get(HEADER..=end)?, packet.get(end + 1..end + 5)?))
 }
 
-/// All of a query but its id and its spelling: queries that have this in common have the same answer.
+/// All of a query but its id and its spelling: queries that have this in common have the same
+/// answer.
 pub(crate) fn subject(query: &[u8]) -> Option<Bytes> {
     let (name, _) = question(query)?;
     let mut subject = BytesMut::from(query.get(2..)?);
@@ -73,8 +76,9 @@ pub(crate) fn subject(query: &[u8]) -> Option<Bytes> {
     Some(subject.freeze())
 }
 
-/// Whether it is an answer, with the query's id, to the query's question. Whoever wants to forge one must guess the id and the
-/// port; whoever could send one for another question could fill the cache with it.
+/// Whether it is an answer, with the query's id, to the query's question. Whoever wants to forge
+/// one must guess the id and the port; whoever could send one for another question could fill the
+/// cache with it.
 pub(crate) fn is_answer_to(answer: &[u8], query: &[u8]) -> bool {
     const OPCODE: u8 = 0x78;
     const RESPONSE: u8 = 0x80;

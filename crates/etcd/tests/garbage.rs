@@ -1,4 +1,5 @@
-//! Bytes of any kind do no harm to those who speak etcd's protocol: what the fuzz targets try at length.
+//! Bytes of any kind do no harm to those who speak etcd's protocol: what the fuzz targets try at
+//! length.
 
 use etcd::garbage;
 use proptest::collection::vec;

@@ -1,5 +1,6 @@
-//! What of a component can be switched on and off: feature gates and API versions, with upstream's table and upstream's words
-//! for what is wrong. Knows names alone; what a switch does is in the component that asks for it.
+//! What of a component can be switched on and off: feature gates and API versions, with upstream's
+//! table and upstream's words for what is wrong. Knows names alone; what a switch does is in the
+//! component that asks for it.
 
 mod gates;
 mod nearest;

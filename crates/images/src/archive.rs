@@ -1,5 +1,5 @@
-//! Archives of images: OCI layouts and what `docker save` writes, as tar, compressed or not. Only reads; digests of documents
-//! are checked here, those of layers when they are unpacked.
+//! Archives of images: OCI layouts and what `docker save` writes, as tar, compressed or not. Only
+//! reads; digests of documents are checked here, those of layers when they are unpacked.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -92,7 +92,8 @@ pub(crate) fn read(
 }
 
 impl Archive {
-    /// A compressed archive is first unpacked beside the store, because its members are needed in an order of our own.
+    /// A compressed archive is first unpacked beside the store, because its members are needed in
+    /// an order of our own.
     fn open(path: &Path, directory: &Directory, budget: &Budget) -> Result<Self, Error> {
         let opening = || disk(format!("reading {}", path.display()));
         let mut file = File::open(path).map_err(opening())?;
@@ -200,7 +201,8 @@ impl Archive {
         let index: Index = self.parse("index.json")?;
         let mut images: BTreeMap<Digest, Packed> = BTreeMap::new();
         for descriptor in &index.manifests {
-            // An index of one image for several machines may stand here without a second index around it.
+            // An index of one image for several machines may stand here without a second index
+            // around it.
             let single = Index { manifests: vec![descriptor.clone()] };
             let is_index = [manifest::OCI_INDEX, manifest::DOCKER_LIST]
                 .contains(&descriptor.media_type.as_str());

@@ -1,5 +1,5 @@
-//! The index on disk and in memory. Another process may replace the file; a look at its inode tells, so that `xebec image load`
-//! is seen by a cluster that runs.
+//! The index on disk and in memory. Another process may replace the file; a look at its inode
+//! tells, so that `xebec image load` is seen by a cluster that runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -86,7 +86,8 @@ impl Catalog {
         Ok(state)
     }
 
-    /// An image whose configuration is lost or damaged is not there: it is left out, and can be pulled anew.
+    /// An image whose configuration is lost or damaged is not there: it is left out, and can be
+    /// pulled anew.
     fn read_configs(&self, index: &mut Index, configs: &mut BTreeMap<Digest, ImageConfig>) {
         configs.retain(|id, _| index.images.contains_key(id));
         for id in index.images.keys().cloned().collect::<Vec<_>>() {
@@ -125,8 +126,8 @@ impl Catalog {
         Ok(self.fresh()?.index.clone())
     }
 
-    /// Reads, changes and writes under the lock of all processes. Blocks. Nothing is written if `change`
-    /// fails.
+    /// Reads, changes and writes under the lock of all processes. Blocks. Nothing is written if
+    /// `change` fails.
     pub(crate) fn update<T>(
         &self,
         change: impl FnOnce(&mut Index) -> Result<T, Error>,

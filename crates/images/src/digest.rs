@@ -1,5 +1,5 @@
-//! Content addresses: `sha256:` and 64 hexadecimal digits. What carries a `Digest` was checked for its form, not for its content;
-//! [`Hashing`] checks content while it flows.
+//! Content addresses: `sha256:` and 64 hexadecimal digits. What carries a `Digest` was checked for
+//! its form, not for its content; [`Hashing`] checks content while it flows.
 
 use std::fmt;
 use std::io::{self, Read};

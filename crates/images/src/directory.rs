@@ -1,8 +1,9 @@
 //! The store's directory: where things are, who may change them, and what a crash may leave.
 //!
-//! `index.json` says which images there are; `blobs/<hex>` are manifests and configurations; `layers/<hex>/fs` are unpacked
-//! layers; `holds/<owner>` names the image that a container uses; `tmp/<process>/` is work under way. Whatever is not in
-//! the index may be removed by whoever holds `content.lock` alone. Locks are flock(2), so they end with their process.
+//! `index.json` says which images there are; `blobs/<hex>` are manifests and configurations;
+//! `layers/<hex>/fs` are unpacked layers; `holds/<owner>` names the image that a container uses;
+//! `tmp/<process>/` is work under way. Whatever is not in the index may be removed by whoever holds
+//! `content.lock` alone. Locks are flock(2), so they end with their process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -95,7 +96,8 @@ impl Directory {
         }
     }
 
-    /// Whole or not at all, as long as the power stays: [`Self::sync`] comes before the index names it.
+    /// Whole or not at all, as long as the power stays: [`Self::sync`] comes before the index names
+    /// it.
     pub(crate) fn write_blob(&self, digest: &Digest, content: &[u8]) -> io::Result<()> {
         let path = self.blob(digest);
         if fs::read(&path).is_ok_and(|it| it == content) {
@@ -116,7 +118,8 @@ impl Directory {
         path.parent().map_or(Ok(()), |it| File::open(it)?.sync_all())
     }
 
-    /// Moves a finished layer to its place. If another process was first, its layer is as good as ours.
+    /// Moves a finished layer to its place. If another process was first, its layer is as good as
+    /// ours.
     pub(crate) fn place_layer(&self, scratch: &Path, diff_id: &Digest) -> io::Result<()> {
         match rustix::fs::rename(scratch, self.layer(diff_id)) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => remove(scratch),
@@ -124,7 +127,8 @@ impl Directory {
         }
     }
 
-    /// Takes it away at once; the time it takes to delete many files is spent on what nobody can find any more.
+    /// Takes it away at once; the time it takes to delete many files is spent on what nobody can
+    /// find any more.
     pub(crate) fn discard(&self, path: &Path) -> io::Result<PathBuf> {
         let scratch = self.scratch();
         fs::rename(path, &scratch)?;

@@ -1,5 +1,5 @@
-//! What any bytes do to those who read images: each function takes some, and panics if a reader does or breaks its law. The fuzz
-//! targets call them, and the test suite does with random bytes.
+//! What any bytes do to those who read images: each function takes some, and panics if a reader
+//! does or breaks its law. The fuzz targets call them, and the test suite does with random bytes.
 
 use std::path::Path;
 
@@ -24,7 +24,8 @@ pub fn documents(bytes: &[u8]) {
     }
 }
 
-/// A layer, unpacked into an empty directory; as a tar with right checksums too, which nobody guesses. Nothing may be made beside it.
+/// A layer, unpacked into an empty directory; as a tar with right checksums too, which nobody
+/// guesses. Nothing may be made beside it.
 pub fn layer(bytes: &[u8], directory: &Path) {
     for (name, layer) in [("raw", bytes.to_vec()), ("tar", with_checksums(bytes))] {
         let root = directory.join(name);
@@ -36,7 +37,8 @@ pub fn layer(bytes: &[u8], directory: &Path) {
     assert_eq!(names, 2, "something was made outside of the layer's root");
 }
 
-/// Each block of 512 bytes as a header of a file of at most one block, with its magic, size and checksum put right.
+/// Each block of 512 bytes as a header of a file of at most one block, with its magic, size and
+/// checksum put right.
 fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut archive = Vec::new();
     for chunk in bytes.chunks(256) {

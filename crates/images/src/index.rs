@@ -96,8 +96,8 @@ impl Index {
         self.digests.extend(names.digests.into_iter().map(|it| (it, id.clone())));
     }
 
-    /// What is left of the image when `target` is taken away: `None` if that is nothing. Its digests are names that no user
-    /// has given, so they do not keep it alone.
+    /// What is left of the image when `target` is taken away: `None` if that is nothing. Its
+    /// digests are names that no user has given, so they do not keep it alone.
     pub(crate) fn without(&self, target: &Target) -> Option<Self> {
         let id = self.find(target)?;
         let Target::Named(reference) = target else { return None };

@@ -20,7 +20,8 @@ use crate::unpack::{self, Budget, Expected};
 const FILES: &str = "fs";
 /// How many bytes its files have, in decimal.
 const SIZE: &str = "size";
-/// Paths of directories that the archive has not described, each ended by a zero byte, until they are described.
+/// Paths of directories that the archive has not described, each ended by a zero byte, until they
+/// are described.
 const IMPLIED: &str = "implied";
 
 #[derive(Clone)]
@@ -73,8 +74,9 @@ impl LayerStore {
         (!self.is_there(diff_id)).then_some(claim)
     }
 
-    /// Overlayfs shows a directory as the uppermost layer has it. A layer that puts a file into `/tmp` without saying what
-    /// `/tmp` is would give it our default mode; so it takes after the one below. `layers`: the lowest first. Blocks.
+    /// Overlayfs shows a directory as the uppermost layer has it. A layer that puts a file into
+    /// `/tmp` without saying what `/tmp` is would give it our default mode; so it takes after the
+    /// one below. `layers`: the lowest first. Blocks.
     pub(crate) fn describe_implied(&self, layers: &[Digest]) -> Result<(), Error> {
         for (n, diff_id) in layers.iter().enumerate() {
             let list = self.directory.layer(diff_id).join(IMPLIED);

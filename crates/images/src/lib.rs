@@ -1,7 +1,8 @@
 //! Container images: pull, load, verify, unpack, share, remove.
 //!
-//! Promises: what is stored was verified by its digest; an image is there whole or not at all, also after kill -9; layers
-//! are stored once. `Store` implements [`node_api::Images`]. Several processes may have the same directory open.
+//! Promises: what is stored was verified by its digest; an image is there whole or not at all, also
+//! after kill -9; layers are stored once. `Store` implements [`node_api::Images`]. Several
+//! processes may have the same directory open.
 
 mod archive;
 mod catalog;
@@ -29,7 +30,8 @@ pub use store::{Layers, Store};
 pub struct Config {
     /// Everything is below it.
     pub directory: PathBuf,
-    /// Registries (host or host:port) that are spoken to over plain HTTP; loopback ones always may be.
+    /// Registries (host or host:port) that are spoken to over plain HTTP; loopback ones always may
+    /// be.
     pub insecure_registries: Vec<String>,
     /// Certificates (PEM) that registries are trusted by; `None`: the system's.
     pub certificates: Option<PathBuf>,

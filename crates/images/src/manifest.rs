@@ -1,5 +1,5 @@
-//! The documents of an image: index, manifest and configuration, in OCI's and docker's dialects, which differ only in media
-//! types. Pure.
+//! The documents of an image: index, manifest and configuration, in OCI's and docker's dialects,
+//! which differ only in media types. Pure.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,8 @@ pub(crate) enum Document {
     Manifest(Manifest),
 }
 
-/// By its fields: the media type in the document is optional, and the one in the header is often wrong.
+/// By its fields: the media type in the document is optional, and the one in the header is often
+/// wrong.
 pub(crate) fn parse_document(content: &[u8]) -> Result<Document, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -119,7 +120,8 @@ pub(crate) fn architecture() -> &'static str {
 }
 
 impl Index {
-    /// The manifest for this machine. Entries without a platform fit every machine but are taken last.
+    /// The manifest for this machine. Entries without a platform fit every machine but are taken
+    /// last.
     pub(crate) fn choose(&self, architecture: &str) -> Result<&Descriptor, String> {
         let is_manifest = |it: &&Descriptor| {
             [OCI_MANIFEST, DOCKER_MANIFEST, ""].contains(&it.media_type.as_str())

@@ -1,5 +1,6 @@
 //! Image references as users write them, normalized as docker and containerd do: `nginx` is
-//! `docker.io/library/nginx:latest`. The grammar is that of distribution's `reference` package. Pure.
+//! `docker.io/library/nginx:latest`. The grammar is that of distribution's `reference` package.
+//! Pure.
 
 use std::fmt;
 

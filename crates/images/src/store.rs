@@ -1,5 +1,5 @@
-//! The store: finds, loads, holds and removes images. Disk work is done on tokio's blocking threads, but for look-ups, which are
-//! from memory.
+//! The store: finds, loads, holds and removes images. Disk work is done on tokio's blocking
+//! threads, but for look-ups, which are from memory.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -106,7 +106,8 @@ impl Store {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Keeps the image from being removed until `owner` releases it: after a restart too, and against other processes.
+    /// Keeps the image from being removed until `owner` releases it: after a restart too, and
+    /// against other processes.
     pub async fn hold(&self, id: &ImageId, owner: &ContainerId) -> Result<(), Error> {
         let id = self.made(id).await?;
         let (inner, owner) = (self.inner.clone(), owner.clone());
@@ -282,8 +283,8 @@ impl Store {
         }
         let _content = self.lock_content().await?;
         if !is_current() && inner.layers.is_there(&described.layer) {
-            // It was not waited for when it was written, so after a power cut it may be damaged. Nothing runs on it: no
-            // container outlives a boot.
+            // It was not waited for when it was written, so after a power cut it may be damaged.
+            // Nothing runs on it: no container outlives a boot.
             let (directory, layer) = (inner.directory.clone(), described.layer.clone());
             let removing = disk("removing the old toolbox image");
             blocking(move || {
@@ -338,7 +339,8 @@ impl Inner {
         self.toolbox.as_ref().map(Toolbox::describe).transpose()
     }
 
-    /// The present one, if that is its id. A program that cannot be read is no reason to lose other images.
+    /// The present one, if that is its id. A program that cannot be read is no reason to lose other
+    /// images.
     fn toolbox_with(&self, id: &Digest) -> Option<Arc<Described>> {
         self.describe_toolbox().ok().flatten().filter(|it| it.id == *id)
     }
@@ -390,7 +392,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes what no image needs. While something is being added it is left for the next time. Blocks.
+    /// Removes what no image needs. While something is being added it is left for the next time.
+    /// Blocks.
     fn collect(&self) -> Result<(), Error> {
         let collecting = || disk("removing unused layers");
         let lock = self.directory.try_lock_content_alone().map_err(collecting())?;

@@ -21,28 +21,31 @@ use crate::shared::{EventHandler, Shared, Sink};
 /// - The cache has a change before any handler hears of it.
 /// - Every handler gets `on_add` first, `on_delete` last, and updates in between, for each object.
 /// - A handler that is added late starts with an `on_add` for everything that is there.
-/// - An object that vanished while the watch was broken is delivered as a deletion with its last known state.
+/// - An object that vanished while the watch was broken is delivered as a deletion with its last
+///   known state.
 ///
 /// Does not promise:
 /// - that the cache is as new as the server, or as new as another kind's cache;
 /// - that every version of an object is seen: a broken watch skips to the newest one;
 /// - any order between objects.
 ///
-/// Objects are what the view keeps of them; kinds are views of themselves, without managedFields. They are shared: clone before
-/// you change one. In the process of the server, everybody who follows a kind by the same view holds the same objects.
+/// Objects are what the view keeps of them; kinds are views of themselves, without managedFields.
+/// They are shared: clone before you change one. In the process of the server, everybody who
+/// follows a kind by the same view holds the same objects.
 pub struct SharedInformer<T> {
     shared: Arc<Shared<T>>,
     tasks: Tasks,
 }
 
-/// A metadata-only informer over any resource, for the garbage collector and the namespace controller. Its contract is
-/// that of `SharedInformer`.
+/// A metadata-only informer over any resource, for the garbage collector and the namespace
+/// controller. Its contract is that of `SharedInformer`.
 pub struct MetadataInformer {
     shared: Arc<Shared<Meta>>,
     tasks: Tasks,
 }
 
-/// Makes each kind's informer once. Informers made before `start` are started by it; later ones start at once.
+/// Makes each kind's informer once. Informers made before `start` are started by it; later ones
+/// start at once.
 pub struct Factory {
     client: Client,
     world: World,
@@ -143,7 +146,8 @@ impl Factory {
         self.forget_id(&Id::Metadata(resource.clone()));
     }
 
-    /// Stops and forgets an informer that nobody needs any more. Who still holds it sees no changes.
+    /// Stops and forgets an informer that nobody needs any more. Who still holds it sees no
+    /// changes.
     pub fn forget<T: View>(&self, selection: &Selection) {
         self.forget_id(&Id::Kind(TypeId::of::<T>(), selection.clone()));
     }

@@ -1,6 +1,7 @@
 //! The cache of one kind: objects by key, and named indexes over them.
 //!
-//! Readers get `Arc`s copied out under a short read lock, so nobody holds the cache while working with objects.
+//! Readers get `Arc`s copied out under a short read lock, so nobody holds the cache while working
+//! with objects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -38,8 +39,8 @@ impl<T> Clone for Entry<T> {
 
 struct Index<T> {
     values_of: IndexFn<T>,
-    /// Every object here is in `State::objects` under the same key; no map is empty. The objects themselves, so that
-    /// reading a value costs as much as it has objects and no search for each.
+    /// Every object here is in `State::objects` under the same key; no map is empty. The objects
+    /// themselves, so that reading a value costs as much as it has objects and no search for each.
     values: BTreeMap<String, BTreeMap<Arc<ObjectKey>, Arc<T>>>,
 }
 

@@ -1,10 +1,12 @@
-//! Caches that follow the API: reflectors that list and watch, indexers that hold what they saw, shared informers with their handlers,
-//! and the factory that makes each once.
+//! Caches that follow the API: reflectors that list and watch, indexers that hold what they saw,
+//! shared informers with their handlers, and the factory that makes each once.
 //!
-//! Contract: see `SharedInformer`. Reads come from memory and may be behind the server; they never go back. What is kept of each
-//! object is up to the reader: a whole kind, or a view of the few fields that it needs (`api::View`).
+//! Contract: see `SharedInformer`. Reads come from memory and may be behind the server; they never
+//! go back. What is kept of each object is up to the reader: a whole kind, or a view of the few
+//! fields that it needs (`api::View`).
 //!
-//! An operator puts the keys that its handlers hear of into a queue of `reconcile`; `examples/operator` is a whole one.
+//! An operator puts the keys that its handlers hear of into a queue of `reconcile`;
+//! `examples/operator` is a whole one.
 //!
 //! ```
 //! # use std::sync::Arc;

@@ -1,7 +1,9 @@
-//! Follows one resource of the API: everything that is there, then every change, for as long as it runs.
+//! Follows one resource of the API: everything that is there, then every change, for as long as it
+//! runs.
 //!
-//! The first list is streamed (KEP-3157); a server that refuses that is listed in pages. A watch that closes is
-//! resumed from the last version seen; a version that the server no longer has leads to a new list.
+//! The first list is streamed (KEP-3157); a server that refuses that is listed in pages. A watch
+//! that closes is resumed from the last version seen; a version that the server no longer has leads
+//! to a new list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +24,8 @@ const DELAY_FIRST: Duration = Duration::from_millis(800);
 const DELAY_MAX: Duration = Duration::from_secs(30);
 /// A quiet time this long ends a row of failures.
 const CALM: Duration = Duration::from_secs(120);
-/// A watch that closes sooner than this, without an event, counts as a failure: else a server that refuses watches
-/// this way would be asked without pause.
+/// A watch that closes sooner than this, without an event, counts as a failure: else a server that
+/// refuses watches this way would be asked without pause.
 const WATCH_MIN: Duration = Duration::from_secs(1);
 /// Asked of the server, and stretched up to twofold, so that watches do not end all at once.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(300);

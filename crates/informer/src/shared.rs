@@ -1,4 +1,5 @@
-//! One kind's cache and its handlers: takes what the reflector sees, changes the cache, then tells the handlers.
+//! One kind's cache and its handlers: takes what the reflector sees, changes the cache, then tells
+//! the handlers.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +11,8 @@ use lifecycle::Latch;
 
 use crate::indexer::{Entry, Indexer};
 
-/// Handlers run in order of registration, one event at a time, and must not wait: they put a key in a queue.
-/// They may read any cache; they must not add handlers to the informer that calls them.
+/// Handlers run in order of registration, one event at a time, and must not wait: they put a key in
+/// a queue. They may read any cache; they must not add handlers to the informer that calls them.
 pub trait EventHandler<T>: Send + Sync {
     /// `is_initial`: the object was there when the handler started to follow.
     fn on_add(&self, object: &Arc<T>, is_initial: bool);
@@ -24,7 +25,8 @@ pub trait EventHandler<T>: Send + Sync {
 pub(crate) trait Sink: Send + Sync {
     fn replace(&self, items: &[Arc<Stored>]);
     fn apply(&self, event: &WatchEvent);
-    /// Is set when the first list is delivered to all handlers, or when this is dropped: then nobody need wait.
+    /// Is set when the first list is delivered to all handlers, or when this is dropped: then
+    /// nobody need wait.
     fn synced(&self) -> Latch;
 }
 
@@ -33,8 +35,9 @@ pub(crate) type ReadFn<T> = fn(&Arc<Stored>) -> Result<Arc<T>, serde_json::Error
 pub(crate) struct Shared<T> {
     pub(crate) indexer: Indexer<T>,
     read: ReadFn<T>,
-    /// Held while a change, or a whole list, goes into the cache and to the handlers, so that a handler that is added in between
-    /// misses nothing and sees nothing twice. There is no queue: handlers do not wait.
+    /// Held while a change, or a whole list, goes into the cache and to the handlers, so that a
+    /// handler that is added in between misses nothing and sees nothing twice. There is no queue:
+    /// handlers do not wait.
     handlers: Mutex<Handlers<T>>,
     synced: Latch,
 }
@@ -121,7 +124,8 @@ impl<T: Send + Sync + 'static> Shared<T> {
 }
 
 impl<T: Send + Sync + 'static> Sink for Shared<T> {
-    /// A whole list: what is different is delivered, and what is known besides is deleted in its last known state.
+    /// A whole list: what is different is delivered, and what is known besides is deleted in its
+    /// last known state.
     fn replace(&self, items: &[Arc<Stored>]) {
         let items: Vec<_> = items.iter().filter_map(|it| self.entry(it)).collect();
         let handlers = self.handlers();

@@ -24,8 +24,8 @@ enum Answer {
     Refuse(Reason),
     /// Items as `name@version`, the list's version, and the token of the next page.
     Page(&'static [&'static str], u64, Option<&'static str>),
-    /// `+a@1` added, `~a@2` modified, `-a@3` deleted, `bookmark@4`, `end@5` the end of the initial events,
-    /// `expired` an error, `open` no end; else the stream closes after the last.
+    /// `+a@1` added, `~a@2` modified, `-a@3` deleted, `bookmark@4`, `end@5` the end of the initial
+    /// events, `expired` an error, `open` no end; else the stream closes after the last.
     Watch(&'static [&'static str]),
     /// As `Watch`, each event after a pause.
     Slow(Duration, &'static [&'static str]),

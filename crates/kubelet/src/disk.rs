@@ -57,7 +57,8 @@ pub(crate) async fn read_text(path: &'static str) -> String {
 /// Logs and last words are `<pod>/<container>/<file>` and alike below a folder of ours.
 const LEVELS: usize = 3;
 
-/// Pods may have been given the folder: no link below it is followed, and nothing but a regular file is read.
+/// Pods may have been given the folder: no link below it is followed, and nothing but a regular
+/// file is read.
 pub(crate) fn open_own(path: &Path) -> io::Result<std::fs::File> {
     let folder = path.ancestors().nth(LEVELS).unwrap_or_else(|| Path::new("/"));
     let below = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();

@@ -1,7 +1,8 @@
-//! Runs the pods of one node: the API's and static ones. One folder per part; siblings meet in `node`.
+//! Runs the pods of one node: the API's and static ones. One folder per part; siblings meet in
+//! `node`.
 //!
-//! Sees the node only through `node-api`, the cluster only through the API. Nothing polls: containers' ends come as
-//! events, pods by the informer, probes and renewals by deadlines.
+//! Sees the node only through `node-api`, the cluster only through the API. Nothing polls:
+//! containers' ends come as events, pods by the informer, probes and renewals by deadlines.
 
 mod admission;
 mod cgroups;
@@ -102,8 +103,8 @@ pub struct Machine {
     pub has_se_linux: bool,
 }
 
-/// Registers the node and starts everything; returns at once. What already runs is adopted as soon as the API has said
-/// which pods belong here.
+/// Registers the node and starts everything; returns at once. What already runs is adopted as soon
+/// as the API has said which pods belong here.
 pub async fn start(
     mut config: Config,
     mut parts: Parts,
@@ -178,7 +179,8 @@ fn serve(
     Ok(())
 }
 
-/// The parents of all pods' cgroups. The node's own processes are beside them, without a limit on either.
+/// The parents of all pods' cgroups. The node's own processes are beside them, without a limit on
+/// either.
 async fn ensure_cgroups(context: &Context) -> std::io::Result<()> {
     let root = Resources {
         cpu_shares: Some(cgroups::shares(context.allocatable.cpu_millis)),

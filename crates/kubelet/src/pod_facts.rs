@@ -1,5 +1,5 @@
-//! What containers and volumes are rendered from, besides the Pod: plain values, gathered by the pod's worker, so that
-//! rendering stays pure.
+//! What containers and volumes are rendered from, besides the Pod: plain values, gathered by the
+//! pod's worker, so that rendering stays pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use node_api::ContainerId;
 use node_api::images::Image;
 
-/// What the pod refers to in its own namespace, as it was when somebody looked. A name that is not here does not exist.
+/// What the pod refers to in its own namespace, as it was when somebody looked. A name that is not
+/// here does not exist.
 #[derive(Clone, Debug, Default)]
 pub struct Lookups {
     pub config_maps: BTreeMap<String, Arc<ConfigMap>>,
@@ -27,7 +28,8 @@ pub struct TokenKey {
     pub expiration_seconds: i64,
 }
 
-/// What the node lets pods use: the limits that `resourceFieldRef` shows for containers without any.
+/// What the node lets pods use: the limits that `resourceFieldRef` shows for containers without
+/// any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocatable {
     pub cpu_millis: i64,
@@ -50,7 +52,8 @@ pub struct PodFacts {
     pub volumes: BTreeMap<String, PathBuf>,
     /// `pods/<uid>` below the kubelet's directory.
     pub directory: PathBuf,
-    /// What is mounted on `/etc/hosts`; `None`: nothing (the host's network, or a container that mounts its own).
+    /// What is mounted on `/etc/hosts`; `None`: nothing (the host's network, or a container that
+    /// mounts its own).
     pub hosts_file: Option<PathBuf>,
 }
 
@@ -63,7 +66,8 @@ pub struct RunFacts {
     pub log_path: PathBuf,
     /// A file, already there, that is mounted on `terminationMessagePath`.
     pub termination_log: PathBuf,
-    /// What `Volumes::sub_path` gave for each of `container_config::sub_paths`, by the index of the mount.
+    /// What `Volumes::sub_path` gave for each of `container_config::sub_paths`, by the index of the
+    /// mount.
     pub sub_paths: BTreeMap<usize, PathBuf>,
     /// The run whose processes an ephemeral container asks to see.
     pub target: Option<ContainerId>,

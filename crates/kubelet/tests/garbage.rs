@@ -1,4 +1,5 @@
-//! Bytes of any kind do no harm to what the kubelet's clients send: what the fuzz targets try at length.
+//! Bytes of any kind do no harm to what the kubelet's clients send: what the fuzz targets try at
+//! length.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

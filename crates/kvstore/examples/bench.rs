@@ -1,5 +1,6 @@
-//! Measures the embedded engine in process: durable puts of 1 KB for 1, 64 and 500 concurrent writers with their latency, the
-//! time to open a store of 150 000 objects of 2 KB after a crash and after a clean end, and the memory that each object takes.
+//! Measures the embedded engine in process: durable puts of 1 KB for 1, 64 and 500 concurrent
+//! writers with their latency, the time to open a store of 150 000 objects of 2 KB after a crash
+//! and after a clean end, and the memory that each object takes.
 //!
 //! `cargo run --release -p kvstore --example bench [directory]`
 

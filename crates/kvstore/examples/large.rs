@@ -1,6 +1,7 @@
-//! Whether a large store is as quick as an empty one. Fills a store with objects of 32 KB, all of them current; then puts of
-//! 1 KB by 8 writers go to it and to an empty one in turns, so that what else the machine does hits both alike. Also prints
-//! what the large one takes in memory, and how long it takes to open.
+//! Whether a large store is as quick as an empty one. Fills a store with objects of 32 KB, all of
+//! them current; then puts of 1 KB by 8 writers go to it and to an empty one in turns, so that what
+//! else the machine does hits both alike. Also prints what the large one takes in memory, and how
+//! long it takes to open.
 //!
 //! `cargo run --release -p kvstore --example large -- DIRECTORY GIB`
 

@@ -1,5 +1,5 @@
-//! What the log costs, without the engine above it: durable batches, and opening. With `torture SEED CRASHES` it is broken
-//! instead. `cargo run --release -p kvstore --example log [DIR]`
+//! What the log costs, without the engine above it: durable batches, and opening. With `torture
+//! SEED CRASHES` it is broken instead. `cargo run --release -p kvstore --example log [DIR]`
 
 #![expect(clippy::print_stdout, reason = "it prints what it measured")]
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]

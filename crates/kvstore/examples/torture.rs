@@ -1,5 +1,5 @@
-//! `cargo xtask torture store`: everything that tries to break the store, at length. Says the seed first, so that whatever
-//! breaks can be had again, and counts what it has done.
+//! `cargo xtask torture store`: everything that tries to break the store, at length. Says the seed
+//! first, so that whatever breaks can be had again, and counts what it has done.
 
 #![expect(
     clippy::print_stdout,
@@ -23,7 +23,8 @@ const MODELS: u64 = 300;
 const WATCHES: u64 = 40;
 const CLIENTS: u64 = 40;
 const SAMPLES: u64 = 20;
-/// Every history of up to so many steps is tried on engines without threads, and some of so many on those with.
+/// Every history of up to so many steps is tried on engines without threads, and some of so many on
+/// those with.
 const HISTORY_STEPS: u32 = 6;
 
 fn main() {

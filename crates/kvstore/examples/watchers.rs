@@ -1,5 +1,5 @@
-//! Measures watches in memory: bytes for each idle one, what a write costs when many watch other keys, the same key, or
-//! nothing, and how many events a second are delivered.
+//! Measures watches in memory: bytes for each idle one, what a write costs when many watch other
+//! keys, the same key, or nothing, and how many events a second are delivered.
 //!
 //! `cargo run --release -p kvstore --example watchers`
 

@@ -33,8 +33,8 @@ impl Deadlines {
         self.order.insert((ends, id));
     }
 
-    /// Returns the whole time, which the lease has left now. A lease whose time has come is kept too, as long as nobody
-    /// has ended it: that is for the caller to decide.
+    /// Returns the whole time, which the lease has left now. A lease whose time has come is kept
+    /// too, as long as nobody has ended it: that is for the caller to decide.
     pub(crate) fn keep_alive(&mut self, id: LeaseId, now: Instant) -> Option<Duration> {
         let ttl = self.leases.get(&id)?.ttl;
         self.grant(id, ttl, now);

@@ -22,7 +22,8 @@ pub enum Error {
     LeaseExists { id: LeaseId },
     #[error("{what} is too large: {size}, and at most {max} are allowed")]
     TooLarge { what: &'static str, size: usize, max: usize },
-    /// Did not happen, unless it was under way when the disk failed and the process ends before the store can be written again.
+    /// Did not happen, unless it was under way when the disk failed and the process ends before the
+    /// store can be written again.
     #[error("the store is read-only: {why}")]
     ReadOnly { why: String },
     /// Did not happen; may be tried again.

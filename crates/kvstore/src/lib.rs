@@ -1,11 +1,12 @@
 //! Revisioned keys and values with watch and compaction: etcd's data model behind one trait.
 //! Knows bytes, not objects.
 //!
-//! Promises: one global revision that grows by one per committed transaction and never repeats or goes
-//! back, across restarts; an acknowledged write is durable; a watch delivers every event of its range
-//! once, in order, whole transactions together, and can be resumed after the last revision seen; a slow
-//! reader never holds up a writer. Not promised: history older than the last compaction, and after a crash
-//! of the machine the last relaxed writes (their revisions stay unused).
+//! Promises: one global revision that grows by one per committed transaction and never repeats or
+//! goes back, across restarts; an acknowledged write is durable; a watch delivers every event of
+//! its range once, in order, whole transactions together, and can be resumed after the last
+//! revision seen; a slow reader never holds up a writer. Not promised: history older than the last
+//! compaction, and after a crash of the machine the last relaxed writes (their revisions stay
+//! unused).
 
 pub mod contract;
 mod deadlines;
@@ -40,36 +41,40 @@ pub use model::{
 
 /// What one transaction may have, as in etcd: operations of a branch and compares, each.
 pub const TXN_OPS_MAX: usize = 128;
-/// Key and value of one put together. Above etcd's default request size, since objects grow by defaults.
+/// Key and value of one put together. Above etcd's default request size, since objects grow by
+/// defaults.
 pub const PUT_BYTES_MAX: usize = 8 << 20;
 
-/// The receiving end of a watch. Ends with `Error::Compacted` when it fell out of the history, or with
-/// `Error::Closed` when the store stopped.
+/// The receiving end of a watch. Ends with `Error::Compacted` when it fell out of the history, or
+/// with `Error::Closed` when the store stopped.
 pub trait Watch: Send {
     /// Waits for the next batch. Cancel-safe.
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>>;
-    /// Every event of the watched range up to and including this revision has been delivered. Moves on
-    /// without waking the reader when only other ranges are written. Never ahead of what was delivered.
+    /// Every event of the watched range up to and including this revision has been delivered. Moves
+    /// on without waking the reader when only other ranges are written. Never ahead of what was
+    /// delivered.
     fn progress(&self) -> Revision;
-    /// Asks for a batch without events that tells how far the store is. `next` returns it when everything committed before
-    /// this call has been delivered; for a watch from a future revision not before the store is there.
+    /// Asks for a batch without events that tells how far the store is. `next` returns it when
+    /// everything committed before this call has been delivered; for a watch from a future revision
+    /// not before the store is there.
     fn request_progress(&mut self);
 }
 
-/// Many watches with one reader, which gives them their names. Each delivers what it would alone; one that has much to read
-/// holds up no other, and an idle one takes little more than its range.
+/// Many watches with one reader, which gives them their names. Each delivers what it would alone;
+/// one that has much to read holds up no other, and an idle one takes little more than its range.
 pub trait Watches: Send {
     /// Begins a watch. The one that had the name before ends.
     fn add(&mut self, id: WatchId, request: WatchRequest) -> BoxFuture<'_, Result<(), Error>>;
     /// Nothing is told of the watch any more.
     fn remove(&mut self, id: WatchId);
-    /// Waits for what any of them has to tell; forever while there are none. Fails with `Error::Closed` when the store
-    /// stopped. Cancel-safe.
+    /// Waits for what any of them has to tell; forever while there are none. Fails with
+    /// `Error::Closed` when the store stopped. Cancel-safe.
     fn next(&mut self) -> BoxFuture<'_, Result<Told, Error>>;
     /// How far a watch is, as `Watch::progress`. `None`: there is no such watch.
     fn progress(&self, id: WatchId) -> Option<Revision>;
-    /// Asks for one `Told::Progress`. `next` returns it when everything committed before this call has been delivered to all,
-    /// and the store has come to where the last of them begins. Asking again before it came takes it back and asks anew.
+    /// Asks for one `Told::Progress`. `next` returns it when everything committed before this call
+    /// has been delivered to all, and the store has come to where the last of them begins. Asking
+    /// again before it came takes it back and asks anew.
     fn request_progress(&mut self);
 }
 
@@ -77,12 +82,14 @@ pub trait Watches: Send {
 pub trait Store: Send + Sync + 'static {
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, Error>>;
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, Error>>;
-    /// Transactions that are asked for together, each on its own. Spares whoever has several at hand the work of asking for each.
+    /// Transactions that are asked for together, each on its own. Spares whoever has several at
+    /// hand the work of asking for each.
     fn txns(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Result<TxnResponse, Error>>> {
         Box::pin(join_all(txns.into_iter().map(|it| self.txn(it))))
     }
-    /// Carries it out before it returns, if the store finds that quicker than another thread; else it is given back, to be asked
-    /// for with `txn`. For callers that have nothing else to do until then: the thread waits for the disk.
+    /// Carries it out before it returns, if the store finds that quicker than another thread; else
+    /// it is given back, to be asked for with `txn`. For callers that have nothing else to do until
+    /// then: the thread waits for the disk.
     fn txn_here(&self, txn: Txn) -> Result<Result<TxnResponse, Error>, Txn> {
         Err(txn)
     }
@@ -90,8 +97,8 @@ pub trait Store: Send + Sync + 'static {
     fn watches(&self) -> Box<dyn Watches>;
     /// Forgets history up to and including `through`; the state at `through` stays readable.
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), Error>>;
-    /// The latest committed revision: whoever asks after a write was acknowledged, here or by another server over the
-    /// same data, is told that write's revision or a later one.
+    /// The latest committed revision: whoever asks after a write was acknowledged, here or by
+    /// another server over the same data, is told that write's revision or a later one.
     fn current(&self) -> BoxFuture<'_, Result<Revision, Error>>;
     /// The latest revision that this process knows of.
     fn revision(&self) -> Revision;

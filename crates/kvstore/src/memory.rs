@@ -1,7 +1,8 @@
-//! The store without a disk, for tests and simulation: commits at once, starts no task or thread, and
-//! answers in the order it was asked. History is kept until it is compacted.
+//! The store without a disk, for tests and simulation: commits at once, starts no task or thread,
+//! and answers in the order it was asked. History is kept until it is compacted.
 //!
-//! A lease ends when somebody looks after its time has come; a watch that waits looks at the right time.
+//! A lease ends when somebody looks after its time has come; a watch that waits looks at the right
+//! time.
 
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;

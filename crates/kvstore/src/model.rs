@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use crate::Error;
 
-/// The moment after one committed transaction. Revision 1 is the empty store; 0 stands for "never" in compares.
+/// The moment after one committed transaction. Revision 1 is the empty store; 0 stands for "never"
+/// in compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -67,8 +68,9 @@ pub struct RangeResponse {
     pub revision: Revision,
 }
 
-/// Holds when every key of the range stands in the relation to the target. A range without keys counts as one key that was
-/// never written (revisions and version 0, no lease), and no value compares to it.
+/// Holds when every key of the range stands in the relation to the target. A range without keys
+/// counts as one key that was never written (revisions and version 0, no lease), and no value
+/// compares to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compare {
     pub keys: KeyRange,
@@ -103,8 +105,9 @@ pub struct Put {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PutValue {
     Bytes(Bytes),
-    /// With the digits of the revision of the write put in at the byte `at`. For values that tell their own revision: they
-    /// need no second copy that does. An engine that cannot know the revision beforehand stores `bytes` as they are.
+    /// With the digits of the revision of the write put in at the byte `at`. For values that tell
+    /// their own revision: they need no second copy that does. An engine that cannot know the
+    /// revision beforehand stores `bytes` as they are.
     Stamped {
         bytes: Bytes,
         at: usize,
@@ -130,8 +133,8 @@ pub enum Op {
     Txn(Txn),
 }
 
-/// Reads and writes at one moment: `then` if every compare holds, `otherwise` if not. No key may be put twice, or put and
-/// deleted.
+/// Reads and writes at one moment: `then` if every compare holds, `otherwise` if not. No key may be
+/// put twice, or put and deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Txn {
     pub compares: Vec<Compare>,
@@ -141,7 +144,8 @@ pub struct Txn {
     pub previous: Previous,
 }
 
-/// How much of what a transaction overwrites and deletes its answer has. Of transactions in transactions, the outermost's counts.
+/// How much of what a transaction overwrites and deletes its answer has. Of transactions in
+/// transactions, the outermost's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Previous {
     /// The values may have to be read from disk, before anything else is written.
@@ -157,8 +161,9 @@ pub enum Durability {
     /// It is on disk, and everything before it.
     #[default]
     Durable,
-    /// It will be within a bounded time. A crash of the machine may lose the last of these, none that a durable write
-    /// followed; their revisions are never given again. (The end of the process alone loses nothing.)
+    /// It will be within a bounded time. A crash of the machine may lose the last of these, none
+    /// that a durable write followed; their revisions are never given again. (The end of the
+    /// process alone loses nothing.)
     Relaxed,
 }
 
@@ -189,7 +194,8 @@ pub enum OpResult {
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
     pub range: KeyRange,
-    /// The first event delivered is the first after this revision, which may lie in the future; `None` is the current one.
+    /// The first event delivered is the first after this revision, which may lie in the future;
+    /// `None` is the current one.
     pub after: Option<Revision>,
     pub events: EventFilter,
     /// Whether events carry what was before. It may have to be read from disk.
@@ -211,8 +217,8 @@ pub struct Event {
     pub key: Bytes,
     /// `None`: the key was deleted.
     pub value: Option<KeyValue>,
-    /// What it was before; `None` when the key was new, or when the watch did not ask for it, or when it was written at or
-    /// before a compacted revision and has been superseded since.
+    /// What it was before; `None` when the key was new, or when the watch did not ask for it, or
+    /// when it was written at or before a compacted revision and has been superseded since.
     pub previous: Option<KeyValue>,
     pub revision: Revision,
 }
@@ -238,7 +244,8 @@ pub enum Told {
     },
     /// All of them have delivered everything up to and including this revision.
     Progress(Revision),
-    /// The watch fell out of the history, or that cannot be read. It is told again until the watch is removed.
+    /// The watch fell out of the history, or that cannot be read. It is told again until the watch
+    /// is removed.
     Failed {
         id: WatchId,
         error: Error,
@@ -264,8 +271,8 @@ pub struct Status {
     pub bytes: u64,
     /// What of that is the present alone.
     pub bytes_current: u64,
-    /// Stands for the whole history up to `revision`; two stores with the same history have the same. `None`: the engine keeps
-    /// none.
+    /// Stands for the whole history up to `revision`; two stores with the same history have the
+    /// same. `None`: the engine keeps none.
     pub hash: Option<u64>,
     /// Why it cannot be written now.
     pub read_only: Option<String>,

@@ -1,5 +1,5 @@
-//! The store as one would explain it: every revision's keys as a map of their own, and nothing clever. What engines and
-//! histories are judged by, so it shares no code with them.
+//! The store as one would explain it: every revision's keys as a map of their own, and nothing
+//! clever. What engines and histories are judged by, so it shares no code with them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

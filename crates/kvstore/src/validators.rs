@@ -1,5 +1,6 @@
-//! What etcd promises of watches, as questions to a recording of one: ordered, unique, atomic, reliable, resumable,
-//! bookmarkable, with right previous values, right creations, and nothing that was filtered out.
+//! What etcd promises of watches, as questions to a recording of one: ordered, unique, atomic,
+//! reliable, resumable, bookmarkable, with right previous values, right creations, and nothing that
+//! was filtered out.
 
 use std::collections::BTreeSet;
 

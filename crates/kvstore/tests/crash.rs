@@ -1,5 +1,5 @@
-//! Kill under load: a child process writes and says what was acknowledged, dies by SIGKILL at some point,
-//! and everything it was promised must be there, at the revision it was told.
+//! Kill under load: a child process writes and says what was acknowledged, dies by SIGKILL at some
+//! point, and everything it was promised must be there, at the revision it was told.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Bytes of any kind do no harm to the decoders of stored bytes: what the fuzz targets try at length.
+//! Bytes of any kind do no harm to the decoders of stored bytes: what the fuzz targets try at
+//! length.
 
 use kvstore::embedded::garbage;
 use proptest::collection::vec;

@@ -1,4 +1,5 @@
-//! Random histories and all small ones: every engine, closed and opened in between, always equals the reference.
+//! Random histories and all small ones: every engine, closed and opened in between, always equals
+//! the reference.
 
 #![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
 
@@ -34,7 +35,8 @@ proptest! {
     }
 }
 
-/// Of three keys, with every compaction: `torture::exhaustive` says what that comes to. Six steps are for `cargo xtask torture`.
+/// Of three keys, with every compaction: `torture::exhaustive` says what that comes to. Six steps
+/// are for `cargo xtask torture`.
 fn check_small_histories(engine: Engine, length: u32, expected: (u64, u64)) {
     let tally = torture::exhaustive(engine, length);
     assert_eq!((tally.histories, tally.stores), expected);

@@ -2,8 +2,9 @@
 
 use tokio_util::sync::CancellationToken;
 
-/// Clones are the same latch. Waiters wake in the order in which they came; those of `tokio::sync::watch` wake in an
-/// order that its own random numbers choose, so that no simulation would repeat.
+/// Clones are the same latch. Waiters wake in the order in which they came; those of
+/// `tokio::sync::watch` wake in an order that its own random numbers choose, so that no simulation
+/// would repeat.
 #[derive(Clone, Debug, Default)]
 pub struct Latch(CancellationToken);
 

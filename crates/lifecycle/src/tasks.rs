@@ -117,8 +117,8 @@ impl Tasks {
         }
     }
 
-    /// A subtree for what the others need until they have ended: `shutdown` lets it go on until then. Cancelling its parent
-    /// alone does not end it.
+    /// A subtree for what the others need until they have ended: `shutdown` lets it go on until
+    /// then. Cancelling its parent alone does not end it.
     pub fn child_last(&self, name: &str) -> Self {
         Self {
             prefix: self.name_of(name),
@@ -183,8 +183,8 @@ impl Tasks {
         self.wait_until(|it| !it.live.values().any(|it| it.name.starts_with(&below))).await;
     }
 
-    /// Cancels and waits for all tasks of the whole tree, those of `child_last` after the others; names those that outlive
-    /// `deadline`.
+    /// Cancels and waits for all tasks of the whole tree, those of `child_last` after the others;
+    /// names those that outlive `deadline`.
     pub async fn shutdown(&self, deadline: Duration) -> Result<(), Late> {
         self.cancel();
         let drained = async {

@@ -108,8 +108,8 @@ pub fn bounding() -> io::Result<Capabilities> {
     Ok(Capabilities(set))
 }
 
-/// Nothing outside the set can be gained any more. Needs CAP_SETPCAP. Goes over capabilities that this kernel has and
-/// this program does not know, too.
+/// Nothing outside the set can be gained any more. Needs CAP_SETPCAP. Goes over capabilities that
+/// this kernel has and this program does not know, too.
 pub fn limit_bounding(kept: Capabilities) -> io::Result<()> {
     for number in (0..64).filter(|it| kept.0 & (1 << it) == 0) {
         // SAFETY: PR_CAPBSET_DROP takes a number and touches no memory.

@@ -1,8 +1,8 @@
-//! The kernel's face: namespaces, mounts, cgroups, capabilities, seccomp, processes, terminals, netlink. The only crate with
-//! unsafe code.
+//! The kernel's face: namespaces, mounts, cgroups, capabilities, seccomp, processes, terminals,
+//! netlink. The only crate with unsafe code.
 //!
-//! Promises: every call either does what it says or returns an error that names it; no policy, no Kubernetes. What must
-//! run in a single-threaded process says so.
+//! Promises: every call either does what it says or returns an error that names it; no policy, no
+//! Kubernetes. What must run in a single-threaded process says so.
 #![allow(unsafe_code, reason = "this crate is where the kernel is spoken to")]
 
 pub mod capabilities;

@@ -1,5 +1,6 @@
-//! Mounts by descriptors (fsopen(2), open_tree(2), move_mount(2), mount_setattr(2)): what is mounted where is settled by
-//! what was opened, so no path can be changed in between. Needs Linux 5.12.
+//! Mounts by descriptors (fsopen(2), open_tree(2), move_mount(2), mount_setattr(2)): what is
+//! mounted where is settled by what was opened, so no path can be changed in between. Needs Linux
+//! 5.12.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -102,7 +103,8 @@ impl Detached {
         Ok(Self(mount.map_err(told)?))
     }
 
-    /// A copy of what is mounted at `source`, seen from there. It has the peers that the original has.
+    /// A copy of what is mounted at `source`, seen from there. It has the peers that the original
+    /// has.
     pub fn copy_of(source: BorrowedFd<'_>, depth: Depth) -> io::Result<Self> {
         let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -113,8 +115,9 @@ impl Detached {
         Ok(Self(rustix::mount::open_tree(source, "", flags)?))
     }
 
-    /// A copy of what is mounted at `path` in another mount namespace, which `namespace` stands for (or a process in it).
-    /// Only in a process with a single thread, which is back where it was afterwards.
+    /// A copy of what is mounted at `path` in another mount namespace, which `namespace` stands for
+    /// (or a process in it). Only in a process with a single thread, which is back where it was
+    /// afterwards.
     pub fn copy_from(namespace: BorrowedFd<'_>, path: &Path) -> io::Result<Self> {
         let open =
             |path: &str, flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
@@ -217,7 +220,8 @@ pub fn set_propagation(
 
 fn mount_setattr(mount: BorrowedFd<'_>, attr: &MountAttr, depth: Depth) -> io::Result<()> {
     let recursive = if depth == Depth::Recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: the path is a null-terminated string and the attributes have the size given; the kernel reads both only.
+    // SAFETY: the path is a null-terminated string and the attributes have the size given; the
+    // kernel reads both only.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -231,8 +235,9 @@ fn mount_setattr(mount: BorrowedFd<'_>, attr: &MountAttr, depth: Depth) -> io::R
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Mounts layers (uppermost first) with a writable one on top at `target`. Paths are handed over as descriptors: neither
-/// their length nor their number meets a limit but the kernel's of 500 layers, and the container does not see them.
+/// Mounts layers (uppermost first) with a writable one on top at `target`. Paths are handed over as
+/// descriptors: neither their length nor their number meets a limit but the kernel's of 500 layers,
+/// and the container does not see them.
 pub fn overlay(
     layers: &[PathBuf],
     upper: &Path,
@@ -291,14 +296,16 @@ fn magic_path(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Every mount of this process's namespace: changes here are not seen elsewhere, nor the other way round.
+/// Every mount of this process's namespace: changes here are not seen elsewhere, nor the other way
+/// round.
 pub fn make_all_private() -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty())?;
     set_propagation(root.as_fd(), Propagation::Private, Depth::Recursive)
 }
 
-/// Makes `root`, which is a mount, the root of this process and of its mount namespace, and drops all other mounts.
+/// Makes `root`, which is a mount, the root of this process and of its mount namespace, and drops
+/// all other mounts.
 pub fn pivot(root: BorrowedFd<'_>) -> io::Result<()> {
     rustix::process::fchdir(root)?;
     // Old and new root on one place (pivot_root(2)): the old one is on top, and goes.
@@ -333,7 +340,8 @@ pub fn mount_tmpfs(
     Ok(())
 }
 
-/// Unmounts at once for new users, and really when the last one leaves. What is no mount is an error.
+/// Unmounts at once for new users, and really when the last one leaves. What is no mount is an
+/// error.
 pub fn detach(path: &Path) -> io::Result<()> {
     Ok(rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?)
 }
@@ -358,9 +366,9 @@ fn error(doing: String, source: io::Error) -> Error {
     Error { doing, said: String::new(), source }
 }
 
-/// A program that cannot be written to through this descriptor, whoever gets hold of it: a process that enters a
-/// container lends the container its `/proc/<pid>/exe`, and with that the program on the host (CVE-2019-5736).
-/// Executed as `/proc/self/fd/<n>`.
+/// A program that cannot be written to through this descriptor, whoever gets hold of it: a process
+/// that enters a container lends the container its `/proc/<pid>/exe`, and with that the program on
+/// the host (CVE-2019-5736). Executed as `/proc/self/fd/<n>`.
 pub fn open_program(path: &Path) -> io::Result<OwnedFd> {
     let copy = Detached::copy_of(open_source(path)?.as_fd(), Depth::One)?;
     let attributes = Attributes { read_only: Some(true), ..Attributes::default() };

@@ -35,15 +35,16 @@ impl BitOr for Namespaces {
     }
 }
 
-/// New namespaces for this thread; those of PIDs for its children. Only in a process with one thread can this be said
-/// of the whole process.
+/// New namespaces for this thread; those of PIDs for its children. Only in a process with one
+/// thread can this be said of the whole process.
 pub fn unshare(namespaces: Namespaces) -> io::Result<()> {
     // SAFETY: none of the flags shares or unshares memory or descriptors of this process.
     let result = unsafe { libc::unshare(namespaces.0) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Joins the namespace that `file` (such as `/proc/4711/ns/net`) stands for. It must be of the kind given.
+/// Joins the namespace that `file` (such as `/proc/4711/ns/net`) stands for. It must be of the kind
+/// given.
 pub fn join(file: BorrowedFd<'_>, kind: Namespaces) -> io::Result<()> {
     // SAFETY: as for `unshare`.
     let result = unsafe { libc::setns(file.as_raw_fd(), kind.0) };

@@ -1,7 +1,7 @@
 //! Running something in a network namespace, and making one.
 //!
-//! Which namespace a thread is in belongs to the thread, so a thread of its own goes there and ends there: no other work ever
-//! finds itself in the wrong place, and nothing has to be put back.
+//! Which namespace a thread is in belongs to the thread, so a thread of its own goes there and ends
+//! there: no other work ever finds itself in the wrong place, and nothing has to be put back.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +25,8 @@ impl Error {
     }
 }
 
-/// Runs it in the namespace that the file names, such as `/proc/4711/ns/net`, and waits for it. Sockets that it opens stay there.
+/// Runs it in the namespace that the file names, such as `/proc/4711/ns/net`, and waits for it.
+/// Sockets that it opens stay there.
 pub fn run_in<T: Send>(namespace: &Path, run: impl FnOnce() -> T + Send) -> Result<T, Error> {
     let file = File::open(namespace).map_err(|err| {
         Error::new(format!("open the network namespace {}", namespace.display()), err)

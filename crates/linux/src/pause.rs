@@ -1,11 +1,12 @@
-//! The whole life of a process that is there to be the first of a PID namespace: a program of a few machine instructions that
-//! waits, while the kernel reaps the orphans that become its children.
+//! The whole life of a process that is there to be the first of a PID namespace: a program of a few
+//! machine instructions that waits, while the kernel reaps the orphans that become its children.
 //!
-//! Whoever may trace it (CAP_SYS_PTRACE) sees all that it has, so it has nothing: it is executed, so that no memory of the
-//! process that forked it is left; its root is empty and read-only, and nothing of the host's is mapped; it is nobody,
-//! without capabilities, and can gain none; and a filter leaves it hardly any system call, whatever it is made to do.
-//! Nobody else sees its memory: the file cannot be read, only executed, and so the kernel lets nobody dump it
-//! (execve(2), prctl(2) under PR_SET_DUMPABLE).
+//! Whoever may trace it (CAP_SYS_PTRACE) sees all that it has, so it has nothing: it is executed,
+//! so that no memory of the process that forked it is left; its root is empty and read-only, and
+//! nothing of the host's is mapped; it is nobody, without capabilities, and can gain none; and a
+//! filter leaves it hardly any system call, whatever it is made to do. Nobody else sees its memory:
+//! the file cannot be read, only executed, and so the kernel lets nobody dump it (execve(2),
+//! prctl(2) under PR_SET_DUMPABLE).
 
 use std::ffi::CString;
 use std::io::{self, Write as _};
@@ -96,8 +97,9 @@ fn filter() -> seccomp::Program {
     seccomp::compile(&profile).expect("a short profile without conditions compiles")
 }
 
-/// Becomes that program, and ends with the parent. The process must be alone in its PID namespace and have mounts of its
-/// own that nobody else needs; `place` is a directory to mount the new root on. `kept` closes on exec, and tells by that.
+/// Becomes that program, and ends with the parent. The process must be alone in its PID namespace
+/// and have mounts of its own that nobody else needs; `place` is a directory to mount the new root
+/// on. `kept` closes on exec, and tells by that.
 pub fn become_pause(place: BorrowedFd<'_>, kept: BorrowedFd<'_>) -> io::Result<()> {
     let program = empty_root(place)?;
     capabilities::limit_bounding(capabilities::Capabilities::NONE)?;
@@ -109,8 +111,8 @@ pub fn become_pause(place: BorrowedFd<'_>, kept: BorrowedFd<'_>) -> io::Result<(
     capabilities::set(none, none, none)?;
     rustix::thread::set_no_new_privs(true)?;
     process::reset_signals()?;
-    // SAFETY: SIG_IGN is a valid disposition, and survives execution. A parent that ignores SIGCHLD has no zombies
-    // (waitpid(2)).
+    // SAFETY: SIG_IGN is a valid disposition, and survives execution. A parent that ignores SIGCHLD
+    // has no zombies (waitpid(2)).
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     process::die_with_parent()?;
     // It may have died before: then nobody is at the other end.

@@ -1,7 +1,7 @@
 //! Files below a root that somebody hostile may have filled, or may be changing right now.
 //!
-//! Promise: no path, symbolic link or race leads out of the root. Every step is taken by the kernel from the root's
-//! descriptor (openat2(2)), and links are followed as a process in a chroot would.
+//! Promise: no path, symbolic link or race leads out of the root. Every step is taken by the kernel
+//! from the root's descriptor (openat2(2)), and links are followed as a process in a chroot would.
 
 use std::collections::VecDeque;
 use std::io;
@@ -36,7 +36,8 @@ impl Root {
         Self(directory)
     }
 
-    /// What is there, links followed inside the root, as a descriptor that only names it (`O_PATH`).
+    /// What is there, links followed inside the root, as a descriptor that only names it
+    /// (`O_PATH`).
     pub fn find(&self, path: &str) -> io::Result<OwnedFd> {
         self.open_with(path, OFlags::PATH, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
     }
@@ -53,8 +54,9 @@ impl Root {
         self.open_with(path, OFlags::WRONLY, resolve)
     }
 
-    /// Opens a regular file for reading, beneath the root even by `..`, where no component may be a symbolic link. What
-    /// is no regular file is refused without being touched: opening a pipe or a device may block or do something.
+    /// Opens a regular file for reading, beneath the root even by `..`, where no component may be a
+    /// symbolic link. What is no regular file is refused without being touched: opening a pipe or a
+    /// device may block or do something.
     pub fn open_regular(&self, path: &str) -> io::Result<std::fs::File> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -77,7 +79,8 @@ impl Root {
         let path = if path.is_empty() { "." } else { path };
         let open =
             || rustix::fs::openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
-        // Renames in the tree make the kernel give up on `..` with EAGAIN: openat2(2) says to try again.
+        // Renames in the tree make the kernel give up on `..` with EAGAIN: openat2(2) says to try
+        // again.
         let mut result = open();
         for _ in 0..16 {
             if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
@@ -88,8 +91,8 @@ impl Root {
         Ok(result?)
     }
 
-    /// What is there, or else makes it, with its parents. Links that lead nowhere are followed too, and their
-    /// destination is made inside the root.
+    /// What is there, or else makes it, with its parents. Links that lead nowhere are followed too,
+    /// and their destination is made inside the root.
     pub fn ensure(&self, path: &str, missing: Missing) -> io::Result<OwnedFd> {
         match self.find(path) {
             Err(err) if err.raw_os_error() == Some(libc::ENOENT) => {}
@@ -133,7 +136,8 @@ impl Root {
         let whole = path.join("/");
         let find = || {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            // With these flags the last component may be a link, and is opened as such (openat2(2)).
+            // With these flags the last component may be a link, and is opened as such
+            // (openat2(2)).
             let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
             rustix::fs::openat2(&self.0, &whole, flags, Mode::empty(), resolve)
         };

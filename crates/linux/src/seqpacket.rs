@@ -1,7 +1,7 @@
 //! Unix sockets that keep messages apart (`SOCK_SEQPACKET`) and carry descriptors (`SCM_RIGHTS`).
 //!
-//! Promises: a message arrives whole or not at all; one that does not fit is an error, never cut; descriptors that
-//! arrive are closed on exec. A peer that closed reads as `None`.
+//! Promises: a message arrives whole or not at all; one that does not fit is an error, never cut;
+//! descriptors that arrive are closed on exec. A peer that closed reads as `None`.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -40,7 +40,8 @@ pub struct Message {
 }
 
 impl Listener {
-    /// Makes the socket's file, for its owner alone; one that was left there is replaced. Nonblocking.
+    /// Makes the socket's file, for its owner alone; one that was left there is replaced.
+    /// Nonblocking.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let (directory, name) = open_parent(path)?;
         match rustix::fs::unlinkat(&directory, name, rustix::fs::AtFlags::empty()) {
@@ -125,7 +126,8 @@ impl Connection {
 
     /// The next message; `None` when the peer has closed.
     pub fn receive(&self) -> io::Result<Option<Message>> {
-        // Messages are short and processes that wait for them small: no room is made before its size is known.
+        // Messages are short and processes that wait for them small: no room is made before its
+        // size is known.
         let peek = RecvFlags::PEEK | RecvFlags::TRUNC;
         let length =
             match rustix::io::retry_on_intr(|| rustix::net::recv(&self.0, &mut [0_u8; 1], peek)) {
@@ -186,7 +188,8 @@ fn open_parent(path: &Path) -> io::Result<(OwnedFd, &str)> {
     Ok((directory, name))
 }
 
-/// A socket's address has room for 108 bytes (unix(7)); through the descriptor of its directory any path fits.
+/// A socket's address has room for 108 bytes (unix(7)); through the descriptor of its directory any
+/// path fits.
 fn short_address(directory: &OwnedFd, name: &str) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))?)
 }

@@ -14,8 +14,8 @@ pub struct Terminal {
     pub peer: OwnedFd,
 }
 
-/// Opens a terminal of the `devpts` instance whose `ptmx` is at this path. The peer is opened through the master, never by
-/// its path, which whoever owns the file system could point elsewhere.
+/// Opens a terminal of the `devpts` instance whose `ptmx` is at this path. The peer is opened
+/// through the master, never by its path, which whoever owns the file system could point elsewhere.
 pub fn open(ptmx: &str) -> io::Result<Terminal> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let master = rustix::fs::open(ptmx, flags, Mode::empty())?;
@@ -49,7 +49,8 @@ pub fn size(terminal: BorrowedFd<'_>) -> io::Result<(u16, u16)> {
     Ok((size.ws_col, size.ws_row))
 }
 
-/// Makes it the terminal of this process's session, which must be new (see [`crate::process::new_session`]).
+/// Makes it the terminal of this process's session, which must be new (see
+/// [`crate::process::new_session`]).
 pub fn make_controlling(terminal: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::process::ioctl_tiocsctty(terminal)?)
 }

@@ -1,4 +1,5 @@
-//! Bytes of any kind do no harm to readers of the kernel's dumps: what the fuzz targets try at length.
+//! Bytes of any kind do no harm to readers of the kernel's dumps: what the fuzz targets try at
+//! length.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

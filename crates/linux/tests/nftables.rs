@@ -1,4 +1,5 @@
-//! nftables against the real kernel, in a network namespace of our own; Debian's `nft`, where it is there, says what it sees.
+//! nftables against the real kernel, in a network namespace of our own; Debian's `nft`, where it is
+//! there, says what it sees.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
 
@@ -254,7 +255,8 @@ fn any_change_of_a_table_is_made_in_place() {
         let mut nftables = Nftables::open(ID).unwrap();
         nftables.converge(&everything()).unwrap();
         let mut table = everything();
-        // Other data for one element, one element less, a chain that goes with the element that names it, another rule.
+        // Other data for one element, one element less, a chain that goes with the element that
+        // names it, another rule.
         let verdicts = table.elements.get_mut("verdicts").unwrap();
         verdicts.insert(Value::new().mark(2).into(), Some(Data::Verdict(Verdict::Accept)));
         verdicts.remove(&Key::from(Value::new().mark(1)));

@@ -1,4 +1,5 @@
-//! Following the kernel: whatever others change in what is ours is looked at, and mended, as soon as the kernel tells of it.
+//! Following the kernel: whatever others change in what is ours is looked at, and mended, as soon
+//! as the kernel tells of it.
 
 use std::io;
 use std::os::fd::AsRawFd;

@@ -1,5 +1,5 @@
-//! Rules of others that forbid what pods need. An accepting rule of ours cannot undo a drop in another table, so all we can do is
-//! say so.
+//! Rules of others that forbid what pods need. An accepting rule of ours cannot undo a drop in
+//! another table, so all we can do is say so.
 
 use linux::netlink::{Attribute, Error, Family, Message, Reply, Socket};
 
@@ -17,8 +17,9 @@ const DROP: u32 = 0;
 const INET: u8 = 1;
 const IPV4: u8 = 2;
 
-/// The chains, as `nft` names them, that drop forwarded packets unless one of their rules accepts them (`ip filter FORWARD` where
-/// Docker runs). Those of the old iptables (`iptables-legacy`) are not seen.
+/// The chains, as `nft` names them, that drop forwarded packets unless one of their rules accepts
+/// them (`ip filter FORWARD` where Docker runs). Those of the old iptables (`iptables-legacy`) are
+/// not seen.
 pub(crate) fn dropping_chains() -> Result<Vec<String>, Error> {
     let mut socket = Socket::open(Family::Netfilter)?;
     let ask = Message::new("list chains", NFT_MSG_GETCHAIN, 0, &[0; FIXED]);

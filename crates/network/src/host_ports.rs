@@ -25,7 +25,8 @@ fn protocol_name(protocol: Protocol) -> &'static str {
     }
 }
 
-/// The one address on which the port is, or `None` for all: `0.0.0.0` and `::` say that too. IPv6 has none of our addresses.
+/// The one address on which the port is, or `None` for all: `0.0.0.0` and `::` say that too. IPv6
+/// has none of our addresses.
 pub(crate) fn host_address(host_port: &HostPort) -> Result<Option<Ipv4Addr>, node_api::Error> {
     match host_port.host_address {
         None => Ok(None),
@@ -75,8 +76,8 @@ fn collide(one: &HostPort, other: &HostPort) -> bool {
         && (all(one) || all(other) || one.host_address == other.host_address)
 }
 
-/// Whether the kernel's memory of a UDP flow must go when these host ports come or go: it would send the packets on to where they
-/// went before, as long as they keep coming.
+/// Whether the kernel's memory of a UDP flow must go when these host ports come or go: it would
+/// send the packets on to where they went before, as long as they keep coming.
 pub(crate) fn is_stale(entry: &Entry, pod: &Record, is_local: impl Fn(Ipv4Addr) -> bool) -> bool {
     pod.host_ports.iter().filter(|it| it.protocol == Protocol::Udp).any(|it| {
         let address = entry.original.destination;

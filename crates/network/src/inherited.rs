@@ -1,5 +1,5 @@
-//! What kernel settings were before the first cluster of this network namespace changed them. Whoever goes last puts them back, and
-//! need not be the one who changed them.
+//! What kernel settings were before the first cluster of this network namespace changed them.
+//! Whoever goes last puts them back, and need not be the one who changed them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -83,7 +83,8 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// In the network namespace of the calling thread. Without an MTU, that of the way to the world. Changes nothing yet.
+    /// In the network namespace of the calling thread. Without an MTU, that of the way to the
+    /// world. Changes nothing yet.
     pub(crate) fn open(config: &Config, gateway: Ipv4Addr) -> Result<Self, Error> {
         let cluster = config.cluster;
         let mut routes = RouteSocket::open()?;
@@ -285,8 +286,8 @@ impl Kernel {
         Ok(self.table.purge()?)
     }
 
-    /// What holds for every link that we make, also for one that an earlier version made: it hears nothing but the packets of its
-    /// pod. One that is gone is no concern.
+    /// What holds for every link that we make, also for one that an earlier version made: it hears
+    /// nothing but the packets of its pod. One that is gone is no concern.
     pub(crate) fn harden(&mut self, name: &str) -> Result<(), Error> {
         let Some(link) = self.routes.link(name)? else { return Ok(()) };
         self.routes.set_ipv4(&link, HARDENED)?;
@@ -337,8 +338,8 @@ impl Kernel {
         self.connect_host(link, address)
     }
 
-    /// The pod's side: one address, and everything else is behind the gateway. The gateway's hardware address is known for good, so
-    /// nobody asks for it.
+    /// The pod's side: one address, and everything else is behind the gateway. The gateway's
+    /// hardware address is known for good, so nobody asks for it.
     fn connect_pod(&self, pod: &mut RouteSocket, address: Ipv4Addr) -> Result<(), netlink::Error> {
         if let Some(loopback) = pod.link("lo")? {
             pod.change_link(&loopback, UP)?;
@@ -358,7 +359,8 @@ impl Kernel {
         pod.put_route(&Route { gateway: Some(gateway), ..to_all })
     }
 
-    /// The host's side: the pod's address is routed over its own link, and nothing else may come from there.
+    /// The host's side: the pod's address is routed over its own link, and nothing else may come
+    /// from there.
     fn connect_host(&mut self, name: &str, address: Ipv4Addr) -> Result<(), Error> {
         let link = self.find(name)?;
         if !link.is_up {
@@ -391,8 +393,8 @@ impl Kernel {
         Route { metric: self.cluster.link_group(), ..route_to(destination, None) }
     }
 
-    /// Removes a pod's link on another socket than ours. The kernel takes about 20 ms for it, most of which others need not wait
-    /// for.
+    /// Removes a pod's link on another socket than ours. The kernel takes about 20 ms for it, most
+    /// of which others need not wait for.
     pub(crate) fn link_remover(&self) -> impl FnOnce(&str) -> Result<(), Error> + use<> {
         let (namespace, cluster) = (self.namespace(), self.cluster);
         move |name| delete_link(&mut RouteSocket::open_in(&namespace)?, cluster, name)
@@ -464,7 +466,8 @@ fn ipv4(address: IpAddr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Derived from the address, so that it is the same after any restart. The second lowest bit says that no vendor gave it.
+/// Derived from the address, so that it is the same after any restart. The second lowest bit says
+/// that no vendor gave it.
 fn pod_hardware(address: Ipv4Addr) -> HardwareAddress {
     let [a, b, c, d] = address.octets();
     HardwareAddress([0x0a, 0x58, a, b, c, d])

@@ -1,5 +1,6 @@
-//! What of the pod network is in the kernel's links, addresses, routes and settings; and the changes from what is to what
-//! should be. Pure. (Rules are compared by `linux::netlink::nftables`.)
+//! What of the pod network is in the kernel's links, addresses, routes and settings; and the
+//! changes from what is to what should be. Pure. (Rules are compared by
+//! `linux::netlink::nftables`.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -1,7 +1,8 @@
-//! The pod network of one node: a veth pair per pod, addresses that survive restarts, masquerading, host ports.
+//! The pod network of one node: a veth pair per pod, addresses that survive restarts, masquerading,
+//! host ports.
 //!
-//! What should be is computed purely; one diff and one apply talk netlink. No external program. How packets flow, and why, is in
-//! this crate's README.md.
+//! What should be is computed purely; one diff and one apply talk netlink. No external program. How
+//! packets flow, and why, is in this crate's README.md.
 
 mod follow;
 mod forwarding;
@@ -25,7 +26,8 @@ pub use network::Network;
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whose network it is: links are in its group, tables have its name, and nothing else is touched.
+    /// Whose network it is: links are in its group, tables have its name, and nothing else is
+    /// touched.
     pub cluster: ClusterId,
     /// The link that has the gateway's address.
     pub bridge: String,
@@ -37,8 +39,8 @@ pub struct Config {
     pub cluster_prefix_length: u8,
     /// Addresses in use are written here.
     pub directory: PathBuf,
-    /// Where clusters of this network namespace tell each other what kernel settings were. What is there should live as long as
-    /// they do: `/run`.
+    /// Where clusters of this network namespace tell each other what kernel settings were. What is
+    /// there should live as long as they do: `/run`.
     pub settings: PathBuf,
     /// `None`: that of the way to the world.
     pub mtu: Option<u32>,

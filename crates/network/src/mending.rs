@@ -1,8 +1,9 @@
-//! From whatever is in the kernel to what should be: at a start, when a change is refused, and when somebody has broken something.
+//! From whatever is in the kernel to what should be: at a start, when a change is refused, and when
+//! somebody has broken something.
 //!
-//! What pods share is mended first; a pod that cannot be mended keeps nobody else from it. What could be mended at once is told
-//! as a loss that is over ([`Status`]): the node is not said to have no network for the blink of an eye, which would take its pods
-//! out of their Services.
+//! What pods share is mended first; a pod that cannot be mended keeps nobody else from it. What
+//! could be mended at once is told as a loss that is over ([`Status`]): the node is not said to
+//! have no network for the blink of an eye, which would take its pods out of their Services.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -143,8 +144,8 @@ impl State {
         Ok(damage)
     }
 
-    /// A link that goes with its sandbox is no loss. Where the namespace is not known yet, after a start, nothing can be
-    /// made in it.
+    /// A link that goes with its sandbox is no loss. Where the namespace is not known yet, after a
+    /// start, nothing can be made in it.
     fn is_of_the_living(&self, sandbox: &SandboxId, change: &Change) -> bool {
         if self.leaving.contains(sandbox) {
             return false;
@@ -253,7 +254,8 @@ impl State {
     }
 }
 
-/// Counts a loss that is new. What the node cannot help, and what somebody breaks again and again, does not count against it.
+/// Counts a loss that is new. What the node cannot help, and what somebody breaks again and again,
+/// does not count against it.
 fn note(
     status: &mut Status,
     sandbox: &SandboxId,

@@ -56,8 +56,9 @@ pub(crate) enum Purpose {
 }
 
 impl Network {
-    /// Makes the bridge and the rules, or corrects them. Works in the network namespace of the calling thread, then and later.
-    /// Changes nothing if the bridge's name is taken by somebody else.
+    /// Makes the bridge and the rules, or corrects them. Works in the network namespace of the
+    /// calling thread, then and later. Changes nothing if the bridge's name is taken by somebody
+    /// else.
     pub fn open(config: Config) -> Result<Self, node_api::Error> {
         let mut state = State::open(config, Purpose::Serve)?;
         state.converge()?;
@@ -85,8 +86,9 @@ impl Network {
         self.gateway
     }
 
-    /// Removes the bridge, the pods' links, the rules and the files, and puts back the kernel settings that were changed, unless
-    /// another cluster needs them. Goes on after an error, and returns all of them.
+    /// Removes the bridge, the pods' links, the rules and the files, and puts back the kernel
+    /// settings that were changed, unless another cluster needs them. Goes on after an error, and
+    /// returns all of them.
     pub fn purge(&self) -> Vec<node_api::Error> {
         lock(&self.state).purge()
     }
@@ -129,7 +131,8 @@ impl PodNetwork for Network {
     }
 }
 
-/// A panic leaves nothing half-changed that the next call would not correct: the file and the kernel are what counts.
+/// A panic leaves nothing half-changed that the next call would not correct: the file and the
+/// kernel are what counts.
 pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -274,7 +277,8 @@ impl State {
         self.converge()
     }
 
-    /// Detaches without writing it down. The namespace and the link may be gone. Says whether the sandbox was known.
+    /// Detaches without writing it down. The namespace and the link may be gone. Says whether the
+    /// sandbox was known.
     fn disconnect(&mut self, sandbox: &SandboxId) -> Result<bool, node_api::Error> {
         self.kernel.apply(&Change::DeleteLink(link_name(sandbox)))?;
         let Some(record) = self.records.sandboxes.remove(sandbox) else { return Ok(false) };
@@ -303,7 +307,8 @@ impl State {
         }
     }
 
-    /// Changes what the rules know of one pod. If that is refused, somebody else changed the table: then all of it is put right.
+    /// Changes what the rules know of one pod. If that is refused, somebody else changed the table:
+    /// then all of it is put right.
     fn change_pod(
         &mut self,
         before: Option<&Record>,
@@ -328,7 +333,8 @@ impl State {
             errors.push(err.into());
             Vec::new()
         });
-        // What pods of another cluster live by stays; it is theirs to put back, and they know what was before.
+        // What pods of another cluster live by stays; it is theirs to put back, and they know what
+        // was before.
         let settings = match others.is_empty() {
             true => self.records.settings_before.clone(),
             false => BTreeMap::new(),
@@ -352,8 +358,8 @@ impl State {
     }
 }
 
-/// `veth` and eleven hexadecimal digits: fifteen characters are the most that the kernel takes. The digits are of FNV-1a, which
-/// is the same in every version of this program.
+/// `veth` and eleven hexadecimal digits: fifteen characters are the most that the kernel takes. The
+/// digits are of FNV-1a, which is the same in every version of this program.
 pub(crate) fn link_name(sandbox: &SandboxId) -> String {
     let digest = sandbox.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
         (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -35,9 +35,9 @@ impl Range {
         Ipv4Addr::from(self.first + 1)
     }
 
-    /// The address after the one that was given last, or the next free one after it; from the end it goes on at the beginning. So
-    /// an address rests as long as possible before another pod gets it: whoever still sends to the old pod does not reach a new
-    /// one.
+    /// The address after the one that was given last, or the next free one after it; from the end
+    /// it goes on at the beginning. So an address rests as long as possible before another pod gets
+    /// it: whoever still sends to the old pod does not reach a new one.
     pub(crate) fn next_free(
         self,
         last: Option<Ipv4Addr>,

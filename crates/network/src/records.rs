@@ -1,8 +1,10 @@
-//! What must outlive the process: who has which address and host ports, and what kernel settings were before us.
+//! What must outlive the process: who has which address and host ports, and what kernel settings
+//! were before us.
 //!
-//! One file, replaced as a whole, so that it is either the old or the new one whenever we are killed. It is not forced to the disk,
-//! which takes long on a busy one: nothing that it speaks of outlives the machine's reboot. Its name is of one boot, so that what a
-//! power failure left of it is never read.
+//! One file, replaced as a whole, so that it is either the old or the new one whenever we are
+//! killed. It is not forced to the disk, which takes long on a busy one: nothing that it speaks of
+//! outlives the machine's reboot. Its name is of one boot, so that what a power failure left of it
+//! is never read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,7 +49,8 @@ impl Directory {
         Self { path, file }
     }
 
-    /// Makes the folder if it is missing; nothing is recorded then. Removes the files of other boots.
+    /// Makes the folder if it is missing; nothing is recorded then. Removes the files of other
+    /// boots.
     pub(crate) fn load(&self) -> Result<Records, node_api::Error> {
         let doing = || format!("read the pod addresses in use from {}", self.file.display());
         fs::create_dir_all(&self.path).map_err(|err| node_api::Error::node(doing(), err))?;

@@ -1,7 +1,8 @@
-//! The nftables tables `ip xebec-<cluster>-network` and `ip6 xebec-<cluster>-network`, described whole. Pure.
+//! The nftables tables `ip xebec-<cluster>-network` and `ip6 xebec-<cluster>-network`, described
+//! whole. Pure.
 //!
-//! Rules never change; pods are elements of sets and maps, so that a pod that comes or goes costs the same whatever the number of
-//! pods.
+//! Rules never change; pods are elements of sets and maps, so that a pod that comes or goes costs
+//! the same whatever the number of pods.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -26,7 +27,8 @@ pub(crate) fn id(cluster: ClusterId) -> TableId {
     TableId::new(TableFamily::Ip, cluster.table(NAME))
 }
 
-/// Pods have no IPv6: what comes from them by it (router advertisements, CVE-2020-10749) is not for us.
+/// Pods have no IPv6: what comes from them by it (router advertisements, CVE-2020-10749) is not for
+/// us.
 pub(crate) fn id_ipv6(cluster: ClusterId) -> TableId {
     TableId::new(TableFamily::Ip6, cluster.table(NAME))
 }
@@ -115,8 +117,8 @@ pub(crate) fn pod_changes(before: Option<&Record>, after: Option<&Record>) -> Ve
         .collect()
 }
 
-/// Whether a table that another cluster made sends this port of the host to one of its pods. A port on all addresses meets those
-/// on any.
+/// Whether a table that another cluster made sends this port of the host to one of its pods. A port
+/// on all addresses meets those on any.
 pub(crate) fn has_host_port(observed: &Observed, port: &HostPort) -> bool {
     let keys = |set: &str| observed.sets.get(set).into_iter().flat_map(|it| it.elements.keys());
     let of_all = Value::new().protocol(protocol_number(port.protocol)).port(port.host_port);
@@ -175,8 +177,9 @@ fn from_pods(group: u32) -> Vec<Expression> {
     vec![load(Meta::InputGroup), equal(Value::new().mark(group))]
 }
 
-/// Over each pod's link only the pod's own address is routed back. `rp_filter` of the link says the same, but it is anybody's to change:
-/// a line in `sysctl.d`, as other network software brings one, sets it to 0 for every link that comes up.
+/// Over each pod's link only the pod's own address is routed back. `rp_filter` of the link says the
+/// same, but it is anybody's to change: a line in `sysctl.d`, as other network software brings one,
+/// sets it to 0 for every link that comes up.
 fn own_address(group: u32) -> Rule {
     let mut expressions = from_pods(group);
     expressions.push(Expression::FibReturns { into: Register(0) });
@@ -185,9 +188,9 @@ fn own_address(group: u32) -> Rule {
     Rule::new("pods send from their own address", expressions)
 }
 
-/// Links of pods let 127.0.0.0/8 pass so that the node's own clients can use host ports on it; no pod may use that to reach what
-/// listens on the node's loopback. Answers to such clients come with the gateway as destination, so no packet on the wire
-/// has a reason to carry a loopback address.
+/// Links of pods let 127.0.0.0/8 pass so that the node's own clients can use host ports on it; no
+/// pod may use that to reach what listens on the node's loopback. Answers to such clients come with
+/// the gateway as destination, so no packet on the wire has a reason to carry a loopback address.
 fn no_loopback(group: u32) -> Rule {
     let mut expressions = from_pods(group);
     expressions.extend(is_in(DESTINATION, loopback(), Comparison::Equal));
@@ -230,7 +233,8 @@ fn loopback_clients(settings: &Settings) -> Rule {
     Rule::new("the node's loopback is seen as the gateway", expressions)
 }
 
-/// A pod that reaches itself by a Service or a host port would see a packet from its own address, and drop it.
+/// A pod that reaches itself by a Service or a host port would see a packet from its own address,
+/// and drop it.
 fn hairpins(gateway: Ipv4Addr) -> Rule {
     let key = Register(0);
     let mut expressions = vec![

@@ -1,4 +1,5 @@
-//! The tree of cgroups above the containers: one for all pods, one for each class of service, one for each pod.
+//! The tree of cgroups above the containers: one for all pods, one for each class of service, one
+//! for each pod.
 
 use crate::Future;
 use crate::containers::{Resources, Usage};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// Carried by whatever a cluster makes in the kernel, so that nobody touches what is not its own. Eight hexadecimal digits as text.
-/// Never zero: that is the group of links that nobody gave one.
+/// Carried by whatever a cluster makes in the kernel, so that nobody touches what is not its own.
+/// Eight hexadecimal digits as text. Never zero: that is the group of links that nobody gave one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterId(NonZeroU32);
 

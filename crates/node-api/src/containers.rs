@@ -35,8 +35,8 @@ pub struct ContainerConfig {
     pub security: Security,
     /// Sent by `stop` instead of the image's stop signal (or SIGTERM).
     pub stop_signal: Option<String>,
-    /// A container of the same sandbox, which must run: this one is in its PID namespace, sees its processes, and ends with it.
-    /// Only where each container has a PID namespace of its own.
+    /// A container of the same sandbox, which must run: this one is in its PID namespace, sees its
+    /// processes, and ends with it. Only where each container has a PID namespace of its own.
     #[serde(default)]
     pub target: Option<ContainerId>,
     pub annotations: BTreeMap<String, String>,
@@ -113,7 +113,8 @@ pub struct SeccompFile {
     pub name: String,
 }
 
-/// Containers that run were described by whichever version started them: the first knew a path alone.
+/// Containers that run were described by whichever version started them: the first knew a path
+/// alone.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenSeccompFile {
@@ -183,8 +184,8 @@ pub struct TerminalSize {
 pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
 pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// The ends of a running command's streams that were asked for. Dropping all of them kills an exec'd command; a
-/// container that was attached to goes on.
+/// The ends of a running command's streams that were asked for. Dropping all of them kills an
+/// exec'd command; a container that was attached to goes on.
 pub struct Streams {
     pub stdin: Option<Writer>,
     pub stdout: Option<Reader>,
@@ -244,8 +245,8 @@ fn not_running(target: &ContainerId, state: &str) -> String {
 pub trait Containers: Send + Sync {
     /// Prepares the container's root and cgroup; nothing runs yet.
     fn create(&self, sandbox: &SandboxId, config: ContainerConfig) -> Future<'_, ContainerId>;
-    /// Returns when the program was executed. `Error::Refused` says why it was not; the container is then `Exited` with code
-    /// 128 and that message.
+    /// Returns when the program was executed. `Error::Refused` says why it was not; the container
+    /// is then `Exited` with code 128 and that message.
     fn start(&self, id: &ContainerId) -> Future<'_, ()>;
     /// The stop signal, then after `grace` SIGKILL to everything in it. Returns when it has exited.
     fn stop(&self, id: &ContainerId, grace: Duration) -> Future<'_, ()>;
@@ -256,8 +257,8 @@ pub trait Containers: Send + Sync {
     fn get(&self, id: &ContainerId) -> Option<Container>;
     fn update_resources(&self, id: &ContainerId, resources: Resources) -> Future<'_, ()>;
     fn exec(&self, id: &ContainerId, request: ExecRequest) -> Future<'_, Streams>;
-    /// Runs without stdin to its end, or kills it after `timeout` (then `Error::TimedOut`). Keeps at most `limit` bytes of
-    /// each stream.
+    /// Runs without stdin to its end, or kills it after `timeout` (then `Error::TimedOut`). Keeps
+    /// at most `limit` bytes of each stream.
     fn exec_output(
         &self,
         id: &ContainerId,

@@ -10,8 +10,8 @@ pub enum Error {
     NoContainer(ContainerId),
     #[error("container {0} is not running")]
     NotRunning(ContainerId),
-    /// The container could not be set up; what it wanted is at fault (no such file, no such user, ...). Upstream's reason:
-    /// `StartError` or `CreateContainerError`.
+    /// The container could not be set up; what it wanted is at fault (no such file, no such user,
+    /// ...). Upstream's reason: `StartError` or `CreateContainerError`.
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]

@@ -126,7 +126,8 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 pub trait Images: Send + Sync {
-    /// By reference as a user writes it (`nginx`, `host:5000/a/b:tag`, `...@sha256:...`) or by image id. From memory.
+    /// By reference as a user writes it (`nginx`, `host:5000/a/b:tag`, `...@sha256:...`) or by
+    /// image id. From memory.
     fn find(&self, reference: &str) -> Result<Option<Image>, Error>;
     /// Returns when it is verified and unpacked. Two pulls of one reference share one download.
     fn pull(&self, reference: &str, credentials: Vec<Credentials>) -> Future<'_, Image>;

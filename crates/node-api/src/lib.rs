@@ -1,9 +1,11 @@
-//! What a kubelet needs from the node under it: sandboxes, containers, images, volumes and cgroups, and what sandboxes need
-//! from a pod network. Traits and plain types, no Kubernetes objects, no I/O.
+//! What a kubelet needs from the node under it: sandboxes, containers, images, volumes and cgroups,
+//! and what sandboxes need from a pod network. Traits and plain types, no Kubernetes objects, no
+//! I/O.
 //!
-//! Promises of every implementation (checked by [`contract`]): creating is idempotent or a named error; stopping and
-//! removing what is gone succeeds; reads come from memory and show what was acknowledged; nothing polls, changes are told
-//! by [`Events`]. Not promised: that an event is delivered once, or with the state that caused it. Read the state.
+//! Promises of every implementation (checked by [`contract`]): creating is idempotent or a named
+//! error; stopping and removing what is gone succeeds; reads come from memory and show what was
+//! acknowledged; nothing polls, changes are told by [`Events`]. Not promised: that an event is
+//! delivered once, or with the state that caused it. Read the state.
 
 pub mod cgroups;
 mod cluster_id;

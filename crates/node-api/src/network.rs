@@ -28,7 +28,8 @@ pub struct HostPort {
     pub container_port: u16,
 }
 
-/// How a sandbox's network namespace is found while the sandbox lives. Holding it does not keep the namespace.
+/// How a sandbox's network namespace is found while the sandbox lives. Holding it does not keep the
+/// namespace.
 pub trait Namespace: fmt::Debug + Send + Sync {
     /// Opened now, and surely the sandbox's own. `None`: it has ended, and the namespace with it.
     fn open(&self) -> io::Result<Option<OwnedFd>>;
@@ -59,8 +60,9 @@ pub struct Loss {
     /// How often it was lost: who looks seldom still sees that it was.
     pub times: u32,
     pub is_mended: bool,
-    /// Something in the pod takes it away again and again, or does not let it be mended. No matter of the node's: else any pod
-    /// that may change its own network could take the node away from the others.
+    /// Something in the pod takes it away again and again, or does not let it be mended. No matter
+    /// of the node's: else any pod that may change its own network could take the node away from
+    /// the others.
     pub is_pods_own: bool,
 }
 
@@ -86,13 +88,13 @@ impl Status {
 const SHOWN_MAX: usize = 3;
 
 pub trait PodNetwork: Send + Sync {
-    /// Gives the namespace an address, routes and a way out. The same sandbox again gets the same addresses. On an error
-    /// nothing is left behind.
+    /// Gives the namespace an address, routes and a way out. The same sandbox again gets the same
+    /// addresses. On an error nothing is left behind.
     fn attach(&self, attachment: Attachment) -> Future<'_, Vec<IpAddr>>;
     /// Frees the addresses. The namespace may be gone already.
     fn detach(&self, sandbox: &SandboxId) -> Future<'_, ()>;
-    /// Frees what belongs to none of these, and connects those anew that lost their network meanwhile: called once after a
-    /// start, with the sandboxes that live.
+    /// Frees what belongs to none of these, and connects those anew that lost their network
+    /// meanwhile: called once after a start, with the sandboxes that live.
     fn keep_only(&self, sandboxes: BTreeMap<SandboxId, Arc<dyn Namespace>>) -> Future<'_, ()>;
     /// Follows it from now on.
     fn status(&self) -> watch::Receiver<Status>;

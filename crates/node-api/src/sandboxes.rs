@@ -25,7 +25,8 @@ pub struct SandboxConfig {
     pub sysctls: BTreeMap<String, String>,
     /// The pod's cgroup; containers are made below it. As [`crate::Cgroups`] names it.
     pub cgroup: String,
-    /// Kept with the sandbox and given back by `list`: how a kubelet that starts again finds what it needs to know.
+    /// Kept with the sandbox and given back by `list`: how a kubelet that starts again finds what
+    /// it needs to know.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -89,9 +90,11 @@ pub enum Event {
 pub type Events = futures_util::stream::BoxStream<'static, Event>;
 
 pub trait Sandboxes: Send + Sync {
-    /// Returns when the namespaces exist and the network is attached. On an error nothing is left behind.
+    /// Returns when the namespaces exist and the network is attached. On an error nothing is left
+    /// behind.
     fn create(&self, config: SandboxConfig) -> Future<'_, Sandbox>;
-    /// Kills what still runs in it, detaches the network, ends the holder. Its containers can still be listed.
+    /// Kills what still runs in it, detaches the network, ends the holder. Its containers can still
+    /// be listed.
     fn stop(&self, id: &SandboxId) -> Future<'_, ()>;
     /// Stops it if need be and forgets it, its containers and their files (logs stay).
     fn remove(&self, id: &SandboxId) -> Future<'_, ()>;

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use crate::{Future, PodUid};
 
-/// What should be at a volume's path. Where the content comes from (a ConfigMap, a token, ...) is the kubelet's business.
+/// What should be at a volume's path. Where the content comes from (a ConfigMap, a token, ...) is
+/// the kubelet's business.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Volume {
     EmptyDir {
@@ -82,8 +83,9 @@ pub struct SubPath {
 }
 
 pub trait Volumes: Send + Sync {
-    /// Makes the volume be so, and returns the path to mount into containers. Called again it changes what differs;
-    /// `Files` are replaced atomically. Files from Secrets, tokens and `Medium::Memory` never touch a disk.
+    /// Makes the volume be so, and returns the path to mount into containers. Called again it
+    /// changes what differs; `Files` are replaced atomically. Files from Secrets, tokens and
+    /// `Medium::Memory` never touch a disk.
     fn set_up(
         &self,
         pod: &PodUid,
@@ -91,11 +93,13 @@ pub trait Volumes: Send + Sync {
         volume: Volume,
         fs_group: Option<u32>,
     ) -> Future<'_, PathBuf>;
-    /// A path to mount in place of a part of a volume. The part is made, as a directory, if nothing is there. Links
-    /// that lead out of the volume are refused (`Error::Refused`), and what the path leads to cannot be exchanged by a
-    /// container of the pod, also not between this call and the mount. Called again it follows what is there now.
+    /// A path to mount in place of a part of a volume. The part is made, as a directory, if nothing
+    /// is there. Links that lead out of the volume are refused (`Error::Refused`), and what the
+    /// path leads to cannot be exchanged by a container of the pod, also not between this call and
+    /// the mount. Called again it follows what is there now.
     fn sub_path(&self, pod: &PodUid, sub_path: SubPath) -> Future<'_, PathBuf>;
-    /// Removes all volumes of a pod and the pod's folder. Never follows a mount or a link out of it.
+    /// Removes all volumes of a pod and the pod's folder. Never follows a mount or a link out of
+    /// it.
     fn tear_down(&self, pod: &PodUid) -> Future<'_, ()>;
     /// Pods that have volumes on this node.
     fn pods(&self) -> Future<'_, Vec<PodUid>>;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use informer::EventHandler;
 
-/// One change of one object. Keys are made of it, never work: a reconcile sees the cache, which may be ahead of this.
+/// One change of one object. Keys are made of it, never work: a reconcile sees the cache, which may
+/// be ahead of this.
 pub enum Change<'a, T> {
     Added(&'a Arc<T>),
     Updated {
@@ -45,7 +46,8 @@ impl<'a, T> Change<'a, T> {
         }
     }
 
-    /// The object as it is, when it is new or a property of it has changed; absent otherwise, and when it is gone.
+    /// The object as it is, when it is new or a property of it has changed; absent otherwise, and
+    /// when it is gone.
     pub fn with_new<V: PartialEq>(self, property: impl Fn(&'a T) -> V) -> Option<&'a Arc<T>> {
         let is_new =
             |after: &&'a Arc<T>| self.before().is_none_or(|it| property(it) != property(after));

@@ -25,10 +25,12 @@ use crate::owners;
 use crate::queue::{Key, WorkQueue};
 use crate::workers::{self, Reconciler};
 
-/// A controller before it runs: one queue, what puts keys into it, and the caches that must be full before anybody works.
+/// A controller before it runs: one queue, what puts keys into it, and the caches that must be full
+/// before anybody works.
 ///
-/// Nobody works before each kind named here has its first list: a reconciler that saw half of the cluster would take the other
-/// half for missing and make it again. Kinds of other controllers are not waited for.
+/// Nobody works before each kind named here has its first list: a reconciler that saw half of the
+/// cluster would take the other half for missing and make it again. Kinds of other controllers are
+/// not waited for.
 pub struct Controller<K = ObjectKey> {
     queue: WorkQueue<K>,
     tasks: Tasks,
@@ -109,7 +111,8 @@ impl<K: Key> Controller<K> {
         self.watches(move |owned: &Owned| owners::owner_key(&owners, owned).map(K::from))
     }
 
-    /// For changes of which only some matter, or only later: `handle` chooses the keys and when they are due.
+    /// For changes of which only some matter, or only later: `handle` chooses the keys and when
+    /// they are due.
     #[must_use]
     pub fn follows<T: View>(
         mut self,

@@ -49,13 +49,14 @@ pub trait Outcome<T>: Sized {
         self.unless(ApiError::is_not_found)
     }
 
-    /// The object is gone, or is another one of that name: for writes with the uid of the one that was meant.
+    /// The object is gone, or is another one of that name: for writes with the uid of the one that
+    /// was meant.
     fn unless_replaced(self) -> Result<Option<T>, ApiError> {
         self.unless(|it| it.is_not_found() || it.is_conflict())
     }
 
-    /// The object is there already: an earlier create is not in the cache yet. Or its namespace ended between our look and our
-    /// write, and there is nothing left to do in it.
+    /// The object is there already: an earlier create is not in the cache yet. Or its namespace
+    /// ended between our look and our write, and there is nothing left to do in it.
     fn unless_there_or_over(self) -> Result<Option<T>, ApiError> {
         self.unless(|it| it.is_already_exists() || is_namespace_gone(it))
     }

@@ -1,7 +1,8 @@
-//! The operator SDK: a builder of controllers, work queue, workers, retry, own writes, events, leader election.
+//! The operator SDK: a builder of controllers, work queue, workers, retry, own writes, events,
+//! leader election.
 //!
-//! A reconciler gets a key, never an event; it is level-triggered and idempotent; an error means backoff by the
-//! queue, so no reconciler sleeps or retries by itself.
+//! A reconciler gets a key, never an event; it is level-triggered and idempotent; an error means
+//! backoff by the queue, so no reconciler sleeps or retries by itself.
 
 mod change;
 mod controller;

@@ -1,13 +1,16 @@
 //! What a controller wrote and has not yet seen come back through its cache.
 //!
-//! A cache may be behind the controller's own writes, so a controller that counts pods in it could create twice, and one that
-//! updates could plan the same update again, only to have it refused. It notes what the server answered, and does not plan
-//! again for that owner until the cache shows every note, or a while has passed: then the object was gone before the cache saw
-//! it, and looking again is the better choice. Noting after the write is enough: one key is never worked on twice at once.
+//! A cache may be behind the controller's own writes, so a controller that counts pods in it could
+//! create twice, and one that updates could plan the same update again, only to have it refused. It
+//! notes what the server answered, and does not plan again for that owner until the cache shows
+//! every note, or a while has passed: then the object was gone before the cache saw it, and looking
+//! again is the better choice. Noting after the write is enough: one key is never worked on twice
+//! at once.
 //!
-//! Worked example: ReplicaSet `web` creates `web-1` at version 7 and `web-2` at version 8, and deletes `web-0`. The cache shows
-//! `web-1@7`: one note less. It shows `web-0` with a deletion timestamp: one less. It shows `web-2@9`, since the scheduler was
-//! quicker than the watch: none are left, and `web` may be planned again.
+//! Worked example: ReplicaSet `web` creates `web-1` at version 7 and `web-2` at version 8, and
+//! deletes `web-0`. The cache shows `web-1@7`: one note less. It shows `web-0` with a deletion
+//! timestamp: one less. It shows `web-2@9`, since the scheduler was quicker than the watch: none
+//! are left, and `web` may be planned again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,15 +26,16 @@ use crate::queue::Key;
 /// How long to wait for a write to show up where nothing better is known: upstream's, too.
 pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// Notes of writes to objects of one kind, by owner: the key whose reconcile made the write. Made by `Controller::own_writes`,
-/// which sees to it that an object that is deleted is not waited for.
+/// Notes of writes to objects of one kind, by owner: the key whose reconcile made the write. Made
+/// by `Controller::own_writes`, which sees to it that an object that is deleted is not waited for.
 pub struct OwnWrites<T, K = ObjectKey> {
     cache: Indexer<T>,
     patience: Duration,
     notes: Mutex<Notes<K>>,
 }
 
-/// Every object of `owner_of` has a note under that owner, and the other way round; no owner is without notes.
+/// Every object of `owner_of` has a note under that owner, and the other way round; no owner is
+/// without notes.
 struct Notes<K> {
     by_owner: BTreeMap<K, BTreeMap<ObjectKey, Note>>,
     owner_of: BTreeMap<ObjectKey, K>,
@@ -81,7 +85,8 @@ impl<K: Key> Notes<K> {
         }
     }
 
-    /// Note by note, and each that is shown is dropped: all calls together cost as much as there are notes.
+    /// Note by note, and each that is shown is dropped: all calls together cost as much as there
+    /// are notes.
     fn wait(
         &mut self,
         owner: &K,
@@ -129,8 +134,9 @@ impl<T: Identified, K: Key> OwnWrites<T, K> {
         self.note(owner, object.key(), Awaited::Deletion(object.uid().to_owned()));
     }
 
-    /// How long to wait, at most, for the cache to show all that was written for the owner; absent when it does. An event comes
-    /// before that. Ask before reading the cache: what it shows later does not count for what was read before.
+    /// How long to wait, at most, for the cache to show all that was written for the owner; absent
+    /// when it does. An event comes before that. Ask before reading the cache: what it shows later
+    /// does not count for what was read before.
     pub fn wait(&self, owner: &K) -> Option<Duration> {
         self.notes().wait(owner, Instant::now(), |object, awaited| {
             awaited.is_shown(self.cache.get(object).as_deref())
@@ -178,7 +184,8 @@ mod tests {
         ObjectKey::cluster(name)
     }
 
-    /// `name@version` for a write, `-name` for a deletion; made at `now`, expire after five seconds.
+    /// `name@version` for a write, `-name` for a deletion; made at `now`, expire after five
+    /// seconds.
     fn note(notes: &mut Notes<&'static str>, owner: &'static str, text: &str, now: Instant) {
         let expires = now + Duration::from_secs(5);
         let (object, awaited) = match text.strip_prefix('-') {

@@ -10,8 +10,9 @@ pub fn itself<T: Identified>(object: &T) -> Option<ObjectKey> {
     Some(object.key())
 }
 
-/// The key of the controlling owner of kind `Owner`, when the cache has it: an owner that was made again under the same name
-/// is another one. Who is missing in the cache is worked on when it shows up there.
+/// The key of the controlling owner of kind `Owner`, when the cache has it: an owner that was made
+/// again under the same name is another one. Who is missing in the cache is worked on when it shows
+/// up there.
 pub fn owner_key<Owner: Identified>(
     owners: &Indexer<Owner>,
     owned: &impl Identified,

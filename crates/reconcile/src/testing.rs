@@ -1,4 +1,5 @@
-//! Laws that every planner keeps, for tests of controllers: planning is stable, and carrying out plans comes to rest.
+//! Laws that every planner keeps, for tests of controllers: planning is stable, and carrying out
+//! plans comes to rest.
 
 use std::fmt::Debug;
 

@@ -25,8 +25,8 @@ pub trait Reconciler: Send + Sync + 'static {
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Next, Self::Error>> + Send;
 }
 
-/// Starts `workers` tasks that take keys from the queue until shutdown. A reconcile that is under way then is
-/// dropped, as a crash would: every reconciler starts from any state.
+/// Starts `workers` tasks that take keys from the queue until shutdown. A reconcile that is under
+/// way then is dropped, as a crash would: every reconciler starts from any state.
 pub(crate) fn run<R: Reconciler>(
     tasks: &Tasks,
     queue: &WorkQueue<R::Key>,

@@ -1,4 +1,5 @@
-//! What the scheduler writes: bindings, the PodScheduled condition of pods that fit nowhere, and events.
+//! What the scheduler writes: bindings, the PodScheduled condition of pods that fit nowhere, and
+//! events.
 
 use std::sync::Arc;
 

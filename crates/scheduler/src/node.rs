@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Taint;
 
 use crate::pod::{HostPort, PodRequirements, Resources};
 
-/// Invariant: `requested`, `requested_non_zero`, `n_pods` and `ports` are the sums over the pods that are assumed or
-/// bound here; `Snapshot` alone changes them.
+/// Invariant: `requested`, `requested_non_zero`, `n_pods` and `ports` are the sums over the pods
+/// that are assumed or bound here; `Snapshot` alone changes them.
 #[derive(Clone, Debug, Default)]
 pub struct NodeState {
     pub name: String,

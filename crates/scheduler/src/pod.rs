@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::{NodeAffinity, Toleration};
 const DEFAULT_MILLI_CPU: i128 = 100;
 const DEFAULT_MEMORY: i128 = 200 * 1024 * 1024;
 
-/// Wide enough for the sum of all pods that there can be: each may ask for as much as an `i64` holds, and a sum that stops
-/// at its limit could not be taken back.
+/// Wide enough for the sum of all pods that there can be: each may ask for as much as an `i64`
+/// holds, and a sum that stops at its limit could not be taken back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     pub milli_cpu: i128,
@@ -141,7 +141,8 @@ impl Resources {
     }
 }
 
-/// Containers and sidecars run together; each other init container runs alone, beside the sidecars started before it.
+/// Containers and sidecars run together; each other init container runs alone, beside the sidecars
+/// started before it.
 fn requests(spec: &PodSpecView, of: fn(&ContainerView) -> Resources) -> Resources {
     let mut total = Resources::default();
     for container in &spec.containers {

@@ -1,7 +1,8 @@
 //! The pods that wait for a node. Pure: time is given, nothing sleeps here.
 //!
-//! Each waiting pod is in exactly one place: active (ready to be tried, by priority and then by age), backing off
-//! (tried in vain a moment ago), unschedulable (nothing has changed that could help), gated, or taken (being tried).
+//! Each waiting pod is in exactly one place: active (ready to be tried, by priority and then by
+//! age), backing off (tried in vain a moment ago), unschedulable (nothing has changed that could
+//! help), gated, or taken (being tried).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +45,8 @@ pub(crate) struct Queue {
     waiting: BTreeMap<ObjectKey, Waiting>,
     /// Exactly the pods whose place is `Active`.
     active: BTreeSet<(Reverse<i32>, u64, ObjectKey)>,
-    /// Exactly the pods that are `BackingOff` or `Unschedulable`, by when they become active by themselves.
+    /// Exactly the pods that are `BackingOff` or `Unschedulable`, by when they become active by
+    /// themselves.
     deadlines: BTreeSet<(Instant, ObjectKey)>,
     next_sequence: u64,
     /// Which queue pods came into, and why.
@@ -166,7 +168,8 @@ impl Queue {
         self.insert(key.clone(), waiting);
     }
 
-    /// The cluster changed in a way that may help: every unschedulable pod gets another try, after its backoff.
+    /// The cluster changed in a way that may help: every unschedulable pod gets another try, after
+    /// its backoff.
     pub(crate) fn cluster_changed(&mut self, now: Instant, why: QueuedBy) {
         let stuck: Vec<ObjectKey> = self
             .deadlines

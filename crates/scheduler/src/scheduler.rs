@@ -1,5 +1,5 @@
-//! The loop: take the next pod, decide, assume, hand over to a binder. Woken by informer events and by the queue's next
-//! deadline; nothing polls.
+//! The loop: take the next pod, decide, assume, hand over to a binder. Woken by informer events and
+//! by the queue's next deadline; nothing polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

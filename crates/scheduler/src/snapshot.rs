@@ -67,7 +67,8 @@ impl Snapshot {
         }
     }
 
-    /// A pod that has a node, as the API shows it. Counts it, moves it, or drops it when it has finished.
+    /// A pod that has a node, as the API shows it. Counts it, moves it, or drops it when it has
+    /// finished.
     pub(crate) fn observe_bound(&mut self, pod: &Arc<PodView>) {
         if let Some(placed) = self.placed.get_mut(&pod.meta.key)
             && !pod.is_terminal()

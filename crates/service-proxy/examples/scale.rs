@@ -1,4 +1,5 @@
-//! How long the kernel takes for many Services: `cargo run --release -p service-proxy --example scale [SERVICES [ENDPOINTS]]`.
+//! How long the kernel takes for many Services: `cargo run --release -p service-proxy --example
+//! scale [SERVICES [ENDPOINTS]]`.
 //!
 //! Works in a network namespace of its own, so nothing of the host changes. Needs root.
 #![expect(clippy::print_stdout, reason = "prints what it measured")]

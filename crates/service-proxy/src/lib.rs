@@ -1,7 +1,7 @@
 //! Services to kernel rules: ClusterIP, NodePort, external addresses, for TCP, UDP and SCTP.
 //!
-//! A back end renders what the kernel should hold, purely; one diff turns it into the smallest transaction. Stopping leaves
-//! the rules in place, so that connections go on.
+//! A back end renders what the kernel should hold, purely; one diff turns it into the smallest
+//! transaction. Stopping leaves the rules in place, so that connections go on.
 
 pub mod backends;
 mod health_check;
@@ -42,7 +42,8 @@ impl Config {
     }
 }
 
-/// Starts following Services and EndpointSlices; returns at once. The factory's client is `system:kube-proxy`.
+/// Starts following Services and EndpointSlices; returns at once. The factory's client is
+/// `system:kube-proxy`.
 pub fn start(config: Config, tasks: &Tasks, _world: &World, factory: &Arc<Factory>) {
     task::spawn(config, tasks, factory);
 }

@@ -36,7 +36,8 @@ impl Strangers {
         Ok(Self { notices, table, own_port, backoff, heard_from: Instant::now() })
     }
 
-    /// Returns when somebody else has changed the table. May be dropped and called again at any time.
+    /// Returns when somebody else has changed the table. May be dropped and called again at any
+    /// time.
     pub(crate) async fn changed(&mut self) -> Result<(), Error> {
         tokio::time::sleep_until(self.heard_from).await;
         loop {

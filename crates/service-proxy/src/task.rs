@@ -1,7 +1,9 @@
-//! Follows Services and EndpointSlices: handlers note which Services changed, one task tells the kernel.
+//! Follows Services and EndpointSlices: handlers note which Services changed, one task tells the
+//! kernel.
 //!
-//! A change is applied at once; what comes while one is being applied goes into the next transaction together. Nothing is applied
-//! before both caches are whole, so that a restart takes nothing away that is still wanted.
+//! A change is applied at once; what comes while one is being applied goes into the next
+//! transaction together. Nothing is applied before both caches are whole, so that a restart takes
+//! nothing away that is still wanted.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -177,7 +179,8 @@ impl Follower {
         }
     }
 
-    /// Brings the kernel to the state of the caches, whatever it holds, then follows changes until one fails.
+    /// Brings the kernel to the state of the caches, whatever it holds, then follows changes until
+    /// one fails.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<Infallible, Error> {
         let mut backend = Backend::open(self.config.cluster, self.config.networks())?;
         let (table, own_port) = backend.identity();

@@ -16,7 +16,8 @@ use crate::{Meter, Room, Stream};
 const DELAY: Duration = Duration::from_millis(20);
 /// Whoever fills the room does not fill the log too.
 const WARN_INTERVAL: Duration = Duration::from_secs(10);
-/// A peer that is gone without a word is noticed: asked after this silence, so often, in this interval.
+/// A peer that is gone without a word is noticed: asked after this silence, so often, in this
+/// interval.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u32 = 4;
@@ -28,8 +29,8 @@ pub struct Guest<S = TcpStream> {
     pub meter: Arc<Meter>,
 }
 
-/// Takes connections until shutdown, and runs `serve` as a task for each. When the room needs a place, the task of an idle one is
-/// dropped.
+/// Takes connections until shutdown, and runs `serve` as a task for each. When the room needs a
+/// place, the task of an idle one is dropped.
 pub async fn accept<F>(
     listener: &TcpListener,
     room: &Arc<Room>,
@@ -74,7 +75,8 @@ pub async fn accept<F>(
     }
 }
 
-/// Out of descriptors or memory: somebody idle gives theirs up. Other failures are of the one connection.
+/// Out of descriptors or memory: somebody idle gives theirs up. Other failures are of the one
+/// connection.
 fn recover(err: &io::Error, room: &Room, warned: &mut Option<Instant>) {
     const EXHAUSTED: [rustix::io::Errno; 4] = [
         rustix::io::Errno::MFILE,

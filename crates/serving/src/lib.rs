@@ -1,8 +1,9 @@
-//! How every server of ours takes connections: how many, from whom, and for how long they may be silent.
+//! How every server of ours takes connections: how many, from whom, and for how long they may be
+//! silent.
 //!
-//! Promises: a connection that says nothing is closed; the number of connections is bounded, in all and per client, and where the
-//! bound is reached the oldest idle one makes room; a client that reads nothing does not hold what it asked for. Knows
-//! nothing of what is served.
+//! Promises: a connection that says nothing is closed; the number of connections is bounded, in all
+//! and per client, and where the bound is reached the oldest idle one makes room; a client that
+//! reads nothing does not hold what it asked for. Knows nothing of what is served.
 
 mod accept;
 mod body;

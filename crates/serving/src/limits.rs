@@ -29,7 +29,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// While bytes wait for a reader that takes none.
     pub stall: Duration,
-    /// What requests in flight get when the server stops, or what is left to send gets when the connection does.
+    /// What requests in flight get when the server stops, or what is left to send gets when the
+    /// connection does.
     pub drain: Duration,
 }
 
@@ -45,7 +46,8 @@ impl Limits {
 }
 
 impl Timeouts {
-    /// As upstream's servers have them; its clients' handshakes are part of the header's time there.
+    /// As upstream's servers have them; its clients' handshakes are part of the header's time
+    /// there.
     pub const HTTPS: Self = Self {
         handshake: Duration::from_secs(10),
         header: Duration::from_secs(32),

@@ -1,4 +1,5 @@
-//! What one connection is doing, as far as its patience is concerned. The state is pure but for the time that is passed in.
+//! What one connection is doing, as far as its patience is concerned. The state is pure but for the
+//! time that is passed in.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +33,8 @@ struct State {
     began: Option<Instant>,
     /// Since when bytes wait to be taken by the peer.
     blocked_since: Option<Instant>,
-    /// Whether a byte that comes in begins a request. Not so in HTTP/2, where frames have other purposes too.
+    /// Whether a byte that comes in begins a request. Not so in HTTP/2, where frames have other
+    /// purposes too.
     bytes_are_requests: bool,
     /// It speaks something else than HTTP now, for as long as it likes.
     is_upgraded: bool,
@@ -148,7 +150,8 @@ impl Meter {
         self.farewell.notified().await;
     }
 
-    /// Returns when the connection should end. Looks again at least once in the time of a stall, so that nobody must wake it.
+    /// Returns when the connection should end. Looks again at least once in the time of a stall, so
+    /// that nobody must wake it.
     pub async fn overdue(&self, timeouts: &Timeouts) -> Overdue {
         let mut now = Instant::now();
         loop {

@@ -1,4 +1,5 @@
-//! Who is connected. A new connection takes the place of an idle one when the room is full; those who work are never disturbed.
+//! Who is connected. A new connection takes the place of an idle one when the room is full; those
+//! who work are never disturbed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -86,8 +87,8 @@ impl Room {
 }
 
 impl Guests {
-    /// Of the client that has the most connections, the one that has been idle longest: whoever hoards pays for it, and nobody
-    /// can push out those of another.
+    /// Of the client that has the most connections, the one that has been idle longest: whoever
+    /// hoards pays for it, and nobody can push out those of another.
     fn evict_one(&mut self) -> bool {
         self.evict(|_| true)
     }

@@ -72,7 +72,8 @@ async fn renew(
     (index, at, outcome.is_ok())
 }
 
-/// The first time the node registers, whether or not an earlier process left a lease: its status may be stale.
+/// The first time the node registers, whether or not an earlier process left a lease: its status
+/// may be stale.
 async fn renew_once(members: &Members, member: &Member, is_first: bool) -> Result<(), ApiError> {
     let registered = if is_first { Some(register(members, member).await?) } else { None };
     let leases = member.client.api::<Lease>();
@@ -96,7 +97,8 @@ async fn renew_once(members: &Members, member: &Member, is_first: bool) -> Resul
     correct_status(members, member).await
 }
 
-/// The lease as this node last wrote it, without asking; the server is asked after a write that failed.
+/// The lease as this node last wrote it, without asking; the server is asked after a write that
+/// failed.
 async fn current(members: &Members, member: &Member) -> Result<Option<Lease>, ApiError> {
     let known = members.leases().remove(&member.index);
     if known.is_some() {
@@ -117,7 +119,8 @@ async fn correct_status(members: &Members, member: &Member) -> Result<(), ApiErr
     }
 }
 
-/// Creates the Node, or brings the status of an existing one up to date, as a kubelet does when it starts. Its uid.
+/// Creates the Node, or brings the status of an existing one up to date, as a kubelet does when it
+/// starts. Its uid.
 async fn register(members: &Members, member: &Member) -> Result<String, ApiError> {
     let nodes = member.client.api::<Node>();
     let now = members.world.clock.now();

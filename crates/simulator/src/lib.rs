@@ -1,8 +1,10 @@
-//! A fleet of nodes that exist only in the API: they register, renew their leases, run pods through their phases and obey
-//! deletion grace, without a process or a namespace. For scale tests and for trying things.
+//! A fleet of nodes that exist only in the API: they register, renew their leases, run pods through
+//! their phases and obey deletion grace, without a process or a namespace. For scale tests and for
+//! trying things.
 //!
-//! Promises: each node writes under its own identity and does what a kubelet would be seen to do. A killed node falls
-//! silent and changes nothing until it is revived. A thousand nodes share a handful of tasks.
+//! Promises: each node writes under its own identity and does what a kubelet would be seen to do. A
+//! killed node falls silent and changes nothing until it is revived. A thousand nodes share a
+//! handful of tasks.
 
 mod addresses;
 mod fleet;

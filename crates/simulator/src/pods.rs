@@ -1,4 +1,5 @@
-//! Pods on simulated nodes: pending becomes running at once; a deleted pod is gone when its containers have stopped.
+//! Pods on simulated nodes: pending becomes running at once; a deleted pod is gone when its
+//! containers have stopped.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -6,8 +6,9 @@ use std::time::Duration;
 const ATTEMPTS: u32 = 20;
 const WAIT: Duration = Duration::from_millis(10);
 
-/// False: another process has it. A process that the last owner was just starting has the owner's files until its own program
-/// begins, so that the owner may be gone and the lock not yet: a moment is waited for that.
+/// False: another process has it. A process that the last owner was just starting has the owner's
+/// files until its own program begins, so that the owner may be gone and the lock not yet: a moment
+/// is waited for that.
 pub fn lock_file(file: &File) -> bool {
     for _ in 0..ATTEMPTS {
         if file.try_lock().is_ok() {

@@ -1,4 +1,5 @@
-//! What std lacks: an injected clock and randomness, backoff, locks of files, and the one printer of error chains.
+//! What std lacks: an injected clock and randomness, backoff, locks of files, and the one printer
+//! of error chains.
 //!
 //! Knows nothing of Kubernetes. Everything here is deterministic when given a seed and paused time.
 

@@ -64,7 +64,8 @@ impl Random {
         })
     }
 
-    /// `base` stretched by up to `factor` of itself: spreads out what would otherwise happen at once.
+    /// `base` stretched by up to `factor` of itself: spreads out what would otherwise happen at
+    /// once.
     pub fn jitter(&self, base: Duration, factor: f64) -> Duration {
         base + base.mul_f64(factor * self.fraction())
     }

@@ -48,7 +48,8 @@ pub fn publish_build(registry: &Registry, build: &Build<'_>) {
     registry.gauges(&BUILD).with(values).set(1.0);
 }
 
-/// One feature gate. `stage` is upstream's word: `ALPHA`, `BETA`, `DEPRECATED`, or nothing once it is generally available.
+/// One feature gate. `stage` is upstream's word: `ALPHA`, `BETA`, `DEPRECATED`, or nothing once it
+/// is generally available.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
     pub name: &'static str,

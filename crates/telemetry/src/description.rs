@@ -8,7 +8,8 @@ pub enum Stability {
     Alpha,
     Beta,
     Stable,
-    /// Of no Kubernetes component: Prometheus' own metrics of a process, and those that upstream has no word for.
+    /// Of no Kubernetes component: Prometheus' own metrics of a process, and those that upstream
+    /// has no word for.
     Unmarked,
 }
 
@@ -52,8 +53,8 @@ impl Buckets {
     }
 }
 
-/// Bounds that grow by a factor. Multiplied one after the other, as Prometheus' libraries do, so that rounding is theirs: it
-/// is seen in the names of buckets.
+/// Bounds that grow by a factor. Multiplied one after the other, as Prometheus' libraries do, so
+/// that rounding is theirs: it is seen in the names of buckets.
 pub const fn exponential<const COUNT: usize>(first: f64, factor: f64) -> [f64; COUNT] {
     let mut bounds = [first; COUNT];
     let mut index = 1;

@@ -28,8 +28,8 @@ impl<M: Metric, const N: usize> Family<M, N> {
         Self(Arc::new(Inner { description, shape, series: Interner::default() }))
     }
 
-    /// The series with these values, in the order of the description's labels. It is shown from now on; whoever needs it often
-    /// keeps it.
+    /// The series with these values, in the order of the description's labels. It is shown from now
+    /// on; whoever needs it often keeps it.
     pub fn with(&self, values: [&str; N]) -> Arc<M> {
         self.0.series.get(values, |_| M::new(self.0.shape))
     }

@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
-/// Label values may come from clients, in some way: more sets than this share one, whose values all are [`OVERFLOW`].
+/// Label values may come from clients, in some way: more sets than this share one, whose values all
+/// are [`OVERFLOW`].
 const SETS_MAX: usize = 10_000;
 pub(crate) const OVERFLOW: &str = "other";
 
 /// Adding copies one of so many parts.
 const PARTS: usize = 8;
 
-/// A map from label values to `V`. Readers share one version of it; whoever adds something makes the next.
+/// A map from label values to `V`. Readers share one version of it; whoever adds something makes
+/// the next.
 pub struct Interner<V, const N: usize> {
     /// By the last digits of the hash.
     parts: [ArcSwap<Entries<V, N>>; PARTS],
@@ -102,8 +104,9 @@ impl<V, const N: usize> Interner<V, N> {
     }
 }
 
-/// Eight bytes at a time: this is most of what finding a series costs, and std's hasher takes five times as long. Who makes
-/// values with equal hashes gains nothing: they are compared, and there is a bound on how many there are.
+/// Eight bytes at a time: this is most of what finding a series costs, and std's hasher takes five
+/// times as long. Who makes values with equal hashes gains nothing: they are compared, and there is
+/// a bound on how many there are.
 fn hash_of<const N: usize>(labels: &[&str; N]) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(SPREAD);

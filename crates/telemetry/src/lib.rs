@@ -1,9 +1,10 @@
 //! What a component says of itself: metrics in Prometheus' text format, and log lines.
 //!
-//! Promises: recording a value takes a few atomic additions and no lock, so that everything is always on; what is shown has
-//! upstream's form, byte by byte; a registry is a parameter, so that components in one process do not mix. Knows nothing of
-//! Kubernetes but how its components describe their metrics. Does not promise that the samples of one page are of one moment.
-//! Why not a library of the field: ADR 17.
+//! Promises: recording a value takes a few atomic additions and no lock, so that everything is
+//! always on; what is shown has upstream's form, byte by byte; a registry is a parameter, so that
+//! components in one process do not mix. Knows nothing of Kubernetes but how its components
+//! describe their metrics. Does not promise that the samples of one page are of one moment. Why not
+//! a library of the field: ADR 17.
 
 mod component;
 mod description;

@@ -1,5 +1,5 @@
-//! One time series: a number that is added to, one that is set, or a histogram. Plain atomics: whoever reads sees each number
-//! as it was at some moment, not all at the same.
+//! One time series: a number that is added to, one that is set, or a histogram. Plain atomics:
+//! whoever reads sees each number as it was at some moment, not all at the same.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -104,7 +104,8 @@ impl Metric for Gauge {
     }
 }
 
-/// How often values fell into each bucket, and their sum. Counted in integers, so that each is one addition.
+/// How often values fell into each bucket, and their sum. Counted in integers, so that each is one
+/// addition.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Buckets,

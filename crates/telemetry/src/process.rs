@@ -1,4 +1,5 @@
-//! What the kernel knows of this process, under the names of Prometheus' own libraries. Every page has it.
+//! What the kernel knows of this process, under the names of Prometheus' own libraries. Every page
+//! has it.
 
 use std::fs;
 use std::io;

@@ -9,8 +9,8 @@ use crate::description::{Buckets, Description};
 use crate::family::{Family, Render};
 use crate::metric::{Counter, Gauge, Histogram, Metric, Total};
 
-/// Cheap to clone; clones are the same registry. Asking twice for a metric gives the same one, so that a component that is
-/// started again goes on where it was.
+/// Cheap to clone; clones are the same registry. Asking twice for a metric gives the same one, so
+/// that a component that is started again goes on where it was.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<Inner>);
 
@@ -98,7 +98,8 @@ impl Registry {
         family
     }
 
-    /// Called before each page is written, to set what changes by itself: ages, sizes, the process's numbers. Must not wait.
+    /// Called before each page is written, to set what changes by itself: ages, sizes, the
+    /// process's numbers. Must not wait.
     pub fn on_read(&self, read: impl Fn() -> Watched + Send + Sync + 'static) {
         lock(&self.0.readings).push(Box::new(read));
     }

@@ -58,8 +58,8 @@ fn escape_value(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The shortest text that is this number again, as Go's `strconv.AppendFloat(.., 'g', -1, 64)` writes it: with an exponent
-/// below 1e-4 and from 1e6 on.
+/// The shortest text that is this number again, as Go's `strconv.AppendFloat(.., 'g', -1, 64)`
+/// writes it: with an exponent below 1e-4 and from 1e6 on.
 pub(crate) fn number(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

@@ -1,4 +1,5 @@
-//! Everything that was ever written, as one fingerprint: two runs are the same exactly when theirs are.
+//! Everything that was ever written, as one fingerprint: two runs are the same exactly when theirs
+//! are.
 //!
 //! It is recorded while it happens, since the server compacts its store.
 

@@ -1,7 +1,8 @@
 //! The whole control plane in one thread, in memory, under paused time, from one seed.
 //!
-//! The same code as in production, wired the same way; only the world (clock, chance), the disk (`kvstore::memory`) and the
-//! transport (in process, optionally faulty) are given. The same seed gives the same history.
+//! The same code as in production, wired the same way; only the world (clock, chance), the disk
+//! (`kvstore::memory`) and the transport (in process, optionally faulty) are given. The same seed
+//! gives the same history.
 
 mod cluster;
 mod faults;

@@ -1,4 +1,5 @@
-//! The builder of controllers against a real API server: whose keys are woken by what, when work starts, and what it waits for.
+//! The builder of controllers against a real API server: whose keys are woken by what, when work
+//! starts, and what it waits for.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -258,7 +259,8 @@ fn work_waits_for_the_kinds_that_it_reads_and_for_no_others() {
     });
 }
 
-/// Creates one secret per config map, with a generated name: on a cache that is behind it would create another.
+/// Creates one secret per config map, with a generated name: on a cache that is behind it would
+/// create another.
 struct Creator {
     client: Client,
     secrets: informer::Indexer<Secret>,

@@ -1,4 +1,5 @@
-//! Whole clusters under paused time: random node deaths and API faults, a history that repeats, and rest afterwards.
+//! Whole clusters under paused time: random node deaths and API faults, a history that repeats, and
+//! rest afterwards.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -147,7 +148,8 @@ async fn storm(seed: u64) -> History {
     history
 }
 
-/// One seed by default; `SEEDS=100..200 cargo test -p testkit --test simulation converges` hunts through many.
+/// One seed by default; `SEEDS=100..200 cargo test -p testkit --test simulation converges` hunts
+/// through many.
 #[test]
 fn a_cluster_converges_after_node_deaths_and_api_faults() {
     let seeds = std::env::var("SEEDS").unwrap_or_else(|_| "1..2".to_owned());
@@ -208,7 +210,8 @@ fn deployments_are_available_within_a_second_when_nothing_fails() {
     });
 }
 
-/// Idle means idle: ten simulated minutes after everything settled, leases are all that was written.
+/// Idle means idle: ten simulated minutes after everything settled, leases are all that was
+/// written.
 #[test]
 fn a_quiet_cluster_writes_lease_renewals_only() {
     run(async {

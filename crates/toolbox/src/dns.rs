@@ -1,4 +1,5 @@
-//! `dns`: asks the servers of `/etc/resolv.conf` (or one that is named), trying the search path as libc does.
+//! `dns`: asks the servers of `/etc/resolv.conf` (or one that is named), trying the search path as
+//! libc does.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};

@@ -1,4 +1,5 @@
-//! `eat`: takes more than its share, to see what the limits do. Deaf to signals that ask it to stop.
+//! `eat`: takes more than its share, to see what the limits do. Deaf to signals that ask it to
+//! stop.
 
 use std::hint::black_box;
 

@@ -60,7 +60,8 @@ pub(crate) async fn run(flags: Flags) -> Result<()> {
                 () = stop.wait(), if deadline.is_none() => {
                     deadline = Some(tokio::time::Instant::now() + Duration::from_secs(flags.drain));
                 }
-                // Out of descriptors or a connection that was reset before we took it: others may work.
+                // Out of descriptors or a connection that was reset before we took it: others may
+                // work.
                 accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                     serve(&graceful, stream, answer.clone(), deadline.is_some());
                 },

@@ -1,6 +1,7 @@
 //! Small tools for a first workload: what the image `xebec.local/toolbox` runs. Each is one file.
 //!
-//! A program of its own, in our binary: it prints, exits and blocks as programs do, and knows nothing of the cluster.
+//! A program of its own, in our binary: it prints, exits and blocks as programs do, and knows
+//! nothing of the cluster.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "tools talk to their terminal")]
 
 mod attempt;

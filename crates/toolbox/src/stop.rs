@@ -1,4 +1,5 @@
-//! The end of a server: SIGTERM or SIGINT. The first process of a container gets no default action for them.
+//! The end of a server: SIGTERM or SIGINT. The first process of a container gets no default action
+//! for them.
 
 use anyhow::{Context as _, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};

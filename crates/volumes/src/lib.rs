@@ -1,7 +1,7 @@
 //! Volume drivers: emptyDir, hostPath and atomically written files, below one directory per pod.
 //!
-//! Everything a driver makes is below the pod's directory; what is mounted or linked into it from elsewhere is never
-//! followed when it is removed.
+//! Everything a driver makes is below the pod's directory; what is mounted or linked into it from
+//! elsewhere is never followed when it is removed.
 
 mod attempt;
 mod empty_dir;

@@ -49,8 +49,8 @@ pub(crate) fn is_mount_point(path: &Path) -> Result<bool, Error> {
     Ok(device(path)? != device(parent)?)
 }
 
-/// Unmounts everything on and below a directory, and goes on after a failure; what is still in use goes away when it no
-/// longer is.
+/// Unmounts everything on and below a directory, and goes on after a failure; what is still in use
+/// goes away when it no longer is.
 pub(crate) fn unmount_below(directory: &Path) -> Result<(), Error> {
     for _ in 0..ROUNDS_MAX {
         let mut mounted = below(directory)?;

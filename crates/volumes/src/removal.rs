@@ -1,6 +1,8 @@
-//! Removing a directory with all that is in it, however deep, without following a link or a mount out of it.
+//! Removing a directory with all that is in it, however deep, without following a link or a mount
+//! out of it.
 //!
-//! Everything goes through descriptors: a container that still runs may exchange directories for links at any moment.
+//! Everything goes through descriptors: a container that still runs may exchange directories for
+//! links at any moment.
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,8 @@ use rustix::io::Errno;
 
 use crate::attempt::failed;
 
-/// Directories below this depth are moved up first: each level holds a descriptor and a stack frame.
+/// Directories below this depth are moved up first: each level holds a descriptor and a stack
+/// frame.
 const DEPTH_MAX: usize = 64;
 /// How often new things may appear while others are removed.
 const ROUNDS_MAX: usize = 1000;
@@ -115,7 +118,8 @@ fn open(parent: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(parent, path, flags, Mode::empty())
 }
 
-/// A directory that is neither a link nor a mount point: `EXDEV` for the latter, also when the same file system is mounted.
+/// A directory that is neither a link nor a mount point: `EXDEV` for the latter, also when the same
+/// file system is mounted.
 fn open_inside<P: rustix::path::Arg>(parent: &OwnedFd, name: P) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;

@@ -1,7 +1,8 @@
 //! A part of a volume, resolved where containers cannot interfere, and held by a bind mount.
 //!
-//! A container can exchange any part of its volume for a link at any time (CVE-2017-1002101, CVE-2021-25741). So the part is
-//! opened beneath the volume's root by the kernel, and the descriptor, not the path, is mounted.
+//! A container can exchange any part of its volume for a link at any time (CVE-2017-1002101,
+//! CVE-2021-25741). So the part is opened beneath the volume's root by the kernel, and the
+//! descriptor, not the path, is mounted.
 
 use std::path::{Component, Path};
 

@@ -1,4 +1,5 @@
-//! On a real kernel, in a directory of their own. Mounts need root; without it these tests say that they were skipped.
+//! On a real kernel, in a directory of their own. Mounts need root; without it these tests say that
+//! they were skipped.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
@@ -334,7 +335,8 @@ async fn links_of_containers_lead_nowhere() {
     assert_eq!(names(&outside), ["precious"]);
 }
 
-/// CVE-2017-1002101, CVE-2021-25741: a container exchanges a directory of its volume for a link while it is mounted.
+/// CVE-2017-1002101, CVE-2021-25741: a container exchanges a directory of its volume for a link
+/// while it is mounted.
 #[tokio::test]
 async fn a_race_with_a_link_is_never_lost() {
     use std::sync::atomic::{AtomicBool, Ordering};

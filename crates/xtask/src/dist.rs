@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: what somebody needs who does not build: the binary, its unit for systemd, completions, the documents, and
-//! a checksum.
+//! `cargo xtask dist`: what somebody needs who does not build: the binary, its unit for systemd,
+//! completions, the documents, and a checksum.
 
 use std::fs;
 use std::path::{Path, PathBuf};

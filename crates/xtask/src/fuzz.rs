@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz [SECONDS]`: every fuzz target there is, built and run for a while each. What they find stays in
-//! `fuzz/artifacts` of the crate.
+//! `cargo xtask fuzz [SECONDS]`: every fuzz target there is, built and run for a while each. What
+//! they find stays in `fuzz/artifacts` of the crate.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,8 +54,8 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
 fn fuzz(tool: &Path, folder: &Path, target: &str, seconds: u64) -> Command {
     let mut command = Command::new(tool);
     command
-        // The pinned compiler has what libFuzzer needs, but only nightly ones admit it. There is no unsafe code of ours for a
-        // sanitizer to watch.
+        // The pinned compiler has what libFuzzer needs, but only nightly ones admit it. There is no
+        // unsafe code of ours for a sanitizer to watch.
         .env("RUSTC_BOOTSTRAP", "1")
         // Most of what they need is the same.
         .env("CARGO_TARGET_DIR", root().join("target/fuzz"))
@@ -79,7 +79,8 @@ fn targets(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The program `cargo-fuzz`, installed below `target/` if the machine has none. It needs a C++ compiler for libFuzzer.
+/// The program `cargo-fuzz`, installed below `target/` if the machine has none. It needs a C++
+/// compiler for libFuzzer.
 fn install_tool() -> Result<PathBuf> {
     if !process::is_there("c++", "--version") {
         bail!("libFuzzer needs a C++ compiler: `apt-get install g++`");

@@ -1,4 +1,5 @@
-//! `cargo xtask test`: everything that must pass before a change lands, in the order that fails fastest.
+//! `cargo xtask test`: everything that must pass before a change lands, in the order that fails
+//! fastest.
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
-//! What the tests need beside Rust: Debian packages and the Python client. Installs what is missing and says so;
-//! what cannot be had here is named loudly, and the tests that need it say that they are skipped.
+//! What the tests need beside Rust: Debian packages and the Python client. Installs what is missing
+//! and says so; what cannot be had here is named loudly, and the tests that need it say that they
+//! are skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,8 +23,8 @@ const DEBIAN: &[(&str, &str, &str)] = &[
     ("qemu-system-x86_64", "--version", "qemu-system-x86"),
 ];
 
-/// Packages whose programs the tests put into images or run as peers. Unpacked below `target/`, not installed: installing
-/// would start servers. The first column is what shows that it is there.
+/// Packages whose programs the tests put into images or run as peers. Unpacked below `target/`, not
+/// installed: installing would start servers. The first column is what shows that it is there.
 const UNPACKED: &[(&str, &str)] = &[
     ("usr/bin/docker-registry", "docker-registry"),
     ("usr/bin/etcd", "etcd-server"),
@@ -35,7 +36,8 @@ const UNPACKED: &[(&str, &str)] = &[
 const NAMED: &[(&str, &str)] =
     &[("XEBEC_TEST_ETCD", "usr/bin/etcd"), ("XEBEC_TEST_ETCDCTL", "usr/bin/etcdctl")];
 
-/// The kernel of the guest that has cgroups of version 2 alone: the package that depends on the current one.
+/// The kernel of the guest that has cgroups of version 2 alone: the package that depends on the
+/// current one.
 const KERNEL: &str = "linux-image-amd64";
 
 /// The lowest kubectl that the tests are written for.

@@ -1,5 +1,5 @@
-//! `cargo xtask torture store`: the long runs that try to break the store, on the release build; and the store over an etcd
-//! cluster whose members break.
+//! `cargo xtask torture store`: the long runs that try to break the store, on the release build;
+//! and the store over an etcd cluster whose members break.
 
 use std::process::Command;
 
@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use crate::process;
 use crate::{root, say, test_deps};
 
-/// Faults of an etcd cluster with one round. Each takes seconds: an election, and clients that go on.
+/// Faults of an etcd cluster with one round. Each takes seconds: an election, and clients that go
+/// on.
 const CLUSTERS: u64 = 4;
 const FAULTS_PER_CLUSTER: u64 = 10;
 const CLUSTER_TEST: &str = "cluster::what_clients_are_told_is_right_while_members_break";
@@ -30,8 +31,8 @@ pub(crate) fn store(words: &[&str]) -> Result<()> {
     break_clusters(rounds, seed)
 }
 
-/// Three members of Debian's etcd that are killed, paused, cut off and restarted under clients. Many short histories, since
-/// checking one takes longer the longer it is.
+/// Three members of Debian's etcd that are killed, paused, cut off and restarted under clients.
+/// Many short histories, since checking one takes longer the longer it is.
 fn break_clusters(rounds: u64, seed: u64) -> Result<()> {
     let etcd = test_deps::unpacked_program(&root(), "usr/bin/etcd");
     let etcdctl = test_deps::unpacked_program(&root(), "usr/bin/etcdctl");

@@ -1,6 +1,8 @@
-//! An operator: keeps a ConfigMap for each `Website`, and says in its status how many pages there are.
+//! An operator: keeps a ConfigMap for each `Website`, and says in its status how many pages there
+//! are.
 //!
-//! The same way as every controller goes: informers put keys into a queue, a reconciler takes one, observes, plans and applies.
+//! The same way as every controller goes: informers put keys into a queue, a reconciler takes one,
+//! observes, plans and applies.
 
 mod connection;
 mod objects;

@@ -16,7 +16,8 @@ pub mod taint_nodes_by_condition;
 #[cfg(test)]
 pub(crate) mod fixture;
 
-/// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what earlier ones changed.
+/// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what
+/// earlier ones changed.
 pub fn all(random: &Random) -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle),

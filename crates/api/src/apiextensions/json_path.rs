@@ -1,5 +1,6 @@
 //! The simple JSONPath of CustomResourceDefinitions: `.spec.x`, `['key']`, `[0]`, `[*]` and
-//! `[?(@.type=="Ready")]`. No recursion, no slices, no functions: a path reads one place or one list.
+//! `[?(@.type=="Ready")]`. No recursion, no slices, no functions: a path reads one place or one
+//! list.
 
 use serde_json::Value;
 
@@ -74,7 +75,8 @@ impl JsonPath {
         find(&self.0, value)
     }
 
-    /// Writes a value, making the objects on the way. Does nothing when the path has other steps than fields.
+    /// Writes a value, making the objects on the way. Does nothing when the path has other steps
+    /// than fields.
     pub(crate) fn set(&self, target: &mut Value, value: Value) {
         let Some(fields) = self.fields() else { return };
         let mut place = target;

@@ -1,5 +1,6 @@
-//! The encoder and decoder of each kind, compiled once, here. Other crates call them through `Resource`, so
-//! that serde is instantiated for a kind in this crate alone: that keeps builds short.
+//! The encoder and decoder of each kind, compiled once, here. Other crates call them through
+//! `Resource`, so that serde is instantiated for a kind in this crate alone: that keeps builds
+//! short.
 
 #[cfg(test)]
 mod tests;
@@ -16,11 +17,12 @@ use serde_json::ser::Formatter;
 
 use crate::schemas;
 
-/// JSON as Go writes it, whose numbers clients know: a float that is whole has no point (`minimum: 7` of a schema, not `7.0`).
+/// JSON as Go writes it, whose numbers clients know: a float that is whole has no point (`minimum:
+/// 7` of a schema, not `7.0`).
 struct GoNumbers;
 
-/// How often this thread has decoded and encoded objects, for tests that hold a write to what it should cost. Counted in builds
-/// with debug assertions alone.
+/// How often this thread has decoded and encoded objects, for tests that hold a write to what it
+/// should cost. Counted in builds with debug assertions alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub decodes: u32,
@@ -62,7 +64,8 @@ impl Notes {
     }
 }
 
-/// An object of the definition. What Go takes and the struct does not (ADR 21) is mended and read again.
+/// An object of the definition. What Go takes and the struct does not (ADR 21) is mended and read
+/// again.
 pub(crate) fn decode<T: DeserializeOwned>(
     definition: &str,
     bytes: &[u8],

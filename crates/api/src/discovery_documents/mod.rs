@@ -1,5 +1,6 @@
-//! What `/api` and `/apis` answer, made from the list of served kinds: the legacy documents, one per group and
-//! version, and the aggregated one (`apidiscovery.k8s.io/v2`), which says all at once.
+//! What `/api` and `/apis` answer, made from the list of served kinds: the legacy documents, one
+//! per group and version, and the aggregated one (`apidiscovery.k8s.io/v2`), which says all at
+//! once.
 
 mod order;
 #[cfg(test)]
@@ -208,8 +209,8 @@ fn sorted_subresources(kind: &dyn Kind) -> Vec<Subresource> {
     subresources
 }
 
-/// Groups by priority, their versions newest first, resources by name. A kind without verbs and without
-/// subresources exists only as the body of another's subresource.
+/// Groups by priority, their versions newest first, resources by name. A kind without verbs and
+/// without subresources exists only as the body of another's subresource.
 fn groups(kinds: &[Arc<dyn Kind>]) -> Vec<(&str, Versions<'_>)> {
     let mut found: BTreeMap<&str, BTreeMap<&str, Vec<&dyn Kind>>> = BTreeMap::new();
     for kind in kinds.iter().filter(|it| !it.verbs().is_empty()) {

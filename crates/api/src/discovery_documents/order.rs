@@ -1,5 +1,5 @@
-//! In which order groups and versions are shown. The first match decides which kind a short name means, so the order
-//! is part of the contract.
+//! In which order groups and versions are shown. The first match decides which kind a short name
+//! means, so the order is part of the contract.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,6 @@
-//! The protobuf of an OpenAPI 2.0 document, as gnostic numbers it: the form in which kubectl asks for `/openapi/v2`. One
-//! table per message says which keyword is which field; what is in no table has no field there and is left out.
+//! The protobuf of an OpenAPI 2.0 document, as gnostic numbers it: the form in which kubectl asks
+//! for `/openapi/v2`. One table per message says which keyword is which field; what is in no table
+//! has no field there and is left out.
 
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
-//! OpenAPI documents, made from the list of served kinds: version 3, one document per group and version with an index,
-//! and version 2, one document for all. kubectl reads field validation, merge keys and `explain` from them. Nothing
-//! is cached here: whoever serves a document keeps its bytes.
+//! OpenAPI documents, made from the list of served kinds: version 3, one document per group and
+//! version with an index, and version 2, one document for all. kubectl reads field validation,
+//! merge keys and `explain` from them. Nothing is cached here: whoever serves a document keeps its
+//! bytes.
 
 mod gnostic;
 mod operations;
@@ -30,7 +31,8 @@ fn reference(definition: &str) -> Value {
     json!({ "$ref": format!("{REF_PREFIX}{definition}") })
 }
 
-/// The definition of a built-in kind that is only known by its names: `io.k8s.api.autoscaling.v1.Scale`.
+/// The definition of a built-in kind that is only known by its names:
+/// `io.k8s.api.autoscaling.v1.Scale`.
 fn built_in_definition(group: &str, version: &str, kind: &str) -> String {
     let group = match group.split('.').next() {
         None | Some("") => "core",

@@ -1,4 +1,5 @@
-//! Which operations there are on which path, in a form that both versions of OpenAPI are rendered from.
+//! Which operations there are on which path, in a form that both versions of OpenAPI are rendered
+//! from.
 
 use apimachinery::{GroupVersionKind, Scope};
 

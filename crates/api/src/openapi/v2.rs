@@ -1,4 +1,5 @@
-//! OpenAPI 2.0 (swagger), for old clients and as kubectl's fallback. Rendered from trees: it is asked for rarely.
+//! OpenAPI 2.0 (swagger), for old clients and as kubectl's fallback. Rendered from trees: it is
+//! asked for rarely.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,16 +52,17 @@ fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
     })
 }
 
-/// Clients of version 2 take a default for a value that the server fills in; those of built-in types are not always. Upstream
-/// leaves them out as well, and keeps those of custom resources.
+/// Clients of version 2 take a default for a value that the server fills in; those of built-in
+/// types are not always. Upstream leaves them out as well, and keeps those of custom resources.
 fn prune_defaults(schema: &mut Value) {
     let Value::Object(object) = schema else { return };
     object.remove("default");
     for_each_schema_within(object, prune_defaults);
 }
 
-/// Version 3 to version 2: references without wrapping, and none of the keywords that version 2 lacks. It descends only
-/// to where schemas are: a field may have the name of a keyword, and a default may look like a schema.
+/// Version 3 to version 2: references without wrapping, and none of the keywords that version 2
+/// lacks. It descends only to where schemas are: a field may have the name of a keyword, and a
+/// default may look like a schema.
 pub(super) fn lower(schema: &mut Value) {
     let Value::Object(object) = schema else { return };
     lower_keywords(object);
@@ -89,7 +91,8 @@ fn lower_keywords(object: &mut Map<String, Value>) {
     }
     object.remove("anyOf");
     object.remove("not");
-    // Clients of version 2 refuse null, and fields that are not listed: what may have them is not described.
+    // Clients of version 2 refuse null, and fields that are not listed: what may have them is not
+    // described.
     let preserves = object.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true));
     if preserves {
         object.remove("properties");

@@ -1,4 +1,5 @@
-//! OpenAPI 3.0. Built-in schemas are copied as the text they are stored as, without building a tree.
+//! OpenAPI 3.0. Built-in schemas are copied as the text they are stored as, without building a
+//! tree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

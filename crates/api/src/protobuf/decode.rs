@@ -263,7 +263,8 @@ fn is_scalar(shape: Shape) -> bool {
     )
 }
 
-/// What JSON leaves out unless the table says that it is kept. Messages stay: whether they are there can mean something.
+/// What JSON leaves out unless the table says that it is kept. Messages stay: whether they are
+/// there can mean something.
 fn is_zero(shape: Shape, wire: Wire<'_>) -> bool {
     match wire {
         Wire::Varint(value) => value == 0,

@@ -1,5 +1,5 @@
-//! From JSON, as this server writes it, to a protobuf message, in one pass over the text. Names that the table does not
-//! have are left out, and so is null.
+//! From JSON, as this server writes it, to a protobuf message, in one pass over the text. Names
+//! that the table does not have are left out, and so is null.
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,8 +20,8 @@ struct Fields<'a> {
     loss: &'a Loss,
 }
 
-/// Whether something of the JSON cannot be told from the message: a zero, null or an empty list that a reader of the
-/// message takes for absent, or a part of a second.
+/// Whether something of the JSON cannot be told from the message: a zero, null or an empty list
+/// that a reader of the message takes for absent, or a part of a second.
 #[derive(Default)]
 struct Loss(Cell<bool>);
 
@@ -47,7 +47,8 @@ impl<'de> Visitor<'de> for Fields<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        // The fields of inlined messages can stand anywhere in the object: each message is gathered apart.
+        // The fields of inlined messages can stand anywhere in the object: each message is gathered
+        // apart.
         let mut inlined: Vec<(Inlined, Vec<u8>)> = Vec::new();
         while let Some(slot) =
             map.next_key_seed(Name { table: self.table, message: self.message })?
@@ -319,7 +320,8 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 }
 
-/// The fields of the JSON object `json` as a message. Whether a reader of the message finds all of them.
+/// The fields of the JSON object `json` as a message. Whether a reader of the message finds all of
+/// them.
 pub(super) fn fields(message: Message, json: &[u8], out: &mut Vec<u8>) -> serde_json::Result<bool> {
     let loss = Loss::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);

@@ -1,5 +1,6 @@
-//! Kubernetes' protobuf of the built-in kinds, by the table in `facts/`: messages become JSON at the border and
-//! JSON becomes messages there, so that nothing behind it knows protobuf. See `docs/adr/0005-protobuf-by-table.md`.
+//! Kubernetes' protobuf of the built-in kinds, by the table in `facts/`: messages become JSON at
+//! the border and JSON becomes messages there, so that nothing behind it knows protobuf. See
+//! `docs/adr/0005-protobuf-by-table.md`.
 
 mod decode;
 mod encode;
@@ -78,7 +79,8 @@ pub fn message_of(kind: &GroupVersionKind) -> Option<Message> {
     Table::get().find_kind(&kind.api_version(), &kind.kind)
 }
 
-/// The message of a built-in kind in any version that is served, or that it may have been stored in.
+/// The message of a built-in kind in any version that is served, or that it may have been stored
+/// in.
 pub fn message_named(api_version: &str, kind: &str) -> Option<Message> {
     Table::get().find_kind(api_version, kind)
 }
@@ -186,7 +188,8 @@ pub fn encode_list<'a>(
     Ok(out)
 }
 
-/// An event of a watch: its length, then the type and the object, which is in an envelope of its own.
+/// An event of a watch: its length, then the type and the object, which is in an envelope of its
+/// own.
 pub fn encode_event(event: &str, object: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 4];
     wire::put_bytes(&mut out, 1, event.as_bytes());

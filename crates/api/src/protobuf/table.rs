@@ -1,11 +1,14 @@
-//! The messages of what is served, in memory: made on first use and kept. The build writes them from `facts/`, as lines:
+//! The messages of what is served, in memory: made on first use and kept. The build writes them
+//! from `facts/`, as lines:
 //!
-//! `package <alias> <name> <apiVersion>` starts a package; the lines below are its types: the type, then its fields as
-//! name=number:type, where the name is the one in JSON.
+//! `package <alias> <name> <apiVersion>` starts a package; the lines below are its types: the type,
+//! then its fields as name=number:type, where the name is the one in JSON.
 //!
-//! - `*=number:T`: T's fields stand in JSON where this field stands; in protobuf they are a message of their own.
+//! - `*=number:T`: T's fields stand in JSON where this field stands; in protobuf they are a message
+//!   of their own.
 //! - `[]T`, `{}T`: a list of T; a map from strings to T.
-//! - `T`: a scalar; a type of this package; alias.Type of another; or one of those that JSON writes in a form of its own.
+//! - `T`: a scalar; a type of this package; alias.Type of another; or one of those that JSON writes
+//!   in a form of its own.
 //! - `!` after a scalar: JSON has it even when it is zero; without, zero and absent are the same.
 
 use std::collections::BTreeMap;
@@ -63,8 +66,9 @@ pub(super) struct Slot {
     pub(super) inlined_in: Inlined,
 }
 
-/// The numbers of the inlined messages that a field belongs to, the outermost first; zero where there is none. One may inline
-/// another: NamedRuleWithOperations has RuleWithOperations, and that has Rule.
+/// The numbers of the inlined messages that a field belongs to, the outermost first; zero where
+/// there is none. One may inline another: NamedRuleWithOperations has RuleWithOperations, and that
+/// has Rule.
 pub(super) type Inlined = [u32; 2];
 
 struct Type {

@@ -1,4 +1,5 @@
-//! JSON to protobuf and back for every served kind; bytes made by hand; and bytes that nobody made on purpose.
+//! JSON to protobuf and back for every served kind; bytes made by hand; and bytes that nobody made
+//! on purpose.
 
 use std::collections::BTreeSet;
 
@@ -153,7 +154,8 @@ proptest! {
         thinned(&mut object, &mut seed);
         object["apiVersion"] = json!(names.0);
         object["kind"] = json!(names.1);
-        // What the typed kind does not take (a schema that is `{}` where it wants more) is not stored either.
+        // What the typed kind does not take (a schema that is `{}` where it wants more) is not
+        // stored either.
         let Ok(typed) = kind.decode(object.to_string().as_bytes()) else { return Ok(()) };
         let json = typed.encode();
         let encoded = encode_telling(message, names, &json).expect("it encodes");

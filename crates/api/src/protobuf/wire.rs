@@ -1,4 +1,5 @@
-//! Protobuf's wire format: tags, varints and lengths. Reading checks every length; nothing here panics on any bytes.
+//! Protobuf's wire format: tags, varints and lengths. Reading checks every length; nothing here
+//! panics on any bytes.
 
 use super::Error;
 

@@ -1,6 +1,6 @@
-//! The schemas of the built-in kinds, made at build time (see `build.rs`) and kept compressed in the binary. Field
-//! handling links the form without descriptions once and keeps it; OpenAPI inflates the whole form when a document is
-//! made and lets it go.
+//! The schemas of the built-in kinds, made at build time (see `build.rs`) and kept compressed in
+//! the binary. Field handling links the form without descriptions once and keeps it; OpenAPI
+//! inflates the whole form when a document is made and lets it go.
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
-//! Which fields a value has, and which differ between two objects. Bookkeeping that the server keeps in
-//! metadata belongs to nobody and is left out. Paths are built only where there is a difference.
+//! Which fields a value has, and which differ between two objects. Bookkeeping that the server
+//! keeps in metadata belongs to nobody and is left out. Paths are built only where there is a
+//! difference.
 
 use std::collections::BTreeMap;
 
@@ -196,7 +197,8 @@ fn compare_values(
     diff
 }
 
-/// A value that changed its shape: what is in both is not removed, and a leaf that gets parts stays owned.
+/// A value that changed its shape: what is in both is not removed, and a leaf that gets parts stays
+/// owned.
 fn subtract_changed(diff: &mut Diff) {
     let Some(removed) = diff.removed.take().filter(|it| !it.is_empty()) else {
         return;

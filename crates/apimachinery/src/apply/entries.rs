@@ -18,7 +18,8 @@ pub(super) enum Operation {
     Update,
 }
 
-/// One per (manager, operation, api_version, subresource); for Apply the version does not tell apart.
+/// One per (manager, operation, api_version, subresource); for Apply the version does not tell
+/// apart.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) manager: String,
@@ -126,7 +127,8 @@ pub(super) fn time_text(writer: &Writer<'_>) -> String {
 
 /// What a client says about ownership in an object that it sends.
 pub(super) enum Claim {
-    /// Nothing, or nothing that can be read: clients that do not know the field must not destroy it.
+    /// Nothing, or nothing that can be read: clients that do not know the field must not destroy
+    /// it.
     None,
     /// `[]` or `[{}]`: ownership is to be forgotten.
     Reset,

@@ -1,9 +1,10 @@
-//! Sets of field paths, held in the form that `fieldsV1` has on the wire, so that reading and writing
-//! managedFields costs nothing.
+//! Sets of field paths, held in the form that `fieldsV1` has on the wire, so that reading and
+//! writing managedFields costs nothing.
 //!
-//! `{"f:spec": {"f:replicas": {}, "f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:image": {}}}}}` has the
-//! members spec.replicas, spec.containers[name=a] and spec.containers[name=a].image. A node is a member
-//! when it is empty or has `.`; otherwise it only leads to its children.
+//! `{"f:spec": {"f:replicas": {}, "f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:image":
+//! {}}}}}` has the members spec.replicas, spec.containers[name=a] and
+//! spec.containers[name=a].image. A node is a member when it is empty or has `.`; otherwise it only
+//! leads to its children.
 
 use serde_json::{Map, Value};
 
@@ -64,7 +65,8 @@ impl FieldSet {
         remove_tree(&mut self.0, &fields);
     }
 
-    /// The members as clients see them, as many as anybody reads: `.spec.containers[name="a"].image`.
+    /// The members as clients see them, as many as anybody reads:
+    /// `.spec.containers[name="a"].image`.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         collect_paths(&self.0, &mut String::new(), &mut paths);
@@ -127,7 +129,8 @@ fn union_child(mine: &mut Node, element: &str, theirs: &Value) {
 }
 
 fn subtract_children(mine: &mut Node, theirs: &Node) {
-    // The smaller of the two is walked: an object may have many owners of little, and a change may be large.
+    // The smaller of the two is walked: an object may have many owners of little, and a change may
+    // be large.
     let in_both: Vec<String> = if mine.len() < theirs.len() {
         mine.keys().filter(|it| *it != SELF && theirs.contains_key(*it)).cloned().collect()
     } else {

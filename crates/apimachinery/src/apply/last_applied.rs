@@ -1,6 +1,6 @@
-//! What client-side apply leaves behind: the configuration that it applied last, in an annotation. Server-side apply by
-//! kubectl takes over the fields in it, and keeps the annotation up to date for those who go back. Whoever wants neither
-//! names another field manager.
+//! What client-side apply leaves behind: the configuration that it applied last, in an annotation.
+//! Server-side apply by kubectl takes over the fields in it, and keeps the annotation up to date
+//! for those who go back. Whoever wants neither names another field manager.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,8 @@ use crate::validation::ANNOTATIONS_SIZE_MAX;
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const MANAGER: &str = "kubectl";
 
-/// The fields that client-side apply wrote last and that are still as it wrote them: nobody else can mind when they change.
+/// The fields that client-side apply wrote last and that are still as it wrote them: nobody else
+/// can mind when they change.
 pub(super) fn fields_to_take_over(
     schema: &SchemaRef,
     live: Option<&Value>,

@@ -65,8 +65,8 @@ fn list_of(live: Option<Value>) -> Vec<Value> {
     }
 }
 
-/// The configuration's items in its order; items that only the live list has keep their place between.
-/// Live `[a, b, c, d]` and config `[d, x, b]` give `[a, d, c, x, b]`.
+/// The configuration's items in its order; items that only the live list has keep their place
+/// between. Live `[a, b, c, d]` and config `[d, x, b]` give `[a, d, c, x, b]`.
 fn merge_list(
     place: &Place<'_>,
     live: Vec<Value>,

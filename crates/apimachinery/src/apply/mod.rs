@@ -42,8 +42,8 @@ pub struct Writer<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// 409 with one cause FieldManagerConflict per field: (field path such as `.spec.replicas`, message
-    /// `conflict with "kubectl" using apps/v1`).
+    /// 409 with one cause FieldManagerConflict per field: (field path such as `.spec.replicas`,
+    /// message `conflict with "kubectl" using apps/v1`).
     #[error("{}", conflict_text(.0))]
     Conflicts(Vec<(String, String)>),
     #[error("{0}")]
@@ -70,9 +70,10 @@ fn conflict_text(conflicts: &[(String, String)]) -> String {
     text
 }
 
-/// Records a create, update or non-apply patch: `object` gets its new managedFields. `live` is the object before,
-/// `None` on create. What the client itself says in managedFields counts in place of the live entries, but not through a
-/// subresource. When nothing but bookkeeping differs, the entries (and their times) stay as they were.
+/// Records a create, update or non-apply patch: `object` gets its new managedFields. `live` is the
+/// object before, `None` on create. What the client itself says in managedFields counts in place of
+/// the live entries, but not through a subresource. When nothing but bookkeeping differs, the
+/// entries (and their times) stay as they were.
 ///
 /// Both are in the version of the writer.
 pub fn record_update(
@@ -155,8 +156,8 @@ fn with_changes(
     Ok(entries)
 }
 
-/// Server-side apply: merges `config` into `live` (`None`: creates), both in the version of the writer. Returns the whole object
-/// with managedFields.
+/// Server-side apply: merges `config` into `live` (`None`: creates), both in the version of the
+/// writer. Returns the whole object with managedFields.
 pub fn apply(
     versions: &dyn Versions,
     live: Option<&Value>,

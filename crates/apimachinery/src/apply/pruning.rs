@@ -1,4 +1,5 @@
-//! What a manager applied last time and does not apply now goes, unless somebody else owns it. Each owner is asked in its own version.
+//! What a manager applied last time and does not apply now goes, unless somebody else owns it. Each
+//! owner is asked in its own version.
 
 use serde_json::{Map, Value, json};
 

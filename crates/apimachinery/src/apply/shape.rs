@@ -1,5 +1,6 @@
 //! How a value looks to ownership: a leaf that is owned as a whole, or a container whose parts are
-//! owned one by one. Decided by the schema; where it says nothing, maps are taken apart and lists are not.
+//! owned one by one. Decided by the schema; where it says nothing, maps are taken apart and lists
+//! are not.
 
 use serde_json::{Map, Value};
 
@@ -74,7 +75,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// `k:{"containerPort":80,"protocol":"TCP"}` of an item; a key the item leaves out has its default.
+    /// `k:{"containerPort":80,"protocol":"TCP"}` of an item; a key the item leaves out has its
+    /// default.
     pub(super) fn key_element(&self, item: &Value) -> String {
         let mut names: Vec<&String> = self.keys().iter().collect();
         names.sort();

@@ -1,5 +1,5 @@
-//! Ownership across the versions of a kind: entries of managedFields name the fields of the version that they were written in, and
-//! are held against objects in that version.
+//! Ownership across the versions of a kind: entries of managedFields name the fields of the version
+//! that they were written in, and are held against objects in that version.
 
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
-//! RFC 6902 with bounds: a patch is short, `copy` cannot blow a document up, nothing it makes on the way is deeper than
-//! an object may be, and what it moves around is no more than a moment's work.
+//! RFC 6902 with bounds: a patch is short, `copy` cannot blow a document up, nothing it makes on
+//! the way is deeper than an object may be, and what it moves around is no more than a moment's
+//! work.
 
 use json_patch::jsonptr::Pointer;
 use json_patch::{Patch, PatchErrorKind, PatchOperation};

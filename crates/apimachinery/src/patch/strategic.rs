@@ -1,5 +1,5 @@
-//! Strategic merge patch: a merge patch that knows which lists are merged by key or as sets. Which ones
-//! is in the schema (`PatchRule`); directives in the patch say the rest.
+//! Strategic merge patch: a merge patch that knows which lists are merged by key or as sets. Which
+//! ones is in the schema (`PatchRule`); directives in the patch say the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,7 +148,8 @@ fn directive_of(item: &Value) -> Option<&str> {
 struct Keyed<'a> {
     key: &'a str,
     items: Vec<Option<Value>>,
-    /// Where the items with one value are; more than one in objects that were stored before the rule.
+    /// Where the items with one value are; more than one in objects that were stored before the
+    /// rule.
     places: BTreeMap<String, Vec<usize>>,
 }
 
@@ -216,8 +217,8 @@ impl<'a> Keyed<'a> {
     }
 }
 
-/// Puts `items` in order: those named in `order` in that order, the others where they were in `live`
-/// between them. Live `[a, b, c, d]` and order `[d, x, b]` give `[a, c, d, x, b]`.
+/// Puts `items` in order: those named in `order` in that order, the others where they were in
+/// `live` between them. Live `[a, b, c, d]` and order `[d, x, b]` give `[a, c, d, x, b]`.
 fn ordered(items: Vec<Value>, live: &[Value], order: &[Value], key: Option<&str>) -> Vec<Value> {
     let identity = |it: &Value| match key {
         Some(key) => it.get(key).unwrap_or(&Value::Null).to_string(),

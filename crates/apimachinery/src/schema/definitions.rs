@@ -1,9 +1,9 @@
 //! Tables of OpenAPI definitions that refer to one another, linked into schemas once.
 //!
-//! A table owns its definitions; references between them are weak, so recursive types (JSONSchemaProps)
-//! do not leak. Whoever uses the schemas keeps the table alive, as a rule in a static.
-//! Equal nodes are shared (most fields are a plain string), and descriptions are left out: documents
-//! are rendered from the JSON itself.
+//! A table owns its definitions; references between them are weak, so recursive types
+//! (JSONSchemaProps) do not leak. Whoever uses the schemas keeps the table alive, as a rule in a
+//! static. Equal nodes are shared (most fields are a plain string), and descriptions are left out:
+//! documents are rendered from the JSON itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +21,9 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Reads an object {name: OpenAPI v2 or v3 schema}, with `x-kubernetes-*` extensions and `$ref`s to other
-    /// names. What cannot be read counts as "anything goes", and a reference to an unknown name too.
+    /// Reads an object {name: OpenAPI v2 or v3 schema}, with `x-kubernetes-*` extensions and
+    /// `$ref`s to other names. What cannot be read counts as "anything goes", and a reference to an
+    /// unknown name too.
     pub fn from_json(definitions: &Value) -> Self {
         let mut builder = Builder::default();
         let mut by_name = BTreeMap::new();

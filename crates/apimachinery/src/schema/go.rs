@@ -1,5 +1,6 @@
-//! What Go reads and writes where typed structs are stricter. In Go, `null` in a list, in a map or for a field is the zero value
-//! of its type, and so is a field that is absent; a time that is zero is written as `null`.
+//! What Go reads and writes where typed structs are stricter. In Go, `null` in a list, in a map or
+//! for a field is the zero value of its type, and so is a field that is absent; a time that is zero
+//! is written as `null`.
 
 use serde_json::{Map, Value, json};
 

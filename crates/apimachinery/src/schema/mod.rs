@@ -75,15 +75,18 @@ pub struct Schema {
     pub patch: PatchRule,
     /// The definition this stands for (`io.k8s.api.core.v1.PodSpec`); how OpenAPI writes a `$ref`.
     pub definition: String,
-    /// For references: filled when the definitions are linked, so that recursive types are possible.
+    /// For references: filled when the definitions are linked, so that recursive types are
+    /// possible.
     pub target: OnceLock<std::sync::Weak<Self>>,
     pub nullable: bool,
     pub preserve_unknown: bool,
     pub is_embedded_resource: bool,
     pub default: Option<Value>,
-    /// Value checks of custom resources (enum, pattern, minimum, allOf, ...), as written in the CRD.
+    /// Value checks of custom resources (enum, pattern, minimum, allOf, ...), as written in the
+    /// CRD.
     pub checks: Option<Box<Value>>,
-    /// How many branches (allOf, anyOf, oneOf, not) there are in this schema and below; of the root of a custom resource.
+    /// How many branches (allOf, anyOf, oneOf, not) there are in this schema and below; of the root
+    /// of a custom resource.
     pub n_branches: usize,
     /// Every `pattern` in `checks`, compiled when first needed.
     pub patterns: OnceLock<Patterns>,
@@ -94,8 +97,8 @@ pub struct Schema {
 pub struct FieldReport {
     /// `unknown field "spec.a"`, `duplicate field "spec.b"`; at most 100.
     pub problems: Vec<String>,
-    /// The first value of the wrong type, as upstream words it:
-    /// `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
+    /// The first value of the wrong type, as upstream words it: `json: cannot unmarshal string into
+    /// Go struct field DeploymentSpec.spec.replicas of type int32`.
     pub type_error: Option<String>,
     /// What the object says that it is; empty if it does not.
     pub api_version: String,
@@ -131,8 +134,8 @@ impl Schema {
         self.default.is_some() || within.any(|it| it.has_defaults())
     }
 
-    /// Makes of `value` what Go's decoder makes of it: zero values for `null` and for what is absent, where typed structs
-    /// would refuse.
+    /// Makes of `value` what Go's decoder makes of it: zero values for `null` and for what is
+    /// absent, where typed structs would refuse.
     pub fn fill_in_zeros(self: &Arc<Self>, value: &mut Value) {
         go::fill_in_zeros(self, value);
     }
@@ -146,7 +149,8 @@ impl Schema {
         go::write_zero_times(self, &mut value).then(|| value.to_string().into())
     }
 
-    /// Checks types and values, with upstream's texts (`spec.x in body must be of type integer: "string"`).
+    /// Checks types and values, with upstream's texts (`spec.x in body must be of type integer:
+    /// "string"`).
     pub fn validate(self: &Arc<Self>, value: &Value, path: &Path, errors: &mut FieldErrors) {
         values::validate(self, value, path, errors);
     }

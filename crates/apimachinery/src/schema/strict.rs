@@ -1,5 +1,6 @@
-//! Strict decoding: finds unknown and repeated fields, and the first value of the wrong type, in one pass over
-//! the bytes. Syntax errors are not reported here; whoever decodes the object finds them.
+//! Strict decoding: finds unknown and repeated fields, and the first value of the wrong type, in
+//! one pass over the bytes. Syntax errors are not reported here; whoever decodes the object finds
+//! them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -194,7 +195,8 @@ impl<'de> Visitor<'de> for Place<'_> {
     }
 }
 
-/// The names of the fields that were read. Most objects have few, for which nothing beats looking at them all.
+/// The names of the fields that were read. Most objects have few, for which nothing beats looking
+/// at them all.
 #[derive(Default)]
 struct Seen<'de> {
     few: Vec<Cow<'de, str>>,

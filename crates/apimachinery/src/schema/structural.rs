@@ -1,5 +1,6 @@
-//! Reading the schema of a custom resource, which must be structural: every field has a type, and value
-//! checks in allOf, anyOf, oneOf and not only restrict what the outer schema already describes.
+//! Reading the schema of a custom resource, which must be structural: every field has a type, and
+//! value checks in allOf, anyOf, oneOf and not only restrict what the outer schema already
+//! describes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};

@@ -15,7 +15,8 @@ const PATTERN_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Branches, enumerated values and required names that one object may be held against.
 const CHECKS_MAX: usize = 5_000_000;
 
-/// Compiled once for all values. A pattern that cannot be compiled checks nothing; definitions with such are refused.
+/// Compiled once for all values. A pattern that cannot be compiled checks nothing; definitions with
+/// such are refused.
 pub type Patterns = BTreeMap<String, Option<Regex>>;
 
 pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
@@ -231,8 +232,8 @@ impl Scope<'_> {
         }
     }
 
-    /// The value checks of one schema object, as JSON; also of the branches of allOf and the like, which may
-    /// restrict fields and items further.
+    /// The value checks of one schema object, as JSON; also of the branches of allOf and the like,
+    /// which may restrict fields and items further.
     fn validate(
         self,
         checks: &Map<String, Value>,

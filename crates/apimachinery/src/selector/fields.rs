@@ -1,4 +1,5 @@
-//! Field selectors: `metadata.name=x,status.phase!=Running`. `\` escapes `,`, `=` and itself in values.
+//! Field selectors: `metadata.name=x,status.phase!=Running`. `\` escapes `,`, `=` and itself in
+//! values.
 
 use super::{Error, TERMS_MAX, too_many};
 

@@ -34,7 +34,8 @@ pub struct Labels {
 #[error("{0}")]
 pub struct Error(pub String);
 
-/// Requirements in one selector. Every one is held against every object, and against every change that is watched.
+/// Requirements in one selector. Every one is held against every object, and against every change
+/// that is watched.
 const TERMS_MAX: usize = 100;
 
 fn too_many(n_terms: usize) -> Error {

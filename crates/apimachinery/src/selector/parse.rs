@@ -1,5 +1,5 @@
-//! The grammar of label selectors: `a=b,c in (d,e),!f,g>1`. Keys and values are never quoted; `in` and
-//! `notin` are words only where an operator is due, so labels may carry those names too.
+//! The grammar of label selectors: `a=b,c in (d,e),!f,g>1`. Keys and values are never quoted; `in`
+//! and `notin` are words only where an operator is due, so labels may carry those names too.
 
 use super::{Error, Requirement};
 use crate::validation;

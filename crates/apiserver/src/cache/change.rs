@@ -1,6 +1,7 @@
-//! One change of one object, as watchers see it. Everything derived from it (the deleted form, the object in another version,
-//! the wire frames) is made once, by whoever needs it first, and shared by all watchers. No lock is held while it is made: the
-//! object in another version may have to be waited for.
+//! One change of one object, as watchers see it. Everything derived from it (the deleted form, the
+//! object in another version, the wire frames) is made once, by whoever needs it first, and shared
+//! by all watchers. No lock is held while it is made: the object in another version may have to be
+//! waited for.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -43,7 +44,8 @@ pub struct Event {
     pub change: Arc<Change>,
 }
 
-/// What watchers are sent of a change: the same for all that see it as the same, in the same version.
+/// What watchers are sent of a change: the same for all that see it as the same, in the same
+/// version.
 pub struct Seen {
     pub kind: WatchEventKind,
     object: Arc<Stored>,
@@ -122,8 +124,8 @@ impl Event {
         slot.get().cloned()
     }
 
-    /// The same, with the time that it takes. Whoever comes first asks, and all others wait for the answer; if the first goes
-    /// away, the next one asks.
+    /// The same, with the time that it takes. Whoever comes first asks, and all others wait for the
+    /// answer; if the first goes away, the next one asks.
     pub(crate) async fn seen_as(
         &self,
         kind: &Arc<dyn Kind>,

@@ -1,5 +1,5 @@
-//! The objects of one resource, what happened to them lately, and who is watching: each with a lock that nobody holds for
-//! longer than it takes to put something in or to take a pointer out.
+//! The objects of one resource, what happened to them lately, and who is watching: each with a lock
+//! that nobody holds for longer than it takes to put something in or to take a pointer out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +26,8 @@ pub(crate) struct Collection {
 struct Contents {
     objects: Tree,
     history: History,
-    /// The revision of the last change of any object: `objects` is the state of that revision, as all changes of one revision
-    /// are made under one lock.
+    /// The revision of the last change of any object: `objects` is the state of that revision, as
+    /// all changes of one revision are made under one lock.
     changed: u64,
 }
 
@@ -108,7 +108,8 @@ impl Collection {
     }
 
     pub(crate) fn state(&self) -> State {
-        // First: an end after this is noticed, and one before it has nothing to do with what follows.
+        // First: an end after this is noticed, and one before it has nothing to do with what
+        // follows.
         let n_ends = self.audience().n_ends;
         let contents = self.contents();
         State { objects: contents.objects.clone(), changed: contents.changed, n_ends }
@@ -146,8 +147,8 @@ impl Collection {
         }
     }
 
-    /// Takes over a state that was read anew; returns what is different: now, and before. Watchers cannot be told what
-    /// happened in between, so they are let go.
+    /// Takes over a state that was read anew; returns what is different: now, and before. Watchers
+    /// cannot be told what happened in between, so they are let go.
     pub(crate) fn replace(&self, objects: Tree, revision: u64) -> Vec<Difference> {
         let old = {
             let mut contents = self.contents();
@@ -167,7 +168,8 @@ impl Collection {
         gone.chain(new).collect()
     }
 
-    /// Everything after `revision` is about to be remembered: used while loading, when there is no history yet.
+    /// Everything after `revision` is about to be remembered: used while loading, when there is no
+    /// history yet.
     pub(crate) fn forget_through(&self, revision: u64) {
         self.contents().history.forget_through(revision);
     }
@@ -176,8 +178,8 @@ impl Collection {
         self.contents().history.push(change);
     }
 
-    /// Events after `since`. Never misses or repeats one: what happened until the watcher was added is what it missed, and
-    /// what it is offered later is from after that.
+    /// Events after `since`. Never misses or repeats one: what happened until the watcher was added
+    /// is what it missed, and what it is offered later is from after that.
     pub(crate) fn subscribe(
         self: &Arc<Self>,
         selection: Selection,
@@ -189,7 +191,8 @@ impl Collection {
             let mut audience = self.audience();
             let contents = self.contents();
             let missed = contents.history.after(since)?;
-            // Another server may have told the client of more than this one knows yet: that is not told again.
+            // Another server may have told the client of more than this one knows yet: that is not
+            // told again.
             let since = contents.changed.max(since);
             drop(contents);
             let watcher = Watcher { selection: selection.clone(), since, queue: sender };

@@ -1,7 +1,8 @@
 //! How the cache follows the store: everything is read once, then one watch tells the rest.
 //!
-//! Promise: whatever happens to the watch, the state here never goes back. A broken one is resumed where it ended; where the
-//! history does not reach back so far, everything is read again, and watchers are told to list again.
+//! Promise: whatever happens to the watch, the state here never goes back. A broken one is resumed
+//! where it ended; where the history does not reach back so far, everything is read again, and
+//! watchers are told to list again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 /// What was read.
 struct Read {
     revision: Revision,
-    /// The last write that something is left of. After a crash of the store its revision is far ahead of it.
+    /// The last write that something is left of. After a crash of the store its revision is far
+    /// ahead of it.
     newest: Revision,
 }
 
@@ -83,7 +85,8 @@ impl Cache {
         Ok(Read { revision: all.revision, newest })
     }
 
-    /// Takes over the entries of the resources that `is_meant`, and tells the observers what is different.
+    /// Takes over the entries of the resources that `is_meant`, and tells the observers what is
+    /// different.
     fn replace(&self, entries: &[KeyValue], revision: u64, is_meant: impl Fn(&str) -> bool) {
         let kinds = self.registry.kinds();
         let mut objects = self.decode_all(entries);
@@ -151,8 +154,8 @@ impl Cache {
         revision.0
     }
 
-    /// Reads the last changes back from the store, so that watches from before a restart go on without a relist. Returns
-    /// the revision after which every change is known.
+    /// Reads the last changes back from the store, so that watches from before a restart go on
+    /// without a relist. Returns the revision after which every change is known.
     async fn recall(&self, newest: Revision, now: Revision) -> Result<u64, kvstore::Error> {
         let since = Revision(newest.0.saturating_sub(RECALL_MAX)).max(self.store.oldest());
         self.forget_through(since);

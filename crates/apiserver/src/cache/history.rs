@@ -29,7 +29,8 @@ pub struct TooOld {
     pub oldest: u64,
 }
 
-/// What is kept of a change beside the bytes of an object, about: its metadata, and who has seen it.
+/// What is kept of a change beside the bytes of an object, about: its metadata, and who has seen
+/// it.
 const OVERHEAD: usize = 1 << 10;
 
 /// What keeping a change costs: the version of the object that it brought, or took away.
@@ -56,7 +57,8 @@ impl History {
         }
     }
 
-    /// Everything after `revision` is about to be pushed: used while loading, when there is nothing yet.
+    /// Everything after `revision` is about to be pushed: used while loading, when there is nothing
+    /// yet.
     pub(super) fn forget_through(&mut self, revision: u64) {
         self.forgotten = revision;
     }

@@ -1,11 +1,12 @@
 //! Every object in memory, fed by one watch of the store, event by event, in order.
 //!
-//! Promises: a read that waited for revision N sees every write up to N; observers (RBAC rules, served kinds,
-//! allocators) have seen a change before any watcher, and before any reader can wait for it; a slow watcher is let go and never
-//! holds up the feed, nor does a long list. What is read of a resource is its state at one revision; there is a lock for each
-//! (ADR 16). The store puts the resourceVersion into its values, so that it and this cache share one copy of
-//! each object, which is what clients are sent: see ADR 6. (An engine that cannot do so gives them without, and values of
-//! another encoding have none: then the copy here is the only one.)
+//! Promises: a read that waited for revision N sees every write up to N; observers (RBAC rules,
+//! served kinds, allocators) have seen a change before any watcher, and before any reader can wait
+//! for it; a slow watcher is let go and never holds up the feed, nor does a long list. What is read
+//! of a resource is its state at one revision; there is a lock for each (ADR 16). The store puts
+//! the resourceVersion into its values, so that it and this cache share one copy of each object,
+//! which is what clients are sent: see ADR 6. (An engine that cannot do so gives them without, and
+//! values of another encoding have none: then the copy here is the only one.)
 
 mod change;
 mod collection;
@@ -53,8 +54,8 @@ const STATUS_MAX: Duration = Duration::from_secs(2);
 
 /// Told of every change, in order, before readers may rely on it. Must not wait.
 ///
-/// Custom resources are told of apart, so that nobody believes them who does not mean them: whatever they are called, and
-/// whatever they say, they are no roles, services or definitions.
+/// Custom resources are told of apart, so that nobody believes them who does not mean them:
+/// whatever they are called, and whatever they say, they are no roles, services or definitions.
 pub(crate) trait Observer: Send + Sync {
     /// A change of an object of a built-in kind.
     fn observe(&self, resource: &GroupResource, change: &Change);
@@ -75,8 +76,8 @@ pub struct Cache {
     is_over: AtomicBool,
     /// Everything up to this revision has been applied, observers included.
     reached: Reached,
-    /// Writes on their way, by key: the writer already knows what lists and watches filter by, so that the feed need not
-    /// decode the object again.
+    /// Writes on their way, by key: the writer already knows what lists and watches filter by, so
+    /// that the feed need not decode the object again.
     prepared: Mutex<HashMap<Bytes, Vec<Arc<Prepared>>>>,
     observers: OnceLock<Vec<Arc<dyn Observer>>>,
     /// Somebody waits for a revision that the feed has not told of.
@@ -119,7 +120,8 @@ impl Prepared {
     }
 }
 
-/// A write that the cache waits for, until this is dropped: also when whoever asked for it has gone away meanwhile.
+/// A write that the cache waits for, until this is dropped: also when whoever asked for it has gone
+/// away meanwhile.
 pub(crate) struct Announced<'a> {
     cache: &'a Cache,
     prepared: Arc<Prepared>,
@@ -354,17 +356,19 @@ impl Cache {
         self.known(&kind.registry_prefix())?.get(path.as_str())
     }
 
-    /// The state of a resource and the revision that it is the state of. Nobody waits while it is read.
+    /// The state of a resource and the revision that it is the state of. Nobody waits while it is
+    /// read.
     fn state_of(&self, prefix: &str) -> (State, u64) {
-        // Read first: everything up to it is in the state. What of the next batch is there already counts as well.
+        // Read first: everything up to it is in the state. What of the next batch is there already
+        // counts as well.
         let revision = self.revision();
         let state = self.resource(prefix).state();
         let revision = revision.max(state.changed);
         (state, revision)
     }
 
-    /// Objects from `from` on, in order, and the revision of the state they are from. `changed` is the revision of
-    /// the resource's last change: between the two, the state is the same.
+    /// Objects from `from` on, in order, and the revision of the state they are from. `changed` is
+    /// the revision of the resource's last change: between the two, the state is the same.
     pub fn snapshot(&self, kind: &dyn Kind, namespace: Option<&str>, from: &str) -> Snapshot {
         let (state, revision) = self.state_of(&kind.registry_prefix());
         let objects = state.objects.range(namespace, from).cloned().collect();
@@ -414,8 +418,8 @@ impl Cache {
         Selected { objects, revision, n_ends: state.n_ends }
     }
 
-    /// Events after what `select` found. Its objects can have been sent meanwhile, so that a slow client is not behind before
-    /// it has begun.
+    /// Events after what `select` found. Its objects can have been sent meanwhile, so that a slow
+    /// client is not behind before it has begun.
     pub fn go_on(
         &self,
         kind: &dyn Kind,
@@ -507,7 +511,8 @@ pub(crate) fn refusal(err: &kvstore::Error) -> ApiError {
         Error::TooLarge { .. } => {
             return ApiError::new(Reason::RequestEntityTooLarge, err.to_string());
         }
-        // Nothing was written, and it may take long: without a time to retry, clients show it at once.
+        // Nothing was written, and it may take long: without a time to retry, clients show it at
+        // once.
         Error::ReadOnly { .. } => {
             ApiError::new(Reason::ServiceUnavailable, "the store is read-only")
         }
@@ -533,7 +538,8 @@ fn too_large(wanted: u64, current: u64) -> ApiError {
     .with_retry_after(1)
 }
 
-/// What the object at a path is called, whatever it says itself: what is found by its key is what was put there.
+/// What the object at a path is called, whatever it says itself: what is found by its key is what
+/// was put there.
 fn key_at(path: &str) -> ObjectKey {
     let (namespace, name) = path.split_once('/').unwrap_or(("", path));
     ObjectKey::new(namespace, name)
@@ -615,7 +621,8 @@ impl Cache {
     }
 }
 
-/// What everybody filters by, from bytes; the whole object is decoded only if the kind has selectable fields.
+/// What everybody filters by, from bytes; the whole object is decoded only if the kind has
+/// selectable fields.
 fn decode_meta(kind: &dyn Kind, path: &str, value: &[u8]) -> Result<Meta, serde_json::Error> {
     let metadata = serde_json::from_slice::<Envelope>(value)?.metadata;
     let fields = match kind.has_fields() {

@@ -1,7 +1,9 @@
-//! Where an object is among those of its kind, and so its key in the store: the only way to make one.
+//! Where an object is among those of its kind, and so its key in the store: the only way to make
+//! one.
 //!
-//! A path has exactly the segments that the scope of its kind wants, and no segment can be taken for two or for another: what a
-//! client calls a name never reaches into another namespace, resource or group.
+//! A path has exactly the segments that the scope of its kind wants, and no segment can be taken
+//! for two or for another: what a client calls a name never reaches into another namespace,
+//! resource or group.
 
 use api::Kind;
 use apimachinery::validation::is_path_segment;
@@ -88,7 +90,8 @@ mod tests {
     }
 
     proptest! {
-        /// The key of every kind is read back as that kind, that namespace and that name, or there is none.
+        /// The key of every kind is read back as that kind, that namespace and that name, or there
+        /// is none.
         #[test]
         fn a_key_is_of_its_kind_its_namespace_and_its_name(namespace in segment(), name in segment()) {
             let registry = Registry::new(api::kinds());

@@ -1,7 +1,7 @@
 //! How far the cache has come, and who waits for it to come further.
 //!
-//! Not `tokio::sync::watch`: that wakes every waiter at every revision, and in an order that its own random numbers
-//! choose, so that no simulation would repeat.
+//! Not `tokio::sync::watch`: that wakes every waiter at every revision, and in an order that its
+//! own random numbers choose, so that no simulation would repeat.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

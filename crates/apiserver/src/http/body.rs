@@ -1,5 +1,5 @@
-//! Bodies of requests: read within bounds of size, then taken for what their content type says. Their time is that of the
-//! request as a whole.
+//! Bodies of requests: read within bounds of size, then taken for what their content type says.
+//! Their time is that of the request as a whole.
 
 use std::sync::Arc;
 

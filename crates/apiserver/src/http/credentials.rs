@@ -1,5 +1,5 @@
-//! Who a request says it is from, and whom it wants to act as. A header that cannot be read is never left out: what would
-//! then happen is what somebody else may do.
+//! Who a request says it is from, and whom it wants to act as. A header that cannot be read is
+//! never left out: what would then happen is what somebody else may do.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ const GROUP: &str = "impersonate-group";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 const PREFIX: &str = "impersonate-";
 
-/// A certificate counts before a token, as upstream asks them in that order. Other schemes than Bearer, and Bearer without
-/// a token, prove nothing: such a caller is anonymous.
+/// A certificate counts before a token, as upstream asks them in that order. Other schemes than
+/// Bearer, and Bearer without a token, prove nothing: such a caller is anonymous.
 pub(super) fn credential(
     headers: &HeaderMap,
     certificate: Option<Arc<ClientCertificate>>,
@@ -43,7 +43,8 @@ pub(super) fn impersonation(headers: &HeaderMap) -> Result<Option<User>, ApiErro
             }
             None if name == GROUP => user.groups.push(text(name, value)?),
             None if name == USER || name == UID => {}
-            // One that narrows what may be done must not be left out by a server that does not know it.
+            // One that narrows what may be done must not be left out by a server that does not know
+            // it.
             None => {
                 return Err(ApiError::bad_request(format!(
                     "the header Impersonate-{what} is not known"
@@ -80,7 +81,8 @@ fn text(name: impl AsRef<str>, value: &HeaderValue) -> Result<String, ApiError> 
     text.map(str::to_owned).map_err(|_| unreadable(name.as_ref()))
 }
 
-/// A key whose escapes make no sense is taken as it is, as upstream does: it is asked for under that name.
+/// A key whose escapes make no sense is taken as it is, as upstream does: it is asked for under
+/// that name.
 fn extra_key(name: &HeaderName, key: &str) -> Result<String, ApiError> {
     let mut escapes = key.split('%').skip(1);
     let is_escaped =

@@ -1,6 +1,7 @@
 //! `/healthz`, `/livez`, `/readyz`, and their single checks below them.
 //!
-//! Everybody may see which check fails; why it does is told below the check's own path, which takes a permission.
+//! Everybody may see which check fails; why it does is told below the check's own path, which takes
+//! a permission.
 
 use http::Response;
 
@@ -47,7 +48,8 @@ pub(super) async fn answer(core: &Core, path: &str, query: &Query) -> Option<Res
     Some(status::text(if is_ok { 200 } else { 500 }, text))
 }
 
-/// A live process may not be ready yet, and a restart frees no disk: only the other two ask for that.
+/// A live process may not be ready yet, and a restart frees no disk: only the other two ask for
+/// that.
 async fn checks(core: &Core, which: &str) -> Vec<Check> {
     let mut checks = vec![("ping".to_owned(), Ok(()))];
     if which == "livez" {

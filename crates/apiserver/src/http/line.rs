@@ -1,4 +1,5 @@
-//! The log line of a request: upstream's "HTTP" of `-v=3`, with upstream's keys. Costs nothing when nobody wants it.
+//! The log line of a request: upstream's "HTTP" of `-v=3`, with upstream's keys. Costs nothing when
+//! nobody wants it.
 
 use admission::Notes;
 use http::{Request, Response, header};

@@ -1,5 +1,5 @@
-//! HTTPS in front of the pipeline: connections, request parsing, negotiation and responses. Knows nothing of what a
-//! verb does.
+//! HTTPS in front of the pipeline: connections, request parsing, negotiation and responses. Knows
+//! nothing of what a verb does.
 
 mod body;
 mod credentials;
@@ -35,7 +35,8 @@ use crate::pipeline::hooks::StreamBody;
 
 pub(crate) type Body = StreamBody;
 
-/// Of the process's descriptors, for each address that is listened on: those of pods do not take the places of others.
+/// Of the process's descriptors, for each address that is listened on: those of pods do not take
+/// the places of others.
 const SHARE: Share = Share(4);
 /// Upstream's `--request-timeout`.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
@@ -66,7 +67,8 @@ async fn answer(
     let is_nobody = certificate.is_none() && !request.headers().contains_key(header::AUTHORIZATION);
     let is_http2 = request.version() == Version::HTTP_2;
     let is_head = request.method() == Method::HEAD;
-    // On the heap: what a request goes through is large, and what it sends may nest deeply on top of it.
+    // On the heap: what a request goes through is large, and what it sends may nest deeply on top
+    // of it.
     let answered = Box::pin(route::answer(&core, certificate, request));
     let mut response = if is_stream {
         let mut response = answered.await;
@@ -78,14 +80,16 @@ async fn answer(
     if is_head {
         take_body(&mut response);
     }
-    // Strangers get one answer per connection, as upstream has it (`UnauthenticatedHTTP2DOSMitigation`): opening streams is cheap.
+    // Strangers get one answer per connection, as upstream has it
+    // (`UnauthenticatedHTTP2DOSMitigation`): opening streams is cheap.
     if is_http2 && (is_nobody || response.status() == StatusCode::UNAUTHORIZED) {
         response.extensions_mut().insert(serving::Farewell);
     }
     response
 }
 
-/// Of an answer to HEAD, which only says how long it would have been. (Over HTTP/2 nobody else takes it away.)
+/// Of an answer to HEAD, which only says how long it would have been. (Over HTTP/2 nobody else
+/// takes it away.)
 fn take_body(response: &mut Response<Body>) {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(header::CONTENT_LENGTH, length.into());

@@ -1,8 +1,9 @@
 //! A body that a client offers and that may never be wanted.
 //!
-//! One that nobody has read when its request is answered is taken off the wire and thrown away, if it is small: a client that is
-//! still sending might else not see the answer. Over HTTP/2 its stream would be reset, which curl takes for a failure; over
-//! HTTP/1.1 the connection would be closed. net/http's server does the same, up to the same size. Nothing of it is kept, looked at
+//! One that nobody has read when its request is answered is taken off the wire and thrown away, if
+//! it is small: a client that is still sending might else not see the answer. Over HTTP/2 its
+//! stream would be reset, which curl takes for a failure; over HTTP/1.1 the connection would be
+//! closed. net/http's server does the same, up to the same size. Nothing of it is kept, looked at
 //! or waited for: the answer has gone out by then.
 
 use std::time::Duration;
@@ -21,7 +22,8 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 pub(super) struct Offered {
     body: Option<Incoming>,
-    /// Whether the client waits to be asked for it: then it is told not to send it by not being asked.
+    /// Whether the client waits to be asked for it: then it is told not to send it by not being
+    /// asked.
     is_held_back: bool,
     tasks: Tasks,
 }

@@ -6,8 +6,9 @@ use http::Uri;
 use super::path::{self, ResourcePath};
 use crate::registry::Registry;
 
-/// Logs, terminals and forwarded ports: long-running in upstream's words, and their reader may pause (in a pager). Watches are
-/// long-running too, but their head is answered soon, and their reader must take what comes.
+/// Logs, terminals and forwarded ports: long-running in upstream's words, and their reader may
+/// pause (in a pager). Watches are long-running too, but their head is answered soon, and their
+/// reader must take what comes.
 pub(super) fn is_stream(registry: &Registry, uri: &Uri) -> bool {
     path::parse(uri.path()).is_some_and(|it| leads_to_stream(registry, &it))
 }

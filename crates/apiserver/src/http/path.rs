@@ -27,7 +27,8 @@ pub(crate) fn parse(path: &str) -> Option<ResourcePath> {
         rest.remove(0);
     }
     let mut namespace = None;
-    // `/namespaces/x` is the namespace itself; `/namespaces/x/pods` is inside it; its own subresources are its.
+    // `/namespaces/x` is the namespace itself; `/namespaces/x/pods` is inside it; its own
+    // subresources are its.
     if rest.len() > 2
         && rest[0] == "namespaces"
         && !matches!(rest[2].as_str(), "status" | "finalize")

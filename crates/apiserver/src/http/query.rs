@@ -8,7 +8,8 @@ use client::{DeleteOptions, ListOptions, Preconditions, Propagation, WriteOption
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions as WireOptions;
 use percent_encoding::percent_decode_str;
 
-/// Whether the client asked, in the old way, for dependents to go first: then 202 says that the object is still there.
+/// Whether the client asked, in the old way, for dependents to go first: then 202 says that the
+/// object is still there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits(pub(crate) bool);
 

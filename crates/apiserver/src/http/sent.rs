@@ -1,6 +1,6 @@
-//! Bodies of answers. They go out in pieces, each made when the one before has been taken, so that an answer that nobody
-//! reads costs no more than what it is made of: a list shares its items with the cache. The seat of the request is kept to
-//! the end.
+//! Bodies of answers. They go out in pieces, each made when the one before has been taken, so that
+//! an answer that nobody reads costs no more than what it is made of: a list shares its items with
+//! the cache. The seat of the request is kept to the end.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
-//! A watch as a stream of JSON lines, or of protobuf frames. Plain lines and frames are made once per event and shared
-//! by all watchers.
+//! A watch as a stream of JSON lines, or of protobuf frames. Plain lines and frames are made once
+//! per event and shared by all watchers.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use crate::pipeline::{self, Call, Core, WatchItem, Watching};
 /// What is ready is sent together, up to this size.
 const CHUNK_MAX: usize = 64 * 1024;
 
-/// What a client that watches a resource gets as the body of the answer: the same stages and the same frames, without a
-/// connection.
+/// What a client that watches a resource gets as the body of the answer: the same stages and the
+/// same frames, without a connection.
 pub(crate) async fn body(
     core: &Arc<Core>,
     user: User,

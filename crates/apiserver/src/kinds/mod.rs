@@ -1,4 +1,5 @@
-//! One folder per kind that does more than its rules in `api` say: what it takes, refuses, acts on or connects to.
+//! One folder per kind that does more than its rules in `api` say: what it takes, refuses, acts on
+//! or connects to.
 
 mod custom_resource_definition;
 mod event;

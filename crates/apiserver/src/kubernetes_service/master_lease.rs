@@ -1,5 +1,6 @@
-//! The keys by which API servers over one etcd know of each other, as upstream's: `/registry/masterleases/IP`, with an
-//! Endpoints as value, bound to a lease that ends 15 s after its server was last heard of.
+//! The keys by which API servers over one etcd know of each other, as upstream's:
+//! `/registry/masterleases/IP`, with an Endpoints as value, bound to a lease that ends 15 s after
+//! its server was last heard of.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,7 +14,8 @@ use crate::cache::{MASTER_LEASES, ROOT};
 use crate::pipeline::Core;
 
 const TTL: Duration = Duration::from_secs(15);
-/// Upstream's keys have no port. Servers that have not this one may share a machine, and need keys of their own.
+/// Upstream's keys have no port. Servers that have not this one may share a machine, and need keys
+/// of their own.
 const PORT_DEFAULT: u16 = 6443;
 
 pub(crate) struct MasterLease {

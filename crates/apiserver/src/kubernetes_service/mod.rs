@@ -1,5 +1,5 @@
-//! How pods reach the API: the Service `kubernetes`, and its endpoints, which are this server, or all servers that are alive
-//! over the same store.
+//! How pods reach the API: the Service `kubernetes`, and its endpoints, which are this server, or
+//! all servers that are alive over the same store.
 
 mod master_lease;
 mod objects;
@@ -37,8 +37,8 @@ impl Servers {
         Self { addresses: vec![address.ip()], port: address.port() }
     }
 
-    /// Endpoints have one port: the one that most servers have, and of several the lowest, so that all servers choose the
-    /// same.
+    /// Endpoints have one port: the one that most servers have, and of several the lowest, so that
+    /// all servers choose the same.
     fn of(found: &BTreeSet<SocketAddr>) -> Option<Self> {
         let mut by_port: BTreeMap<u16, Vec<IpAddr>> = BTreeMap::new();
         for address in found {

@@ -1,4 +1,5 @@
-//! How many requests are under way, and the most that were during the last second: a scrape sees one moment of many.
+//! How many requests are under way, and the most that were during the last second: a scrape sees
+//! one moment of many.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,9 @@
-//! Requests: how many, how long, how large. A request looks up everything that it is counted by once, when it is known what it
-//! is about; the rest are additions.
+//! Requests: how many, how long, how large. A request looks up everything that it is counted by
+//! once, when it is known what it is about; the rest are additions.
 //!
-//! As upstream's, a watch and a stream are counted when they end. Unlike upstream's, requests that are refused before their kind is
-//! asked (401 excepted: nobody knows what they were about) are counted, too.
+//! As upstream's, a watch and a stream are counted when they end. Unlike upstream's, requests that
+//! are refused before their kind is asked (401 excepted: nobody knows what they were about) are
+//! counted, too.
 
 use std::sync::{Arc, OnceLock};
 
@@ -118,8 +119,8 @@ struct Series {
     is_mutating: bool,
 }
 
-/// A request under way. What is long-running is counted when this is dropped, the others by `finish` alone: nobody saw an
-/// answer of a request that was given up.
+/// A request under way. What is long-running is counted when this is dropped, the others by
+/// `finish` alone: nobody saw an answer of a request that was given up.
 pub(crate) struct Recording {
     requests: Arc<Requests>,
     series: Arc<Series>,

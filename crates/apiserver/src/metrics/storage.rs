@@ -1,5 +1,5 @@
-//! What is asked of the store, and what is in it. The store's metrics have etcd's names, whichever engine it is: that is where
-//! people look.
+//! What is asked of the store, and what is in it. The store's metrics have etcd's names, whichever
+//! engine it is: that is where people look.
 
 use std::sync::Arc;
 

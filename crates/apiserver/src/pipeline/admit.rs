@@ -115,8 +115,8 @@ pub(super) async fn stream(
     Ok((options, valid))
 }
 
-/// Objects posted to a subresource that has a kind of its own, and reviews: they are not stored as they are. Whoever acts on
-/// one keeps what was reserved when it has.
+/// Objects posted to a subresource that has a kind of its own, and reviews: they are not stored as
+/// they are. Whoever acts on one keeps what was reserved when it has.
 pub(crate) async fn act<T: Resource>(
     core: &Core,
     request: &Request,

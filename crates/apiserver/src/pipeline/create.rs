@@ -62,7 +62,8 @@ async fn create_once(
     if !super::update::is_applying(request) {
         fields::record(core, request, None, draft).await?;
     }
-    // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
+    // What the cluster gives is no field of whoever writes, but validated and admitted like all
+    // others.
     let reserved = hooks.reserve(core, draft, None)?;
     validate(request, draft.object())?;
     request.warn_of(draft.object());

@@ -1,5 +1,5 @@
-//! From a body to an object of the kind, with defaults filled in, and with what the client wrote wrong reported as it
-//! asked for.
+//! From a body to an object of the kind, with defaults filled in, and with what the client wrote
+//! wrong reported as it asked for.
 
 use api::{ApiObject, Dynamic, Kind, Notes};
 use apimachinery::ApiError;

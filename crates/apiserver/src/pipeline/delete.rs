@@ -100,7 +100,8 @@ async fn delete_once(
     })
 }
 
-/// The object as deletion leaves it; `None` if nothing changes because it is on its way out already.
+/// The object as deletion leaves it; `None` if nothing changes because it is on its way out
+/// already.
 fn marked(
     core: &Core,
     request: &Request,

@@ -1,4 +1,5 @@
-//! What the pipeline does with a draft beyond admission: records of who wrote which field, and the seal before the store.
+//! What the pipeline does with a draft beyond admission: records of who wrote which field, and the
+//! seal before the store.
 
 use admission::{Draft, Valid};
 use api::ApiObject;
@@ -32,8 +33,8 @@ impl ManagedFields for Draft {
     }
 }
 
-/// An object that every plugin has agreed to, as it is, with what was reserved for it. Nothing else is stored; and what is not
-/// stored gives back what was reserved.
+/// An object that every plugin has agreed to, as it is, with what was reserved for it. Nothing else
+/// is stored; and what is not stored gives back what was reserved.
 pub(super) struct Sealed<'a> {
     draft: Draft,
     valid: &'a Valid,

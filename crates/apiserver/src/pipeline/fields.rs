@@ -19,7 +19,8 @@ const MANAGED_FIELDS: &str = "managedFields";
 /// Before, after and pruned, in as many versions as anybody writes in.
 const CONVERSIONS_MAX: usize = 100;
 
-/// Records this write in the object. `live` is the tree of the object before, in the version of the request.
+/// Records this write in the object. `live` is the tree of the object before, in the version of the
+/// request.
 pub(super) async fn record(
     core: &Core,
     request: &Request,
@@ -63,7 +64,8 @@ fn unrecorded(why: impl Into<Box<dyn Error + Send + Sync>>) -> ApiError {
     ApiError::internal("the records of who wrote which field cannot be made").with_source(why)
 }
 
-/// Carries out what may need objects in other versions. Where these have to be waited for, it is tried again with each that came.
+/// Carries out what may need objects in other versions. Where these have to be waited for, it is
+/// tried again with each that came.
 pub(super) async fn across_versions<T>(
     family: &Family,
     work: impl Fn(&dyn Versions) -> Result<T, apply::Error>,

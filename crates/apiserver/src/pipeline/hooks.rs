@@ -1,5 +1,5 @@
-//! What single kinds do beside the rules in `api`: whatever needs the state of the cluster, another kind, or a node. The
-//! pipeline names no kind; it asks these.
+//! What single kinds do beside the rules in `api`: whatever needs the state of the cluster, another
+//! kind, or a node. The pipeline names no kind; it asks these.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ pub(crate) type Streaming<'a> = BoxFuture<'a, Result<Response<StreamBody>, ApiEr
 pub(crate) trait Hooks: Send + Sync {
     fn of(&self) -> &'static [Of];
 
-    /// Told of every change of these resources, in order, before readers may rely on it. Must not wait.
+    /// Told of every change of these resources, in order, before readers may rely on it. Must not
+    /// wait.
     fn observe(&self, _resource: &GroupResource, _change: &Change) {}
 
     /// Told of every change of a custom resource: whatever it is called, it is none of the above.
@@ -51,8 +52,8 @@ pub(crate) trait Hooks: Send + Sync {
         Box::pin(std::future::ready(Err(method_not_allowed())))
     }
 
-    /// What the query of a stream asks for, as the object that admission decides about. `None`: it only reads, and is not
-    /// admitted.
+    /// What the query of a stream asks for, as the object that admission decides about. `None`: it
+    /// only reads, and is not admitted.
     fn stream_options(&self, _exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> {
         Ok(None)
     }

@@ -1,6 +1,6 @@
-//! A request's way through the server: authenticate, seat, authorize, find the kind, read, decode, mutate, reserve, validate,
-//! admit, store. Each stage hands on a type that only it can make, so that no other order compiles. Requests over HTTP
-//! and calls in process take the same way.
+//! A request's way through the server: authenticate, seat, authorize, find the kind, read, decode,
+//! mutate, reserve, validate, admit, store. Each stage hands on a type that only it can make, so
+//! that no other order compiles. Requests over HTTP and calls in process take the same way.
 
 mod admit;
 mod core;

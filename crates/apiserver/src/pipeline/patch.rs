@@ -1,4 +1,5 @@
-//! PATCH in its four forms. A patch without a resourceVersion starts over when somebody else was faster.
+//! PATCH in its four forms. A patch without a resourceVersion starts over when somebody else was
+//! faster.
 
 use api::ApiObject;
 use apimachinery::apply::{self, Versions};

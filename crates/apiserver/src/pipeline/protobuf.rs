@@ -1,4 +1,5 @@
-//! Bodies in protobuf become JSON as soon as the kind is known: only then is it known what their bytes mean.
+//! Bodies in protobuf become JSON as soon as the kind is known: only then is it known what their
+//! bytes mean.
 
 use api::protobuf::{self, Envelope};
 use apimachinery::{ApiError, GroupVersionKind};

@@ -1,4 +1,5 @@
-//! `scale`: how many there are of what an object stands for, the same for all kinds that can be scaled.
+//! `scale`: how many there are of what an object stands for, the same for all kinds that can be
+//! scaled.
 
 use admission::Draft;
 use api::autoscaling::Scale as ScaleObject;

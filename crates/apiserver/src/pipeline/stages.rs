@@ -19,7 +19,8 @@ use crate::cache::{ObjectPath, validate_segment};
 use crate::flow::{self, Class, Length, Seat};
 use crate::registry::Family;
 
-/// A call that was let in, with the kind it is about. Nobody has one who is not known, seated and allowed.
+/// A call that was let in, with the kind it is about. Nobody has one who is not known, seated and
+/// allowed.
 pub(crate) struct Request {
     pub call: Call,
     /// In the version that was asked for.
@@ -35,8 +36,8 @@ pub(crate) struct Request {
     pub(super) seat: Seat,
 }
 
-/// The one way in, for calls, watches and streams, over HTTP and in process: a seat, then may they, then is there such a
-/// thing.
+/// The one way in, for calls, watches and streams, over HTTP and in process: a seat, then may they,
+/// then is there such a thing.
 pub(crate) async fn enter(
     core: &Core,
     authenticated: Authenticated,
@@ -50,7 +51,8 @@ pub(crate) async fn enter(
     find_kind(core, authorized, seated.into_seat(), (call, notes))
 }
 
-/// For components of this process. They have no more rights than their user, and wait for a seat like everybody.
+/// For components of this process. They have no more rights than their user, and wait for a seat
+/// like everybody.
 pub(crate) async fn enter_in_process(
     core: &Core,
     component: &Component,
@@ -130,7 +132,8 @@ fn authorize(
     Ok(core.authorizer.authorize(authenticated.user(), attributes)?)
 }
 
-/// The exact terms of the field selector, where the verb heeds one: elsewhere they would be a claim that nobody checks.
+/// The exact terms of the field selector, where the verb heeds one: elsewhere they would be a claim
+/// that nobody checks.
 fn selected_fields(call: &Call) -> Vec<(String, String)> {
     if !matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) {
         return Vec::new();
@@ -201,8 +204,8 @@ fn find_subresource(kind: &dyn Kind, call: &Call) -> Result<Option<Subresource>,
     subresources.find(|it| it.name == name).map(Some).ok_or_else(ApiError::no_such_resource)
 }
 
-/// Whether the path is one that the kind has. One that is not, whoever may use it, leads nowhere: a right in a namespace is
-/// no right to what is in none.
+/// Whether the path is one that the kind has. One that is not, whoever may use it, leads nowhere: a
+/// right in a namespace is no right to what is in none.
 fn validate_place(kind: &dyn Kind, call: &Call) -> Result<(), ApiError> {
     match (kind.scope(), &call.namespace) {
         (Scope::Cluster, Some(_)) => return Err(ApiError::no_such_resource()),
@@ -269,8 +272,8 @@ impl Request {
         self.family.stored().as_ref()
     }
 
-    /// The kind that the object has the form of while rules are applied to it: built-in ones that of the store, custom ones that of
-    /// the request.
+    /// The kind that the object has the form of while rules are applied to it: built-in ones that
+    /// of the store, custom ones that of the request.
     pub(super) fn working_kind(&self) -> &dyn Kind {
         if self.kind.is_custom() { self.kind.as_ref() } else { self.stored_kind() }
     }
@@ -292,8 +295,8 @@ impl Request {
         Ok(())
     }
 
-    /// The same caller's request, for the object itself and not for what is below it: an action has become a write of it.
-    /// `kind` is that of the object.
+    /// The same caller's request, for the object itself and not for what is below it: an action has
+    /// become a write of it. `kind` is that of the object.
     pub(crate) fn turn_to(&mut self, core: &Core, kind: Arc<dyn Kind>) {
         self.family = core.registry.kinds().family_of(&kind);
         self.hooks = hooks_of(core, &self.family);

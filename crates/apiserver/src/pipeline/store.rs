@@ -1,5 +1,5 @@
-//! The last stage: an object becomes a revision. Acknowledged when it is durable and this server's own cache,
-//! with everything that follows it, has seen it.
+//! The last stage: an object becomes a revision. Acknowledged when it is durable and this server's
+//! own cache, with everything that follows it, has seen it.
 
 use std::sync::Arc;
 
@@ -49,8 +49,8 @@ fn txn(kind: &dyn Kind, path: &ObjectPath, compares: Vec<Compare>, op: Op) -> Tx
     if kind.is_relaxed(namespace) { txn.relaxed() } else { txn }
 }
 
-/// Writes what was sealed, whose resourceVersion must be unset. What was reserved for it is settled here: kept if it is stored,
-/// and given back in all other cases.
+/// Writes what was sealed, whose resourceVersion must be unset. What was reserved for it is settled
+/// here: kept if it is stored, and given back in all other cases.
 pub(super) async fn put(
     core: &Core,
     request: &Request,
@@ -86,9 +86,9 @@ pub(super) async fn put(
     }
 }
 
-/// For the next write of it, if what was stored is what was meant to be: records that are too large are
-/// left out, and some forms of the store know no difference between absent and zero. Objects of custom
-/// kinds are worked on in the version of each request.
+/// For the next write of it, if what was stored is what was meant to be: records that are too large
+/// are left out, and some forms of the store know no difference between absent and zero. Objects of
+/// custom kinds are worked on in the version of each request.
 fn remember(core: &Core, kind: &dyn Kind, (expect, stored): (Expect, &Stored), draft: Draft) {
     let revision = stored.meta.resource_version;
     if kind.is_custom() || with_version(draft.bytes(), revision) != stored.bytes {

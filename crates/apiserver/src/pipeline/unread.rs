@@ -1,5 +1,6 @@
-//! The body of a request that nobody has looked at. Reading it takes a `Request`, which only those have who are known,
-//! allowed, and ask for a kind that there is: nobody else makes this server read, let alone parse.
+//! The body of a request that nobody has looked at. Reading it takes a `Request`, which only those
+//! have who are known, allowed, and ask for a kind that there is: nobody else makes this server
+//! read, let alone parse.
 
 use std::future::Future;
 
@@ -20,7 +21,8 @@ enum Source {
 /// What was read.
 pub(crate) struct Read {
     pub(crate) body: Body,
-    /// Whether the client asked, in the old way, for dependents to go first: then 202 says that the object is still there.
+    /// Whether the client asked, in the old way, for dependents to go first: then 202 says that the
+    /// object is still there.
     pub(crate) waits: bool,
 }
 

@@ -26,7 +26,8 @@ pub(crate) struct Current {
     /// In the form that the rules take.
     pub(crate) object: Arc<dyn ApiObject>,
     kind: Arc<dyn Kind>,
-    /// The JSON of the object: of a custom resource in the version of the request, of all others as it is stored.
+    /// The JSON of the object: of a custom resource in the version of the request, of all others as
+    /// it is stored.
     json: Bytes,
     tree: OnceLock<Value>,
     /// In the version of the request, if that is another.
@@ -168,7 +169,8 @@ pub(super) fn validate_version(
     }
 }
 
-/// Mutates, validates, admits and stores `object` in place of `current`; `None` if somebody else was faster.
+/// Mutates, validates, admits and stores `object` in place of `current`; `None` if somebody else
+/// was faster.
 pub(super) async fn replace(
     core: &Core,
     request: &Request,
@@ -186,7 +188,8 @@ pub(super) async fn replace(
     commit(core, request, current, Sealed::new(draft, &valid, reserved)).await
 }
 
-/// From what the chain left to what it agrees to: as the kind wants it, recorded, with all that it needs, and valid.
+/// From what the chain left to what it agrees to: as the kind wants it, recorded, with all that it
+/// needs, and valid.
 pub(super) async fn prepare(
     core: &Core,
     request: &Request,
@@ -206,14 +209,16 @@ pub(super) async fn prepare(
     if !is_applying(request) {
         fields::record(core, request, Some(current.tree()), draft).await?;
     }
-    // What the cluster gives is no field of whoever writes, but validated and admitted like all others.
+    // What the cluster gives is no field of whoever writes, but validated and admitted like all
+    // others.
     let reserved = request.hooks.reserve(core, draft, Some(old))?;
     validate(request, draft.object(), old)?;
     request.warn_of(draft.object());
     Ok(reserved)
 }
 
-/// Stores what the server itself has made of an object, past the rules for clients. Whether nobody else was faster.
+/// Stores what the server itself has made of an object, past the rules for clients. Whether nobody
+/// else was faster.
 pub(crate) async fn write_directly(
     core: &Core,
     request: &Request,
@@ -252,7 +257,8 @@ fn validate(
     invalid_if_any(request.working_kind(), object, &errors)
 }
 
-/// Stores, or removes what was only waiting for its last finalizer, or does nothing if nothing changed.
+/// Stores, or removes what was only waiting for its last finalizer, or does nothing if nothing
+/// changed.
 pub(super) async fn commit(
     core: &Core,
     request: &Request,

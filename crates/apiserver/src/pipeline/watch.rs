@@ -37,7 +37,8 @@ pub enum WatchItem {
     },
 }
 
-/// A watch in progress. Ends with `None`, from where the client resumes, or with one error that tells it to list again.
+/// A watch in progress. Ends with `None`, from where the client resumes, or with one error that
+/// tells it to list again.
 pub struct Watching {
     pub kind: Arc<dyn Kind>,
     family: Arc<Family>,
@@ -321,7 +322,8 @@ impl Watching {
             }
             let revision = initial.from.revision;
             let is_announced = initial.is_announced;
-            // Only now: until here the client may take its time, and what happens meanwhile is in the history.
+            // Only now: until here the client may take its time, and what happens meanwhile is in
+            // the history.
             let events =
                 self.cache.go_on(self.kind.as_ref(), self.selection.clone(), &initial.from);
             self.source = Source::Events(events.map_err(|it| too_old(revision, &it))?);
@@ -341,7 +343,8 @@ impl Watching {
         }
     }
 
-    /// The object and its frames are shared by all watchers of the kind. Nothing if they have to be waited for.
+    /// The object and its frames are shared by all watchers of the kind. Nothing if they have to be
+    /// waited for.
     fn seen_now(&self, event: &Event) -> Option<Result<Arc<Seen>, ApiError>> {
         if self.is_stored_form {
             return Some(Ok(event.seen().clone()));

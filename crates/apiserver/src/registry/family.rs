@@ -1,8 +1,10 @@
-//! What shares a place in the store: objects are stored in one version, and served in several, perhaps of several groups.
+//! What shares a place in the store: objects are stored in one version, and served in several,
+//! perhaps of several groups.
 //!
-//! Conversions of built-in kinds and of custom resources are pure and done where they are needed, with nothing to wait for and
-//! nothing boxed; where there is nothing to convert, which is nearly always, objects are shared as they are. Other conversions (a
-//! webhook's) take their time, for many objects at once: see `Converter`.
+//! Conversions of built-in kinds and of custom resources are pure and done where they are needed,
+//! with nothing to wait for and nothing boxed; where there is nothing to convert, which is nearly
+//! always, objects are shared as they are. Other conversions (a webhook's) take their time, for
+//! many objects at once: see `Converter`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,7 +28,8 @@ pub trait Converter: Send + Sync {
 }
 
 pub struct Family {
-    /// What objects are stored as. Of a definition whose stored version is not served: another of its kinds.
+    /// What objects are stored as. Of a definition whose stored version is not served: another of
+    /// its kinds.
     stored: Arc<dyn Kind>,
     stored_api_version: String,
     /// By apiVersion: what is served, and what is stored.

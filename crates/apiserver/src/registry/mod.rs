@@ -1,8 +1,9 @@
 //! Which kinds are served: the built-in ones, and those that CustomResourceDefinitions add. The
 //! whole set is swapped at once, so a request sees one consistent set from start to end.
 //!
-//! A custom kind adds; it never takes the place of a built-in one, nor joins it in its group and version, whatever its
-//! definition says: what is found under a built-in name, in a request or in the store, is the built-in kind.
+//! A custom kind adds; it never takes the place of a built-in one, nor joins it in its group and
+//! version, whatever its definition says: what is found under a built-in name, in a request or in
+//! the store, is the built-in kind.
 
 mod family;
 #[cfg(test)]
@@ -167,8 +168,8 @@ impl Registry {
         self.current.load_full()
     }
 
-    /// Serves the versions of one CustomResourceDefinition; an empty list stops serving it. Without a converter they differ in
-    /// `apiVersion` alone.
+    /// Serves the versions of one CustomResourceDefinition; an empty list stops serving it. Without
+    /// a converter they differ in `apiVersion` alone.
     pub fn set_custom(
         &self,
         definition: &str,

@@ -28,8 +28,8 @@ fn kinds_of(group: &str, version: &str, plural: &str) -> Vec<Arc<dyn Kind>> {
     CustomKind::of(&definition)
 }
 
-/// Every built-in resource, as a definition in its own version and in another one, established as if an older program or
-/// another server had let it be.
+/// Every built-in resource, as a definition in its own version and in another one, established as
+/// if an older program or another server had let it be.
 #[test]
 fn no_definition_takes_the_place_of_a_built_in_kind() {
     let registry = Registry::new(api::kinds());

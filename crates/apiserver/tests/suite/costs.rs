@@ -1,5 +1,5 @@
-//! What a write costs, counted: how often its object is decoded and encoded on the way from the wire to the store and back. A
-//! number that grows is a mistake.
+//! What a write costs, counted: how often its object is decoded and encoded on the way from the
+//! wire to the store and back. A number that grows is a mistake.
 
 use api::{Counts, take_counts};
 use serde_json::{Value, json};
@@ -71,8 +71,8 @@ async fn writes_decode_and_encode_as_little_as_they_can() {
     assert_eq!(
         check,
         [
-            // What was decoded, what was encoded. A create looks at the pod's service account twice, which is shared
-            // where an informer has it.
+            // What was decoded, what was encoded. A create looks at the pod's service account
+            // twice, which is shared where an informer has it.
             ("create", (3, 1)),
             ("update", (1, 1)),
             ("patch of the status", (1, 1)),

@@ -1,5 +1,5 @@
-//! The server over a store that it does not have to itself: other servers, broken connections, full disks; and what each
-//! kind asks of the store.
+//! The server over a store that it does not have to itself: other servers, broken connections, full
+//! disks; and what each kind asks of the store.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -472,7 +472,8 @@ fn dynamic(harness: &Harness, group: &str, version: &str, plural: &str) -> Dynam
     harness.client.dynamic(apimachinery::GroupVersionResource::new(group, version, plural))
 }
 
-/// The stored version stands in the envelope, whichever was written; a value in the other version is read as well.
+/// The stored version stands in the envelope, whichever was written; a value in the other version
+/// is read as well.
 #[tokio::test(start_paused = true)]
 async fn one_version_is_stored_and_each_is_read() {
     let memory = Arc::new(Memory::new());

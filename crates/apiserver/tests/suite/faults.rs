@@ -1,4 +1,5 @@
-//! What is wrong on the server's side: the client is told what it can do something about, and where the log says the rest.
+//! What is wrong on the server's side: the client is told what it can do something about, and where
+//! the log says the rest.
 
 use std::sync::Arc;
 

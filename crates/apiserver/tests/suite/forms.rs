@@ -1,4 +1,5 @@
-//! The forms that bodies and answers can have: YAML, gzip, indented, tables, metadata alone, HTTP/2.
+//! The forms that bodies and answers can have: YAML, gzip, indented, tables, metadata alone,
+//! HTTP/2.
 
 use std::io::Read as _;
 

@@ -1,5 +1,5 @@
-//! Requests that mean harm: bodies that nobody may send, values nested to no end, numbers and names at their limits. Each
-//! gets an answer, and everybody else goes on.
+//! Requests that mean harm: bodies that nobody may send, values nested to no end, numbers and names
+//! at their limits. Each gets an answer, and everybody else goes on.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -20,7 +20,8 @@ async fn promise(site: &Site, who: Who<'_>, head: &str) -> String {
     String::from_utf8_lossy(&answer[..n_read]).lines().next().unwrap_or_default().to_owned()
 }
 
-/// What is not optimized takes more of the stack than a test is given. The server's threads have as much as this.
+/// What is not optimized takes more of the stack than a test is given. The server's threads have as
+/// much as this.
 fn on_a_serving_stack(work: impl Future<Output = ()> + Send + 'static) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let run = move || runtime.expect("a runtime").block_on(work);

@@ -1,4 +1,5 @@
-//! The endpoints of the Service `kubernetes`: every server over the store that is alive, as told by keys with upstream's names.
+//! The endpoints of the Service `kubernetes`: every server over the store that is alive, as told by
+//! keys with upstream's names.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,7 +116,8 @@ async fn servers_with_other_ports_do_not_fight_over_the_endpoints() {
 async fn a_key_that_went_with_another_servers_lease_comes_back() {
     let memory = Arc::new(Memory::new());
     let first = start(&memory, "10.0.0.1:6443").await;
-    // The same address: another machine behind the same gateway, or a restart of the first that the first survived.
+    // The same address: another machine behind the same gateway, or a restart of the first that the
+    // first survived.
     let second = start(&memory, "10.0.0.1:6443").await;
     second.tasks.shutdown(Duration::from_secs(5)).await.expect("stopped");
     assert!(keys(&memory).await.is_empty());

@@ -1,4 +1,5 @@
-//! What happens at the edges: forgotten history, watchers that do not keep up, the end of the server.
+//! What happens at the edges: forgotten history, watchers that do not keep up, the end of the
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Who may do what, and who is who: reviews, tokens, impersonation, and the rule that nobody grants more than they hold.
+//! Who may do what, and who is who: reviews, tokens, impersonation, and the rule that nobody grants
+//! more than they hold.
 
 use serde_json::{Value, json};
 

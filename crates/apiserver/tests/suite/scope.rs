@@ -1,5 +1,6 @@
-//! Every kind, every verb, with and without a namespace in the path, by somebody who may do everything and by somebody who
-//! may do everything in one namespace. CVE-2019-11247 was one cell of this matrix.
+//! Every kind, every verb, with and without a namespace in the path, by somebody who may do
+//! everything and by somebody who may do everything in one namespace. CVE-2019-11247 was one cell
+//! of this matrix.
 
 use std::sync::{Arc, Mutex};
 
@@ -66,7 +67,8 @@ async fn define(harness: &Harness, plural: &str, kind: &str, scope: &str) {
     panic!("{plural} are not served");
 }
 
-/// A cluster with custom kinds of both scopes and the namespace `mine`, whose owner may do everything there.
+/// A cluster with custom kinds of both scopes and the namespace `mine`, whose owner may do
+/// everything there.
 async fn cluster() -> (Harness, Client) {
     let harness = harness::start(World::simulated(1)).await;
     define(&harness, "wides", "Wide", "Cluster").await;
@@ -161,7 +163,8 @@ async fn a_path_that_a_kind_does_not_have_leads_nowhere() {
                 } else if let Err(err) = by_root {
                     assert_ne!(err.message(), NO_SUCH, "{cell}");
                 }
-                // Rights in a namespace are none outside it, and lead nowhere to what is in no namespace.
+                // Rights in a namespace are none outside it, and lead nowhere to what is in no
+                // namespace.
                 match (namespace, by_owner) {
                     // Everybody may ask about themselves.
                     (None, _) if of.kind.starts_with("SelfSubject") => {}

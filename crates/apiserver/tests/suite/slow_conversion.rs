@@ -1,4 +1,5 @@
-//! Versions of a custom resource that somebody else converts, who takes time: asked once for many, and nobody waits who need not.
+//! Versions of a custom resource that somebody else converts, who takes time: asked once for many,
+//! and nobody waits who need not.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Watches that are slow, and lists beside writes: who resumes misses nothing, and a list is the state of its revision.
+//! Watches that are slow, and lists beside writes: who resumes misses nothing, and a list is the
+//! state of its revision.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The way from what was asked for to a directory that is ours. Everything is checked before anything is made: what is
-//! refused has left nothing behind.
+//! The way from what was asked for to a directory that is ours. Everything is checked before
+//! anything is made: what is refused has left nothing behind.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;

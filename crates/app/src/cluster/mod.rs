@@ -1,6 +1,6 @@
-//! The clusters of this machine, which do not meet: what each is called and has, and how a new one gets what nobody else
-//! has. A cluster's own directory is the truth; the registry only says where directories are.
-//! See docs/adr/0015-several-clusters-on-one-machine.md.
+//! The clusters of this machine, which do not meet: what each is called and has, and how a new one
+//! gets what nobody else has. A cluster's own directory is the truth; the registry only says where
+//! directories are. See docs/adr/0015-several-clusters-on-one-machine.md.
 
 mod choice;
 mod claim;
@@ -34,14 +34,16 @@ const FILE_BEFORE: &str = "node.json";
 /// Addresses of one node's pods.
 const NODE_PREFIX: u8 = 24;
 
-/// What a cluster is and has. Kept in its directory, so that a restart has the same and `down --purge` finds what `up` made.
+/// What a cluster is and has. Kept in its directory, so that a restart has the same and `down
+/// --purge` finds what `up` made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Cluster {
     #[serde(with = "id_as_text")]
     pub(crate) id: ClusterId,
     pub(crate) name: Name,
-    /// The one it was last started in, as a number of an inode: what others have counts in the same one only.
+    /// The one it was last started in, as a number of an inode: what others have counts in the same
+    /// one only.
     pub(crate) network_namespace: u64,
     pub(crate) bind_address: IpAddr,
     pub(crate) https_port: u16,

@@ -61,7 +61,8 @@ pub(super) struct Neighborhood<'a> {
 }
 
 impl Neighborhood<'_> {
-    /// Around the cluster in `data_dir`. Without a node nothing of it is in the kernel, and it meets nobody there.
+    /// Around the cluster in `data_dir`. Without a node nothing of it is in the kernel, and it
+    /// meets nobody there.
     pub(super) fn look(
         registry: &Registry,
         data_dir: &Path,
@@ -90,7 +91,8 @@ impl Neighborhood<'_> {
     }
 }
 
-/// A process in the network namespace that the cluster was last started in, if that is another one than ours and still there.
+/// A process in the network namespace that the cluster was last started in, if that is another one
+/// than ours and still there.
 pub(crate) fn process_in_namespace_of(cluster: &Cluster) -> Result<Option<String>> {
     if cluster.network_namespace == namespace()? {
         return Ok(None);
@@ -115,7 +117,8 @@ fn has_bridge(cluster: &Cluster, links: &BTreeMap<String, u32>) -> bool {
     bridge == Some(&cluster.id.link_group())
 }
 
-/// Shorter prefixes are ways to the whole world, such as the two halves that VPNs put before the default route.
+/// Shorter prefixes are ways to the whole world, such as the two halves that VPNs put before the
+/// default route.
 const PREFIX_MIN: u8 = 8;
 
 fn networks_of_others(

@@ -110,7 +110,8 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         assert!(holder(address, Transport::Udp).unwrap().starts_with(&expected));
-        // Nobody's address, but it could be somebody's: whoever listens everywhere would be in the way.
+        // Nobody's address, but it could be somebody's: whoever listens everywhere would be in the
+        // way.
         assert_eq!(holder("198.51.100.7:10250".parse().unwrap(), Transport::Tcp), None);
     }
 

@@ -1,5 +1,6 @@
-//! Where the clusters of this machine are: one small file per data directory, named by the cluster's id. An index, not the
-//! truth: whatever it says is looked up in the directory itself, and an entry whose directory is gone or another's is nothing.
+//! Where the clusters of this machine are: one small file per data directory, named by the
+//! cluster's id. An index, not the truth: whatever it says is looked up in the directory itself,
+//! and an entry whose directory is gone or another's is nothing.
 
 use std::fs::{self, File};
 use std::io;
@@ -41,7 +42,8 @@ pub(crate) struct Registry {
     directory: PathBuf,
 }
 
-/// While it lives nobody else changes the registry. The kernel lets go when the process ends, however it ends.
+/// While it lives nobody else changes the registry. The kernel lets go when the process ends,
+/// however it ends.
 pub(crate) struct Locked<'a> {
     registry: &'a Registry,
     _directory: File,
@@ -124,7 +126,8 @@ impl Registry {
         Ok(entries)
     }
 
-    /// What the directory says that the entry names; `None` when that has nothing to do with the entry any more.
+    /// What the directory says that the entry names; `None` when that has nothing to do with the
+    /// entry any more.
     fn look_up(&self, id: ClusterId) -> Option<Known> {
         let entry: Entry = serde_json::from_slice(&fs::read(self.path(id)).ok()?).ok()?;
         let cluster = Cluster::load(&entry.data_dir).ok().flatten().filter(|it| it.id == id)?;

@@ -1,4 +1,5 @@
-//! `xebec apiserver`: the API server alone. Writes kubeconfigs for the other components into its data directory.
+//! `xebec apiserver`: the API server alone. Writes kubeconfigs for the other components into its
+//! data directory.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -34,7 +35,8 @@ pub(crate) struct Flags {
     service_node_port_range: PortRange,
     #[command(flatten)]
     datastore: datastore::Flags,
-    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more
+    /// everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
     #[command(flatten)]

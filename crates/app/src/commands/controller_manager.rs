@@ -32,7 +32,8 @@ pub(crate) struct Flags {
     leader_elect: bool,
     #[command(flatten)]
     controllers: ControllerSettings,
-    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more
+    /// everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! `xebec down`: stops a cluster, and with `--purge` removes what it left. Only what is the cluster's own is touched.
+//! `xebec down`: stops a cluster, and with `--purge` removes what it left. Only what is the
+//! cluster's own is touched.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use crate::{data_dir, kubeconfig_file, node};
 pub(crate) struct Flags {
     #[command(flatten)]
     selection: Selection,
-    /// Also stop the containers and remove everything: rules, mounts, cgroups, links, the data directory, the context in
-    /// your kubeconfig
+    /// Also stop the containers and remove everything: rules, mounts, cgroups, links, the data
+    /// directory, the context in your kubeconfig
     #[arg(long)]
     purge: bool,
 }

@@ -1,5 +1,5 @@
-//! `xebec image`: the images of the node on this machine. Works on its directory, whether or not a cluster runs there; one
-//! that runs sees the change at once.
+//! `xebec image`: the images of the node on this machine. Works on its directory, whether or not a
+//! cluster runs there; one that runs sees the change at once.
 
 use std::fs::File;
 use std::io::IsTerminal as _;

@@ -44,7 +44,8 @@ impl std::fmt::Display for PortRange {
     }
 }
 
-/// As upstream's `--service-node-port-range`: `30000-32767`, or `30000+2767`, both with the last port.
+/// As upstream's `--service-node-port-range`: `30000-32767`, or `30000+2767`, both with the last
+/// port.
 pub(crate) fn parse_port_range(text: &str) -> Result<PortRange, String> {
     let bad = || format!("{text:?} is no range of ports: write it like 30000-32767");
     let number = |it: &str| it.trim().parse::<u16>().map_err(|_| bad());

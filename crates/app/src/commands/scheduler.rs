@@ -18,7 +18,8 @@ pub(crate) struct Flags {
     /// Run only while holding the Lease kube-system/kube-scheduler
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     leader_elect: bool,
-    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more
+    /// everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
     #[command(flatten)]

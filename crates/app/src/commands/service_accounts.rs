@@ -1,5 +1,5 @@
-//! Clients that act as service accounts: each controller of a controller manager that runs alone gets a token of its own, renewed
-//! before it ends.
+//! Clients that act as service accounts: each controller of a controller manager that runs alone
+//! gets a token of its own, renewed before it ends.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -26,13 +26,16 @@ use crate::{component, data_dir, datastore, kubeconfig_file, node, serve, server
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
-    /// Name of the cluster: of its data directory, and of the context `xebec-NAME` (default: xebec, with the context `xebec`)
+    /// Name of the cluster: of its data directory, and of the context `xebec-NAME` (default: xebec,
+    /// with the context `xebec`)
     #[arg(long, value_name = "NAME", value_parser = Name::parse)]
     name: Option<Name>,
-    /// Where the cluster keeps everything (default: /var/lib/xebec or /var/lib/xebec-NAME; without root below ~/.local/share)
+    /// Where the cluster keeps everything (default: /var/lib/xebec or /var/lib/xebec-NAME; without
+    /// root below ~/.local/share)
     #[arg(long, value_name = "DIR", value_parser = data_dir::parser())]
     data_dir: Option<PathBuf>,
-    /// Port of the API server; 0 picks any (default: the one it had, else the first free one from 6443 on)
+    /// Port of the API server; 0 picks any (default: the one it had, else the first free one from
+    /// 6443 on)
     #[arg(long, value_name = "N")]
     https_port: Option<u16>,
     /// Address the API server listens on
@@ -46,7 +49,8 @@ pub(crate) struct Flags {
     /// Addresses of pods (default: those it had, else 10.244.0.0/16 or the next free ones)
     #[arg(long, value_name = "CIDR", value_parser = parse_cidr)]
     pod_cidr: Option<Cidr>,
-    /// Ports of Services of the type NodePort (default: those it had, else 30000-32767 or the next free thousand below)
+    /// Ports of Services of the type NodePort (default: those it had, else 30000-32767 or the next
+    /// free thousand below)
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_port_range)]
     service_node_port_range: Option<PortRange>,
     /// The node on this machine; `none` is a control plane alone
@@ -64,7 +68,8 @@ pub(crate) struct Flags {
     /// Cgroup below which the pods' are made (default: xebec-ID, where ID is the cluster's)
     #[arg(long, value_name = "PATH")]
     cgroup_root: Option<String>,
-    /// Kernel settings that pods may ask for though they are not safe; `*` at the end stands for anything
+    /// Kernel settings that pods may ask for though they are not safe; `*` at the end stands for
+    /// anything
     #[arg(long, value_name = "SYSCTL,...", value_delimiter = ',', value_parser = parse_sysctl_pattern)]
     allowed_unsafe_sysctls: Vec<Pattern>,
     /// Simulated nodes beside it
@@ -77,7 +82,8 @@ pub(crate) struct Flags {
     /// Go to the background once the cluster is ready
     #[arg(long)]
     detach: bool,
-    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more everything
+    /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more
+    /// everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
     verbosity: u8,
     #[command(flatten)]
@@ -244,8 +250,8 @@ fn merge_kubeconfig(api: &ApiServer) -> Result<Option<PathBuf>> {
     kubeconfig_file::merge_into_users(&api.cluster, &api.pki.admin)
 }
 
-/// Controllers and scheduler: here, or by election where other servers may be over the same store. Returns informers for
-/// the rest of the start.
+/// Controllers and scheduler: here, or by election where other servers may be over the same store.
+/// Returns informers for the rest of the start.
 async fn start_components(
     components: &Components,
     is_shared: bool,

@@ -1,5 +1,5 @@
-//! Who asks, and may they: certificates of the cluster's authority or tokens that the API server knows, and its word on what they
-//! may do.
+//! Who asks, and may they: certificates of the cluster's authority or tokens that the API server
+//! knows, and its word on what they may do.
 
 use apimachinery::{ApiError, User};
 use authn::ClientCertificate;

@@ -1,5 +1,6 @@
-//! The HTTPS server of a component that runs alone: health for everybody, metrics for those who may read them. Who clients are
-//! and what they may do is the API server's word, as upstream delegates it.
+//! The HTTPS server of a component that runs alone: health for everybody, metrics for those who may
+//! read them. Who clients are and what they may do is the API server's word, as upstream delegates
+//! it.
 
 mod access;
 

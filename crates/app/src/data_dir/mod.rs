@@ -1,7 +1,7 @@
 //! The data directory of one cluster: whose it is, who runs on it, where its files are.
 //!
-//! Promise: nothing is written before the directory is known to be ours (or empty) and nobody else runs on it. From then on nobody
-//! else can read it, whatever its modes were before.
+//! Promise: nothing is written before the directory is known to be ours (or empty) and nobody else
+//! runs on it. From then on nobody else can read it, whatever its modes were before.
 
 mod modes;
 
@@ -59,7 +59,8 @@ pub(crate) struct DataDir {
     _lock: File,
 }
 
-/// `/var/lib/xebec` for root, in the user's data directory otherwise; with the cluster's name behind, if it has another.
+/// `/var/lib/xebec` for root, in the user's data directory otherwise; with the cluster's name
+/// behind, if it has another.
 pub(crate) fn default_path(name: &Name) -> PathBuf {
     default_parent().join(name.context())
 }

@@ -1,4 +1,5 @@
-//! Nobody else reads or changes what is in the data directory: whose it is, and its modes, set and checked at every start.
+//! Nobody else reads or changes what is in the data directory: whose it is, and its modes, set and
+//! checked at every start.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -22,8 +23,8 @@ pub(super) fn validate_owner(path: &Path) -> Result<(), Error> {
     is_ours(path, &metadata)
 }
 
-/// To be called when it is known to be a directory of xebec's. From its first change on nobody else gets into it; so what was
-/// checked stays so.
+/// To be called when it is known to be a directory of xebec's. From its first change on nobody else
+/// gets into it; so what was checked stays so.
 pub(super) fn protect(path: &Path) -> Result<(), Error> {
     set_mode(path, &fs::metadata(path).map_err(|source| open(path, source))?, 0o700)?;
     for (name, metadata) in entries(path)? {

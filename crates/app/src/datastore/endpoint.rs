@@ -1,4 +1,5 @@
-//! The text that names an etcd cluster. What it says of passwords goes nowhere else: not into errors, not into logs.
+//! The text that names an etcd cluster. What it says of passwords goes nowhere else: not into
+//! errors, not into logs.
 
 use anyhow::{Result, bail};
 use etcd::engine::Credentials;
@@ -10,7 +11,8 @@ pub(super) struct Endpoints {
 }
 
 impl Endpoints {
-    /// `https://[USER:PASSWORD@]HOST:PORT`, several separated by commas. One user is enough; two different ones are refused.
+    /// `https://[USER:PASSWORD@]HOST:PORT`, several separated by commas. One user is enough; two
+    /// different ones are refused.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut endpoints = Self::default();
         for url in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {

@@ -1,5 +1,5 @@
-//! Which store the API server stands on, as the flags of `up` and `apiserver` choose it: the embedded one in the data
-//! directory, or an etcd cluster.
+//! Which store the API server stands on, as the flags of `up` and `apiserver` choose it: the
+//! embedded one in the data directory, or an etcd cluster.
 
 pub(crate) mod amounts;
 mod endpoint;
@@ -26,8 +26,9 @@ use endpoint::Endpoints;
 #[derive(Clone, clap::Args)]
 #[group(id = "datastore")]
 pub(crate) struct Flags {
-    /// Keep objects in this etcd cluster and not in the data directory, as https://HOST:PORT,...; a user goes before the
-    /// host as USER:PASSWORD@ (better in the environment, as XEBEC_DATASTORE_ENDPOINT)
+    /// Keep objects in this etcd cluster and not in the data directory, as https://HOST:PORT,...; a
+    /// user goes before the host as USER:PASSWORD@ (better in the environment, as
+    /// XEBEC_DATASTORE_ENDPOINT)
     #[arg(long, visible_alias = "etcd-servers", value_name = "URL,...")]
     datastore_endpoint: Option<String>,
     /// What the certificates of etcd are signed by
@@ -49,8 +50,9 @@ pub(crate) struct Flags {
         requires = "etcd_certfile"
     )]
     etcd_keyfile: Option<PathBuf>,
-    /// What objects are written to etcd as: application/vnd.kubernetes.protobuf (as upstream; custom resources are JSON in any
-    /// case) or application/json. Both are read. The embedded store has the JSON that clients are sent, and nothing else
+    /// What objects are written to etcd as: application/vnd.kubernetes.protobuf (as upstream;
+    /// custom resources are JSON in any case) or application/json. Both are read. The embedded
+    /// store has the JSON that clients are sent, and nothing else
     #[arg(long, value_name = "TYPE", value_parser = parse_media_type)]
     storage_media_type: Option<Encoding>,
     /// How long clients can read and watch what was; 0 is as long as the store remembers
@@ -64,7 +66,8 @@ pub(crate) struct Flags {
     history_max_size: u64,
 }
 
-/// Where the endpoint is looked for when no flag names one: a process's environment is its owner's alone, its flags are not.
+/// Where the endpoint is looked for when no flag names one: a process's environment is its owner's
+/// alone, its flags are not.
 const ENDPOINT_VARIABLE: &str = "XEBEC_DATASTORE_ENDPOINT";
 /// How often a start asks an etcd that does not answer, a request's own patience apart.
 const CONNECT_TRIES: usize = 4;

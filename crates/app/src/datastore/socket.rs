@@ -1,5 +1,5 @@
-//! How `xebec store` speaks to the server that has the store open: one request and one answer, each a line of JSON, over a
-//! socket in the data directory that its owner alone can reach.
+//! How `xebec store` speaks to the server that has the store open: one request and one answer, each
+//! a line of JSON, over a socket in the data directory that its owner alone can reach.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

@@ -13,7 +13,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "kube-dns";
-/// `kubectl cluster-info` says of Services with this label that they answer at `services/NAME/proxy`. There is no such path here.
+/// `kubectl cluster-info` says of Services with this label that they answer at
+/// `services/NAME/proxy`. There is no such path here.
 const ANSWERS_BY_PROXY: &str = "kubernetes.io/cluster-service";
 /// (port's name, protocol)
 const PORTS: &[(&str, &str)] = &[("dns", "UDP"), ("dns-tcp", "TCP")];

@@ -1,4 +1,5 @@
-//! How many containers of a cluster run, whether or not the cluster does: by their cgroups, which the kernel keeps.
+//! How many containers of a cluster run, whether or not the cluster does: by their cgroups, which
+//! the kernel keeps.
 
 use std::sync::Arc;
 

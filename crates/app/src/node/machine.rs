@@ -66,7 +66,8 @@ pub(crate) fn name_servers() -> Vec<SocketAddr> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let mut servers = parse_name_servers(&read("/etc/resolv.conf"));
     if servers.iter().all(|it| it.ip().is_loopback()) {
-        // systemd-resolved's stub would answer us, but it is behind a loop when it asks the cluster's DNS.
+        // systemd-resolved's stub would answer us, but it is behind a loop when it asks the
+        // cluster's DNS.
         let behind = parse_name_servers(&read("/run/systemd/resolve/resolv.conf"));
         if !behind.is_empty() {
             servers = behind;

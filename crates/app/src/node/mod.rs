@@ -1,5 +1,5 @@
-//! The node on this machine: which part gets which directory, identity and neighbor. What it needs is checked before
-//! anything is started; what it leaves behind is removed by [`purge`].
+//! The node on this machine: which part gets which directory, identity and neighbor. What it needs
+//! is checked before anything is started; what it leaves behind is removed by [`purge`].
 
 mod cluster_dns;
 mod containers_left;
@@ -93,7 +93,8 @@ pub(crate) struct Neighbors<'a> {
     pub(crate) metrics: Registry,
 }
 
-/// Starts DNS, the service proxy and the kubelet; returns when all have started, before the Node is Ready.
+/// Starts DNS, the service proxy and the kubelet; returns when all have started, before the Node is
+/// Ready.
 pub(crate) async fn start(settings: &Settings, neighbors: &Neighbors<'_>) -> Result<()> {
     let tasks = neighbors.tasks.child("network");
     neighbors.network.follow(&tasks).context("following the pod network")?;

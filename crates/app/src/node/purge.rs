@@ -1,5 +1,5 @@
-//! Leaves nothing of a node behind: containers, mounts, cgroups, rules, links. Goes on after a failure and tells all. What is not
-//! the cluster's own stays as it is.
+//! Leaves nothing of a node behind: containers, mounts, cgroups, rules, links. Goes on after a
+//! failure and tells all. What is not the cluster's own stays as it is.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The node's role, as `kubectl get nodes` shows it: this machine runs the control plane, too.
 //!
-//! A kubelet may not give itself a role (NodeRestriction). So it is given here, whenever the Node appears: at a start, and when
-//! somebody deleted it and the kubelet has registered again. Whoever takes the label away keeps it away until then.
+//! A kubelet may not give itself a role (NodeRestriction). So it is given here, whenever the Node
+//! appears: at a start, and when somebody deleted it and the kubelet has registered again. Whoever
+//! takes the label away keeps it away until then.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -45,7 +45,8 @@ impl Settings {
         Ipv4Addr::from(u32::from(self.service_cidr.address) + 10)
     }
 
-    /// The one that was given, else the one the machine sends from, else the bridge's: a machine without a network.
+    /// The one that was given, else the one the machine sends from, else the bridge's: a machine
+    /// without a network.
     pub(crate) fn node_address(&self, gateway: Ipv4Addr) -> IpAddr {
         self.node_ip.or_else(super::machine::address).unwrap_or(IpAddr::V4(gateway))
     }

@@ -53,10 +53,12 @@ pub(super) struct Cabinet {
 }
 
 impl Cabinet {
-    /// A leaf that is missing, near its end, from another authority or for other subjects is issued anew.
+    /// A leaf that is missing, near its end, from another authority or for other subjects is issued
+    /// anew.
     pub(super) fn load_or_issue(&self, leaf: &Leaf) -> Result<Identity> {
         let (folder, file, now) = (&self.folder, &leaf.file, self.world.clock.now());
-        // Which authority issued it, and for what: without this, a replaced CA would leave leaves that nobody trusts.
+        // Which authority issued it, and for what: without this, a replaced CA would leave leaves
+        // that nobody trusts.
         let issuer = folder.join(format!("{file}.issuer"));
         let origin = format!("{}{}", self.authority.certificate_pem(), leaf.subjects());
         let is_ours = fs::read_to_string(&issuer).is_ok_and(|it| it == origin);

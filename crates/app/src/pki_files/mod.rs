@@ -1,5 +1,5 @@
-//! The certificates and keys of a cluster, on disk: made on the first start, kept afterwards, renewed before they end: those
-//! that are shown to others also while they are in use.
+//! The certificates and keys of a cluster, on disk: made on the first start, kept afterwards,
+//! renewed before they end: those that are shown to others also while they are in use.
 
 mod leaf;
 mod renewal;

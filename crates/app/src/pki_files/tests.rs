@@ -72,7 +72,8 @@ fn a_certificate_is_renewed_thirty_days_before_its_end() {
     assert_eq!(time_left(after(-DAY), now), None);
 }
 
-/// Three years without a restart: what is shown is always what is on disk, and always good for a month.
+/// Three years without a restart: what is shown is always what is on disk, and always good for a
+/// month.
 #[test]
 fn a_serving_certificate_is_renewed_while_it_is_served() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Bodies: nobody makes the server read one that they may not send, and no body ends it, whatever it nests or repeats.
+//! Bodies: nobody makes the server read one that they may not send, and no body ends it, whatever
+//! it nests or repeats.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -10,7 +11,8 @@ use crate::user::User;
 
 const MAPS: &str = "/api/v1/namespaces/mine/configmaps";
 
-/// Somebody without a token asks whether the body is wanted before sending it: the code, and how many bytes were sent.
+/// Somebody without a token asks whether the body is wanted before sending it: the code, and how
+/// many bytes were sent.
 fn offer(cluster: &Cluster, body: &str, more: &[&OsStr]) -> String {
     let output = Command::new("curl")
         .args(["-sS", "--http1.1", "-o", "/dev/null", "-w", "%{http_code} %{size_upload}"])

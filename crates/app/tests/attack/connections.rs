@@ -1,4 +1,5 @@
-//! Connections that say nothing do not keep others out, however many they are: not even where descriptors are few.
+//! Connections that say nothing do not keep others out, however many they are: not even where
+//! descriptors are few.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! Other users of the machine read nothing of what a cluster keeps, whatever the data directory was before.
+//! Other users of the machine read nothing of what a cluster keeps, whatever the data directory was
+//! before.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;

@@ -1,5 +1,5 @@
-//! What a program is started with: three descriptors, no inheritable capability, a directory of its own root, whatever its
-//! image says; and no socket of ours that a pod could reach.
+//! What a program is started with: three descriptors, no inheritable capability, a directory of its
+//! own root, whatever its image says; and no socket of ours that a pod could reach.
 
 use serde_json::json;
 

@@ -57,7 +57,8 @@ fn roles_and_bindings_give_away_nothing_that_their_writer_lacks() {
         aggregation,
     );
 
-    // One that gathers is not changed to gather something else, and a strong role not labelled into a weak one.
+    // One that gathers is not changed to gather something else, and a strong role not labelled into
+    // a weak one.
     let other = selector("anything");
     refused(
         &patch(&user, &format!("{roles}/view"), &format!(r#"{{"aggregationRule": {other}}}"#)),

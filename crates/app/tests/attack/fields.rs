@@ -1,5 +1,5 @@
-//! What a pod asks for and does not get, it does not run without: by the API server as upstream, or by the node with the
-//! field's path.
+//! What a pod asks for and does not get, it does not run without: by the API server as upstream, or
+//! by the node with the field's path.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Acting as somebody else: a name that cannot be read is refused, never left out, since what is left then is oneself.
+//! Acting as somebody else: a name that cannot be read is refused, never left out, since what is
+//! left then is oneself.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;

@@ -1,5 +1,6 @@
-//! Attacks, one file per class: users of few rights, ordinary pods, single packets and single objects, against the real
-//! binary. What each tries once worked, here or elsewhere; `docs/security.md` says what is promised.
+//! Attacks, one file per class: users of few rights, ordinary pods, single packets and single
+//! objects, against the real binary. What each tries once worked, here or elsewhere;
+//! `docs/security.md` says what is promised.
 
 #![expect(
     clippy::unwrap_used,

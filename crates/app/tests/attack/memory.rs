@@ -1,4 +1,5 @@
-//! Memory: answers that nobody reads share what the server has anyway, and names of what there is not leave nothing behind.
+//! Memory: answers that nobody reads share what the server has anyway, and names of what there is
+//! not leave nothing behind.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The host's own program, which a container can get hold of by executing `/proc/self/exe` (CVE-2019-5736): it cannot write to
-//! it, however it is reached.
+//! The host's own program, which a container can get hold of by executing `/proc/self/exe`
+//! (CVE-2019-5736): it cannot write to it, however it is reached.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;

@@ -1,11 +1,12 @@
-//! A container that may trace every process it sees: what it sees of ours has nothing of the host's.
+//! A container that may trace every process it sees: what it sees of ours has nothing of the
+//! host's.
 
 use serde_json::json;
 
 use crate::shell::{self, pod};
 
-/// Looks at every process, again and again, for one that has a file of the host's, or a capability that the container has
-/// not; says so in /tmp/found.
+/// Looks at every process, again and again, for one that has a file of the host's, or a capability
+/// that the container has not; says so in /tmp/found.
 const SPY: &str = r#"
 own=$(grep CapBnd: /proc/self/status); own=$((0x${own##*	}))
 : > /tmp/found; echo looking > /tmp/looking
@@ -62,7 +63,8 @@ fn who_traces_the_pods_processes_finds_nothing_of_the_host() {
         assert_eq!(value(key), "0000000000000000", "{key}");
     }
     assert_eq!(value("NoNewPrivs:"), "1");
-    // No file of the host's is mapped; what is left is the program itself, which is gone, and the kernel's own.
+    // No file of the host's is mapped; what is left is the program itself, which is gone, and the
+    // kernel's own.
     let maps = sh("cat /proc/1/maps");
     let files = maps.lines().filter_map(|it| it.split_whitespace().nth(5));
     let is_own = |it: &str| it.starts_with('[') || it == "/pause";

@@ -3,7 +3,8 @@
 use crate::control_plane::Cluster;
 use crate::user::User;
 
-/// Whoever may do everything in one namespace made nodes, definitions and bindings of the cluster this way.
+/// Whoever may do everything in one namespace made nodes, definitions and bindings of the cluster
+/// this way.
 #[test]
 fn a_namespace_is_no_way_to_the_cluster() {
     let Some(cluster) = Cluster::start(0) else { return };

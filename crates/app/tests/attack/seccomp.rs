@@ -1,5 +1,5 @@
-//! Seccomp profiles of the node: a pod names one below the folder of profiles, or none at all; and never runs less confined
-//! than it asked for.
+//! Seccomp profiles of the node: a pod names one below the folder of profiles, or none at all; and
+//! never runs less confined than it asked for.
 
 use std::os::unix::fs::symlink;
 

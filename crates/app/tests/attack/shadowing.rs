@@ -14,7 +14,8 @@ fn definition(plural: &str, kind: &str, version: &str, approval: &str) -> String
     )
 }
 
-/// RBAC once believed objects of a kind that somebody had defined, and deleting the definition deletes its objects.
+/// RBAC once believed objects of a kind that somebody had defined, and deleting the definition
+/// deletes its objects.
 #[test]
 fn a_custom_resource_is_no_role_binding() {
     let Some(cluster) = Cluster::start(0) else { return };

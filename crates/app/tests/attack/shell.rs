@@ -35,7 +35,8 @@ pub(crate) fn root(cluster: &Cluster, name: &str) -> Option<PathBuf> {
     Some(root)
 }
 
-/// Packs the root as an image, and gives it to the node. `config` is the image's, such as `{"Cmd": ["sh"]}`.
+/// Packs the root as an image, and gives it to the node. `config` is the image's, such as `{"Cmd":
+/// ["sh"]}`.
 pub(crate) fn load(cluster: &Cluster, image: &str, root: &Path, config: &Value) {
     let layout = root.with_extension("image");
     std::fs::create_dir_all(&layout).unwrap();

@@ -1,5 +1,5 @@
-//! Kernel settings: a pod sets those that its own namespaces isolate, if they are safe or were allowed, and the host's never
-//! change.
+//! Kernel settings: a pod sets those that its own namespaces isolate, if they are safe or were
+//! allowed, and the host's never change.
 
 use serde_json::json;
 

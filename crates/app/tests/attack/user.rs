@@ -1,4 +1,5 @@
-//! Somebody with few rights: a service account, the rules that it was given, and curl with its token.
+//! Somebody with few rights: a service account, the rules that it was given, and curl with its
+//! token.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! Other clients: the `kube` crate and the Python client, unchanged, create, watch, patch and delete; the operator of `examples/`
-//! does its work.
+//! Other clients: the `kube` crate and the Python client, unchanged, create, watch, patch and
+//! delete; the operator of `examples/` does its work.
 
 #![expect(
     clippy::unwrap_used,

@@ -15,7 +15,8 @@ const PAGES: &[&str] =
     &["get", "configmap", "home-pages", "--ignore-not-found", "-o", "jsonpath={.data}"];
 const REPORTED: &[&str] = &["get", "website", "home", "-o", "jsonpath={.status.pages}"];
 
-/// A kubeconfig of a service account that may follow and write what the operator follows and writes.
+/// A kubeconfig of a service account that may follow and write what the operator follows and
+/// writes.
 fn kubeconfig(cluster: &Cluster) -> String {
     cluster.ok(&["create", "serviceaccount", "operator"]);
     let role = |name: &str, verbs: &str, resources: &str| {

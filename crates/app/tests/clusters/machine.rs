@@ -1,4 +1,5 @@
-//! A machine of one test, for any number of clusters: a network of its own, a registry, a kubeconfig, directories.
+//! A machine of one test, for any number of clusters: a network of its own, a registry, a
+//! kubeconfig, directories.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -79,7 +80,8 @@ impl Machine {
         ran.stderr
     }
 
-    /// With another `/var/lib`, where the data directories of root's clusters are. Not for nodes, whose mounts would be there alone.
+    /// With another `/var/lib`, where the data directories of root's clusters are. Not for nodes,
+    /// whose mounts would be there alone.
     pub(crate) fn with_own_lib(&self, words: &[&str]) -> Ran {
         let script = "mount --bind \"$0\" /var/lib && exec \"$@\"";
         let mut command = self.host.command("unshare");

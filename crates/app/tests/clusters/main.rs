@@ -1,4 +1,5 @@
-//! Several clusters on one machine: who gets what, who is refused, what commands mean. Needs root; says so where it has to skip.
+//! Several clusters on one machine: who gets what, who is refused, what commands mean. Needs root;
+//! says so where it has to skip.
 
 #![expect(
     clippy::unwrap_used,

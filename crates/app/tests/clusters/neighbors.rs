@@ -123,7 +123,8 @@ fn a_network_is_purged_where_it_is() {
     assert!(!machine.host.on_node(&["ip", "-o", "link"]).contains("xebec"));
 }
 
-/// The machine has started anew, and another cluster has what the first had: it is not the first one's any more.
+/// The machine has started anew, and another cluster has what the first had: it is not the first
+/// one's any more.
 #[test]
 fn purging_what_is_left_of_a_cluster_is_nothing_to_its_heir() {
     let Some(machine) = Machine::new() else { return };

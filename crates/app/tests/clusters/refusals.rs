@@ -1,4 +1,5 @@
-//! What cannot be is refused with its reason, and nothing has been made by then. Nor is anything by whoever only looks.
+//! What cannot be is refused with its reason, and nothing has been made by then. Nor is anything by
+//! whoever only looks.
 
 use std::net::TcpListener;
 

@@ -1,5 +1,5 @@
-//! Whether a program prints what a page says. Numbers, generated names and the width of columns may differ; a line `...` stands
-//! for any lines, and ` ...` at the end of a line for the rest of it.
+//! Whether a program prints what a page says. Numbers, generated names and the width of columns may
+//! differ; a line `...` stands for any lines, and ` ...` at the end of a line for the rest of it.
 
 /// The error shows the first line that differs.
 pub(crate) fn compare(expected: &[String], printed: &str) -> Result<(), String> {

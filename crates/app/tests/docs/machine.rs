@@ -1,5 +1,5 @@
-//! A machine for one page: its own network, its own `/var/lib`, `/run`, `/etc/systemd` and home, and a shell that goes on from
-//! command to command.
+//! A machine for one page: its own network, its own `/var/lib`, `/run`, `/etc/systemd` and home,
+//! and a shell that goes on from command to command.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
@@ -21,7 +21,8 @@ pub(crate) struct Printed {
     pub(crate) is_ok: bool,
 }
 
-/// In namespaces of its own: folders that commands of the pages write to, and a way to the world that leads nowhere.
+/// In namespaces of its own: folders that commands of the pages write to, and a way to the world
+/// that leads nowhere.
 const SET_UP: &str = r#"
 set -e
 mount --make-rprivate /

@@ -1,10 +1,11 @@
-//! The documentation, typed in: each command of each page is run on a machine of its own, and what it prints is compared with
-//! what the page says.
+//! The documentation, typed in: each command of each page is run on a machine of its own, and what
+//! it prints is compared with what the page says.
 //!
-//! A page's blocks marked `console` are run in order. A line that begins with `# ` (or `$ `) is a command, the lines below it are
-//! what it prints; see `compare` for what may differ. Two comments steer the next block: `<!-- not run: WHY -->` leaves it
-//! out, `<!-- first: COMMAND -->` runs a command that the reader does not need. `UPDATE_EXPECT=1` writes what was printed into
-//! the page, to be read before it is committed.
+//! A page's blocks marked `console` are run in order. A line that begins with `# ` (or `$ `) is a
+//! command, the lines below it are what it prints; see `compare` for what may differ. Two comments
+//! steer the next block: `<!-- not run: WHY -->` leaves it out, `<!-- first: COMMAND -->` runs a
+//! command that the reader does not need. `UPDATE_EXPECT=1` writes what was printed into the page,
+//! to be read before it is committed.
 
 #![expect(
     clippy::unwrap_used,

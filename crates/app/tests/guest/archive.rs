@@ -1,5 +1,6 @@
-//! An initramfs: the `newc` format of cpio (Documentation/driver-api/early-userspace/buffer-format.rst in the kernel's
-//! sources). A header of numbers in hexadecimal, a name, a content, each padded to four bytes.
+//! An initramfs: the `newc` format of cpio
+//! (Documentation/driver-api/early-userspace/buffer-format.rst in the kernel's sources). A header
+//! of numbers in hexadecimal, a name, a content, each padded to four bytes.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -65,7 +66,8 @@ impl Archive {
         self.inode += 1;
         let size = u32::try_from(content.len()).unwrap();
         let name_size = u32::try_from(name.len() + 1).unwrap();
-        // Number, mode, user, group, links, time, size, device (2), special device (2), size of the name, checksum.
+        // Number, mode, user, group, links, time, size, device (2), special device (2), size of the
+        // name, checksum.
         let numbers = [self.inode, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
         let mut head = b"070701".to_vec();
         for number in numbers {

@@ -14,8 +14,8 @@ const EMULATOR: &str = "qemu-system-x86_64";
 const WAIT: Duration = Duration::from_mins(10);
 /// From power on to our first program: usually ten seconds.
 const WAIT_BOOT: Duration = Duration::from_mins(2);
-/// Emulated processors that wait for each other have been seen to stand still before anything of ours ran. What is
-/// ours is judged by one run alone.
+/// Emulated processors that wait for each other have been seen to stand still before anything of
+/// ours ran. What is ours is judged by one run alone.
 const BOOTS_MAX: u32 = 3;
 const STEP: Duration = Duration::from_millis(100);
 
@@ -133,7 +133,8 @@ impl Machine {
             .args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "2048"])
             .args(["-nodefaults", "-nographic", "-no-reboot", "-net", "none", "-serial", "stdio"])
             .args(["-serial", &format!("file:{}", directory.join(KERNEL_LOG).display())])
-            // The kernel speaks on a line of its own, not into ours; when it panics, the emulator ends.
+            // The kernel speaks on a line of its own, not into ours; when it panics, the emulator
+            // ends.
             .args(["-append", "console=ttyS1 loglevel=6 panic=-1"])
             .arg("-kernel")
             .arg(&self.kernel)

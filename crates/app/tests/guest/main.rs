@@ -1,5 +1,6 @@
-//! A node on a machine that has control groups of version 2 alone: a guest with Debian's kernel, our binary and nothing else.
-//! The machines that tests run on often have version 1 beside it, and then the kernel lends us nothing of version 2.
+//! A node on a machine that has control groups of version 2 alone: a guest with Debian's kernel,
+//! our binary and nothing else. The machines that tests run on often have version 1 beside it, and
+//! then the kernel lends us nothing of version 2.
 
 #![expect(
     clippy::unwrap_used,

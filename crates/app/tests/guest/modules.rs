@@ -1,5 +1,6 @@
-//! Which modules of the kernel a node needs, and what these need in turn. The package has no `modules.dep` (installing it
-//! would make that), but each module names its needs: `depends=one,two` in its section `.modinfo`.
+//! Which modules of the kernel a node needs, and what these need in turn. The package has no
+//! `modules.dep` (installing it would make that), but each module names its needs:
+//! `depends=one,two` in its section `.modinfo`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -81,7 +81,8 @@ fn server_side_apply_tracks_owners_and_reports_conflicts() {
     assert!(diff.stdout.contains("replicas: 2"), "{}{}", diff.stdout, diff.stderr);
 }
 
-/// `protocol` is part of what tells ports apart and has a default: leaving it out names the same port again.
+/// `protocol` is part of what tells ports apart and has a default: leaving it out names the same
+/// port again.
 #[test]
 fn server_side_apply_again_knows_ports_without_protocol() {
     let Some(cluster) = Cluster::start(0) else { return };
@@ -243,7 +244,8 @@ fn label_annotate_wait_explain_and_api_resources() {
     assert!(cluster.refused(&["create", "-f", &typo]).contains(r#"unknown field "dta""#));
 }
 
-/// kubectl checks a List itself, by the protobuf of OpenAPI v2: no path takes a List, so no server can.
+/// kubectl checks a List itself, by the protobuf of OpenAPI v2: no path takes a List, so no server
+/// can.
 #[test]
 fn lists_are_checked_and_created() {
     let Some(cluster) = Cluster::start(1) else { return };

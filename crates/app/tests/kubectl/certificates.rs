@@ -1,4 +1,5 @@
-//! Client certificates that people make with openssl: who is taken for whom, and what the log says of those who are refused.
+//! Client certificates that people make with openssl: who is taken for whom, and what the log says
+//! of those who are refused.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

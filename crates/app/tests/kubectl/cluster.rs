@@ -92,7 +92,8 @@ impl Cluster {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Runs until the output satisfies the condition; bounded, and shows the last output when it gives up.
+    /// Runs until the output satisfies the condition; bounded, and shows the last output when it
+    /// gives up.
     pub(crate) fn until(&self, arguments: &[&str], is_right: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
         for _ in 0..300 {
@@ -187,8 +188,8 @@ fn ran(output: Output) -> Ran {
     }
 }
 
-/// Starts `xebec up` and returns when it says that the cluster is ready. The port stays the same over restarts, so that
-/// clients can come back.
+/// Starts `xebec up` and returns when it says that the cluster is ready. The port stays the same
+/// over restarts, so that clients can come back.
 fn start_server(directory: &Path, simulate: usize, flags: &[String]) -> Child {
     let port_file = directory.join("port");
     let port = std::fs::read_to_string(&port_file).unwrap_or_else(|_| {

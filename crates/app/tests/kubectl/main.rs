@@ -1,5 +1,5 @@
-//! What a user sees: the real `xebec` binary, driven by a real kubectl and by curl. Each test runs a cluster of its own,
-//! in directories of its own, on a port of its own.
+//! What a user sees: the real `xebec` binary, driven by a real kubectl and by curl. Each test runs
+//! a cluster of its own, in directories of its own, on a port of its own.
 
 #![expect(
     clippy::unwrap_used,

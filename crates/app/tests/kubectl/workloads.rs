@@ -32,7 +32,8 @@ fn pods_of_a_posted_replication_controller_appear() {
     });
 }
 
-/// Writers note what was acknowledged; after the kill all of it must be there, in an order that only grows.
+/// Writers note what was acknowledged; after the kill all of it must be there, in an order that
+/// only grows.
 #[test]
 fn no_acknowledged_write_is_lost_by_kill_9_and_watchers_resume() {
     let Some(mut cluster) = Cluster::start(0) else { return };

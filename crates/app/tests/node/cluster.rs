@@ -78,7 +78,8 @@ impl Cluster {
         self.child = Some(child);
     }
 
-    /// `xebec` with the data directory of this cluster, on its host. By a relative path, as people type it.
+    /// `xebec` with the data directory of this cluster, on its host. By a relative path, as people
+    /// type it.
     pub(crate) fn xebec(&self, arguments: &[&str]) -> Command {
         let mut command = self.host.command(env!("CARGO_BIN_EXE_xebec"));
         command
@@ -155,7 +156,8 @@ impl Cluster {
         self.ok(&[&["get"], object, &["-o", &template]].concat())
     }
 
-    /// Runs until the output satisfies the condition; bounded, and shows the last output when it gives up.
+    /// Runs until the output satisfies the condition; bounded, and shows the last output when it
+    /// gives up.
     pub(crate) fn until(&self, arguments: &[&str], is_right: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
         for _ in 0..600 {
@@ -291,7 +293,8 @@ spec:
 /// Processes on this machine whose command line ends with these words, by pid.
 pub(crate) fn processes(words: &[&str]) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    // Whole words only: tests run beside each other, and their names and commands are in command lines too.
+    // Whole words only: tests run beside each other, and their names and commands are in command
+    // lines too.
     let end: Vec<u8> = words.iter().flat_map(|it| [b"\0", it.as_bytes()].concat()).collect();
     let is_match = |pid: &u32| {
         let line = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));

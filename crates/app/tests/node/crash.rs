@@ -5,7 +5,8 @@ use std::process::Stdio;
 
 use crate::cluster::{Cluster, pod};
 
-/// Talks to an echo server line by line over one connection for as long as its standard input says so.
+/// Talks to an echo server line by line over one connection for as long as its standard input says
+/// so.
 const TALK: &str = "import socket,sys\n\
     s=socket.create_connection((sys.argv[1],80)); f=s.makefile('rw')\n\
     for line in sys.stdin:\n\

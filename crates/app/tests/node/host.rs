@@ -1,4 +1,5 @@
-//! A machine for one test: a network namespace for the node and one for a neighbor, joined by a cable.
+//! A machine for one test: a network namespace for the node and one for a neighbor, joined by a
+//! cable.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -67,8 +68,8 @@ impl Host {
         ok(&mut inside(&self.neighbor, words[0]), words)
     }
 
-    /// Everything a cluster could leave on this machine: links, addresses, routes, rules, switches; mounts and processes
-    /// that have to do with `directory`; cgroups of ours.
+    /// Everything a cluster could leave on this machine: links, addresses, routes, rules, switches;
+    /// mounts and processes that have to do with `directory`; cgroups of ours.
     pub(crate) fn traces(&self, directory: &Path) -> BTreeSet<String> {
         let mut traces = BTreeSet::new();
         for words in [

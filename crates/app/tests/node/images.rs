@@ -1,4 +1,5 @@
-//! Images from archives and from a registry: Debian's busybox and nginx, pushed to Debian's docker-registry.
+//! Images from archives and from a registry: Debian's busybox and nginx, pushed to Debian's
+//! docker-registry.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

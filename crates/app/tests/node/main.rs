@@ -1,5 +1,6 @@
-//! A whole cluster with a real node: real containers, a real network, a real kubectl. Each test has a host of its own: a
-//! network namespace with a way to a neighbor, a data directory, a cgroup. Needs root; says so where it has to skip.
+//! A whole cluster with a real node: real containers, a real network, a real kubectl. Each test has
+//! a host of its own: a network namespace with a way to a neighbor, a data directory, a cgroup.
+//! Needs root; says so where it has to skip.
 
 #![expect(
     clippy::unwrap_used,

@@ -77,8 +77,8 @@ fn a_pod_keeps_its_address_when_its_link_and_the_bridge_are_deleted() {
 fn the_node_is_not_ready_while_the_network_cannot_be_mended() {
     let Some(cluster) = Cluster::start() else { return };
     let (_pod, address) = start(&cluster);
-    // A link that is none of ours takes the name, before ours is back or after it was taken away again. Bounded by the kernel: one of
-    // the two always succeeds.
+    // A link that is none of ours takes the name, before ours is back or after it was taken away
+    // again. Bounded by the kernel: one of the two always succeeds.
     let replace = "ip link del xebec0; for i in $(seq 1000); do \
                    ip link add xebec0 type veth peer name stranger && exit 0; ip link del xebec0; done; exit 1";
     cluster.host.on_node(&["sh", "-c", replace]);

@@ -1,4 +1,5 @@
-//! Pods of other kinds and their ends: static pods, host network and ports, hooks, shared process namespaces.
+//! Pods of other kinds and their ends: static pods, host network and ports, hooks, shared process
+//! namespaces.
 
 use crate::cluster::{Cluster, pod, processes};
 use crate::host::NODE;

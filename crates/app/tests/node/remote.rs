@@ -1,11 +1,13 @@
-//! The API server from another machine, as docs/remote-access.md has it: by address and by name, with certificates verified.
+//! The API server from another machine, as docs/remote-access.md has it: by address and by name,
+//! with certificates verified.
 
 use std::path::Path;
 
 use crate::cluster::Cluster;
 use crate::host::NODE;
 
-/// From the neighbor, over the cable; a name stands for the node's address. What curl says, and how it ended.
+/// From the neighbor, over the cable; a name stands for the node's address. What curl says, and how
+/// it ended.
 fn curl(cluster: &Cluster, server: &str) -> String {
     let authority = cluster.path("data/pki/ca.crt").display().to_string();
     let resolve = format!("{server}:6443:{NODE}");
@@ -46,7 +48,8 @@ fn another_machine_reaches_the_cluster_by_address_and_by_name() {
     cluster.host.on_neighbor(&["sh", "-c", &format!("! curl -sS https://{NODE}:6443/")]);
     wait_for_log(&cluster, "TLS handshake error from 192.0.2.2:", "UnknownCA");
 
-    // The same directory, another address: the certificate follows, and what was named is not named any more.
+    // The same directory, another address: the certificate follows, and what was named is not named
+    // any more.
     cluster.stop();
     cluster.up_with(&["--bind-address", NODE]);
     assert_eq!(curl(&cluster, NODE), "ok 0");

@@ -1,4 +1,5 @@
-//! Names, virtual addresses and node ports, over TCP and UDP, from the node, from pods and from a neighbor.
+//! Names, virtual addresses and node ports, over TCP and UDP, from the node, from pods and from a
+//! neighbor.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Snapshots, restores to a point in time, status and compaction, with the cluster running and stopped.
+//! Snapshots, restores to a point in time, status and compaction, with the cluster running and
+//! stopped.
 
 use serde_json::Value;
 

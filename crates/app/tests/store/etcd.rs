@@ -171,7 +171,8 @@ fn a_server_survives_the_restart_of_its_etcd() {
     assert_eq!(cluster.pid(), pid, "it is the same process");
 }
 
-/// Another server over the same etcd. It has the first one's certificates: to clients they are one cluster.
+/// Another server over the same etcd. It has the first one's certificates: to clients they are one
+/// cluster.
 fn beside(etcd: &Etcd, first: &Cluster, simulate: usize, flags: &[&str]) -> Option<Cluster> {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

@@ -1,5 +1,5 @@
-//! A disk that is full: writes are refused with the reason, reads go on, nothing acknowledged is lost, and when there is
-//! room again the cluster goes on by itself.
+//! A disk that is full: writes are refused with the reason, reads go on, nothing acknowledged is
+//! lost, and when there is room again the cluster goes on by itself.
 
 use std::fs::File;
 use std::io::Write as _;

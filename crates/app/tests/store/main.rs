@@ -1,5 +1,5 @@
-//! The store as a user looks after it: `xebec store` beside a running cluster and without one, a full disk, `kill -9`, and
-//! etcd in its place. The real binary, kubectl, etcd and etcdctl.
+//! The store as a user looks after it: `xebec store` beside a running cluster and without one, a
+//! full disk, `kill -9`, and etcd in its place. The real binary, kubectl, etcd and etcdctl.
 
 #![expect(
     clippy::unwrap_used,

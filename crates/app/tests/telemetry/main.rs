@@ -1,4 +1,5 @@
-//! Metrics, logs and feature gates of the real binary, as Prometheus, a person at a terminal and upstream's flags meet them.
+//! Metrics, logs and feature gates of the real binary, as Prometheus, a person at a terminal and
+//! upstream's flags meet them.
 
 #![expect(
     clippy::unwrap_used,

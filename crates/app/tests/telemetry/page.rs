@@ -1,4 +1,5 @@
-//! A strict reader of Prometheus' text format 0.0.4: whatever is not exactly that is a panic that names the line.
+//! A strict reader of Prometheus' text format 0.0.4: whatever is not exactly that is a panic that
+//! names the line.
 
 use std::collections::{BTreeMap, BTreeSet};
 

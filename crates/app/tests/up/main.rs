@@ -1,4 +1,5 @@
-//! `xebec up` and `down` as a user meets them: background, restart, clear refusals, a kubeconfig that keeps what it had.
+//! `xebec up` and `down` as a user meets them: background, restart, clear refusals, a kubeconfig
+//! that keeps what it had.
 
 #![expect(
     clippy::unwrap_used,

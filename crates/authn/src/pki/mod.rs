@@ -1,4 +1,5 @@
-//! The cluster's certificate authority, certificates, and keys, all as PEM in memory. Files are the app's business.
+//! The cluster's certificate authority, certificates, and keys, all as PEM in memory. Files are the
+//! app's business.
 
 mod authority;
 mod clients;

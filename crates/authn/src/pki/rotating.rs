@@ -1,5 +1,5 @@
-//! An identity that is exchanged while it is in use: connections that are open keep the one they began with, later ones get the
-//! newest.
+//! An identity that is exchanged while it is in use: connections that are open keep the one they
+//! began with, later ones get the newest.
 
 use std::sync::Arc;
 

@@ -12,7 +12,8 @@ use super::{Error, Identity, Rotating, clients};
 
 /// HTTP/2 first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
-/// After a handshake, for the next one of the same client: a second would only be for clients that open many at once.
+/// After a handshake, for the next one of the same client: a second would only be for clients that
+/// open many at once.
 const TICKETS: usize = 1;
 
 pub(super) fn provider() -> Arc<CryptoProvider> {
@@ -49,14 +50,16 @@ pub(super) fn certified(identity: &Identity) -> Result<CertifiedKey, Error> {
     CertifiedKey::from_der(chain, key, &provider()).map_err(tls)
 }
 
-/// A server that takes clients without a certificate, and verifies a certificate against `client_ca_pem`.
+/// A server that takes clients without a certificate, and verifies a certificate against
+/// `client_ca_pem`.
 pub fn server_config(identity: &Identity, client_ca_pem: &str) -> Result<ServerConfig, Error> {
     rotating_server_config(Rotating::new(identity)?, client_ca_pem)
 }
 
 /// The same, with an identity that may change.
 ///
-/// Clients come back with a ticket, which holds their certificate as it was verified; whoever reads it checks its time again.
+/// Clients come back with a ticket, which holds their certificate as it was verified; whoever reads
+/// it checks its time again.
 pub fn rotating_server_config(
     identity: Arc<Rotating>,
     client_ca_pem: &str,

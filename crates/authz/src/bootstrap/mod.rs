@@ -1,4 +1,5 @@
-//! The roles and bindings that every cluster starts with, and how they are brought back at each start.
+//! The roles and bindings that every cluster starts with, and how they are brought back at each
+//! start.
 
 mod parse;
 mod reconcile;
@@ -51,7 +52,8 @@ fn aggregation_of(label: &str) -> AggregationRule {
     AggregationRule { cluster_role_selectors: Some(vec![selector]) }
 }
 
-/// Fills in the rules of aggregated roles, each after the roles it takes from, so that one pass per role is enough.
+/// Fills in the rules of aggregated roles, each after the roles it takes from, so that one pass per
+/// role is enough.
 fn aggregate(roles: &mut [ClusterRole]) {
     for name in ["view", "edit", "admin"] {
         let Some(at) = roles.iter().position(|it| it.metadata.name.as_deref() == Some(name)) else {

@@ -1,4 +1,5 @@
-//! What an existing bootstrap object lacks: rules and subjects come back, additions of others stay. Pure.
+//! What an existing bootstrap object lacks: rules and subjects come back, additions of others stay.
+//! Pure.
 
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, Subject,
@@ -16,7 +17,8 @@ pub trait Reconcile: Clone {
     fn extend(&mut self, wanted: &Self) -> bool;
 }
 
-/// The object to write in place of `existing`; nothing when it has all of `wanted`, or when its owner opted out.
+/// The object to write in place of `existing`; nothing when it has all of `wanted`, or when its
+/// owner opted out.
 pub fn reconcile<T: Reconcile>(existing: &T, wanted: &T) -> Option<T> {
     let annotations = existing.metadata().annotations.as_ref();
     if annotations.and_then(|it| it.get(AUTOUPDATE)).is_some_and(|it| it == "false") {

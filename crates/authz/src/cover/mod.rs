@@ -1,9 +1,11 @@
 //! Whether rules give everything that others give. Pure.
 //!
-//! A rule is a box: every verb on every group, resource and name in it. It is never taken apart into single
-//! permissions, of which a page of text can hold millions; what is held is cut out of it, and what remains is what is missing.
+//! A rule is a box: every verb on every group, resource and name in it. It is never taken apart
+//! into single permissions, of which a page of text can hold millions; what is held is cut out of
+//! it, and what remains is what is missing.
 //!
-//! Wanted `get,list x pods,secrets`, held `get x pods`: what remains is `list x pods,secrets` and `get x secrets`.
+//! Wanted `get,list x pods,secrets`, held `get x pods`: what remains is `list x pods,secrets` and
+//! `get x secrets`.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +16,8 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use crate::rule::{self, ANY, items};
 
-/// How many values may be looked at in one comparison. The rules of real clusters need some thousands; this many take
-/// some milliseconds, which is as long as one request may keep a thread.
+/// How many values may be looked at in one comparison. The rules of real clusters need some
+/// thousands; this many take some milliseconds, which is as long as one request may keep a thread.
 const STEPS_MAX: usize = 100_000;
 /// How much of what is missing a refusal lists: bytes in all, and verbs on one thing.
 const TEXT_MAX: usize = 32 << 10;
@@ -81,13 +83,14 @@ enum Side {
     Verb,
 }
 
-/// Sides that tell rules apart come first: most pairs have no group in common, and are done with after one look.
+/// Sides that tell rules apart come first: most pairs have no group in common, and are done with
+/// after one look.
 const SIDES_RESOURCE: &[Side] = &[Side::Group, Side::Resource, Side::Verb];
 const SIDES_NAMED: &[Side] = &[Side::Group, Side::Resource, Side::Name, Side::Verb];
 const SIDES_PATH: &[Side] = &[Side::Path, Side::Verb];
 
-/// Every combination of one value of each side. No side is empty. Without a side of names it is all objects, which no list of
-/// names gives.
+/// Every combination of one value of each side. No side is empty. Without a side of names it is all
+/// objects, which no list of names gives.
 #[derive(Clone, Debug)]
 struct Area<'a> {
     sides: &'static [Side],
@@ -185,7 +188,8 @@ impl<'a> Held<'a> {
     }
 }
 
-/// One line for all verbs on one thing. The work is bounded by what is shown, not by what the pieces hold.
+/// One line for all verbs on one thing. The work is bounded by what is shown, not by what the
+/// pieces hold.
 fn render(left: &[Area<'_>]) -> Missing {
     let mut shown: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
     let mut room = Some(TEXT_MAX);

@@ -28,9 +28,10 @@ pub struct Write<'a> {
     pub old: Option<&'a dyn ApiObject>,
 }
 
-/// Refuses a role or binding that would grant more than the writer has. Other resources pass, and so do updates by which
-/// the garbage collector lets an object go. Everything else is looked at anew, also where rules and role stay: a label may
-/// bring the rules into another role, a subject to other people.
+/// Refuses a role or binding that would grant more than the writer has. Other resources pass, and
+/// so do updates by which the garbage collector lets an object go. Everything else is looked at
+/// anew, also where rules and role stay: a label may bring the rules into another role, a subject
+/// to other people.
 pub fn validate(authorizer: &Authorizer, write: &Write<'_>) -> Result<(), ApiError> {
     let Write { user, resource, object, old, .. } = write;
     if resource.group != GROUP || user.is_in(GROUP_MASTERS) {
@@ -89,7 +90,8 @@ fn validate_role(
         return Ok(());
     }
     validate_held(authorizer, write, rules.unwrap_or_default())?;
-    // It takes in the rules of roles that others will write: only who holds everything may let it, or stop it.
+    // It takes in the rules of roles that others will write: only who holds everything may let it,
+    // or stop it.
     if is_aggregated && validate_held(authorizer, write, &everything()).is_err() {
         return Err(ApiError::forbidden(write.resource, name_of(write), AGGREGATION));
     }

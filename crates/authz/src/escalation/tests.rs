@@ -23,8 +23,8 @@ impl Lookup for Nothing {
     }
 }
 
-/// alice may read pods; bob may do nothing but bind the role that does; carol may write every role called `r`; the
-/// root may do everything that RBAC can give.
+/// alice may read pods; bob may do nothing but bind the role that does; carol may write every role
+/// called `r`; the root may do everything that RBAC can give.
 fn authorizer() -> Authorizer {
     let rbac = Rbac::new();
     let set = |resource: &str, value: &Value| {

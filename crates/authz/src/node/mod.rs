@@ -1,7 +1,9 @@
-//! The Node authorizer: a node may touch its own Node, its own Lease, its pods, and what those pods refer to.
+//! The Node authorizer: a node may touch its own Node, its own Lease, its pods, and what those pods
+//! refer to.
 //!
-//! It sees only the name in the path. What is in an object that a node writes, the admission plugin NodeRestriction looks at:
-//! each allows some things because the other refuses them. `tests.rs` has both as one table.
+//! It sees only the name in the path. What is in an object that a node writes, the admission plugin
+//! NodeRestriction looks at: each allows some things because the other refuses them. `tests.rs` has
+//! both as one table.
 
 mod objects;
 #[cfg(test)]

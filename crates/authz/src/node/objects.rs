@@ -15,8 +15,8 @@ pub(super) enum Object {
     ConfigMap,
     Claim,
     ServiceAccount,
-    /// Which of these belong to a node is only known once their kind is served. No node has any until then, whatever a
-    /// custom resource of the same name says.
+    /// Which of these belong to a node is only known once their kind is served. No node has any
+    /// until then, whatever a custom resource of the same name says.
     NotServed,
 }
 
@@ -48,8 +48,8 @@ impl Pods {
     }
 }
 
-/// A pod that a node made up itself gives it nothing to read. NodeRestriction keeps references out of such pods; here they
-/// would not count.
+/// A pod that a node made up itself gives it nothing to read. NodeRestriction keeps references out
+/// of such pods; here they would not count.
 fn needs(pod: &Pod, object: Object, name: &str) -> bool {
     if mirror::is_mirror(pod) {
         return false;

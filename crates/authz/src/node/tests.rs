@@ -56,8 +56,8 @@ fn authorizer() -> Authorizer {
     Authorizer::new(Arc::new(Rbac::new()), NodeAuthorizer::new(Arc::new(pods)))
 }
 
-/// What node-1 asks, as `verb group/resource[/subresource] namespace/name [field=value]`, and the answer: `yes`, or why
-/// not. Upstream's table, row by row.
+/// What node-1 asks, as `verb group/resource[/subresource] namespace/name [field=value]`, and the
+/// answer: `yes`, or why not. Upstream's table, row by row.
 const TABLE: &[(&str, &str)] = &[
     // Nodes: reads by name; writes are NodeRestriction's.
     ("get /nodes /node-1", "yes"),

@@ -113,8 +113,8 @@ impl Index {
         self.roles.get(&binding.role).map(Vec::as_slice)
     }
 
-    /// The bindings that name `user` or a group of it: cluster-wide ones, then those of `namespace`. With each, the
-    /// subject that matched, as reasons show it.
+    /// The bindings that name `user` or a group of it: cluster-wide ones, then those of
+    /// `namespace`. With each, the subject that matched, as reasons show it.
     pub(super) fn bindings_of<'a>(
         &'a self,
         user: &'a User,

@@ -1,4 +1,5 @@
-//! RBAC over an index by subject: a decision looks only at bindings that name the user or one of its groups.
+//! RBAC over an index by subject: a decision looks only at bindings that name the user or one of
+//! its groups.
 
 mod index;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Connections to the server that a kubeconfig names, and the least of HTTP/1.1 that a load needs: no client library takes part
-//! in what is measured.
+//! Connections to the server that a kubeconfig names, and the least of HTTP/1.1 that a load needs:
+//! no client library takes part in what is measured.
 
 use std::path::Path;
 use std::sync::Arc;

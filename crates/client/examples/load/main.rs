@@ -1,4 +1,5 @@
-//! A load on any API server, cheap enough to run on the same cores: `load KUBECONFIG COMMAND ...`. Prints one JSON object.
+//! A load on any API server, cheap enough to run on the same cores: `load KUBECONFIG COMMAND ...`.
+//! Prints one JSON object.
 //!
 //! ```text
 //! load KUBECONFIG create  CONNECTIONS SECONDS      ConfigMaps of 1 KB, one after the other on each connection

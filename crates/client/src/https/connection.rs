@@ -1,4 +1,5 @@
-//! Connections to one server: HTTP/2 shared by all requests, or HTTP/1.1 with one connection for each.
+//! Connections to one server: HTTP/2 shared by all requests, or HTTP/1.1 with one connection for
+//! each.
 
 use std::sync::Arc;
 use std::time::Duration;

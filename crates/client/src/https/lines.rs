@@ -2,7 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// One event of a watch. Objects are at most 3 MiB in a default server; twice that leaves room for JSON.
+/// One event of a watch. Objects are at most 3 MiB in a default server; twice that leaves room for
+/// JSON.
 pub(super) const LINE_MAX: usize = 8 << 20;
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

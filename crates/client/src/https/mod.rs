@@ -1,5 +1,5 @@
-//! The transport over HTTPS: JSON over HTTP/2 (or HTTP/1.1 when the server has nothing better), with a client certificate
-//! or a bearer token.
+//! The transport over HTTPS: JSON over HTTP/2 (or HTTP/1.1 when the server has nothing better),
+//! with a client certificate or a bearer token.
 
 mod connection;
 mod decode;
@@ -156,7 +156,8 @@ fn timed_out() -> ApiError {
 }
 
 impl Shared {
-    /// Sends until the server is not too busy, a bounded number of times. A response is one of success.
+    /// Sends until the server is not too busy, a bounded number of times. A response is one of
+    /// success.
     async fn send(&self, rendered: Rendered, accept: &str) -> Result<Response<Incoming>, ApiError> {
         let body = Bytes::from(rendered.body);
         let mut attempt = 0;

@@ -38,7 +38,8 @@ impl Tree {
         }
     }
 
-    /// Makes the cgroup of a container with the limits and device rules of its configuration. Blocks for a moment.
+    /// Makes the cgroup of a container with the limits and device rules of its configuration.
+    /// Blocks for a moment.
     pub fn create_container(&self, spec: &Spec) -> Result<(), Error> {
         let name = &spec.linux.cgroups_path;
         let create = || {
@@ -72,7 +73,8 @@ impl Tree {
         self.with(name, "join", Cgroup::join)
     }
 
-    /// Makes it, without limits of its own and without any device, and moves the calling process into it.
+    /// Makes it, without limits of its own and without any device, and moves the calling process
+    /// into it.
     pub fn join_new(&self, name: &str) -> Result<(), Error> {
         let no_device = linux::cgroups::DeviceRule {
             allow: false,
@@ -106,7 +108,8 @@ impl Tree {
             .map_err(|err| Error::node(format!("{verb} cgroup {path}"), err))
     }
 
-    /// The kernel may take a while (killing waits for processes to end), so it is asked from a thread that may wait.
+    /// The kernel may take a while (killing waits for processes to end), so it is asked from a
+    /// thread that may wait.
     fn run<T: Send + 'static>(
         &self,
         name: &str,
@@ -157,8 +160,8 @@ fn limits(resources: &Resources) -> Limits {
     }
 }
 
-/// When a container's memory runs out, all of it ends, so that it is never left with half of its processes
-/// (upstream's default on version 2).
+/// When a container's memory runs out, all of it ends, so that it is never left with half of its
+/// processes (upstream's default on version 2).
 fn container_limits(resources: &spec::Resources) -> Limits {
     const PERIOD_DEFAULT: Duration = Duration::from_millis(100);
     let positive = |it: Option<i64>| it.and_then(|it| u64::try_from(it).ok());

@@ -1,6 +1,7 @@
 //! What is known of sandboxes and containers, in memory, and who is told of changes.
 //!
-//! One lock, never held while waiting. Changes come from acknowledged requests and from holders, in their order.
+//! One lock, never held while waiting. Changes come from acknowledged requests and from holders, in
+//! their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

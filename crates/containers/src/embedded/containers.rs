@@ -20,7 +20,8 @@ use crate::files;
 use crate::protocol::{ContainerRecord, Refusal, Reply, Request, VERSION_OF_TARGETS};
 use crate::spec::{self, Spec};
 
-/// How long SIGKILL may take: a process that waits for a dead disk does not die. As containerd has it.
+/// How long SIGKILL may take: a process that waits for a dead disk does not die. As containerd has
+/// it.
 const TIMEOUT_KILL: Duration = Duration::from_secs(120);
 /// As runc reports a program that could not be executed.
 const CODE_COULD_NOT_START: i32 = 128;

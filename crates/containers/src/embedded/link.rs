@@ -1,7 +1,8 @@
-//! The connection of `xebec` to one holder: calls with answers, and events in the order in which they happened.
+//! The connection of `xebec` to one holder: calls with answers, and events in the order in which
+//! they happened.
 //!
-//! One task reads, and applies each event to the book before it reads on: whoever gets an answer finds in the book what
-//! happened before it.
+//! One task reads, and applies each event to the book before it reads on: whoever gets an answer
+//! finds in the book what happened before it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -177,7 +178,8 @@ impl Link {
         self.session.send(&protocol::encode_request(0, request)?, &[]).await
     }
 
-    /// Reads messages until the connection ends, giving each event to `apply` before anybody hears of what follows it.
+    /// Reads messages until the connection ends, giving each event to `apply` before anybody hears
+    /// of what follows it.
     pub(super) async fn read(&self, apply: impl Fn(Event)) -> Error {
         loop {
             match self.session.receive().await {
@@ -228,7 +230,8 @@ struct HoldersNamespace {
 impl Namespace for HoldersNamespace {
     fn open(&self) -> io::Result<Option<OwnedFd>> {
         let opened = File::open(format!("/proc/{}/ns/net", self.pid));
-        // It has not ended yet: so what was opened is its own, and not that of another process with its number.
+        // It has not ended yet: so what was opened is its own, and not that of another process with
+        // its number.
         if linux::process::has_ended(self.pidfd.as_fd())? {
             return Ok(None);
         }

@@ -1,7 +1,8 @@
 //! The node's own containers: directories, holders and what is known of them.
 //!
-//! Layout: `<directory>/sandboxes/<id>/{sandbox.json, sock, resolv.conf, hostname, hosts, shm/, containers/<id>/...}`, and for a
-//! container `{container.json, config.json, exit.json, root/, upper/, work/}`.
+//! Layout: `<directory>/sandboxes/<id>/{sandbox.json, sock, resolv.conf, hostname, hosts, shm/,
+//! containers/<id>/...}`, and for a container `{container.json, config.json, exit.json, root/,
+//! upper/, work/}`.
 
 mod adopt;
 mod book;
@@ -149,7 +150,8 @@ impl Inner {
         result.await.unwrap_or_else(|_| Err(Error::node(name, "it ended early")))
     }
 
-    /// Others may use the same names, perhaps we ourselves: only what nobody uses is ours to remove.
+    /// Others may use the same names, perhaps we ourselves: only what nobody uses is ours to
+    /// remove.
     async fn remove_unused_cgroup(&self, name: &str) -> Result<(), Error> {
         let path = self.cgroups.path(name);
         if path == "/" {

@@ -16,7 +16,8 @@ use tokio::net::unix::pipe;
 use super::link::Session;
 use crate::protocol;
 
-/// Of the pipes to attached clients: what does not fit is lost to them. The most that everybody may have (pipe(7)).
+/// Of the pipes to attached clients: what does not fit is lost to them. The most that everybody may
+/// have (pipe(7)).
 const ATTACH_PIPE_SIZE: usize = 1024 * 1024;
 const READ_MAX: usize = 16 * 1024;
 

@@ -1,4 +1,5 @@
-//! The files that all containers of a pod share: `/etc/resolv.conf`, `/etc/hostname`, `/etc/hosts` and `/dev/shm`.
+//! The files that all containers of a pod share: `/etc/resolv.conf`, `/etc/hostname`, `/etc/hosts`
+//! and `/dev/shm`.
 
 use std::fs;
 use std::io;

@@ -15,7 +15,8 @@ pub struct Root {
 
 /// [`::images::Store`], or directories in tests.
 pub trait Roots: Send + Sync {
-    /// What a container of this image starts from. It stays until `owner` releases it, after a restart too.
+    /// What a container of this image starts from. It stays until `owner` releases it, after a
+    /// restart too.
     fn hold(&self, image: &ImageId, owner: &ContainerId) -> Future<'_, Root>;
     /// Nothing happens if it holds nothing.
     fn release(&self, owner: &ContainerId) -> Future<'_, ()>;

@@ -1,5 +1,6 @@
-//! The text of a seccomp profile on this node. Whoever may name one in a pod is not trusted with the rest of the disk:
-//! it is a regular file below the folder of profiles, no link is followed, and it has a size.
+//! The text of a seccomp profile on this node. Whoever may name one in a pod is not trusted with
+//! the rest of the disk: it is a regular file below the folder of profiles, no link is followed,
+//! and it has a size.
 
 use std::io::{self, Read as _};
 use std::path::Path;

@@ -23,13 +23,15 @@ pub(super) enum Error {
     Ended(std::process::ExitStatus),
 }
 
-/// Of mimalloc, which is the program's allocator: a holder uses little memory for long, so no huge pages (which the allocator
-/// then turns off for the whole process; see `launch::allow_huge_pages`), and what is free goes back at once.
+/// Of mimalloc, which is the program's allocator: a holder uses little memory for long, so no huge
+/// pages (which the allocator then turns off for the whole process; see
+/// `launch::allow_huge_pages`), and what is free goes back at once.
 const ENVIRONMENT: &[(&str, &str)] = &[("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")];
 
-/// This binary, so that what runs in containers cannot write to it. A holder's children enter containers before they execute
-/// what is asked for, and that may be `/proc/self/exe`, by whatever link or script: their own program, which is the host's
-/// (CVE-2019-5736). Executed through this descriptor it is on a mount that is read-only and nowhere to be found.
+/// This binary, so that what runs in containers cannot write to it. A holder's children enter
+/// containers before they execute what is asked for, and that may be `/proc/self/exe`, by whatever
+/// link or script: their own program, which is the host's (CVE-2019-5736). Executed through this
+/// descriptor it is on a mount that is read-only and nowhere to be found.
 pub(super) struct Program {
     file: OwnedFd,
     /// For command lines.
@@ -42,8 +44,9 @@ impl Program {
     }
 }
 
-/// The socket listens before the holder runs, so that nobody has to wait for it to appear. The process started here
-/// forks the holder and ends, so that the holder is init's child: it does not become a zombie of ours.
+/// The socket listens before the holder runs, so that nobody has to wait for it to appear. The
+/// process started here forks the holder and ends, so that the holder is init's child: it does not
+/// become a zombie of ours.
 pub(super) fn spawn(program: &Program, directory: &Path, cluster: ClusterId) -> Result<(), Error> {
     let listener = Listener::bind(&directory.join("sock")).map_err(Error::Listen)?;
     let stdin = listener.as_fd().try_clone_to_owned().map_err(Error::Listen)?;

@@ -67,7 +67,8 @@ impl Inner {
                 }
             };
             let code = code.map_err(|err| Error::node("waiting for a command", err))?;
-            // A process that it left behind may hold the pipes open: take what is there, wait for nothing.
+            // A process that it left behind may hold the pipes open: take what is there, wait for
+            // nothing.
             stdout.take_rest(ends.stdout.as_mut());
             stderr.take_rest(ends.stderr.as_mut());
             Ok(Output { code, stdout: stdout.into_bytes(), stderr: stderr.into_bytes() })

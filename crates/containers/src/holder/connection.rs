@@ -8,8 +8,8 @@ use linux::seqpacket;
 
 use crate::protocol::{self, Message};
 
-/// Messages that wait because the client does not read. One that reaches it is disconnected; it comes back and asks for
-/// the state.
+/// Messages that wait because the client does not read. One that reaches it is disconnected; it
+/// comes back and asks for the state.
 const QUEUE_MAX: usize = 256;
 
 pub(super) struct Connection {

@@ -34,7 +34,8 @@ pub(super) struct Container {
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) pidfd: OwnedFd,
-    /// `None` as long as it is that other process, whose end tells nothing that the report does not.
+    /// `None` as long as it is that other process, whose end tells nothing that the report does
+    /// not.
     pub(super) exit: Option<Token>,
     /// While it is being set up: where it says why it could not be.
     pub(super) setup: Option<(Setup, Token)>,
@@ -79,7 +80,8 @@ impl Container {
             .map_err(|err| Refusal::Kernel(format!("sending signal {}: {err}", signal.number())))
     }
 
-    /// Gives a client the container's output from now on. Its descriptors must not make the holder wait.
+    /// Gives a client the container's output from now on. Its descriptors must not make the holder
+    /// wait.
     pub(super) fn attach(&mut self, attached: Attached) -> io::Result<()> {
         for descriptor in [&attached.stdout, &attached.stderr].into_iter().flatten() {
             rustix::io::ioctl_fionbio(descriptor, true)?;

@@ -159,7 +159,8 @@ fn beside_pod(holder: &Holder) -> io::Result<BesideOthers> {
     })
 }
 
-/// Those of another container. Its procfs is the container's own to change, if it may mount: hence `pids`.
+/// Those of another container. Its procfs is the container's own to change, if it may mount: hence
+/// `pids`.
 fn beside_target(holder: &Holder, target: &str) -> io::Result<BesideOthers> {
     let running = holder.containers.get(target).filter(|it| life::running(&it.life).is_ok());
     let Some(process) = running.and_then(|it| it.process.as_ref()) else {
@@ -198,7 +199,8 @@ pub(super) fn command(
     }
 }
 
-/// The holder has them turned off for itself; programs would inherit that (prctl(2), PR_SET_THP_DISABLE).
+/// The holder has them turned off for itself; programs would inherit that (prctl(2),
+/// PR_SET_THP_DISABLE).
 fn allow_huge_pages() {
     // A kernel without them has nothing to allow.
     let _ = rustix::thread::disable_transparent_huge_pages(false);

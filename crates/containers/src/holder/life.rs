@@ -1,4 +1,5 @@
-//! The life of one container as its holder sees it: starting, running, exited, and never back. Pure.
+//! The life of one container as its holder sees it: starting, running, exited, and never back.
+//! Pure.
 
 use jiff::Timestamp;
 use linux::process::Status;

@@ -1,5 +1,6 @@
-//! The program of the holder process: owns a pod's namespaces, its containers' output and exit codes, and outlives the
-//! `xebec` that started it. Single-threaded; runs before anything else of the binary is started.
+//! The program of the holder process: owns a pod's namespaces, its containers' output and exit
+//! codes, and outlives the `xebec` that started it. Single-threaded; runs before anything else of
+//! the binary is started.
 
 mod connection;
 mod container;
@@ -20,8 +21,8 @@ use std::process::ExitCode;
 /// The first argument that makes the binary a holder.
 pub const ARGUMENT: &str = "holder";
 
-/// `arguments` are those after [`ARGUMENT`]: the sandbox's directory, and the cluster's id, which is for whoever looks at the
-/// machine's processes. The listening socket is standard input.
+/// `arguments` are those after [`ARGUMENT`]: the sandbox's directory, and the cluster's id, which
+/// is for whoever looks at the machine's processes. The listening socket is standard input.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let [directory, _cluster] = arguments.as_slice() else { return ExitCode::FAILURE };
     match startup::detach() {

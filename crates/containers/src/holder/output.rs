@@ -10,7 +10,8 @@ use crate::logs::{Lines, LogFile, Stream};
 
 /// Reads for one event; then others have their turn.
 const READS_MAX: usize = 8;
-/// What a pipe can hold at most (`/proc/sys/fs/pipe-max-size`), in reads: more is not what an ended program has left behind.
+/// What a pipe can hold at most (`/proc/sys/fs/pipe-max-size`), in reads: more is not what an ended
+/// program has left behind.
 const READS_AT_END_MAX: usize = 1024 * 1024 / READ_MAX;
 pub(super) const READ_MAX: usize = 16 * 1024;
 

@@ -1,12 +1,13 @@
-//! The first process of the PID namespace that all containers of a pod share: it holds the namespace and reaps orphans.
+//! The first process of the PID namespace that all containers of a pod share: it holds the
+//! namespace and reaps orphans.
 //!
-//! Containers see it, and one with CAP_SYS_PTRACE can do as it. So it is nobody with nothing ([`linux::pause`]), in the pod's
-//! cgroup, before the first container is started: `start` returns when it is. While it is still what the holder is, it is
-//! alone in its namespace.
+//! Containers see it, and one with CAP_SYS_PTRACE can do as it. So it is nobody with nothing
+//! ([`linux::pause`]), in the pod's cgroup, before the first container is started: `start` returns
+//! when it is. While it is still what the holder is, it is alone in its namespace.
 //!
-//! Only a process in a PID namespace can mount the procfs of that namespace, and none that a container can see should be able
-//! to mount. So this one does it once, in a mount namespace that nothing but a descriptor of the holder's leads to; containers
-//! get copies of that mount.
+//! Only a process in a PID namespace can mount the procfs of that namespace, and none that a
+//! container can see should be able to mount. So this one does it once, in a mount namespace that
+//! nothing but a descriptor of the holder's leads to; containers get copies of that mount.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -31,7 +32,8 @@ pub(crate) fn cgroup(of_pod: &str) -> String {
 }
 
 impl PodInit {
-    /// The child never returns from here; it ends with the holder. `directory` is one of the sandbox's own, to mount on.
+    /// The child never returns from here; it ends with the holder. `directory` is one of the
+    /// sandbox's own, to mount on.
     pub(super) fn start(
         directory: &Path,
         cgroups: &cgroups::Tree,

@@ -1,5 +1,6 @@
-//! The holder's loop: waits for one thing to happen, does what follows, waits again. No threads, and one timer: when
-//! nothing has happened for a while, the pages of what was done are given back, once.
+//! The holder's loop: waits for one thing to happen, does what follows, waits again. No threads,
+//! and one timer: when nothing has happened for a while, the pages of what was done are given back,
+//! once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +32,8 @@ use crate::protocol::{self, Event, Life, Message, Reply, SandboxRecord};
 /// One from `xebec`, and one for each command, attached client or connection in the making.
 const CONNECTIONS_MAX: usize = 512;
 
-/// Giving pages back takes a millisecond and makes the next event a little slower: not while there is something to do.
+/// Giving pages back takes a millisecond and makes the next event a little slower: not while there
+/// is something to do.
 const REST_AFTER: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 pub(super) struct Holder {
@@ -120,7 +122,8 @@ impl Holder {
 
     fn accept(&mut self) {
         let Ok(socket) = self.listener.accept() else { return };
-        // Over the limit the socket is closed at once, which the client sees as a holder that has gone.
+        // Over the limit the socket is closed at once, which the client sees as a holder that has
+        // gone.
         if self.connections.len() < CONNECTIONS_MAX
             && let Ok(token) = self.poll.add(&socket, Source::Connection)
         {
@@ -232,7 +235,8 @@ impl Holder {
         }
     }
 
-    /// The program may be executed by another process than the one that set it up. Returns the terminal.
+    /// The program may be executed by another process than the one that set it up. Returns the
+    /// terminal.
     fn take_over(&mut self, id: &str, executed: Executed) -> Result<Option<OwnedFd>, String> {
         let Executed { terminal, process } = executed;
         if let (Some(process), Some(container)) = (process, self.containers.get_mut(id)) {

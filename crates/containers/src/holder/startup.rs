@@ -1,5 +1,5 @@
-//! From a fresh process to a holder in its namespaces: away from whoever started it, then new namespaces, host name,
-//! sysctls.
+//! From a fresh process to a holder in its namespaces: away from whoever started it, then new
+//! namespaces, host name, sysctls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,8 @@ use crate::files;
 use crate::protocol::{self, Message, Refusal, Reply, SandboxRecord};
 use crate::spec;
 
-/// A holder that the kernel kills for memory takes its pod with it: better a container than the holder.
+/// A holder that the kernel kills for memory takes its pod with it: better a container than the
+/// holder.
 const OOM_SCORE_ADJ: &str = "-998";
 
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +70,8 @@ pub(super) struct SetUp {
     pub(super) pod_init: Option<PodInit>,
 }
 
-/// Forks, so that the holder becomes init's child and nobody has to reap it, and leaves the session.
+/// Forks, so that the holder becomes init's child and nobody has to reap it, and leaves the
+/// session.
 pub(super) fn detach() -> io::Result<Role> {
     match linux::process::fork(CloneFlags::default())? {
         Fork::Parent { .. } => Ok(Role::Intermediate),
@@ -128,7 +130,8 @@ pub(super) fn set_up(directory: PathBuf) -> Result<SetUp, Error> {
     Ok(SetUp { directory, sandbox, cgroups, pod_init })
 }
 
-/// Checked before anything is made: a setting that the pod's own namespaces do not isolate would be the host's.
+/// Checked before anything is made: a setting that the pod's own namespaces do not isolate would be
+/// the host's.
 fn validate_sysctls(config: &SandboxConfig) -> Result<BTreeMap<Name, String>, Error> {
     spec::isolated_sysctls(config).map_err(Error::SysctlOfHost)
 }

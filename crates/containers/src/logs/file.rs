@@ -1,4 +1,5 @@
-//! One container's log file and its rotated predecessors, `0.log` and `0.log.20261116-000000`, as kubelets name them.
+//! One container's log file and its rotated predecessors, `0.log` and `0.log.20261116-000000`, as
+//! kubelets name them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -37,7 +38,8 @@ impl LogFile {
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        // Pods may have been given the folder: a link in its place would have us write to the host's files.
+        // Pods may have been given the folder: a link in its place would have us write to the
+        // host's files.
         let file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -78,7 +80,8 @@ impl LogFile {
         })
     }
 
-    /// If the rename fails the file grows on: a log that is too long is better than one that is lost.
+    /// If the rename fails the file grows on: a log that is too long is better than one that is
+    /// lost.
     fn rotate(&mut self, now: Timestamp) {
         // Two rotations within a second must neither overwrite nor change order.
         let second = now.as_second().max(self.rotated_at + 1);

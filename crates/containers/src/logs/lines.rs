@@ -1,8 +1,8 @@
 //! Cuts a byte stream into log entries.
 //!
-//! Example, with entries of at most 4 bytes: `ab\ncdefgh` then the end gives `F ab`, `P cdef`, `P gh`. The tag `P` says
-//! that the line goes on in the next entry; the last entry of a stream that does not end in a newline has it too, as with
-//! containerd (internal/cri/io/logger.go at v2.0).
+//! Example, with entries of at most 4 bytes: `ab\ncdefgh` then the end gives `F ab`, `P cdef`, `P
+//! gh`. The tag `P` says that the line goes on in the next entry; the last entry of a stream that
+//! does not end in a newline has it too, as with containerd (internal/cri/io/logger.go at v2.0).
 
 use jiff::Timestamp;
 

@@ -1,5 +1,5 @@
-//! What any bytes do to holders and to those who speak with them. The fuzz targets call it, and the test suite does with random
-//! bytes.
+//! What any bytes do to holders and to those who speak with them. The fuzz targets call it, and the
+//! test suite does with random bytes.
 
 use super::{decode_message, decode_request, encode_message, encode_request};
 

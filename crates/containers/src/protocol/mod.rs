@@ -1,7 +1,8 @@
 //! What `xebec` and a holder say to each other: one JSON message per packet, descriptors beside it.
 //!
-//! A holder outlives the `xebec` that started it, so both sides live with another version: fields that are not known are
-//! skipped, fields may be added with a default, and a request that is not known is answered by name.
+//! A holder outlives the `xebec` that started it, so both sides live with another version: fields
+//! that are not known are skipped, fields may be added with a default, and a request that is not
+//! known is answered by name.
 
 pub mod garbage;
 mod records;
@@ -29,7 +30,8 @@ pub(crate) enum Request {
         version: u32,
     },
     State,
-    /// Its directory has `container.json` and `config.json`. Answered when the program was executed.
+    /// Its directory has `container.json` and `config.json`. Answered when the program was
+    /// executed.
     Start {
         container: String,
     },
@@ -45,15 +47,16 @@ pub(crate) enum Request {
     Forget {
         container: String,
     },
-    /// Descriptors: those of stdin, stdout and stderr that are true, in this order; none with a terminal, whose master comes
-    /// back with the answer. The exit code is told on the same connection, and closing it kills the command.
+    /// Descriptors: those of stdin, stdout and stderr that are true, in this order; none with a
+    /// terminal, whose master comes back with the answer. The exit code is told on the same
+    /// connection, and closing it kills the command.
     Exec {
         container: String,
         command: Vec<String>,
         streams: Streams,
     },
-    /// Descriptors: those of stdout and stderr that are true. The answer brings the container's stdin or its terminal's master
-    /// if `stdin` is true. Closing the connection detaches.
+    /// Descriptors: those of stdout and stderr that are true. The answer brings the container's
+    /// stdin or its terminal's master if `stdin` is true. Closing the connection detaches.
     Attach {
         container: String,
         streams: Streams,

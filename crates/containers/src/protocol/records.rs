@@ -1,4 +1,5 @@
-//! What is written beside a sandbox and a container: by `xebec`, for the holder and for the next `xebec`.
+//! What is written beside a sandbox and a container: by `xebec`, for the holder and for the next
+//! `xebec`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -42,8 +43,9 @@ pub(crate) struct ContainerRecord {
     pub(crate) layers: Vec<PathBuf>,
 }
 
-/// What the holder keeps of it. No more: children that the holder forks have a copy of its memory, which others in the
-/// container may be able to read, and an environment has secrets that are not for the pod's other containers.
+/// What the holder keeps of it. No more: children that the holder forks have a copy of its memory,
+/// which others in the container may be able to read, and an environment has secrets that are not
+/// for the pod's other containers.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct HeldRecord {
     pub(crate) config: HeldConfig,

@@ -33,8 +33,9 @@ pub(super) fn look_up(user: &User) -> Result<Identity> {
     resolve(user, &read("/etc/passwd")?, &read("/etc/group")?)
 }
 
-/// A user's number need not be in the file, a name must. The primary group is the given one, or that of the user's line,
-/// or root's. Further groups are those that list the user's name, and those that are asked for.
+/// A user's number need not be in the file, a name must. The primary group is the given one, or
+/// that of the user's line, or root's. Further groups are those that list the user's name, and
+/// those that are asked for.
 fn resolve(user: &User, passwd: &str, group: &str) -> Result<Identity> {
     let (user_part, group_part) =
         user.username.split_once(':').map_or((user.username.as_str(), None), |(it, group)| {
@@ -143,13 +144,15 @@ pub(super) fn parse_capabilities(wanted: &Capabilities) -> Result<CapabilitySets
     })
 }
 
-/// Nothing more than these can be gained from here on. Needs CAP_SETPCAP, which the next step may take away.
+/// Nothing more than these can be gained from here on. Needs CAP_SETPCAP, which the next step may
+/// take away.
 pub(super) fn limit(sets: &CapabilitySets) -> Result<()> {
     capabilities::limit_bounding(sets.bounding)
         .or_refuse(|| "unable to apply bounding set".to_owned())
 }
 
-/// Becomes the user, with these capabilities. Groups first: without root they cannot be changed any more.
+/// Becomes the user, with these capabilities. Groups first: without root they cannot be changed any
+/// more.
 pub(super) fn assume(identity: &Identity, sets: &CapabilitySets) -> Result<()> {
     let uid = Uid::from_raw(identity.uid);
     let gid = Gid::from_raw(identity.gid);

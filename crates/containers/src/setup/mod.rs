@@ -1,25 +1,29 @@
-//! What the holder's forked child does to become a container, or a command in one. It has a single thread and no other
-//! duty, so it may do anything, and everything it holds ends with it.
+//! What the holder's forked child does to become a container, or a command in one. It has a single
+//! thread and no other duty, so it may do anything, and everything it holds ends with it.
 //!
-//! Promises: either the program was executed, or one sentence says why not; nothing is left on the host in both cases.
-//! Everything in the image and in the volumes is hostile: paths in the container are resolved inside its root by the
-//! kernel (`RESOLVE_IN_ROOT`), mounts are placed by descriptors, and no descriptor of the host's is open when the program
-//! or its directory is looked up.
+//! Promises: either the program was executed, or one sentence says why not; nothing is left on the
+//! host in both cases. Everything in the image and in the volumes is hostile: paths in the
+//! container are resolved inside its root by the kernel (`RESOLVE_IN_ROOT`), mounts are placed by
+//! descriptors, and no descriptor of the host's is open when the program or its directory is looked
+//! up.
 //!
-//! **Who can see the child meanwhile.** A process in a container that has CAP_SYS_PTRACE can do as any process in its PID
-//! namespace: read its memory, go through its `/proc/<pid>/root` and its descriptors, and run code as it. Being "not
-//! dumpable" does not help against that capability, nor would being traced by somebody else. What helps is not to be there:
+//! **Who can see the child meanwhile.** A process in a container that has CAP_SYS_PTRACE can do as
+//! any process in its PID namespace: read its memory, go through its `/proc/<pid>/root` and its
+//! descriptors, and run code as it. Being "not dumpable" does not help against that capability, nor
+//! would being traced by somebody else. What helps is not to be there:
 //!
-//! - A container with a PID namespace of its own is set up by the first process of that namespace, which is alone in it until
-//!   it executes the container's program.
-//! - Where others are there already (a pod that shares its processes, a command in a container that runs), the child stays
-//!   in the holder's PID namespace, out of sight, until it is what the program may be: in the container's mounts, as its
-//!   user, with its capabilities and no others, with nothing of the host's open. Then it forks ([`Beside`]): the
-//!   process that appears in the PID namespace is born with the container's rights and its view, and only has to
-//!   execute. It is the holder's child like any other (`CLONE_PARENT`).
+//! - A container with a PID namespace of its own is set up by the first process of that namespace,
+//!   which is alone in it until it executes the container's program.
+//! - Where others are there already (a pod that shares its processes, a command in a container that
+//!   runs), the child stays in the holder's PID namespace, out of sight, until it is what the
+//!   program may be: in the container's mounts, as its user, with its capabilities and no others,
+//!   with nothing of the host's open. Then it forks ([`Beside`]): the process that appears in the
+//!   PID namespace is born with the container's rights and its view, and only has to execute. It is
+//!   the holder's child like any other (`CLONE_PARENT`).
 //!
-//! Where no new privileges are forbidden, the filter of system calls must be in place before the fork, since it takes
-//! CAP_SYS_ADMIN; such a filter has to allow clone(2), or the container's commands cannot be started.
+//! Where no new privileges are forbidden, the filter of system calls must be in place before the
+//! fork, since it takes CAP_SYS_ADMIN; such a filter has to allow clone(2), or the container's
+//! commands cannot be started.
 
 mod devices;
 mod identity;
@@ -58,7 +62,8 @@ pub struct Launch {
     pub spec: PathBuf,
     /// The image's layers, uppermost first.
     pub layers: Vec<PathBuf>,
-    /// What the container writes; `work` is overlayfs' own. Both on one file system, below the container's directory.
+    /// What the container writes; `work` is overlayfs' own. Both on one file system, below the
+    /// container's directory.
     pub upper: PathBuf,
     pub work: PathBuf,
     pub stdio: Stdio,
@@ -99,7 +104,8 @@ pub enum Stdio {
         stdout: OwnedFd,
         stderr: OwnedFd,
     },
-    /// A terminal is opened in the container; its master is sent over this socket (one byte with one descriptor).
+    /// A terminal is opened in the container; its master is sent over this socket (one byte with
+    /// one descriptor).
     Terminal {
         socket: linux::seqpacket::Connection,
     },
@@ -123,8 +129,8 @@ pub fn fork(pids: PidNamespace) -> io::Result<Fork> {
     process::fork(CloneFlags { namespaces, ..CloneFlags::default() })
 }
 
-/// Once the report has ended without a sentence: the process that the child has forked. An error if there is none, or if
-/// it is not ours.
+/// Once the report has ended without a sentence: the process that the child has forked. An error if
+/// there is none, or if it is not ours.
 pub fn forked(told: &SharedPid) -> io::Result<(Pid, OwnedFd)> {
     let pid = told.get().ok_or_else(|| io::Error::other("it ended without a word"))?;
     // Not reaped yet, if it is our child: the number is not another's.
@@ -135,14 +141,15 @@ pub fn forked(told: &SharedPid) -> io::Result<(Pid, OwnedFd)> {
     }
 }
 
-/// Two ends: the first is read by [`read_report`], the second is `report` above. Both close on exec.
+/// Two ends: the first is read by [`read_report`], the second is `report` above. Both close on
+/// exec.
 pub fn report_channel() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = io::pipe()?;
     Ok((reader.into(), writer.into()))
 }
 
-/// Blocks until the child has executed (`None`) or given up (why). The caller closes its copy of `report` first, by
-/// dropping the `Launch`.
+/// Blocks until the child has executed (`None`) or given up (why). The caller closes its copy of
+/// `report` first, by dropping the `Launch`.
 pub fn read_report(reader: OwnedFd) -> io::Result<Option<String>> {
     let mut text = Vec::new();
     std::fs::File::from(reader).take(REPORT_MAX).read_to_end(&mut text)?;
@@ -231,7 +238,8 @@ fn become_container(
 }
 
 impl BesideOthers {
-    /// Takes what only the host's mounts lead to; the child that is forked later will be in the namespace.
+    /// Takes what only the host's mounts lead to; the child that is forked later will be in the
+    /// namespace.
     fn join(self) -> Result<(Option<Detached>, Option<Beside>)> {
         let procs = Detached::copy_from(self.procs.as_fd(), Path::new("/proc"))
             .or_refuse(|| "find the procfs of the pod".to_owned())?;
@@ -269,7 +277,8 @@ fn own_namespaces(spec: &Spec) -> Namespaces {
     Namespaces::MOUNT | if has_cgroup { Namespaces::CGROUP } else { Namespaces::NONE }
 }
 
-/// What needs the host's file system: the cgroup, the inclination to be killed for memory, and leaving the holder's session.
+/// What needs the host's file system: the cgroup, the inclination to be killed for memory, and
+/// leaving the holder's session.
 fn prepare_process(spec: &Spec) -> Result<Arc<Hierarchies>> {
     let hierarchies = Hierarchies::detect().or_refuse(|| "find cgroups".to_owned())?;
     if !spec.linux.cgroups_path.is_empty() {
@@ -289,7 +298,8 @@ fn prepare_process(spec: &Spec) -> Result<Arc<Hierarchies>> {
     Ok(hierarchies)
 }
 
-/// Lowering it takes CAP_SYS_RESOURCE; without, the container is killed a little sooner than it could be.
+/// Lowering it takes CAP_SYS_RESOURCE; without, the container is killed a little sooner than it
+/// could be.
 fn set_oom_score(score: i32) -> Result<()> {
     let written = std::fs::OpenOptions::new()
         .write(true)

@@ -75,7 +75,8 @@ pub(super) struct Prepared<'a> {
     bound: Option<(Detached, FileType)>,
 }
 
-/// Takes copies of what is bound, while the host's mounts still have their peers there: only so can mounts propagate.
+/// Takes copies of what is bound, while the host's mounts still have their peers there: only so can
+/// mounts propagate.
 pub(super) fn prepare(mounts: &[Mount]) -> Result<Vec<Prepared<'_>>> {
     mounts.iter().map(prepare_one).collect()
 }
@@ -134,8 +135,8 @@ pub(super) fn place(prepared: Prepared<'_>, place: &Place<'_>) -> Result<()> {
         return Ok(());
     }
     let target = match mount.kind.as_str() {
-        // An image could make these a link to somewhere in a volume, where somebody else can reach them
-        // (CVE-2019-19921).
+        // An image could make these a link to somewhere in a volume, where somebody else can reach
+        // them (CVE-2019-19921).
         "proc" | "sysfs" => plain_directory(place.root, mount)?,
         _ => place.root.ensure(destination, Missing::Directory).or_refuse(|| failed(mount))?,
     };
@@ -199,7 +200,8 @@ fn plain_directory(root: &Root, mount: &Mount) -> Result<OwnedFd> {
     }
 }
 
-/// Over `/proc` nothing may be mounted but what hides it: a fake `/proc` would fool whoever writes there later.
+/// Over `/proc` nothing may be mounted but what hides it: a fake `/proc` would fool whoever writes
+/// there later.
 fn refuse_proc(target: &OwnedFd, mount: &Mount) -> Result<()> {
     if linux::mounts::is_proc(target).or_refuse(|| failed(mount))? {
         return Err(inside_proc(mount));
@@ -211,8 +213,9 @@ fn inside_proc(mount: &Mount) -> Refusal {
     Refusal(format!("{:?} cannot be mounted because it is inside /proc", mount.destination))
 }
 
-/// The container's own part of every hierarchy; its cgroup namespace makes that the root. Version 1 has a folder for
-/// each hierarchy, under the name of its mount on the host, with links for controllers that share one.
+/// The container's own part of every hierarchy; its cgroup namespace makes that the root. Version 1
+/// has a folder for each hierarchy, under the name of its mount on the host, with links for
+/// controllers that share one.
 fn place_cgroup(
     target: BorrowedFd<'_>,
     options: &Options,

@@ -9,8 +9,8 @@ use rustix::fs::{AtFlags, FileType};
 
 use super::refusal::{OrRefuse as _, Refusal, Result};
 
-/// Hides files behind `/dev/null` and directories behind an empty one. Those that are not there need no hiding.
-/// `null` is the host's, opened before the container had a say (CVE-2025-31133).
+/// Hides files behind `/dev/null` and directories behind an empty one. Those that are not there
+/// need no hiding. `null` is the host's, opened before the container had a say (CVE-2025-31133).
 pub(super) fn mask(root: &Root, paths: &[String], null: &OwnedFd) -> Result<()> {
     for path in paths {
         let doing = || format!("mask path {path:?}");

@@ -22,8 +22,9 @@ pub(super) struct Last<'a> {
     pub(super) beside: Option<Beside>,
 }
 
-/// The last part of becoming a program, the same for a container and for a command in it. The root is the container's,
-/// the standard streams are in place, and nothing else of the host's is open but the report.
+/// The last part of becoming a program, the same for a container and for a command in it. The root
+/// is the container's, the standard streams are in place, and nothing else of the host's is open
+/// but the report.
 pub(super) fn become_program(
     spec: &Spec,
     args: &[String],
@@ -39,7 +40,8 @@ pub(super) fn become_program(
         None => Ok(()),
     };
     set_limits(&spec.process.rlimits)?;
-    // Root may enter directories that the user may not, and the other way round on network file systems.
+    // Root may enter directories that the user may not, and the other way round on network file
+    // systems.
     let has_entered = enter(&spec.process.cwd).is_ok();
     identity::limit(&sets)?;
     let is_confined = spec.process.no_new_privileges;
@@ -102,8 +104,8 @@ impl Last<'_> {
     }
 }
 
-/// The directory must be inside the root: one that was reached through a leaked descriptor has no path here
-/// (CVE-2024-21626).
+/// The directory must be inside the root: one that was reached through a leaked descriptor has no
+/// path here (CVE-2024-21626).
 fn enter(directory: &str) -> Result<()> {
     rustix::process::chdir(directory)
         .or_refuse(|| format!("chdir to cwd ({directory:?}) set in config.json failed"))?;

@@ -7,7 +7,8 @@ pub(super) struct Refusal(pub(super) String);
 
 pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
-/// The text that the kernel's number has in Go programs and C's `strerror`: in lower case, without the number.
+/// The text that the kernel's number has in Go programs and C's `strerror`: in lower case, without
+/// the number.
 pub(super) fn describe(err: &io::Error) -> String {
     let text = err.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);

@@ -12,8 +12,8 @@ use super::refusal::{OrRefuse as _, Result};
 /// Where a terminal is opened: in the container's root.
 const PTMX: &str = "/dev/pts/ptmx";
 
-/// Puts the streams at 0 to 2. With `console` a terminal is also at `/dev/console`; whether it is one is returned, so that
-/// the process which executes the program makes it that of its session.
+/// Puts the streams at 0 to 2. With `console` a terminal is also at `/dev/console`; whether it is
+/// one is returned, so that the process which executes the program makes it that of its session.
 pub(super) fn place(stdio: Stdio, owner: u32, console: Console) -> Result<bool> {
     let is_terminal = matches!(stdio, Stdio::Terminal { .. });
     let streams = match stdio {
@@ -57,7 +57,8 @@ pub(super) enum Console {
     Unbound,
 }
 
-/// What the user opens again as `/dev/stdout` must be the user's. `/dev/null` is everybody's already.
+/// What the user opens again as `/dev/stdout` must be the user's. `/dev/null` is everybody's
+/// already.
 fn own(stream: &OwnedFd, owner: u32) -> Result<()> {
     let doing = || "own standard streams".to_owned();
     let stat = rustix::fs::fstat(stream).or_refuse(doing)?;

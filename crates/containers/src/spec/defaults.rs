@@ -84,7 +84,8 @@ pub(super) fn devices() -> impl Iterator<Item = Device> {
     })
 }
 
-/// Nothing but the devices above, terminals and the console; making device nodes is allowed, using them is not.
+/// Nothing but the devices above, terminals and the console; making device nodes is allowed, using
+/// them is not.
 pub(super) fn device_rules() -> Vec<DeviceRule> {
     let rule = |allow, kind, major, minor, access: &str| DeviceRule {
         allow,

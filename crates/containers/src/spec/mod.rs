@@ -1,5 +1,6 @@
-//! The OCI runtime configuration (`config.json`), as far as Kubernetes can ask for it, and how it is made from what a
-//! kubelet wants. Reference: github.com/opencontainers/runtime-spec, config.md and config-linux.md.
+//! The OCI runtime configuration (`config.json`), as far as Kubernetes can ask for it, and how it
+//! is made from what a kubelet wants. Reference: github.com/opencontainers/runtime-spec, config.md
+//! and config-linux.md.
 
 mod defaults;
 mod machine;
@@ -62,8 +63,9 @@ pub struct User {
     pub additional_gids: Vec<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub umask: Option<u32>,
-    /// `user`, `uid`, `user:group` and so on, as images say it. Looked up at set-up in the image's own `/etc/passwd` and
-    /// `/etc/group`; the numbers above are used where it is empty. OCI has this field for Windows alone.
+    /// `user`, `uid`, `user:group` and so on, as images say it. Looked up at set-up in the image's
+    /// own `/etc/passwd` and `/etc/group`; the numbers above are used where it is empty. OCI has
+    /// this field for Windows alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub username: String,
     /// Wins over the group that the image's user has.
@@ -102,7 +104,8 @@ pub struct Rlimit {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Root {
-    /// An empty directory; the image's layers are mounted on it, in the container's mount namespace alone.
+    /// An empty directory; the image's layers are mounted on it, in the container's mount namespace
+    /// alone.
     pub path: String,
     #[serde(default)]
     pub readonly: bool,
@@ -143,8 +146,9 @@ pub struct Linux {
     pub rootfs_propagation: String,
 }
 
-/// A namespace without a path is a new one. Those of the pod (network, IPC, UTS) are the holder's own: they are named
-/// with no path being needed, because the holder's children are in them already.
+/// A namespace without a path is a new one. Those of the pod (network, IPC, UTS) are the holder's
+/// own: they are named with no path being needed, because the holder's children are in them
+/// already.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     #[serde(rename = "type")]

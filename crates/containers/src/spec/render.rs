@@ -28,8 +28,8 @@ pub struct Inputs<'a> {
     pub root: &'a str,
     /// The container's cgroup in every hierarchy; see [`crate::cgroups::Tree::path`].
     pub cgroup: &'a str,
-    /// `/etc/resolv.conf`, `/etc/hosts`, `/etc/hostname`, `/dev/shm` of the pod. A mount of the container at the same
-    /// place wins.
+    /// `/etc/resolv.conf`, `/etc/hosts`, `/etc/hostname`, `/dev/shm` of the pod. A mount of the
+    /// container at the same place wins.
     pub pod_mounts: &'a [Mount],
     /// The text of the profile where `security.seccomp` is `Localhost`.
     pub seccomp_profile: Option<&'a str>,
@@ -82,7 +82,8 @@ pub fn render(inputs: Inputs<'_>) -> Result<Spec, Error> {
     })
 }
 
-/// The default ones, then additions, then removals; `ALL` stands for all. As containerd's `sbserver` does it.
+/// The default ones, then additions, then removals; `ALL` stands for all. As containerd's
+/// `sbserver` does it.
 fn capabilities(container: &ContainerConfig) -> Result<Set, Error> {
     let security = &container.security;
     if security.privileged {
@@ -149,7 +150,8 @@ fn user(inputs: Inputs<'_>) -> User {
     }
 }
 
-/// As Kubernetes defines it: a command replaces the image's entrypoint and its arguments; arguments replace the latter.
+/// As Kubernetes defines it: a command replaces the image's entrypoint and its arguments; arguments
+/// replace the latter.
 fn args(inputs: Inputs<'_>) -> Result<Vec<String>, Error> {
     let Inputs { container, image, .. } = inputs;
     let (first, rest) = match (container.command.is_empty(), container.args.is_empty()) {
@@ -174,7 +176,8 @@ fn args(inputs: Inputs<'_>) -> Result<Vec<String>, Error> {
     Ok(args)
 }
 
-/// The image's, then the container's; the last value of a name wins and takes the place of the first.
+/// The image's, then the container's; the last value of a name wins and takes the place of the
+/// first.
 fn env(inputs: Inputs<'_>) -> Vec<String> {
     let Inputs { container, image, sandbox, .. } = inputs;
     let mut env = vec![defaults::PATH.to_owned()];
@@ -208,8 +211,8 @@ fn cwd(inputs: Inputs<'_>) -> Result<String, Error> {
     }
 }
 
-/// The defaults, then those of the pod, then the container's own, parents before children. A later one at the same place
-/// replaces an earlier one.
+/// The defaults, then those of the pod, then the container's own, parents before children. A later
+/// one at the same place replaces an earlier one.
 fn mounts(inputs: Inputs<'_>) -> Vec<super::Mount> {
     let clean = |path: &str| format!("/{}", path.trim_matches('/'));
     let wanted: Vec<super::Mount> = inputs
@@ -243,7 +246,8 @@ fn bind(mount: &Mount, destination: String) -> super::Mount {
     }
 }
 
-/// New ones for each container. Those of the pod are the holder's, and a shared PID namespace is joined by forking.
+/// New ones for each container. Those of the pod are the holder's, and a shared PID namespace is
+/// joined by forking.
 fn namespaces(inputs: Inputs<'_>) -> Vec<Namespace> {
     let mut kinds = vec![NamespaceKind::Mount, NamespaceKind::Cgroup];
     if inputs.sandbox.pid == PidNamespace::Container && inputs.container.target.is_none() {

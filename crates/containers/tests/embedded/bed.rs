@@ -1,4 +1,5 @@
-//! What a test stands on: a directory, a cgroup, an image of busybox and a network that only counts.
+//! What a test stands on: a directory, a cgroup, an image of busybox and a network that only
+//! counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -185,7 +185,8 @@ async fn eventually_output(
     }
 }
 
-/// Its children have copies of its memory, for a moment within sight of a container that may trace them.
+/// Its children have copies of its memory, for a moment within sight of a container that may trace
+/// them.
 pub(crate) async fn a_holder_does_not_remember_what_containers_were_given() {
     let bed = Bed::new();
     let node = bed.open().await;

@@ -1,7 +1,8 @@
-//! Real containers on the real kernel: this program is the holder too. Needs root and Debian's `busybox-static`.
+//! Real containers on the real kernel: this program is the holder too. Needs root and Debian's
+//! `busybox-static`.
 //!
-//! Its own `main`, because a holder must start before anything else of the program does. Arguments that are no options
-//! select tests by a part of their name.
+//! Its own `main`, because a holder must start before anything else of the program does. Arguments
+//! that are no options select tests by a part of their name.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test program")]
 
 mod adoption;

@@ -1,4 +1,5 @@
-//! How long a sandbox and a container take to start, and what a holder at rest costs. Prints; asserts nothing about time.
+//! How long a sandbox and a container take to start, and what a holder at rest costs. Prints;
+//! asserts nothing about time.
 
 use std::fs;
 use std::time::Duration;

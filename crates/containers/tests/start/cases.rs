@@ -69,7 +69,8 @@ fn own_root(machine: &Machine) {
     );
     let outcome = machine.run("exit 7", as_is);
     assert_eq!(outcome.status, Status::Exited(7));
-    // Only the container's processes (the shell alone, which expands the pattern itself), and only its mounts.
+    // Only the container's processes (the shell alone, which expands the pattern itself), and only
+    // its mounts.
     check(&machine.run("echo /proc/[0-9]*", as_is), "/proc/1");
     let outcome = machine.run("cat /proc/self/mountinfo", as_is);
     let host = machine.path("").display().to_string();
@@ -220,7 +221,8 @@ fn seccomp(machine: &Machine) {
     assert_ne!(outcome.status, Status::Exited(0));
     // A user namespace could be made without the profile.
     assert_eq!(machine.run("unshare -U /bin/id -u", as_is).status, Status::Exited(0));
-    // The same with "no new privileges" and another user, where the filter is installed at the very end.
+    // The same with "no new privileges" and another user, where the filter is installed at the very
+    // end.
     let outcome =
         machine.run("grep ^Seccomp: /proc/self/status; unshare -U /bin/id", |it, sandbox| {
             confined(it, sandbox);
@@ -313,8 +315,8 @@ fn fake_proc(machine: &Machine) {
     assert!(refused.starts_with(expected), "{refused}");
 }
 
-/// Somebody in a container that shares the volume exchanges a directory for a link while another container is set up
-/// (CVE-2021-30465).
+/// Somebody in a container that shares the volume exchanges a directory for a link while another
+/// container is set up (CVE-2021-30465).
 fn racing_links(machine: &Machine) {
     let volume = machine.layer("raced");
     let outside = machine.layer("raced-outside");
@@ -347,7 +349,8 @@ fn racing_links(machine: &Machine) {
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "nothing was made outside");
 }
 
-/// What hides a path, and what is bound over the console, is not what a volume puts in its place (CVE-2025-31133, 52565).
+/// What hides a path, and what is bound over the console, is not what a volume puts in its place
+/// (CVE-2025-31133, 52565).
 fn fake_null(machine: &Machine) {
     let volume = machine.layer("fake-dev");
     for name in ["null", "console", "ptmx"] {
@@ -470,7 +473,8 @@ fn exec_terminal(machine: &Machine) {
     machine.kill(running);
 }
 
-/// What the header of the set-up says: better not to run than to run with more rights than the container.
+/// What the header of the set-up says: better not to run than to run with more rights than the
+/// container.
 fn exec_without_fork(machine: &Machine) {
     let mut spec = machine.spec(|it, _| {
         it.command = ["/bin/sleep", "1000"].map(str::to_owned).into();

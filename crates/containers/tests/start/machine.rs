@@ -66,7 +66,8 @@ impl Machine {
         if !Path::new(BUSYBOX).exists() {
             return Err(format!("no {BUSYBOX} (Debian package busybox-static)"));
         }
-        // The first three as a holder has them; that of mounts so that others' mounts are not taken for ours.
+        // The first three as a holder has them; that of mounts so that others' mounts are not taken
+        // for ours.
         let namespaces =
             Namespaces::NETWORK | Namespaces::IPC | Namespaces::UTS | Namespaces::MOUNT;
         linux::namespaces::unshare(namespaces)
@@ -163,8 +164,8 @@ impl Machine {
         self.start_in(spec, layers, None)
     }
 
-    /// With a terminal if the configuration wants one; beside the processes of another container, with what a third one sees as
-    /// `/proc`, or alone.
+    /// With a terminal if the configuration wants one; beside the processes of another container,
+    /// with what a third one sees as `/proc`, or alone.
     pub(crate) fn start_in(
         &self,
         spec: Spec,

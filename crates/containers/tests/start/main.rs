@@ -1,5 +1,6 @@
-//! Really starts containers, with `busybox` as their image, and looks at them from inside. Runs one case after another
-//! in the main thread, because only a process with a single thread can fork them.
+//! Really starts containers, with `busybox` as their image, and looks at them from inside. Runs one
+//! case after another in the main thread, because only a process with a single thread can fork
+//! them.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

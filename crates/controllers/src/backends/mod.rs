@@ -21,8 +21,8 @@ use crate::{labels, owners, pods};
 
 pub(crate) const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
 
-/// Index: one label that a Service asks for, with its namespace: a pod has few labels, so the Services that may select it
-/// are found without looking at the others.
+/// Index: one label that a Service asks for, with its namespace: a pod has few labels, so the
+/// Services that may select it are found without looking at the others.
 pub(crate) const BY_SELECTOR: &str = "selector";
 
 pub(crate) fn index_by_selector(service: &Service) -> Vec<String> {
@@ -67,8 +67,8 @@ fn services_of(services: &Indexer<Service>, pod: &PodView) -> Vec<ObjectKey> {
         .collect()
 }
 
-/// The pods that a Service selects, sorted by key, found through the rarest of its labels. The pods need the index
-/// `BY_LABEL`.
+/// The pods that a Service selects, sorted by key, found through the rarest of its labels. The pods
+/// need the index `BY_LABEL`.
 pub(crate) fn selected(
     pods: &Indexer<PodView>,
     namespace: &str,

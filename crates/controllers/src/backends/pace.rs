@@ -1,8 +1,8 @@
-//! How often the endpoints of one Service are written: the more there are, the dearer a write, so the longer changes are
-//! gathered into the next one. A small Service never waits noticeably.
+//! How often the endpoints of one Service are written: the more there are, the dearer a write, so
+//! the longer changes are gathered into the next one. A small Service never waits noticeably.
 //!
-//! Worked example: 500 pods of one Service become ready within 5 s. Written one by one that is 500 objects of 500
-//! addresses; at half a second apart it is ten.
+//! Worked example: 500 pods of one Service become ready within 5 s. Written one by one that is 500
+//! objects of 500 addresses; at half a second apart it is ten.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 pub(crate) struct Pace {
     clock: SharedClock,
-    /// By Service: when it was last written, and the pause after that. Dropped when the pause is found to be over.
+    /// By Service: when it was last written, and the pause after that. Dropped when the pause is
+    /// found to be over.
     written: Mutex<BTreeMap<ObjectKey, (Timestamp, Duration)>>,
 }
 

@@ -1,8 +1,8 @@
 //! Deployments: ReplicaSets per template, moved from one to the next by a strategy.
 //!
-//! Names of ReplicaSets follow from the template and every write carries a resourceVersion, so a cache
-//! that is behind makes a write fail and never happen twice. A reconcile reads the Deployment's ReplicaSets; pods are
-//! looked at for the strategy Recreate alone.
+//! Names of ReplicaSets follow from the template and every write carries a resourceVersion, so a
+//! cache that is behind makes a write fail and never happen twice. A reconcile reads the
+//! Deployment's ReplicaSets; pods are looked at for the strategy Recreate alone.
 
 mod plan;
 mod proportional;
@@ -174,7 +174,8 @@ impl Reconciler for Deployments {
 }
 
 impl Deployments {
-    /// Validation refuses such a Deployment; one from elsewhere must not take every pod of its namespace.
+    /// Validation refuses such a Deployment; one from elsewhere must not take every pod of its
+    /// namespace.
     async fn refuse_everything(
         &self,
         key: &ObjectKey,
@@ -193,8 +194,8 @@ impl Deployments {
         pods.iter().any(|it| !it.is_terminal())
     }
 
-    /// The ReplicaSets of the Deployment, after taking those that match and letting go those that do
-    /// not any more.
+    /// The ReplicaSets of the Deployment, after taking those that match and letting go those that
+    /// do not any more.
     async fn claim(
         &self,
         key: &ObjectKey,

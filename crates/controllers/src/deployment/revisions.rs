@@ -1,5 +1,5 @@
-//! How a Deployment knows its ReplicaSets: template hashes, revisions and the annotations that carry
-//! them. Pure.
+//! How a Deployment knows its ReplicaSets: template hashes, revisions and the annotations that
+//! carry them. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>)
     text
 }
 
-/// Whether a ReplicaSet that has the name we wanted is our own earlier write, which the cache does not show yet. Otherwise it is
-/// of another template with the same hash, or somebody else's.
+/// Whether a ReplicaSet that has the name we wanted is our own earlier write, which the cache does
+/// not show yet. Otherwise it is of another template with the same hash, or somebody else's.
 pub(crate) fn is_own(live: &ReplicaSet, deployment: &Deployment) -> bool {
     let owner = live.controller().map(|it| it.uid.as_str());
     let template = deployment.spec.as_ref().map(|it| &it.template);
@@ -60,7 +60,8 @@ pub(crate) fn is_own(live: &ReplicaSet, deployment: &Deployment) -> bool {
         && template.is_some_and(|it| is_of_template(live, it))
 }
 
-/// The ReplicaSet that was made for the Deployment's present template: the oldest, if there are more.
+/// The ReplicaSet that was made for the Deployment's present template: the oldest, if there are
+/// more.
 pub(crate) fn current(
     deployment: &Deployment,
     replica_sets: &[Arc<ReplicaSet>],
@@ -80,8 +81,8 @@ pub(crate) fn is_of_template(replica_set: &ReplicaSet, wanted: &PodTemplateSpec)
         && is_same_meta(template.metadata.as_ref(), wanted.metadata.as_ref())
 }
 
-/// The hash is ours and not the user's; absent and empty are the same. Nothing is cloned: this runs for every ReplicaSet
-/// in every reconcile.
+/// The hash is ours and not the user's; absent and empty are the same. Nothing is cloned: this runs
+/// for every ReplicaSet in every reconcile.
 fn is_same_meta(one: Option<&ObjectMeta>, two: Option<&ObjectMeta>) -> bool {
     let no_meta = ObjectMeta::default();
     let (one, two) = (one.unwrap_or(&no_meta), two.unwrap_or(&no_meta));

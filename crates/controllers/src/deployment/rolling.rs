@@ -1,4 +1,5 @@
-//! RollingUpdate: new pods come up and old ones go down within `maxSurge` and `maxUnavailable`. Pure.
+//! RollingUpdate: new pods come up and old ones go down within `maxSurge` and `maxUnavailable`.
+//! Pure.
 
 use std::sync::Arc;
 

@@ -178,8 +178,8 @@ fn is_timed_out(stored: Option<&DeploymentCondition>, deadline: Duration, now: T
     }
 }
 
-/// The status after a ReplicaSet could not be created, when it says something new and there is a deadline that makes
-/// progress worth a condition.
+/// The status after a ReplicaSet could not be created, when it says something new and there is a
+/// deadline that makes progress worth a condition.
 pub(crate) fn not_created(
     deployment: &Deployment,
     message: &str,

@@ -1,7 +1,7 @@
 //! EndpointSlices of every Service with a selector.
 //!
-//! Slices have generated names, so a cache that is behind could make us create them twice: our own writes are remembered
-//! until the cache shows them.
+//! Slices have generated names, so a cache that is behind could make us create them twice: our own
+//! writes are remembered until the cache shows them.
 
 mod plan;
 #[cfg(test)]

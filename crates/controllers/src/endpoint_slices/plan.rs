@@ -142,8 +142,8 @@ fn settle(
     actions
 }
 
-/// A Service without endpoints has one empty slice per family, so that a watcher can tell "none" from
-/// "not known yet". An existing slice is emptied rather than replaced.
+/// A Service without endpoints has one empty slice per family, so that a watcher can tell "none"
+/// from "not known yet". An existing slice is emptied rather than replaced.
 fn placeholder(observed: &Observed, family: String, actions: &mut Vec<Action>) {
     let is_first =
         |it: &Action| matches!(it, Action::Delete(slice) if slice.address_type == family);

@@ -1,4 +1,5 @@
-//! One Endpoints object per Service with a selector. A pod event costs its own labels; a reconcile the Service's pods.
+//! One Endpoints object per Service with a selector. A pod event costs its own labels; a reconcile
+//! the Service's pods.
 
 mod plan;
 #[cfg(test)]

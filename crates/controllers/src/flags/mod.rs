@@ -1,5 +1,5 @@
-//! Flags: which controllers run, and what each of them is told. A controller's flags are a `clap::Args` struct in its folder; here
-//! they become part of whatever command runs controllers.
+//! Flags: which controllers run, and what each of them is told. A controller's flags are a
+//! `clap::Args` struct in its folder; here they become part of whatever command runs controllers.
 
 mod selection;
 mod values;

@@ -21,7 +21,8 @@ impl Selection {
         Self(choices.collect())
     }
 
-    /// What is said first of a controller by its name counts; a star says something of those that are not named.
+    /// What is said first of a controller by its name counts; a star says something of those that
+    /// are not named.
     pub(crate) fn has(&self, controller: &Descriptor) -> bool {
         let named = self.0.iter().find_map(|it| match it {
             Choice::On(name) if *name == controller.name => Some(true),

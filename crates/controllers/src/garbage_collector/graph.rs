@@ -35,8 +35,8 @@ impl Node {
     }
 }
 
-/// `dependents` has an entry for every uid that some node of `nodes` names as its owner, whether that
-/// owner exists or not.
+/// `dependents` has an entry for every uid that some node of `nodes` names as its owner, whether
+/// that owner exists or not.
 #[derive(Default)]
 pub(crate) struct Graph {
     nodes: BTreeMap<String, Node>,
@@ -80,8 +80,8 @@ impl Graph {
         wake
     }
 
-    /// Takes a node out, and says which uids deserve a look: its dependents, which may have lost their
-    /// last owner, and owners that wait for it.
+    /// Takes a node out, and says which uids deserve a look: its dependents, which may have lost
+    /// their last owner, and owners that wait for it.
     pub(crate) fn remove(&mut self, uid: &str) -> BTreeSet<String> {
         let Some(node) = self.nodes.remove(uid) else {
             return BTreeSet::new();

@@ -1,8 +1,9 @@
 //! Deletes what lost its last owner, and carries out foreground and orphan deletion.
 //!
-//! A graph of every object's owners follows metadata informers over all deletable resources (`resources`). The graph
-//! only suggests: the server is asked before anything is deleted, and every write carries the uid that was looked at.
-//! An update of a status costs O(1); an object whose owners are known to exist costs no request.
+//! A graph of every object's owners follows metadata informers over all deletable resources
+//! (`resources`). The graph only suggests: the server is asked before anything is deleted, and
+//! every write carries the uid that was looked at. An update of a status costs O(1); an object
+//! whose owners are known to exist costs no request.
 
 mod graph;
 mod plan;
@@ -155,8 +156,8 @@ impl Reconciler for GarbageCollector {
 }
 
 impl GarbageCollector {
-    /// Puts the object off until the next cache is complete, unless `is_settled`. In this order, so that a cache that
-    /// becomes complete in between is not missed.
+    /// Puts the object off until the next cache is complete, unless `is_settled`. In this order, so
+    /// that a cache that becomes complete in between is not missed.
     fn waits(&self, uid: &str, is_settled: impl Fn() -> bool) -> bool {
         if is_settled() {
             return false;
@@ -169,8 +170,8 @@ impl GarbageCollector {
         true
     }
 
-    /// Whether a missing owner would be in the graph if it existed. Without this every object would be looked up at the
-    /// server while caches fill.
+    /// Whether a missing owner would be in the graph if it existed. Without this every object would
+    /// be looked up at the server while caches fill.
     fn are_owners_settled(&self, node: &Node) -> bool {
         let doubtful = plan::doubtful(&lock(&self.shared.graph), node);
         doubtful.into_iter().all(|it| match self.followed(it) {

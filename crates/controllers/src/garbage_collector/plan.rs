@@ -41,20 +41,22 @@ fn is_in_reach(dependent: &Node, owner: &Node) -> bool {
     owner.key.namespace.is_empty() || owner.key.namespace == dependent.key.namespace
 }
 
-/// What the graph knows of an owner; absent when the server must be asked, since the graph may be behind.
+/// What the graph knows of an owner; absent when the server must be asked, since the graph may be
+/// behind.
 pub(crate) fn known(graph: &Graph, node: &Node, reference: &OwnerReference) -> Option<Owner> {
     let owner = graph.get(&reference.uid).filter(|it| is_in_reach(node, it))?;
     Some(if owner.is_foreground { Owner::WaitsForDependents } else { Owner::Solid })
 }
 
-/// The owners that are not known to exist and to stay. When there are none the object stays, and the server is not asked.
+/// The owners that are not known to exist and to stay. When there are none the object stays, and
+/// the server is not asked.
 pub(crate) fn doubtful<'a>(graph: &Graph, node: &'a Node) -> Vec<&'a OwnerReference> {
     let is_solid = |it: &&OwnerReference| known(graph, node, it) == Some(Owner::Solid);
     node.owners.iter().filter(|it| !is_solid(it)).collect()
 }
 
-/// The namespace in which to look for an owner. Absent for a namespaced owner of a cluster-scoped object: a mistake that cannot
-/// be looked up, so nothing is deleted because of it.
+/// The namespace in which to look for an owner. Absent for a namespaced owner of a cluster-scoped
+/// object: a mistake that cannot be looked up, so nothing is deleted because of it.
 pub(crate) fn namespace_of_owner(scope: Scope, dependent: &ObjectKey) -> Option<&str> {
     match scope {
         Scope::Cluster => Some(""),

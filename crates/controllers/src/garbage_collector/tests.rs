@@ -14,8 +14,8 @@ use super::plan::{
     Action, Fate, Owner, doubtful, found, known, namespace_of_owner, plan_dependent, plan_owner,
 };
 
-/// `uid owner,owner finalizer`, `-` for none; `!owner` blocks the owner's deletion. A finalizer means
-/// that the object is being deleted.
+/// `uid owner,owner finalizer`, `-` for none; `!owner` blocks the owner's deletion. A finalizer
+/// means that the object is being deleted.
 fn node(text: &str) -> Node {
     let words: Vec<&str> = text.split(' ').collect();
     let list = |position: usize| -> Vec<&str> {

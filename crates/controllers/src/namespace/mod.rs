@@ -1,7 +1,8 @@
-//! Empties namespaces that are being deleted (pods first, then the rest, by discovery) and lets them go.
+//! Empties namespaces that are being deleted (pods first, then the rest, by discovery) and lets
+//! them go.
 //!
-//! What remains is waited for by events: the deletion of the last object of a resource in a namespace wakes it, so
-//! that a namespace costs one look per resource and not per object.
+//! What remains is waited for by events: the deletion of the last object of a resource in a
+//! namespace wakes it, so that a namespace costs one look per resource and not per object.
 
 mod plan;
 #[cfg(test)]
@@ -41,8 +42,8 @@ struct Settings {
     concurrent_namespace_syncs: usize,
 }
 
-/// How long to leave what remains alone when no event comes: for resources that cannot be watched, and to say in the
-/// conditions how many objects are left.
+/// How long to leave what remains alone when no event comes: for resources that cannot be watched,
+/// and to say in the conditions how many objects are left.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]

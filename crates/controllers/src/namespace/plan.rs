@@ -29,8 +29,8 @@ pub(crate) fn finalized(namespace: &Namespace) -> Namespace {
     finalized
 }
 
-/// What is to be emptied, in steps: the next is for when the last has left nothing. Pods first and alone: what they depend on
-/// (secrets, claims, policies) outlives them.
+/// What is to be emptied, in steps: the next is for when the last has left nothing. Pods first and
+/// alone: what they depend on (secrets, claims, policies) outlives them.
 pub(crate) fn steps(mut served: Vec<Discovered>) -> [Vec<Discovered>; 2] {
     let can = |it: &Discovered, verb: &str| it.verbs.iter().any(|it| it == verb);
     served.retain(|it| it.scope == Scope::Namespaced && can(it, "list") && can(it, "delete"));

@@ -1,6 +1,6 @@
-//! Nodes that fell silent: conditions become Unknown, taints follow the conditions, pods of dead nodes
-//! stop being ready. One deadline per node, moved by its heartbeats; nothing looks at all nodes. A lease renewal costs one
-//! note of the time, and each node one look per grace period.
+//! Nodes that fell silent: conditions become Unknown, taints follow the conditions, pods of dead
+//! nodes stop being ready. One deadline per node, moved by its heartbeats; nothing looks at all
+//! nodes. A lease renewal costs one note of the time, and each node one look per grace period.
 
 mod plan;
 #[cfg(test)]
@@ -157,8 +157,8 @@ impl Reconciler for NodeLifecycle {
 }
 
 impl NodeLifecycle {
-    /// The version after the change; `None` when it is gone. With the resourceVersion that was looked at: a heartbeat that
-    /// the cache has not seen yet wins.
+    /// The version after the change; `None` when it is gone. With the resourceVersion that was
+    /// looked at: a heartbeat that the cache has not seen yet wins.
     async fn set_conditions(
         &self,
         node: &NodeView,

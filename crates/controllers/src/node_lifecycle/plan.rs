@@ -13,7 +13,8 @@ use crate::{conditions, pods};
 const HEARTBEAT_CONDITIONS: &[&str] = &["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-/// Taints that this controller sets and removes, by condition, the status that means trouble, and key.
+/// Taints that this controller sets and removes, by condition, the status that means trouble, and
+/// key.
 const CONDITION_TAINTS: &[(&str, &str, &str)] = &[
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),

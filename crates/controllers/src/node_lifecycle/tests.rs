@@ -15,7 +15,8 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
 }
 
-/// `ready` is the status of the condition Ready, or empty; taints are `key:Effect` without the prefix.
+/// `ready` is the status of the condition Ready, or empty; taints are `key:Effect` without the
+/// prefix.
 fn node(ready: &str, taints: &[&str]) -> NodeView {
     let taints: Vec<_> = taints
         .iter()

@@ -1,5 +1,6 @@
-//! Deletes pods that nobody else would: finished ones above a threshold, those of nodes that are gone,
-//! and those deleted before they were bound. A pod event costs one look at its node in the cache.
+//! Deletes pods that nobody else would: finished ones above a threshold, those of nodes that are
+//! gone, and those deleted before they were bound. A pod event costs one look at its node in the
+//! cache.
 
 mod plan;
 #[cfg(test)]

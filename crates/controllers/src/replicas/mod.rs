@@ -1,8 +1,9 @@
 //! What ReplicaSet and ReplicationController share: keeping a number of equal pods.
 //!
-//! The cache may be behind our own writes, so a reconcile creates and deletes only when it shows all
-//! that earlier ones did (`OwnWrites`). A pod event that matters wakes its owner, found in O(1); a reconcile reads
-//! the owner's pods and the orphans with one label of its selector, by index; never all pods.
+//! The cache may be behind our own writes, so a reconcile creates and deletes only when it shows
+//! all that earlier ones did (`OwnWrites`). A pod event that matters wakes its owner, found in
+//! O(1); a reconcile reads the owner's pods and the orphans with one label of its selector, by
+//! index; never all pods.
 
 mod plan;
 mod status;
@@ -212,7 +213,8 @@ impl<T: ReplicaOwner> Replicas<T> {
         })
     }
 
-    /// Pods of nobody that the selector may match: those with one label that it asks for, if it asks for one.
+    /// Pods of nobody that the selector may match: those with one label that it asks for, if it
+    /// asks for one.
     fn orphans(&self, namespace: &str, selector: &Labels) -> Vec<Arc<PodView>> {
         match labels::exact(selector) {
             Some((key, value)) => {
@@ -364,7 +366,8 @@ impl<T: ReplicaOwner> Replicas<T> {
         plan: &Plan,
         failure: Option<Failure>,
     ) -> Result<Next, Error> {
-        // Creating and deleting took a while: written on what is known by now, or the write would be refused.
+        // Creating and deleting took a while: written on what is known by now, or the write would
+        // be refused.
         let latest = self.owners.get(key).filter(|it| it.metadata().uid == owner.metadata().uid);
         let latest = latest.as_deref().unwrap_or(owner);
         let wanted = Wanted {

@@ -21,7 +21,8 @@ pub(crate) struct Observed<'a> {
     pub selector: Labels,
     /// The pods that the owner controls, and the pods of its namespace that nobody controls.
     pub candidates: Vec<Arc<PodView>>,
-    /// Pods per node of all owners that belong together (ReplicaSets of one Deployment). Counted only when it matters.
+    /// Pods per node of all owners that belong together (ReplicaSets of one Deployment). Counted
+    /// only when it matters.
     pub related_per_node: Box<dyn Fn() -> BTreeMap<String, usize> + Send + 'a>,
     /// Whether the cache shows everything that was created and deleted before.
     pub is_cache_current: bool,
@@ -79,9 +80,10 @@ fn claim(observed: &Observed<'_>) -> Plan {
     Plan { adopt, release, active, terminating, ..Plan::default() }
 }
 
-/// Sorts pods by who goes first when there are too many: what does the least work, then what was placed or became ready
-/// last. Times count by their order of magnitude, so that not always the youngest go: the choice within one order is as
-/// good as random (the uid), which spreads the loss over rollouts and zones.
+/// Sorts pods by who goes first when there are too many: what does the least work, then what was
+/// placed or became ready last. Times count by their order of magnitude, so that not always the
+/// youngest go: the choice within one order is as good as random (the uid), which spreads the loss
+/// over rollouts and zones.
 type Rank = (bool, u8, bool, i32, Reverse<usize>, i64, Reverse<i32>, i64, String);
 
 fn rank(pod: &PodView, related_per_node: &BTreeMap<String, usize>, now: Timestamp) -> Rank {

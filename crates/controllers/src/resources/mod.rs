@@ -1,5 +1,6 @@
-//! Every deletable resource that is served, each followed by one metadata informer, for all controllers that care about
-//! objects of any kind. Found by discovery, and again when CustomResourceDefinitions change.
+//! Every deletable resource that is served, each followed by one metadata informer, for all
+//! controllers that care about objects of any kind. Found by discovery, and again when
+//! CustomResourceDefinitions change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,8 @@ use crate::Context;
 
 /// Discovery is part of the garbage collector upstream and needs no more rights than it has.
 pub(crate) const IDENTITY: &str = "generic-garbage-collector";
-/// A resource that cannot be listed for this long (a conversion webhook that is down) holds up nobody any more.
+/// A resource that cannot be listed for this long (a conversion webhook that is down) holds up
+/// nobody any more.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Hears which resources are followed. Called from the discovery task, never under a lock.

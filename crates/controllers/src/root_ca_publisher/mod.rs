@@ -1,4 +1,5 @@
-//! Every active namespace has the ConfigMap `kube-root-ca.crt` with the authority of the API server.
+//! Every active namespace has the ConfigMap `kube-root-ca.crt` with the authority of the API
+//! server.
 
 mod plan;
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Evicts pods from nodes with NoExecute taints that they do not tolerate, or tolerate only for a while. A pod event costs
-//! O(1), a node event nothing unless its taints changed, then the node's pods.
+//! Evicts pods from nodes with NoExecute taints that they do not tolerate, or tolerate only for a
+//! while. A pod event costs O(1), a node event nothing unless its taints changed, then the node's
+//! pods.
 
 mod plan;
 #[cfg(test)]
@@ -40,7 +41,8 @@ struct TaintEviction {
     api: Api<Pod>,
     events: EventRecorder,
     clock: SharedClock,
-    /// Since when each pod with a deadline has it: later changes of the taints do not give more time.
+    /// Since when each pod with a deadline has it: later changes of the taints do not give more
+    /// time.
     since: Mutex<BTreeMap<ObjectKey, Timestamp>>,
 }
 

@@ -11,7 +11,8 @@ pub(crate) struct Observed<'a> {
     /// Of the pod's node; those that do not evict are ignored.
     pub taints: &'a [Taint],
     pub tolerations: &'a [Toleration],
-    /// Since when the pod has to leave, as an earlier look found: later changes of the taints do not give more time.
+    /// Since when the pod has to leave, as an earlier look found: later changes of the taints do
+    /// not give more time.
     pub since: Option<Timestamp>,
     pub now: Timestamp,
 }
@@ -37,8 +38,8 @@ pub(crate) fn plan(observed: &Observed<'_>) -> Verdict {
     }
 }
 
-/// How long the pod may stay; absent: as long as it likes. A taint that nothing tolerates evicts at once; otherwise the
-/// shortest `tolerationSeconds` counts.
+/// How long the pod may stay; absent: as long as it likes. A taint that nothing tolerates evicts at
+/// once; otherwise the shortest `tolerationSeconds` counts.
 fn tolerated_for(taints: &[Taint], tolerations: &[Toleration]) -> Option<Duration> {
     let mut shortest: Option<Duration> = None;
     for taint in taints.iter().filter(|it| it.effect == "NoExecute") {

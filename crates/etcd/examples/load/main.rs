@@ -1,6 +1,8 @@
-//! Load for any server of etcd's API, and what it cost the server. Prints `NAME VALUE` lines, which `cargo xtask bench store` reads.
+//! Load for any server of etcd's API, and what it cost the server. Prints `NAME VALUE` lines, which
+//! `cargo xtask bench store` reads.
 //!
-//! `load PORT PID puts CLIENTS SECONDS | range KEYS | memory KEYS | watches N | events WATCHERS PER_SECOND SECONDS`
+//! `load PORT PID puts CLIENTS SECONDS | range KEYS | memory KEYS | watches N | events WATCHERS
+//! PER_SECOND SECONDS`
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 

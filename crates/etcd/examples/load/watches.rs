@@ -38,7 +38,8 @@ async fn open(channel: &Channel, prefix: &str) -> Result<Stream> {
     Ok((requests, responses))
 }
 
-/// Watches that share one stream, as those of one client do; and watches with a stream each, a hundred on a connection.
+/// Watches that share one stream, as those of one client do; and watches with a stream each, a
+/// hundred on a connection.
 pub(crate) async fn idle(target: &Target, n_watches: usize) -> Result<()> {
     let channel = target.connect().await?;
     let (mut requests, mut responses) = open(&channel, "/idle/first").await?;
@@ -63,14 +64,14 @@ pub(crate) async fn idle(target: &Target, n_watches: usize) -> Result<()> {
     Ok(())
 }
 
-/// Watchers of one prefix, each with a stream of its own, a hundred on a connection; and one client that writes to that prefix
-/// at a pace, so that each write is delivered to all. Measured are the server's CPU for each delivery, and the time from the
-/// start of a write to each delivery of it.
+/// Watchers of one prefix, each with a stream of its own, a hundred on a connection; and one client
+/// that writes to that prefix at a pace, so that each write is delivered to all. Measured are the
+/// server's CPU for each delivery, and the time from the start of a write to each delivery of it.
 ///
-/// A server that cannot keep the pace is given a while to catch up, and then measured by what it did: `share_written` of the
-/// writes were acknowledged (one that is not may come all the same), and `share_delivered` of all events came to all watchers.
-/// Latencies are of those alone. Streams that broke,
-/// for they say that somebody had no time to answer a ping, are counted.
+/// A server that cannot keep the pace is given a while to catch up, and then measured by what it
+/// did: `share_written` of the writes were acknowledged (one that is not may come all the same),
+/// and `share_delivered` of all events came to all watchers. Latencies are of those alone. Streams
+/// that broke, for they say that somebody had no time to answer a ping, are counted.
 ///
 /// The load spends about as much on each delivery as the server, and both have the same cores.
 pub(crate) async fn events(
@@ -117,7 +118,8 @@ pub(crate) async fn events(
     Ok(())
 }
 
-/// Waits until all is delivered, or nothing comes any more, or it takes too long. Returns when the last delivery came.
+/// Waits until all is delivered, or nothing comes any more, or it takes too long. Returns when the
+/// last delivery came.
 async fn await_silence(n_delivered: &AtomicU64, n_expected: u64) -> Instant {
     let deadline = Instant::now() + CATCH_UP;
     let mut last = (0, Instant::now());

@@ -8,15 +8,16 @@ use crate::wire::tls::{self, Identity};
 
 #[derive(Clone)]
 pub struct Config {
-    /// `http://host:port` or `https://host:port`, one for each member that is known. They are one cluster.
+    /// `http://host:port` or `https://host:port`, one for each member that is known. They are one
+    /// cluster.
     pub endpoints: Vec<String>,
     /// What `https` members must be certified by, as PEM.
     pub ca_pem: Option<Vec<u8>>,
     /// What this client shows to `https` members.
     pub identity: Option<Identity>,
     pub credentials: Option<Credentials>,
-    /// Names this server among those over the same cluster: each has a fence of its own (see the engine's header). Two
-    /// that share a name only make each other try again.
+    /// Names this server among those over the same cluster: each has a fence of its own (see the
+    /// engine's header). Two that share a name only make each other try again.
     pub name: String,
     pub limits: Limits,
 }
@@ -30,9 +31,11 @@ pub struct Credentials {
 /// How long and how much.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For a request in all, with every retry. Ranges have six times as long, since they can be large.
+    /// For a request in all, with every retry. Ranges have six times as long, since they can be
+    /// large.
     pub timeout_request: Duration,
-    /// After this long without an answer a read is also asked of another member, and a write is given up and looked for.
+    /// After this long without an answer a read is also asked of another member, and a write is
+    /// given up and looked for.
     pub timeout_attempt: Duration,
     /// How long the tail may hear nothing while writes are known that it has not seen.
     pub timeout_tail: Duration,

@@ -34,7 +34,8 @@ pub(super) fn seconds(number: i64) -> Duration {
     Duration::from_secs(count(number))
 }
 
-/// Key and range end. A range that can hold nothing stays one that holds nothing: its end is before its start.
+/// Key and range end. A range that can hold nothing stays one that holds nothing: its end is before
+/// its start.
 pub(super) fn bounds(range: &KeyRange) -> (Bytes, Bytes) {
     if let Some(key) = range.single().filter(|it| !it.is_empty()) {
         return (key.clone(), Bytes::new());

@@ -1,4 +1,5 @@
-//! The one place that knows etcd's error texts: what they mean for a call, and what the store answers.
+//! The one place that knows etcd's error texts: what they mean for a call, and what the store
+//! answers.
 
 use std::sync::Arc;
 
@@ -80,7 +81,8 @@ impl Failure {
         if BEFORE_PROPOSING.contains(&text) {
             return Self::Again { why: text.to_owned() };
         }
-        // A call without a token, after authentication was turned on; or with one from before users changed.
+        // A call without a token, after authentication was turned on; or with one from before users
+        // changed.
         if text == "etcdserver: user name is empty"
             || text == "etcdserver: revision of auth store is old"
         {

@@ -1,8 +1,9 @@
-//! What the tail has read, for any number of watches. A commit goes once into one bounded ring; a watch is a place in the
-//! history, so a slow one costs nothing and holds up nobody. Behind the ring it reads from etcd (see `watch`).
+//! What the tail has read, for any number of watches. A commit goes once into one bounded ring; a
+//! watch is a place in the history, so a slow one costs nothing and holds up nobody. Behind the
+//! ring it reads from etcd (see `watch`).
 //!
-//! A watch whose range is not written has no place at all (`pending: None`): it is not woken, does not fall behind, and its
-//! progress is the feed's position.
+//! A watch whose range is not written has no place at all (`pending: None`): it is not woken, does
+//! not fall behind, and its progress is the feed's position.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,8 +133,8 @@ impl Feed {
         }
     }
 
-    /// What came after the position up to `through` cannot be read any more: every watch that may have missed something
-    /// ends, and the feed goes on from there.
+    /// What came after the position up to `through` cannot be read any more: every watch that may
+    /// have missed something ends, and the feed goes on from there.
     pub(super) fn lose(&self, through: Revision) {
         let mut inner = self.inner();
         let requested = inner.position;
@@ -282,8 +283,8 @@ impl Place {
         Ok(Next::Batch(self.batch(commits.iter().map(|it| &**it))))
     }
 
-    /// Moves on past commits that were read from etcd's history, unless a compaction came between. What the feed has not
-    /// reached is left for it to deliver.
+    /// Moves on past commits that were read from etcd's history, unless a compaction came between.
+    /// What the feed has not reached is left for it to deliver.
     pub(super) fn accept(&self, from: Revision, commits: &[Commit]) -> Result<Batch, Error> {
         let mut inner = self.feed.inner();
         inner.check(self.id, from)?;
@@ -296,8 +297,8 @@ impl Place {
         Ok(self.batch(commits.iter()))
     }
 
-    /// Empty when commits of the past had nothing for this range: then the reader learns how far it is. A live watch is
-    /// woken for its own range only.
+    /// Empty when commits of the past had nothing for this range: then the reader learns how far it
+    /// is. A live watch is woken for its own range only.
     fn batch<'a>(&self, commits: impl Iterator<Item = &'a Commit>) -> Batch {
         let mut batch = Batch { events: Vec::new(), revision: Revision(0) };
         for commit in commits {

@@ -1,5 +1,6 @@
-//! The fence: one key of this server's own that every writing transaction compares. Writing it makes all transactions that
-//! were sent before and have not happened yet fail, wherever they are, however late they arrive.
+//! The fence: one key of this server's own that every writing transaction compares. Writing it
+//! makes all transactions that were sent before and have not happened yet fail, wherever they are,
+//! however late they arrive.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -21,8 +22,8 @@ const PREFIX: &str = "/xebec/fences/";
 
 pub(super) struct Fence {
     pub(super) key: Bytes,
-    /// The revision of the last write to the key that is known; 0 before the first. Only grows, and no revision comes twice:
-    /// a transaction that compares an older one never succeeds again.
+    /// The revision of the last write to the key that is known; 0 before the first. Only grows, and
+    /// no revision comes twice: a transaction that compares an older one never succeeds again.
     raised: AtomicI64,
     raising: tokio::sync::Mutex<()>,
 }
@@ -42,13 +43,14 @@ impl Fence {
         self.raised.fetch_max(raised, Ordering::AcqRel);
     }
 
-    /// A read of the key: the cheapest linearizable request there is, and it tells where the fence is.
+    /// A read of the key: the cheapest linearizable request there is, and it tells where the fence
+    /// is.
     pub(super) fn request(&self) -> RangeRequest {
         RangeRequest { key: self.key.clone(), keys_only: true, ..RangeRequest::default() }
     }
 
-    /// Returns a revision at which transactions that compared `sent` could no longer happen. One write serves all that
-    /// wait.
+    /// Returns a revision at which transactions that compared `sent` could no longer happen. One
+    /// write serves all that wait.
     pub(super) async fn raise(
         &self,
         members: &Members,

@@ -27,8 +27,8 @@ impl Grouping {
         self.pieces.extend(events);
     }
 
-    /// The end of a message. What was seen comes again when a member has caught up by a snapshot, or when it lags and the
-    /// watch began in its future (issues #15271, #20221): it is left out.
+    /// The end of a message. What was seen comes again when a member has caught up by a snapshot,
+    /// or when it lags and the watch began in its future (issues #15271, #20221): it is left out.
     pub(super) fn finish(&mut self) -> Result<Vec<Commit>, Gap> {
         let mut commits: Vec<Commit> = Vec::new();
         let seen = self.seen;
@@ -43,7 +43,8 @@ impl Grouping {
                 None => return Err(Gap { next: revision }),
             }
         }
-        // etcd has them as the operations came; other engines sort, and no reader should see the difference.
+        // etcd has them as the operations came; other engines sort, and no reader should see the
+        // difference.
         commits.iter_mut().for_each(|it| it.events.sort_by(|a, b| a.key.cmp(&b.key)));
         Ok(commits)
     }

@@ -1,4 +1,5 @@
-//! Leases. Granting under an id of our own choice and revoking can be repeated; keeping alive always can.
+//! Leases. Granting under an id of our own choice and revoking can be repeated; keeping alive
+//! always can.
 
 use std::time::Duration;
 
@@ -166,7 +167,8 @@ impl Shared {
         })
     }
 
-    /// A member lists what it knows itself, so it is first made to know everything that is committed.
+    /// A member lists what it knows itself, so it is first made to know everything that is
+    /// committed.
     pub(super) async fn leases(&self) -> Result<Vec<LeaseId>, Error> {
         let members = &self.members;
         let deadline = Instant::now() + members.limits.timeout_request;

@@ -1,7 +1,9 @@
-//! The members: one connection to each that is used, whom to ask next, and the token that they all know.
+//! The members: one connection to each that is used, whom to ask next, and the token that they all
+//! know.
 //!
-//! A member that fails or is silent is suspect for a growing while and asked only when all are. Reads may be asked again
-//! and of two members at once; whether anything else may is for the caller to decide.
+//! A member that fails or is silent is suspect for a growing while and asked only when all are.
+//! Reads may be asked again and of two members at once; whether anything else may is for the caller
+//! to decide.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -164,7 +166,8 @@ impl Members {
         Ok(channel.insert(made).clone())
     }
 
-    /// Adds the token. One that was rejected is asked for anew, unless somebody has done so already.
+    /// Adds the token. One that was rejected is asked for anew, unless somebody has done so
+    /// already.
     async fn authorize(
         &self,
         channel: Channel,
@@ -233,7 +236,8 @@ impl Members {
         Ok(answer)
     }
 
-    /// Asks until somebody answers: the next member when one fails, a second one when the first is silent.
+    /// Asks until somebody answers: the next member when one fails, a second one when the first is
+    /// silent.
     pub(super) async fn read<Q, A>(
         &self,
         method: Method<Q, A>,

@@ -1,30 +1,33 @@
 //! A store over an etcd cluster.
 //!
-//! **Reads** are linearizable, and asked again of other members until one answers. An answer from before what this process
-//! knew when it asked is thrown away.
+//! **Reads** are linearizable, and asked again of other members until one answers. An answer from
+//! before what this process knew when it asked is thrown away.
 //!
-//! **Watches** all hang on one stream of every event of the cluster (`tail`), which goes on from the last revision seen with
-//! whichever member answers. Over all keys, revisions follow each other without a gap, so a lost event is noticed, and how
-//! far a watch is needs no word from etcd: when revision N has come, everything before it has. Progress is a linearizable
-//! read of the current revision, and then waiting for the stream to have it. That holds on every version of etcd, whereas
-//! progress notifications overtake events in some (issue #15220). The price: this process sees writes outside of
-//! `/registry/` too, and its user must be allowed to read all keys.
+//! **Watches** all hang on one stream of every event of the cluster (`tail`), which goes on from
+//! the last revision seen with whichever member answers. Over all keys, revisions follow each other
+//! without a gap, so a lost event is noticed, and how far a watch is needs no word from etcd: when
+//! revision N has come, everything before it has. Progress is a linearizable read of the current
+//! revision, and then waiting for the stream to have it. That holds on every version of etcd,
+//! whereas progress notifications overtake events in some (issue #15220). The price: this process
+//! sees writes outside of `/registry/` too, and its user must be allowed to read all keys.
 //!
-//! **Writes** whose answer is lost may have happened, or may happen yet: a proposal can lie in a paused or cut-off member for
-//! any time, so neither reading the keys nor waiting tells. Therefore each transaction also compares a key of this server's
-//! own, the fence, which is never written in good times. When an answer is lost, the fence is written first (`fence`): now
-//! the transaction has happened or never will. Then the history from before it was sent until the fence is searched for what
-//! it would have left (`outcome`):
+//! **Writes** whose answer is lost may have happened, or may happen yet: a proposal can lie in a
+//! paused or cut-off member for any time, so neither reading the keys nor waiting tells. Therefore
+//! each transaction also compares a key of this server's own, the fence, which is never written in
+//! good times. When an answer is lost, the fence is written first (`fence`): now the transaction
+//! has happened or never will. Then the history from before it was sent until the fence is searched
+//! for what it would have left (`outcome`):
 //!
 //! - nothing like it: it did not happen, and is sent again;
-//! - a write that follows on the very state it compared (`mod_revision`, or absence), and is the same in every key, value and
-//!   lease: it happened. (Another client could have written just these bytes on just this state; then what was asked for
-//!   was done all the same. Of two such writers in one process only one is told so.)
-//! - the same without such a compare, or nothing but deletions, which all look the same: `Error::Uncertain`, since it may
-//!   be another's.
+//! - a write that follows on the very state it compared (`mod_revision`, or absence), and is the
+//!   same in every key, value and lease: it happened. (Another client could have written just these
+//!   bytes on just this state; then what was asked for was done all the same. Of two such writers
+//!   in one process only one is told so.)
+//! - the same without such a compare, or nothing but deletions, which all look the same:
+//!   `Error::Uncertain`, since it may be another's.
 //!
-//! `Error::Uncertain` is also the answer when the fence cannot be written in time, or when the transaction has so many
-//! compares that one more does not fit.
+//! `Error::Uncertain` is also the answer when the fence cannot be written in time, or when the
+//! transaction has so many compares that one more does not fit.
 
 mod config;
 mod convert;
@@ -108,7 +111,8 @@ struct Shared {
 }
 
 impl Etcd {
-    /// Connects, and reads what recently happened. Fails when no member answers in time; trying again is the caller's.
+    /// Connects, and reads what recently happened. Fails when no member answers in time; trying
+    /// again is the caller's.
     pub async fn connect(
         config: Config,
         world: &World,

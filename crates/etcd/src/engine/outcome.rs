@@ -1,7 +1,7 @@
 //! Whether a transaction whose answer was lost has happened, told from the history. Pure.
 //!
-//! Holds only when the transaction can no longer happen later, which the fence sees to, and when `commits` is everything
-//! from before it was sent until the fence.
+//! Holds only when the transaction can no longer happen later, which the fence sees to, and when
+//! `commits` is everything from before it was sent until the fence.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,8 @@ pub(super) fn decide(
     Outcome::DidNot
 }
 
-/// Whether something of this transaction's own is written. Deletions all look the same, whoever made them.
+/// Whether something of this transaction's own is written. Deletions all look the same, whoever
+/// made them.
 fn has_bytes(ops: &[Op]) -> bool {
     ops.iter().any(|op| matches!(op, Op::Put(put) if put.value != PutValue::Kept))
 }
@@ -99,8 +100,8 @@ fn is_written_by(event: &Event, value: &KeyValue, put: &Put) -> bool {
     is_value && lease.is_none_or(|it| it == value.lease)
 }
 
-/// Whether this commit wrote a key right after the state that the compare names. There is one such write at most: if it is
-/// byte for byte the transaction, then the transaction is what it is.
+/// Whether this commit wrote a key right after the state that the compare names. There is one such
+/// write at most: if it is byte for byte the transaction, then the transaction is what it is.
 fn succeeds(compare: &Compare, commit: &Commit) -> bool {
     let Some(key) = compare.keys.single() else { return false };
     let Some(event) = commit.events.iter().find(|it| it.key == *key) else { return false };

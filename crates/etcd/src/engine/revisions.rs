@@ -1,7 +1,7 @@
 //! What this process knows of the cluster's revision, and that it is one cluster.
 //!
-//! Known revisions only grow. A linearizable answer from before what was known when it was asked for is an answer from the
-//! past (etcd gives some, issue #20418) and must not be used.
+//! Known revisions only grow. A linearizable answer from before what was known when it was asked
+//! for is an answer from the past (etcd gives some, issue #20418) and must not be used.
 
 use std::sync::OnceLock;
 

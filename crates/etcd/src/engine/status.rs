@@ -30,7 +30,8 @@ impl Shared {
             n_keys: count.count,
             bytes: size(status.db_size),
             bytes_current: size(status.db_size_in_use),
-            // A member hashes its whole history for an answer, and differently after each compaction.
+            // A member hashes its whole history for an answer, and differently after each
+            // compaction.
             hash: None,
             read_only: self.alarm().await?,
         })

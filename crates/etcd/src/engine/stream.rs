@@ -1,8 +1,10 @@
-//! Every event of the cluster, read from one member: one watch over all keys, as whole commits without a gap.
+//! Every event of the cluster, read from one member: one watch over all keys, as whole commits
+//! without a gap.
 //!
-//! Each revision of etcd has at least one event, so over all keys a revision that is missing is a lost event, which is
-//! noticed here; and the next revision says that the one before is complete, so no progress notification is needed (those
-//! of etcd before 3.4.25 and 3.5.8 may overtake events, issue #15220).
+//! Each revision of etcd has at least one event, so over all keys a revision that is missing is a
+//! lost event, which is noticed here; and the next revision says that the one before is complete,
+//! so no progress notification is needed (those of etcd before 3.4.25 and 3.5.8 may overtake
+//! events, issue #15220).
 
 use kvstore::Revision;
 

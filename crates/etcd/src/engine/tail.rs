@@ -1,7 +1,9 @@
-//! Follows the cluster: keeps one stream of all events open, from the last revision seen, with whichever member answers.
+//! Follows the cluster: keeps one stream of all events open, from the last revision seen, with
+//! whichever member answers.
 //!
-//! Never goes back and never skips: what was seen is discarded, and what is missing is asked for again from another member.
-//! Only when it is gone for good (compacted while we were cut off) do the watches end, and say so.
+//! Never goes back and never skips: what was seen is discarded, and what is missing is asked for
+//! again from another member. Only when it is gone for good (compacted while we were cut off) do
+//! the watches end, and say so.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Transactions: sent once, and never again before it is certain that they did not happen. See the engine's header.
+//! Transactions: sent once, and never again before it is certain that they did not happen. See the
+//! engine's header.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -146,7 +147,8 @@ impl Shared {
         // Connecting is not part of what can be lost.
         self.members.channel(member).await?;
         let request = fenced(txn, form, &self.fence.key, sent);
-        // A write is after everything that was known before; what answers otherwise is not this cluster's present.
+        // A write is after everything that was known before; what answers otherwise is not this
+        // cluster's present.
         let freshness = Freshness::AtLeast(self.members.revisions.known());
         let call = self.members.call(member, methods::TXN, &request, freshness);
         let answer = match timeout(self.members.limits.timeout_attempt, call).await {
@@ -161,7 +163,8 @@ impl Shared {
             .ok_or_else(|| Failure::Unknown { why: "the answer does not fit".to_owned() })
     }
 
-    /// Sees to it that the transaction cannot happen any more, and then finds out whether it has. `None`: it has not.
+    /// Sees to it that the transaction cannot happen any more, and then finds out whether it has.
+    /// `None`: it has not.
     async fn look_for(
         &self,
         txn: &Txn,
@@ -194,7 +197,8 @@ impl Shared {
         }
     }
 
-    /// Bounded, and not at all when the last one waited for nothing: writes are not held up by a broken stream.
+    /// Bounded, and not at all when the last one waited for nothing: writes are not held up by a
+    /// broken stream.
     pub(super) async fn await_own_events(&self, revision: Revision) {
         let position = self.feed.position();
         if position.0 == self.stuck_at.load(Ordering::Relaxed) {
@@ -363,8 +367,8 @@ fn said(txn: &Txn, form: Form, sent: i64, mut answer: wire::TxnResponse) -> Opti
     if raised != sent {
         return Some(Said::Fenced { raised });
     }
-    // The fence stood where it should, so it was the transaction's own compares that failed. With the fence alone in its
-    // compares, the nested form cannot fail so.
+    // The fence stood where it should, so it was the transaction's own compares that failed. With
+    // the fence alone in its compares, the nested form cannot fail so.
     (form == Form::Flat).then(|| convert::txn_response(txn, answer, current).map(Said::Done))?
 }
 

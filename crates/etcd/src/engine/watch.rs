@@ -1,4 +1,5 @@
-//! One watch: a place in the feed; before the ring begins, a stream of its own through etcd's history.
+//! One watch: a place in the feed; before the ring begins, a stream of its own through etcd's
+//! history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +71,8 @@ impl EtcdWatch {
         }
     }
 
-    /// Waits until there may be something new, and returns the progress that was asked for once the feed is there.
+    /// Waits until there may be something new, and returns the progress that was asked for once the
+    /// feed is there.
     async fn step_progress(&mut self) -> Option<Batch> {
         let feed = &self.shared.feed;
         match &mut self.progress {
@@ -88,7 +90,8 @@ impl EtcdWatch {
             Asked::Waiting(current) => {
                 let current = *current;
                 if feed.position() >= current {
-                    // The feed may have brought something since `next` looked; then that comes first.
+                    // The feed may have brought something since `next` looked; then that comes
+                    // first.
                     let revision = self.place.progress();
                     if revision < current {
                         return None;

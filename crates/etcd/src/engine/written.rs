@@ -1,5 +1,5 @@
-//! No key may be put twice in a transaction, or put and deleted. etcd looks for that too, but overlooks deletions of ranges
-//! without an end.
+//! No key may be put twice in a transaction, or put and deleted. etcd looks for that too, but
+//! overlooks deletions of ranges without an end.
 
 use std::collections::BTreeSet;
 

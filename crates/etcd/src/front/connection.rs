@@ -1,5 +1,5 @@
-//! One HTTP/2 connection. Its short calls run inside its own task: a put starts no task, and all answers that are ready
-//! leave in one write.
+//! One HTTP/2 connection. Its short calls run inside its own task: a put starts no task, and all
+//! answers that are ready leave in one write.
 
 use std::collections::HashMap;
 use std::future::poll_fn;

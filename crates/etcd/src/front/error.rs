@@ -1,4 +1,5 @@
-//! The store's errors as etcd says them. Clients compare code and text, so both are exactly etcd's where etcd has one.
+//! The store's errors as etcd says them. Clients compare code and text, so both are exactly etcd's
+//! where etcd has one.
 
 use kvstore::{Error, TXN_OPS_MAX};
 
@@ -58,7 +59,8 @@ pub(super) fn status(err: &Error) -> Status {
     }
 }
 
-/// Whether the reason for being read-only is that there is no room, which has an alarm and an error of its own.
+/// Whether the reason for being read-only is that there is no room, which has an alarm and an error
+/// of its own.
 pub(super) fn is_full(why: &str) -> bool {
     let why = why.to_ascii_lowercase();
     why.contains("no space") || why.contains("quota") || why.contains("storagefull")

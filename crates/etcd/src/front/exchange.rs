@@ -1,4 +1,5 @@
-//! One call that has a task of its own: its messages in, at the reader's pace and within bounds, and its messages and status out.
+//! One call that has a task of its own: its messages in, at the reader's pace and within bounds,
+//! and its messages and status out.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::http2::Closed;
 use crate::wire::frame::{self, Decoder};
 use crate::wire::{Code, Status};
 
-/// What etcd lets a message have beyond the limit of requests, so that it can answer with its own error.
+/// What etcd lets a message have beyond the limit of requests, so that it can answer with its own
+/// error.
 const OVERHEAD: usize = 512 << 10;
 
 /// The messages of one request, out of the pieces that arrive.
@@ -103,7 +105,8 @@ impl Inbound {
     }
 }
 
-/// The way back, before anything was said. A client whose call is dropped without an answer is told that it was given up.
+/// The way back, before anything was said. A client whose call is dropped without an answer is told
+/// that it was given up.
 pub(super) struct Reply {
     stream: u32,
     peer: Arc<Peer>,
@@ -164,7 +167,8 @@ pub(super) struct Outbound {
 }
 
 impl Outbound {
-    /// One message of a stream: returns when it has left, so that nothing is sent faster than the peer reads.
+    /// One message of a stream: returns when it has left, so that nothing is sent faster than the
+    /// peer reads.
     pub(super) async fn send_streamed(&mut self, message: &impl Message) -> Result<(), Gone> {
         let Reply { stream, peer } = &self.reply;
         peer.link.with(|session| session.send(*stream, frame::encode(message)));

@@ -1,5 +1,5 @@
-//! What a connection's task and the tasks of its streams share: the session. Whoever leaves something to be written wakes the
-//! connection's task, which alone reads and writes the socket.
+//! What a connection's task and the tasks of its streams share: the session. Whoever leaves
+//! something to be written wakes the connection's task, which alone reads and writes the socket.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;

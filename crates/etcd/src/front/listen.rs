@@ -107,7 +107,8 @@ impl Listener {
     pub(super) async fn run(self, front: Arc<Front>, tasks: Tasks, shutdown: Shutdown) {
         serving::accept(&self.listener, &self.room, &tasks, &shutdown, |guest, _| {
             let (tls, front) = (self.tls.clone(), front.clone());
-            // A tree of its own: its signal is polled at each step, and should not be shared with other connections.
+            // A tree of its own: its signal is polled at each step, and should not be shared with
+            // other connections.
             let tasks = tasks.child("etcd");
             async move {
                 let shutdown = tasks.shutdown_signal();
@@ -122,7 +123,8 @@ impl Listener {
     }
 }
 
-/// Who has greeted works from then on, as far as the room is concerned: watches are silent for long.
+/// Who has greeted works from then on, as far as the room is concerned: watches are silent for
+/// long.
 async fn run_tls(
     tls: TlsAcceptor,
     guest: Guest,

@@ -57,7 +57,8 @@ pub(super) async fn alarm(front: &Front, _request: AlarmRequest) -> Result<Alarm
     })
 }
 
-/// A store that cannot be written has no room or has lost its disk's trust. The alarm goes when the cause does.
+/// A store that cannot be written has no room or has lost its disk's trust. The alarm goes when the
+/// cause does.
 fn alarm_of(why: &str) -> AlarmType {
     if error::is_full(why) { AlarmType::NoSpace } else { AlarmType::Corrupt }
 }

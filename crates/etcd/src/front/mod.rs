@@ -1,8 +1,9 @@
-//! Serves any `kvstore::Store` to etcd's clients: KV, Watch, Lease, Maintenance, Cluster, and what clients probe of Auth.
+//! Serves any `kvstore::Store` to etcd's clients: KV, Watch, Lease, Maintenance, Cluster, and what
+//! clients probe of Auth.
 //!
-//! Promises: etcd's semantics, error texts and codes; nothing a peer sends can panic it or take unbounded memory; a slow
-//! reader holds up nobody else. Not promised: etcd's file formats (a snapshot is the store's own), users and roles, changes of
-//! membership.
+//! Promises: etcd's semantics, error texts and codes; nothing a peer sends can panic it or take
+//! unbounded memory; a slow reader holds up nobody else. Not promised: etcd's file formats (a
+//! snapshot is the store's own), users and roles, changes of membership.
 
 mod cluster;
 mod connection;
@@ -34,7 +35,8 @@ use crate::wire::tls;
 
 pub use listen::Error;
 
-/// What we say we are. Clients turn features on by it: from 3.5.13 on, progress of a watch can be trusted.
+/// What we say we are. Clients turn features on by it: from 3.5.13 on, progress of a watch can be
+/// trusted.
 pub const VERSION: &str = "3.5.21";
 pub const VERSION_CLUSTER: &str = "3.5.0";
 
@@ -49,7 +51,8 @@ pub struct Config {
     pub client_ca_pem: Option<Vec<u8>>,
     /// The member's name in `member list`.
     pub name: String,
-    /// The ids of cluster and member are made from this: the same for the same store, whenever it is served.
+    /// The ids of cluster and member are made from this: the same for the same store, whenever it
+    /// is served.
     pub id_seed: Vec<u8>,
     pub limits: Limits,
     /// Makes the store's snapshots, for `etcdctl snapshot save`.

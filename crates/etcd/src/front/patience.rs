@@ -1,5 +1,5 @@
-//! How long a connection is waited for: for its first frames, for a sign of life when it is silent, and for its calls to end when
-//! the server stops.
+//! How long a connection is waited for: for its first frames, for a sign of life when it is silent,
+//! and for its calls to end when the server stops.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -50,7 +50,8 @@ impl Patience {
         self.sleep.as_mut().reset(Instant::now() + delay);
     }
 
-    /// Ready when it is at an end. `was_heard` says whether the peer has sent anything since it was last false.
+    /// Ready when it is at an end. `was_heard` says whether the peer has sent anything since it was
+    /// last false.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,

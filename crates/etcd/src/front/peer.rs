@@ -9,7 +9,8 @@ use tokio::sync::Semaphore;
 use super::Front;
 use super::link::Link;
 
-/// Of requests that have begun to arrive. HTTP/2's window bounds what was not read; this bounds what was.
+/// Of requests that have begun to arrive. HTTP/2's window bounds what was not read; this bounds
+/// what was.
 const PARTIAL_BYTES: usize = 64 << 20;
 /// Wide ranges that are read or whose answers wait for the client to read them.
 const RANGES: usize = 32;
@@ -38,8 +39,8 @@ impl Peer {
         Self { front, tasks, link, partial_bytes, n_calls, ranges: Semaphore::new(RANGES) }
     }
 
-    /// Takes note of a call until what is returned is dropped; `None` when too many are under way. A call that the client has
-    /// given up is under way until it has noticed.
+    /// Takes note of a call until what is returned is dropped; `None` when too many are under way.
+    /// A call that the client has given up is under way until it has noticed.
     pub(super) fn begin(self: &Arc<Self>) -> Option<UnderWay> {
         let under_way = UnderWay(self.clone());
         let n_calls = self.n_calls.fetch_add(1, Ordering::Relaxed);

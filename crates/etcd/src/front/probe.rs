@@ -1,4 +1,5 @@
-//! `/health` and `/version` over plain HTTP, as monitoring and clients ask for them: over HTTP/2 like calls, or over HTTP/1.1.
+//! `/health` and `/version` over plain HTTP, as monitoring and clients ask for them: over HTTP/2
+//! like calls, or over HTTP/1.1.
 
 use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};

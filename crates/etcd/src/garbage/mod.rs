@@ -1,5 +1,6 @@
-//! What any bytes do to those who speak etcd's protocol: each function takes some, and panics if they panic, hang or leave
-//! something running. The fuzz targets call them, and the test suite does with random bytes.
+//! What any bytes do to those who speak etcd's protocol: each function takes some, and panics if
+//! they panic, hang or leave something running. The fuzz targets call them, and the test suite does
+//! with random bytes.
 
 mod requests;
 
@@ -28,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PIPE_BYTES: usize = 1 << 20;
 const CALLS_MAX: usize = 40;
 
-/// The messages of a stream, in pieces: each byte at the front says how long the next piece is. Both what clients send and
-/// what members answer.
+/// The messages of a stream, in pieces: each byte at the front says how long the next piece is.
+/// Both what clients send and what members answer.
 pub fn messages(bytes: &[u8]) {
     let Some((method, mut rest)) = bytes.split_first() else { return };
     let mut decoder = Decoder::new(1 << 16);
@@ -75,7 +76,8 @@ pub fn connection(bytes: &[u8]) {
     });
 }
 
-/// Right calls of every method with messages that make no sense, one after the other over one connection: each has an answer.
+/// Right calls of every method with messages that make no sense, one after the other over one
+/// connection: each has an answer.
 pub fn calls(bytes: &[u8]) {
     serve(async |pipe| {
         let (sender, connection) = h2::client::handshake(pipe).await.expect("the front answers");

@@ -1,8 +1,10 @@
-//! The server's side of HTTP/2, as much of it as gRPC needs ([ADR 14](../../../../docs/adr/0014-the-front-speaks-http2-itself.md)).
+//! The server's side of HTTP/2, as much of it as gRPC needs ([ADR
+//! 14](../../../../docs/adr/0014-the-front-speaks-http2-itself.md)).
 //!
-//! `Session` is the protocol alone: bytes in, events out, bytes to send; no I/O, no clock, no tasks. Promises: whatever the peer
-//! sends is answered, refused or ends the connection with the reason that the standard names; what it can make us keep is bounded
-//! by its windows and by the limits; nothing is sent beyond the peer's windows.
+//! `Session` is the protocol alone: bytes in, events out, bytes to send; no I/O, no clock, no
+//! tasks. Promises: whatever the peer sends is answered, refused or ends the connection with the
+//! reason that the standard names; what it can make us keep is bounded by its windows and by the
+//! limits; nothing is sent beyond the peer's windows.
 
 mod frame;
 mod hpack;

@@ -1,4 +1,5 @@
-//! What is kept for each open stream: its two windows, what waits to be sent, and what waits to be read.
+//! What is kept for each open stream: its two windows, what waits to be sent, and what waits to be
+//! read.
 
 use std::collections::{HashMap, VecDeque};
 use std::task::Waker;

@@ -17,7 +17,8 @@ const SETTINGS: Settings = Settings {
     headers_max: 400,
 };
 
-/// `:method POST`, `:scheme http`, `:path /a`, `content-type application/grpc`; nothing to be remembered.
+/// `:method POST`, `:scheme http`, `:path /a`, `content-type application/grpc`; nothing to be
+/// remembered.
 const POST: &[u8] = b"\x83\x86\x04\x02/a\x0f\x10\x10application/grpc";
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

@@ -1,7 +1,8 @@
 //! A client's connection: one TCP or TLS stream with HTTP/2, many calls at once.
 //!
-//! Promises: a failed call tells whether the server can have seen it (`CallError`); a connection whose peer is
-//! silent is noticed by pings and all its calls end. It never reconnects or retries: whoever holds it decides.
+//! Promises: a failed call tells whether the server can have seen it (`CallError`); a connection
+//! whose peer is silent is noticed by pings and all its calls end. It never reconnects or retries:
+//! whoever holds it decides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,8 +115,8 @@ pub struct Channel {
     calls: Calls,
 }
 
-/// How many calls are under way. Servers of etcd end a connection that is pinged while there are none
-/// (`PermitWithoutStream` is false), and then there is nobody to whom silence would matter.
+/// How many calls are under way. Servers of etcd end a connection that is pinged while there are
+/// none (`PermitWithoutStream` is false), and then there is nobody to whom silence would matter.
 #[derive(Clone, Default)]
 struct Calls(Arc<AtomicUsize>);
 
@@ -225,8 +226,8 @@ impl Channel {
         Some(Self { token: Some(token), ..self.clone() })
     }
 
-    /// The same connection for calls that a member must refuse, and streams that it must end, while it knows of no leader:
-    /// what it could tell may be old.
+    /// The same connection for calls that a member must refuse, and streams that it must end, while
+    /// it knows of no leader: what it could tell may be old.
     pub fn requiring_leader(&self) -> Self {
         Self { needs_leader: true, ..self.clone() }
     }
@@ -261,8 +262,9 @@ impl Channel {
         }
     }
 
-    /// A call that streams both ways (or its answers only: then the sender is dropped after the request). The first
-    /// request goes out at once; many servers send no headers before they have it.
+    /// A call that streams both ways (or its answers only: then the sender is dropped after the
+    /// request). The first request goes out at once; many servers send no headers before they have
+    /// it.
     pub async fn open<Q, A>(
         &self,
         method: Method<Q, A>,
@@ -434,7 +436,8 @@ async fn await_silence(mut pings: PingPong, timing: Timing, calls: Calls) {
     }
 }
 
-/// Sends one piece as fast as the peer's window allows, and not faster: h2 itself would buffer all of it.
+/// Sends one piece as fast as the peer's window allows, and not faster: h2 itself would buffer all
+/// of it.
 pub(crate) async fn send_paced(
     stream: &mut SendStream<Bytes>,
     mut bytes: Bytes,

@@ -1,5 +1,5 @@
-//! gRPC as etcd speaks it, straight on HTTP/2 frames: messages, length-prefixed framing, statuses, and a
-//! client's channel.
+//! gRPC as etcd speaks it, straight on HTTP/2 frames: messages, length-prefixed framing, statuses,
+//! and a client's channel.
 //!
 //! Not tonic, and the messages are written here and not generated: see ADR 9.
 

@@ -1,4 +1,5 @@
-//! TLS from PEM for both ends. HTTP/2 is asked for by name (ALPN); servers also take HTTP/1.1, for probes.
+//! TLS from PEM for both ends. HTTP/2 is asked for by name (ALPN); servers also take HTTP/1.1, for
+//! probes.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Three members that break while clients write, read and watch; then what everyone was told is checked against the one
-//! history that etcd has. `XEBEC_TORTURE_ROUNDS` is how many faults there are (three kinds of a few in the suite), and
-//! `XEBEC_TORTURE_SEED` chooses them.
+//! Three members that break while clients write, read and watch; then what everyone was told is
+//! checked against the one history that etcd has. `XEBEC_TORTURE_ROUNDS` is how many faults there
+//! are (three kinds of a few in the suite), and `XEBEC_TORTURE_SEED` chooses them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,8 @@ impl Nemesis {
         leader.unwrap()
     }
 
-    /// Breaks something, waits until clients have made do without it (or, if nobody can, a moment), and mends it.
+    /// Breaks something, waits until clients have made do without it (or, if nobody can, a moment),
+    /// and mends it.
     async fn apply(&mut self, fault: Fault, traffic: &Traffic) {
         let leader = self.leader().await;
         let follower = (leader + 1) % 3;

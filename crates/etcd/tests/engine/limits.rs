@@ -1,4 +1,5 @@
-//! What etcd refuses: writes beyond its quota, requests that are too large, revisions that others compacted.
+//! What etcd refuses: writes beyond its quota, requests that are too large, revisions that others
+//! compacted.
 
 use std::process::Command;
 use std::time::Duration;
@@ -19,7 +20,8 @@ async fn a_full_quota_makes_the_store_read_only_with_etcds_reason() {
     engine.txn(Txn::of(vec![Op::put("kept", "1")])).await.unwrap();
     let large = Bytes::from(vec![7; 512 << 10]);
     let mut refused = None;
-    // etcd finds out how large it has become when it next writes its pages: up to a tenth of a second late.
+    // etcd finds out how large it has become when it next writes its pages: up to a tenth of a
+    // second late.
     for n in 0..100 {
         let put = Op::put(format!("large/{}", n % 8), large.clone());
         if let Err(err) = engine.txn(Txn::of(vec![put])).await {

@@ -1,4 +1,5 @@
-//! The engine over Debian's etcd: the contract, lost answers, clusters that break, TLS and passwords, quota and compaction.
+//! The engine over Debian's etcd: the contract, lost answers, clusters that break, TLS and
+//! passwords, quota and compaction.
 
 #![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
 #![expect(clippy::print_stdout, reason = "a test says what it skips and what it breaks")]

@@ -1,6 +1,6 @@
-//! Three members, each in a network namespace of its own, joined by two bridges: one for clients, one for peers. The test
-//! itself runs again inside of a namespace that has the bridges, so that nothing of this is seen outside, and all of it ends
-//! with its processes.
+//! Three members, each in a network namespace of its own, joined by two bridges: one for clients,
+//! one for peers. The test itself runs again inside of a namespace that has the bridges, so that
+//! nothing of this is seen outside, and all of it ends with its processes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -11,7 +11,8 @@ use crate::member::{Member, directory};
 
 const INSIDE: &str = "XEBEC_TEST_INSIDE";
 
-/// Runs the test `name` again in a namespace of its own. Returns true there, where the test is to go on.
+/// Runs the test `name` again in a namespace of its own. Returns true there, where the test is to
+/// go on.
 pub(crate) fn enter(name: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;

@@ -1,4 +1,5 @@
-//! A TCP proxy between the engine and a member, which can lose requests or answers, hold requests back, and cut.
+//! A TCP proxy between the engine and a member, which can lose requests or answers, hold requests
+//! back, and cut.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -142,7 +143,8 @@ impl State {
                     }
                     read = client_read.read(&mut buffer) => {
                         let Ok(n @ 1..) = read else {
-                            // A client that has gone is not told to the server while something is held.
+                            // A client that has gone is not told to the server while something is
+                            // held.
                             if self.holds.load(Ordering::SeqCst) {
                                 std::future::pending::<()>().await;
                             }

@@ -1,4 +1,5 @@
-//! What is special to the front in ranges, puts and transactions. That they mean what etcd means is in `same_as_etcd`.
+//! What is special to the front in ranges, puts and transactions. That they mean what etcd means is
+//! in `same_as_etcd`.
 
 use bytes::Bytes;
 use etcd::wire::messages::*;

@@ -1,4 +1,5 @@
-//! The same requests to the front and to a real etcd, and the same answers, error codes and texts from both.
+//! The same requests to the front and to a real etcd, and the same answers, error codes and texts
+//! from both.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -225,7 +226,8 @@ impl Chance {
         let request = match self.0.random_range(0..8) {
             0 | 1 => RequestOpUnion::Range(self.range(now)),
             2..=4 => RequestOpUnion::Put(self.put()),
-            // etcd overlooks keys that are put and deleted at once when the range has no end: not a thing to imitate.
+            // etcd overlooks keys that are put and deleted at once when the range has no end: not a
+            // thing to imitate.
             5 => {
                 let range_end = bytes(["", "e"][self.0.random_range(0..2)]);
                 RequestOpUnion::DeleteRange(DeleteRangeRequest { range_end, ..self.delete() })
@@ -244,7 +246,8 @@ impl Chance {
             6..=10 => Step::Put(self.put()),
             11 | 12 => Step::Delete(self.delete()),
             13..=17 => Step::Txn(self.txn(now, 2)),
-            // Of the revisions before the first write, etcd forgets each once; there is nothing in them.
+            // Of the revisions before the first write, etcd forgets each once; there is nothing in
+            // them.
             18 if self.one_in(3) => Step::Compact((now - self.0.random_range(-1..6)).max(2)),
             18 => Step::Range(self.range(now)),
             _ if self.one_in(2) => Step::Grant(self.0.random_range(1..4)),
@@ -259,7 +262,8 @@ fn seed() -> u64 {
     given.unwrap_or_else(|| StdRng::from_os_rng().random())
 }
 
-/// A key that one nested transaction puts and a later one deletes: etcd sees such a conflict only in the other order.
+/// A key that one nested transaction puts and a later one deletes: etcd sees such a conflict only
+/// in the other order.
 fn is_overlooked(step: &Step) -> bool {
     let Step::Txn(request) = step else { return false };
     let mut writes = Vec::new();

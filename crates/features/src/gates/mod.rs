@@ -1,7 +1,7 @@
 //! `--feature-gates`: which of upstream's gates there are, and what was asked for.
 //!
-//! A gate can be set to what it is anyway. Where we have no second way it cannot be set to anything else: a flag that does
-//! nothing would be a lie about what runs.
+//! A gate can be set to what it is anyway. Where we have no second way it cannot be set to anything
+//! else: a flag that does nothing would be a lie about what runs.
 
 mod table;
 
@@ -102,7 +102,8 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// `A=true,B=false`. Spaces around names and values do not count; the last of several values does.
+    /// `A=true,B=false`. Spaces around names and values do not count; the last of several values
+    /// does.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut asked: BTreeMap<&str, bool> = BTreeMap::new();
         for pair in text.split(',').filter(|it| !it.is_empty()) {
@@ -148,7 +149,8 @@ impl Gates {
         table::ALL.iter().map(values)
     }
 
-    /// Those that were set to something, and are not alpha or beta any more: upstream warns that they will go.
+    /// Those that were set to something, and are not alpha or beta any more: upstream warns that
+    /// they will go.
     pub fn leaving(&self) -> impl Iterator<Item = (Gate, bool)> {
         let is_leaving = |gate: &Gate| matches!(gate.stage, Stage::Ga | Stage::Deprecated);
         self.set

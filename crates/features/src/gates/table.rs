@@ -1,4 +1,5 @@
-//! Upstream's feature gates as of v1.36, by name: stage, default, and whether the default can be changed.
+//! Upstream's feature gates as of v1.36, by name: stage, default, and whether the default can be
+//! changed.
 
 use super::{Gate, Stage};
 use Stage::{Alpha, Beta, Deprecated, Ga};

@@ -1,5 +1,5 @@
-//! One HTTP/1.1 exchange on one connection, without a task of its own: whoever reads the body drives the connection, and
-//! whoever stops reading closes it. Connecting and silence are bounded.
+//! One HTTP/1.1 exchange on one connection, without a task of its own: whoever reads the body
+//! drives the connection, and whoever stops reading closes it. Connecting and silence are bounded.
 
 use std::future::poll_fn;
 use std::io;

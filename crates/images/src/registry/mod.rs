@@ -1,7 +1,8 @@
 //! A client of one registry (the OCI distribution specification), for one pull.
 //!
-//! Promises: nothing hangs; tries, redirects and sizes are bounded; credentials go to the registry and to the token server it
-//! names, never to another host and never in the open where the registry itself is encrypted. Does not check digests.
+//! Promises: nothing hangs; tries, redirects and sizes are bounded; credentials go to the registry
+//! and to the token server it names, never to another host and never in the open where the registry
+//! itself is encrypted. Does not check digests.
 
 mod auth;
 mod failure;

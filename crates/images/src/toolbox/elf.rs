@@ -1,5 +1,5 @@
-//! What a program needs to start, from its ELF headers (64 bits, little-endian): the loader and the shared libraries.
-//! See elf(5).
+//! What a program needs to start, from its ELF headers (64 bits, little-endian): the loader and the
+//! shared libraries. See elf(5).
 
 use std::fs::File;
 use std::io;

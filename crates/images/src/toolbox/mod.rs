@@ -1,5 +1,6 @@
-//! The image that the binary offers of itself, `xebec.local/toolbox`: the program, what the loader needs to start it, and little
-//! else. Never pulled. It is described at once, from the files' sizes and times, and made when a container needs it.
+//! The image that the binary offers of itself, `xebec.local/toolbox`: the program, what the loader
+//! needs to start it, and little else. Never pulled. It is described at once, from the files' sizes
+//! and times, and made when a container needs it.
 
 mod elf;
 #[cfg(test)]
@@ -126,7 +127,8 @@ impl Toolbox {
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = match (Stamp::of(&self.program), described.as_ref()) {
             (Ok(stamp), Some(known)) if known.stamp == stamp => return Ok(known.clone()),
-            // An upgrade is under way, or the program was removed under us: what it was made of is still good.
+            // An upgrade is under way, or the program was removed under us: what it was made of is
+            // still good.
             (Err(_), Some(known)) => return Ok(known.clone()),
             (stamp, _) => stamp.map_err(describing())?,
         };
@@ -191,8 +193,8 @@ impl Described {
     }
 }
 
-/// The program is large and the same file serves: linked where one filesystem has both. Libraries belong to the system's
-/// packages and are copied.
+/// The program is large and the same file serves: linked where one filesystem has both. Libraries
+/// belong to the system's packages and are copied.
 fn place(from: &Path, to: &Path, is_program: bool) -> io::Result<()> {
     if is_program && fs::hard_link(from, to).is_ok() {
         return Ok(());

@@ -1,5 +1,6 @@
-//! Reads tar: ustar, GNU and PAX, as a stream. Extended headers are bounded, so that an archive cannot fill the memory; that is
-//! why this is not a library's reader. Sparse files are refused: image builders make none.
+//! Reads tar: ustar, GNU and PAX, as a stream. Extended headers are bounded, so that an archive
+//! cannot fill the memory; that is why this is not a library's reader. Sparse files are refused:
+//! image builders make none.
 
 use std::io::{self, Read};
 

@@ -1,7 +1,8 @@
-//! A layer from a stream: decompressed, hashed on both sides of it and written into a directory, in one pass.
+//! A layer from a stream: decompressed, hashed on both sides of it and written into a directory, in
+//! one pass.
 //!
-//! Promise: what [`unpack`] returns without error has the digests that were expected. Does not touch anything outside of the
-//! directory it is given.
+//! Promise: what [`unpack`] returns without error has the digests that were expected. Does not
+//! touch anything outside of the directory it is given.
 
 mod decompress;
 mod entries;
@@ -122,7 +123,8 @@ pub(crate) fn unpack(
     };
     io::copy(&mut compressed, &mut io::sink()).map_err(Error::Read)?;
     let digest = compressed.finish();
-    // The outer one first: if it is wrong, the registry or the way to it is to blame, not who made the image.
+    // The outer one first: if it is wrong, the registry or the way to it is to blame, not who made
+    // the image.
     for (expected, actual) in
         expected.digest.iter().zip([digest]).chain([(&expected.diff_id, diff_id)])
     {

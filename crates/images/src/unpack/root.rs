@@ -1,5 +1,6 @@
-//! The directory that a layer is unpacked into. Every path is resolved by the kernel with that directory as root (openat2(2),
-//! `RESOLVE_IN_ROOT`), so that no symbolic link in an archive leads out of it.
+//! The directory that a layer is unpacked into. Every path is resolved by the kernel with that
+//! directory as root (openat2(2), `RESOLVE_IN_ROOT`), so that no symbolic link in an archive leads
+//! out of it.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -67,7 +68,8 @@ pub(super) struct Root {
     last_parent: Option<(CleanPath, OwnedFd)>,
     /// Directories get their times last: what is made in them changes them.
     directory_times: Vec<(CleanPath, Timestamps)>,
-    /// Directories that no entry has described; overlayfs would show their owner and mode in place of those below.
+    /// Directories that no entry has described; overlayfs would show their owner and mode in place
+    /// of those below.
     implied: BTreeSet<CleanPath>,
 }
 
@@ -256,7 +258,8 @@ impl Root {
         }
     }
 
-    /// Nothing of that name in the layers below is seen: overlayfs' whiteout, a character device 0/0.
+    /// Nothing of that name in the layers below is seen: overlayfs' whiteout, a character device
+    /// 0/0.
     pub(super) fn whiteout(&mut self, path: &CleanPath) -> io::Result<()> {
         let name = path.name().unwrap_or_default();
         let parent = self.parent(path)?;
@@ -309,7 +312,8 @@ fn describe(fd: &OwnedFd, entry: &Entry) -> io::Result<()> {
     Ok(())
 }
 
-/// Overlayfs' own attributes could make it show what is elsewhere on the host, and labels are the host's business.
+/// Overlayfs' own attributes could make it show what is elsewhere on the host, and labels are the
+/// host's business.
 fn allowed_xattrs(entry: &Entry) -> impl Iterator<Item = (&[u8], &[u8])> {
     let is_allowed = |name: &[u8]| {
         name == b"security.capability"

@@ -147,7 +147,8 @@ async fn what_is_damaged_is_refused_whole() {
         }
     }
     check_refused(&changed, plain, "has unexpected digest").await;
-    // Docker's archives have no digests of documents, but the configuration has those of the layers.
+    // Docker's archives have no digests of documents, but the configuration has those of the
+    // layers.
     let mut changed = made.docker(&["a"]);
     changed[0].1 = tar(&[("etc/text", b"evil")]);
     check_refused(&changed, plain, "has unexpected digest").await;
@@ -156,7 +157,8 @@ async fn what_is_damaged_is_refused_whole() {
     check_refused(&[("x".to_owned(), vec![])], plain, "not an image archive").await;
 }
 
-/// A layer that puts a file into a directory without describing it leaves the directory as the layer below has it.
+/// A layer that puts a file into a directory without describing it leaves the directory as the
+/// layer below has it.
 #[tokio::test]
 async fn undescribed_directories_take_after_the_layer_below() {
     if !is_root() {

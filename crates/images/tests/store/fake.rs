@@ -1,5 +1,5 @@
-//! A registry in this process whose every byte is in the hands of the test. Blocking and simple: a thread for each connection,
-//! one answer on each.
+//! A registry in this process whose every byte is in the hands of the test. Blocking and simple: a
+//! thread for each connection, one answer on each.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

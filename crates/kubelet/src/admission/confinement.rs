@@ -1,5 +1,6 @@
-//! Confinement by another part of the kernel than ours: AppArmor and SELinux. Nothing here applies their profiles and
-//! labels, so a pod that counts on them does not run, rather than run unconfined.
+//! Confinement by another part of the kernel than ours: AppArmor and SELinux. Nothing here applies
+//! their profiles and labels, so a pod that counts on them does not run, rather than run
+//! unconfined.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
@@ -17,7 +18,8 @@ pub(super) fn admit(pod: &Pod, spec: &PodSpec, machine: &Machine) -> Result<(), 
         };
         return Err(("AppArmor".to_owned(), format!("Cannot enforce AppArmor: {problem}")));
     }
-    // Without SELinux there is nothing that a label could do, and upstream takes it; conformance tests set one.
+    // Without SELinux there is nothing that a label could do, and upstream takes it; conformance
+    // tests set one.
     match se_linux(spec).filter(|_| machine.has_se_linux) {
         Some(path) => Err((
             "PodFeatureUnsupported".to_owned(),

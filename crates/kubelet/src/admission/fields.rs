@@ -1,8 +1,9 @@
-//! Every field of a pod's spec, and who sees to it: `fields.txt`. What nobody does is refused with its path, never passed
-//! over: by this table when the pod comes, or by whoever sets the container or the volume up.
+//! Every field of a pod's spec, and who sees to it: `fields.txt`. What nobody does is refused with
+//! its path, never passed over: by this table when the pod comes, or by whoever sets the container
+//! or the volume up.
 //!
-//! A test compares the table with the schema, in both directions: a field that a new version of the API brings fails it
-//! until somebody has decided.
+//! A test compares the table with the schema, in both directions: a field that a new version of the
+//! API brings fails it until somebody has decided.
 
 use std::sync::LazyLock;
 
@@ -46,7 +47,8 @@ pub(super) fn admit(pod: &Pod) -> Result<(), Rejection> {
     Err(("PodFeatureUnsupported".to_owned(), message))
 }
 
-/// The same for one container, before it starts: ephemeral ones come when the pod was let in long ago.
+/// The same for one container, before it starts: ephemeral ones come when the pod was let in long
+/// ago.
 pub(crate) fn of_container(pod: &Pod, name: &str) -> Vec<String> {
     let Some(tree) = tree(pod) else { return Vec::new() };
     let mut found = Vec::new();

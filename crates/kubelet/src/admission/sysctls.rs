@@ -1,5 +1,5 @@
-//! Kernel settings that pods may ask for: those that cannot reach beyond the pod, and those that the node's owner allows
-//! at their own risk. Reason and texts as upstream's (pkg/kubelet/sysctl).
+//! Kernel settings that pods may ask for: those that cannot reach beyond the pod, and those that
+//! the node's owner allows at their own risk. Reason and texts as upstream's (pkg/kubelet/sysctl).
 
 use k8s_openapi::api::core::v1::PodSpec;
 use linux::sysctl::{Isolation, Name, Pattern};

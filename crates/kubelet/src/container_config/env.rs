@@ -1,4 +1,5 @@
-//! The environment of a container: first what `envFrom` brings, then `env`, and Services where nothing else has the name.
+//! The environment of a container: first what `envFrom` brings, then `env`, and Services where
+//! nothing else has the name.
 
 use std::collections::BTreeMap;
 

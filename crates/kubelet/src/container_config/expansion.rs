@@ -1,7 +1,8 @@
 //! `$(NAME)` in environment values, commands and arguments.
 //! <https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/>
 
-/// `$(NAME)` becomes its value, or stays as it is when there is none; `$$` becomes `$`; any other `$` is itself.
+/// `$(NAME)` becomes its value, or stays as it is when there is none; `$$` becomes `$`; any other
+/// `$` is itself.
 pub(super) fn expand(text: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;

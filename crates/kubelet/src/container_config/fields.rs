@@ -91,7 +91,8 @@ fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// The value of a `resourceFieldRef`. Without a container's name it is about `own`, which volumes do not have.
+/// The value of a `resourceFieldRef`. Without a container's name it is about `own`, which volumes
+/// do not have.
 pub(crate) fn resource(
     pod: &Pod,
     own: Option<&Container>,

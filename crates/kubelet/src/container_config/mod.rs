@@ -1,4 +1,5 @@
-//! A container's spec to what the node runs. Pure: everything that had to be looked up is in the facts.
+//! A container's spec to what the node runs. Pure: everything that had to be looked up is in the
+//! facts.
 
 mod env;
 mod expansion;

@@ -9,8 +9,8 @@ use crate::pod_facts::{PodFacts, RunFacts};
 
 const HOSTS: &str = "/etc/hosts";
 
-/// The parts of volumes that must be made before the container is rendered, with the index of the mount as their key in
-/// `RunFacts::sub_paths`.
+/// The parts of volumes that must be made before the container is rendered, with the index of the
+/// mount as their key in `RunFacts::sub_paths`.
 pub fn sub_paths(
     pod: &Pod,
     container: &Container,
@@ -112,7 +112,8 @@ fn of_volume(
     run: &RunFacts,
     (index, mount): (usize, &VolumeMount),
 ) -> Result<Mount, Error> {
-    // What is mounted below a volume keeps its own mode, so the promise cannot be kept; `IfPossible` asks for none.
+    // What is mounted below a volume keeps its own mode, so the promise cannot be kept;
+    // `IfPossible` asks for none.
     if mount.recursive_read_only.as_deref() == Some("Enabled") {
         return Err(Error::Unsupported("recursiveReadOnly: Enabled"));
     }

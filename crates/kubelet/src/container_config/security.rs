@@ -108,7 +108,8 @@ fn seccomp(profile: Option<&SeccompProfile>, directory: &Path) -> Result<Seccomp
     }
 }
 
-/// Refuses a container that must not run as root and would, or might. `image_user` is as the image's configuration says.
+/// Refuses a container that must not run as root and would, or might. `image_user` is as the
+/// image's configuration says.
 pub fn runs_as_root(pod: &Pod, container: &Container, image_user: &str) -> Result<(), Error> {
     let contexts = Contexts::of(pod, container);
     if !contexts.run_as_non_root() {

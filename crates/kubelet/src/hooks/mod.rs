@@ -1,4 +1,5 @@
-//! postStart and preStop. What a hook says is not shown in events: it may be secret, as upstream has it.
+//! postStart and preStop. What a hook says is not shown in events: it may be secret, as upstream
+//! has it.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,8 @@ use node_api::{ContainerId, Containers};
 
 use crate::probes::{http, port};
 
-/// Nobody set a limit: the caller's deadline is what ends a hook. This one only bounds what cannot be cancelled from here.
+/// Nobody set a limit: the caller's deadline is what ends a hook. This one only bounds what cannot
+/// be cancelled from here.
 const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// How much of a command's output is kept for the error.
 const OUTPUT_MAX: usize = 1024;
@@ -36,7 +38,8 @@ pub enum Error {
     Empty,
 }
 
-/// Runs to its end; the caller sets a deadline by dropping it. `address` is the pod's, for HTTP hooks without a host.
+/// Runs to its end; the caller sets a deadline by dropping it. `address` is the pod's, for HTTP
+/// hooks without a host.
 pub async fn run(
     containers: &dyn Containers,
     container: &Container,
@@ -89,8 +92,9 @@ async fn call(
     request.send(TIMEOUT).await.map(|_| ())
 }
 
-/// What is left for a container to end by itself, after its preStop hook took its share. The hook is not given more than the
-/// grace period, and the container always gets a little: upstream's two seconds.
+/// What is left for a container to end by itself, after its preStop hook took its share. The hook
+/// is not given more than the grace period, and the container always gets a little: upstream's two
+/// seconds.
 pub fn grace_left(grace: Duration, hook_took: Duration) -> Duration {
     const LEAST: Duration = Duration::from_secs(2);
     grace.saturating_sub(hook_took).max(LEAST)

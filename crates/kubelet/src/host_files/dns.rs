@@ -12,8 +12,8 @@ const SEARCHES_MAX: usize = 32;
 const SEARCH_LINE_MAX: usize = 2048;
 const SEARCH_MAX: usize = 253;
 
-/// `None`: a copy of the node's `/etc/resolv.conf` (dnsPolicy Default without a dnsConfig). `servers` are the cluster's,
-/// `node` is what the node's own file says.
+/// `None`: a copy of the node's `/etc/resolv.conf` (dnsPolicy Default without a dnsConfig).
+/// `servers` are the cluster's, `node` is what the node's own file says.
 pub fn dns(pod: &Pod, servers: &[IpAddr], cluster_domain: &str, node: &Dns) -> Option<Dns> {
     let spec = pod.spec.as_ref()?;
     let is_on_host = super::is_on_host_network(Some(spec));
@@ -86,7 +86,8 @@ fn without_repeats<T: PartialEq>(items: Vec<T>) -> Vec<T> {
     kept
 }
 
-/// The node's own settings. The last `search` line counts, as resolv.conf(5) says; what cannot be read is left out.
+/// The node's own settings. The last `search` line counts, as resolv.conf(5) says; what cannot be
+/// read is left out.
 pub fn parse_resolv_conf(text: &str) -> Dns {
     let mut dns = Dns::default();
     for line in text.lines() {

@@ -1,4 +1,5 @@
-//! Calls to the containers and images of the node, counted by the names of CRI's calls, whatever is behind them.
+//! Calls to the containers and images of the node, counted by the names of CRI's calls, whatever is
+//! behind them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! How the pods' network is, as the API hears of it: the node's readiness, and events of pods that lost their network and got it
-//! back.
+//! How the pods' network is, as the API hears of it: the node's readiness, and events of pods that
+//! lost their network and got it back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use tokio::sync::watch;
 
 use crate::context::Context;
 
-/// As upstream's kubelet says what its container runtime says of the network; `None` while all is well.
+/// As upstream's kubelet says what its container runtime says of the network; `None` while all is
+/// well.
 pub(super) fn not_ready(status: &Status) -> Option<String> {
     let why = status.not_ready()?;
     Some(format!(
@@ -65,7 +66,8 @@ impl News {
     }
 }
 
-/// What is to be told after the first, now that it is the second. What was lost and mended in between is told too.
+/// What is to be told after the first, now that it is the second. What was lost and mended in
+/// between is told too.
 fn news<'a>(
     told: &BTreeMap<SandboxId, Loss>,
     losses: &'a BTreeMap<SandboxId, Loss>,

@@ -1,4 +1,5 @@
-//! The loop: register, then renew the lease when it is due; the status only when it changed, or seldom.
+//! The loop: register, then renew the lease when it is due; the status only when it changed, or
+//! seldom.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,7 +184,8 @@ impl Task {
         live
     }
 
-    /// Says how the node is, if that changed, if others say otherwise, or if it was not said for long.
+    /// Says how the node is, if that changed, if others say otherwise, or if it was not said for
+    /// long.
     async fn report(&mut self) -> Result<(), ApiError> {
         let Some(at) = self.posted.as_ref().map(|(_, at)| *at) else { return Ok(()) };
         let key = ObjectKey::cluster(&self.context.config.node_name);

@@ -1,6 +1,8 @@
-//! The ConfigMaps and Secrets that pods of this node refer to, each followed once for as long as a pod needs it.
+//! The ConfigMaps and Secrets that pods of this node refer to, each followed once for as long as a
+//! pod needs it.
 //!
-//! A node may read single objects only, and only those: hence one narrow informer for each, not one for the kind.
+//! A node may read single objects only, and only those: hence one narrow informer for each, not one
+//! for the kind.
 
 mod references;
 

@@ -56,7 +56,8 @@ fn start(view: &View, wanted: &Wanted, step: &mut Step) -> bool {
     }
 }
 
-/// One at a time: who starts first may prepare something for the next (its postStart hook holds the others up).
+/// One at a time: who starts first may prepare something for the next (its postStart hook holds the
+/// others up).
 fn ask_start(view: &View, wanted: &Wanted, step: &mut Step) {
     let is_asked = step.actions.iter().any(|it| matches!(it, Action::StartContainer { .. }));
     if view.memory.is_starting() || is_asked || view.memory.volumes.paths.is_none() {

@@ -33,7 +33,8 @@ pub(super) fn read(container: &Container, exit: &Exit, file: &Path, log: &Path) 
     String::new()
 }
 
-/// The text of lines such as `2026-01-01T00:00:00Z stdout F text`, without what a read in the middle cut off.
+/// The text of lines such as `2026-01-01T00:00:00Z stdout F text`, without what a read in the
+/// middle cut off.
 fn last_lines(log: &str) -> String {
     let texts: Vec<String> = log
         .split_inclusive('\n')

@@ -1,5 +1,6 @@
-//! The life of a pod on the node, and the one function that moves it on. Pure: a view of the world goes in, the next life
-//! and what to do come out. Level-triggered: the same view gives the same answer, whatever happened before.
+//! The life of a pod on the node, and the one function that moves it on. Pure: a view of the world
+//! goes in, the next life and what to do come out. Level-triggered: the same view gives the same
+//! answer, whatever happened before.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ pub(crate) enum Life {
     Running,
     /// Containers are being stopped; none is started any more.
     Terminating(Ending),
-    /// Nothing of it runs or is mounted. Its last containers are kept for their logs until the pod is gone.
+    /// Nothing of it runs or is mounted. Its last containers are kept for their logs until the pod
+    /// is gone.
     Terminated(Ending),
 }
 
@@ -239,7 +241,8 @@ fn active_deadline(view: &View) -> Option<Timestamp> {
     start.checked_add(Duration::from_secs(seconds)).ok()
 }
 
-/// Cgroup and volumes are made at the start, after an adoption, and again when what they are made from changes.
+/// Cgroup and volumes are made at the start, after an adoption, and again when what they are made
+/// from changes.
 fn keep_up(view: &View, step: &mut Step) {
     let memory = &view.memory;
     if !memory.has_cgroup {

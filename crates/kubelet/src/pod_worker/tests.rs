@@ -1,4 +1,5 @@
-//! The pod's life against a model of the node: whatever happens, in whatever order, it holds what it promises.
+//! The pod's life against a model of the node: whatever happens, in whatever order, it holds what
+//! it promises.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

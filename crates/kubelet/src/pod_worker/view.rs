@@ -1,4 +1,5 @@
-//! Everything that is known about one pod at one moment: what is wanted, what is on the node, what was tried.
+//! Everything that is known about one pod at one moment: what is wanted, what is on the node, what
+//! was tried.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,7 +15,8 @@ use node_api::{ContainerId, ImageId};
 use super::memory::Memory;
 use crate::probes::Health;
 
-/// On a container's configuration: the image as the pod named it. Another one means that the container must be replaced.
+/// On a container's configuration: the image as the pod named it. Another one means that the
+/// container must be replaced.
 pub(crate) const ANNOTATION_IMAGE: &str = "xebec.local/image";
 
 pub(crate) struct View {

@@ -1,5 +1,5 @@
-//! All pods of this node: gives each a worker, tells it what its source and the node say, and clears away what belongs to
-//! none.
+//! All pods of this node: gives each a worker, tells it what its source and the node say, and
+//! clears away what belongs to none.
 
 mod directory;
 mod orphans;

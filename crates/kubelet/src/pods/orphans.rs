@@ -1,4 +1,5 @@
-//! What is on the node without a pod: left by pods that went while nobody looked. Cleared once, after the first list.
+//! What is on the node without a pod: left by pods that went while nobody looked. Cleared once,
+//! after the first list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

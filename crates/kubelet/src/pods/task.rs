@@ -37,7 +37,8 @@ struct Dispatcher {
     workers: BTreeMap<PodUid, Worker>,
     /// Pods of the API that have a worker, by name.
     by_key: BTreeMap<ObjectKey, PodUid>,
-    /// Pods that had finished before they were seen: nothing to do but to remove their logs at the end.
+    /// Pods that had finished before they were seen: nothing to do but to remove their logs at the
+    /// end.
     finished: BTreeMap<ObjectKey, Arc<Pod>>,
     statics: StaticPods,
     /// Writes of mirror pods under way; the key is looked at again when one ends.

@@ -1,4 +1,5 @@
-//! The share of processor time that burstable pods have together against guaranteed ones: what they ask for.
+//! The share of processor time that burstable pods have together against guaranteed ones: what they
+//! ask for.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Startup, liveness and readiness of running containers.
 //!
-//! `health` decides, `task` waits, `action` and its siblings look. A run's health is told by a watch channel; it says
-//! nothing more once the receiver is gone.
+//! `health` decides, `task` waits, `action` and its siblings look. A run's health is told by a
+//! watch channel; it says nothing more once the receiver is gone.
 
 mod action;
 mod exec;
@@ -35,17 +35,19 @@ pub struct Target {
     pub id: ContainerId,
     pub address: Option<IpAddr>,
     pub started: Timestamp,
-    /// What the API last said of this very run, when it was adopted: it is not unready or unstarted again only because the
-    /// kubelet started again.
+    /// What the API last said of this very run, when it was adopted: it is not unready or unstarted
+    /// again only because the kubelet started again.
     pub was: Option<Health>,
 }
 
-/// What probes say of one run. Without a probe of its kind a running container is started, ready and alive.
+/// What probes say of one run. Without a probe of its kind a running container is started, ready
+/// and alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
     pub is_started: bool,
     pub is_ready: bool,
-    /// The liveness or the startup probe failed too often: kill it, and let the restart policy decide.
+    /// The liveness or the startup probe failed too often: kill it, and let the restart policy
+    /// decide.
     pub failed: Option<Failed>,
 }
 
@@ -78,7 +80,8 @@ impl Failed {
 /// Who is told what went wrong: an event about the container.
 type Tell = Arc<dyn Fn(&Target, &'static str, String) + Send + Sync>;
 
-/// What containers without probes share. It never changes and, being nobody's, never ends: who waits for a change waits.
+/// What containers without probes share. It never changes and, being nobody's, never ends: who
+/// waits for a change waits.
 static WELL: LazyLock<watch::Sender<Health>> =
     LazyLock::new(|| watch::Sender::new(Health { is_started: true, is_ready: true, failed: None }));
 
@@ -108,7 +111,8 @@ impl Probes {
         Self { tasks: tasks.child("probes"), world: world.clone(), containers, tell }
     }
 
-    /// Starts probing this run. It ends when the receiver is dropped. Tells of failures with `Unhealthy` events.
+    /// Starts probing this run. It ends when the receiver is dropped. Tells of failures with
+    /// `Unhealthy` events.
     pub fn add(&self, target: Target) -> watch::Receiver<Health> {
         let container = &target.container;
         let kinds =

@@ -27,7 +27,8 @@ pub(super) async fn run(
         () = shutdown.cancelled() => {}
         () = health.closed() => {}
         () = watch_over(&probes, &target, &health) => {
-            // The last word stays readable, and the task in the list, as long as somebody holds the other end.
+            // The last word stays readable, and the task in the list, as long as somebody holds the
+            // other end.
             health.closed().await;
         }
     }
@@ -130,8 +131,8 @@ fn seconds(value: Option<i32>, default: u64) -> Duration {
     Duration::from_secs(value.and_then(|it| u64::try_from(it).ok()).unwrap_or(default))
 }
 
-/// What is left of the initial delay. A run that was adopted is first looked at somewhere in the first period, so that a
-/// kubelet that starts does not look at everything at once.
+/// What is left of the initial delay. A run that was adopted is first looked at somewhere in the
+/// first period, so that a kubelet that starts does not look at everything at once.
 fn first_delay(probes: &Probes, target: &Target, probe: &Probe, period: Duration) -> Duration {
     let initial = seconds(probe.initial_delay_seconds, 0);
     let running = probes.world.clock.now().duration_since(target.started);

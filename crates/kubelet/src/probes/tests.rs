@@ -38,8 +38,8 @@ pub(crate) async fn running(name: &str) -> (Node, ContainerId) {
     (node, id)
 }
 
-/// A container on the fake node whose probes run a command that answers with `results`, one letter each: `s`uccess,
-/// `f`ailure, `e`rror. The last one repeats.
+/// A container on the fake node whose probes run a command that answers with `results`, one letter
+/// each: `s`uccess, `f`ailure, `e`rror. The last one repeats.
 struct Bench {
     tasks: Tasks,
     health: watch::Receiver<Health>,

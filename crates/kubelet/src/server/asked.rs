@@ -1,4 +1,5 @@
-//! What a request asks for. Its path is read here, once: what is authorized and what is answered are this one value.
+//! What a request asks for. Its path is read here, once: what is authorized and what is answered
+//! are this one value.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -27,7 +28,8 @@ pub(crate) enum Asked {
     Missing(Area),
 }
 
-/// The parts of the kubelet that are permitted separately: KEP-2862, fine-grained kubelet authorization.
+/// The parts of the kubelet that are permitted separately: KEP-2862, fine-grained kubelet
+/// authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Area {
     Stats,
@@ -47,8 +49,9 @@ pub(crate) enum Area {
 pub(crate) struct Ambiguous;
 
 impl Asked {
-    /// Paths with empty segments, dots or slashes within a segment are refused, not put right: whatever is in front of us
-    /// may put them right in another way. One slash at the end changes nothing.
+    /// Paths with empty segments, dots or slashes within a segment are refused, not put right:
+    /// whatever is in front of us may put them right in another way. One slash at the end changes
+    /// nothing.
     pub(crate) fn parse(path: &str) -> Result<Self, Ambiguous> {
         let path = path.strip_prefix('/').ok_or(Ambiguous)?;
         let path = path.strip_suffix('/').unwrap_or(path);
@@ -83,8 +86,9 @@ impl Asked {
         }
     }
 
-    /// The verb that must be permitted: by method; but running commands is never only reading, also where WebSocket makes a GET of
-    /// it. Upstream asks for `get` there, and so lets whoever may read `nodes/proxy` run commands in every pod.
+    /// The verb that must be permitted: by method; but running commands is never only reading, also
+    /// where WebSocket makes a GET of it. Upstream asks for `get` there, and so lets whoever may
+    /// read `nodes/proxy` run commands in every pod.
     pub(crate) fn verb(&self, method: &Method) -> &'static str {
         match (self, method.as_str()) {
             (Self::Exec(_) | Self::Attach(_) | Self::PortForward(_), _) | (_, "POST") => "create",

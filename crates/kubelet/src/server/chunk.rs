@@ -1,5 +1,6 @@
-//! Bytes on their way to a client: every protocol here carries several numbered streams over one connection. One bounded
-//! queue per connection, so that a slow client stops its producers and nothing piles up.
+//! Bytes on their way to a client: every protocol here carries several numbered streams over one
+//! connection. One bounded queue per connection, so that a slow client stops its producers and
+//! nothing piles up.
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -41,7 +42,8 @@ impl Output {
         self.put(bytes, false).await
     }
 
-    /// Sends these bytes and ends the stream. Calling it again is harmless to every client, but useless.
+    /// Sends these bytes and ends the stream. Calling it again is harmless to every client, but
+    /// useless.
     pub(crate) async fn finish(&self, bytes: Bytes) -> Result<(), Gone> {
         self.put(bytes, true).await
     }

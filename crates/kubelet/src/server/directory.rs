@@ -19,7 +19,8 @@ pub struct PodOnNode {
     pub uid: PodUid,
     /// The one that is ready, if any.
     pub sandbox: Option<SandboxId>,
-    /// By name, every container of the spec: also init and ephemeral ones, and such as have not started yet.
+    /// By name, every container of the spec: also init and ephemeral ones, and such as have not
+    /// started yet.
     pub containers: BTreeMap<String, ContainerOnNode>,
 }
 

@@ -1,5 +1,6 @@
-//! What any bytes do to those who read what the kubelet's clients send: each function takes some, and panics if a reader does,
-//! hangs or breaks its law. The fuzz targets call them, and the test suite does with random bytes.
+//! What any bytes do to those who read what the kubelet's clients send: each function takes some,
+//! and panics if a reader does, hangs or breaks its law. The fuzz targets call them, and the test
+//! suite does with random bytes.
 
 use std::time::Duration;
 

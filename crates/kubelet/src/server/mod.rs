@@ -1,6 +1,8 @@
-//! The kubelet's HTTPS server: logs, exec, attach and port-forward for the API server, and what monitors read.
+//! The kubelet's HTTPS server: logs, exec, attach and port-forward for the API server, and what
+//! monitors read.
 //!
-//! Every request is authenticated and authorized first. It knows pods through [`PodDirectory`] alone.
+//! Every request is authenticated and authorized first. It knows pods through [`PodDirectory`]
+//! alone.
 
 mod access;
 mod asked;
@@ -62,7 +64,8 @@ fn identify(certificate: Option<&[u8]>) -> Option<Arc<ClientCertificate>> {
     certificate.map(|it| Arc::new(ClientCertificate::read(it)))
 }
 
-/// Serves until shutdown. `tls` verifies client certificates, and takes clients without: [`authn::pki::server_config`].
+/// Serves until shutdown. `tls` verifies client certificates, and takes clients without:
+/// [`authn::pki::server_config`].
 pub fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, parts: Parts, tasks: &Tasks) {
     let Parts { node_name, pods, containers, sandboxes, client, world, metrics } = parts;
     let access = Access::new(client, &node_name);

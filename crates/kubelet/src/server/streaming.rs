@@ -1,4 +1,5 @@
-//! Requests that become something else than HTTP: which protocol, for which container, and what runs over it then.
+//! Requests that become something else than HTTP: which protocol, for which container, and what
+//! runs over it then.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Keys of pods that changed in the API, each once, until somebody takes them. Bounded by the number of pods.
+//! Keys of pods that changed in the API, each once, until somebody takes them. Bounded by the
+//! number of pods.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -44,7 +44,8 @@ pub(crate) fn of(pod: &Pod, node: &Node) -> Pod {
     mirror
 }
 
-/// Removes what is there under this name, if it is a mirror of something else, and creates the right one.
+/// Removes what is there under this name, if it is a mirror of something else, and creates the
+/// right one.
 pub(crate) async fn put(client: &Client, mirror: Pod, stale: Option<&Pod>) -> Result<(), ApiError> {
     if let Some(stale) = stale {
         remove(client, stale).await?;

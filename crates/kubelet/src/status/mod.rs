@@ -1,5 +1,5 @@
-//! A pod's status, computed from what is on the node. Pure; words, reasons and their order as upstream has them
-//! (pkg/kubelet/kubelet_pods.go, pkg/kubelet/status/generate.go).
+//! A pod's status, computed from what is on the node. Pure; words, reasons and their order as
+//! upstream has them (pkg/kubelet/kubelet_pods.go, pkg/kubelet/status/generate.go).
 
 mod conditions;
 mod containers;

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::{Map, Value, json};
 
-/// A strategic merge patch with what differs. The uid keeps it from a pod of the same name that came later.
+/// A strategic merge patch with what differs. The uid keeps it from a pod of the same name that
+/// came later.
 pub(crate) fn patch(uid: &str, old: Option<&PodStatus>, new: &PodStatus) -> Bytes {
     let (old, new) = (fields(old.cloned().unwrap_or_default()), fields(new.clone()));
     let mut changes = Map::new();

@@ -1,4 +1,5 @@
-//! Files from ConfigMaps, Secrets and the pod's own fields, alone or as parts of a projected volume.
+//! Files from ConfigMaps, Secrets and the pod's own fields, alone or as parts of a projected
+//! volume.
 
 use std::collections::BTreeMap;
 

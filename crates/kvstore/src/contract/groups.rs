@@ -1,4 +1,5 @@
-//! Many watches with one reader: each delivers what it would alone, none holds up another, and progress is that of all.
+//! Many watches with one reader: each delivers what it would alone, none holds up another, and
+//! progress is that of all.
 
 use std::collections::BTreeMap;
 

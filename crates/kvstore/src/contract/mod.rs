@@ -41,8 +41,9 @@ pub struct Rule {
 pub struct Traits {
     /// It knows the revision of a write beforehand, and can put it into the value.
     pub stamps: bool,
-    /// It is the only one that writes its data: it knows of every commit and compaction at once, so that the progress of an
-    /// idle watch is the store's revision, and a watch that was overtaken by a compaction ends.
+    /// It is the only one that writes its data: it knows of every commit and compaction at once, so
+    /// that the progress of an idle watch is the store's revision, and a watch that was overtaken
+    /// by a compaction ends.
     pub alone: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Reading: the present and the past, in order, limited, keys or counts alone; and what entries and the store say of themselves.
+//! Reading: the present and the past, in order, limited, keys or counts alone; and what entries and
+//! the store say of themselves.
 
 use super::{Rule, Shared, bytes, commit, delete, list, present, put, read, text};
 use crate::{Error, KeyRange, Op, RangeRequest, Revision, Txn, Want};

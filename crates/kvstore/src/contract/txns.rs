@@ -1,4 +1,5 @@
-//! Transactions: both branches, nested ones, reads among writes, deletes by range, and what is refused as a whole.
+//! Transactions: both branches, nested ones, reads among writes, deletes by range, and what is
+//! refused as a whole.
 
 use super::{
     Rule, Shared, apply, bytes, commit, delete, events_text, events_through, get, list, present,

@@ -1,5 +1,5 @@
-//! Watching: every event of a range once, in order, whole transactions together, from any revision; filtered, with or without
-//! what was before; and progress that never runs ahead.
+//! Watching: every event of a range once, in order, whole transactions together, from any revision;
+//! filtered, with or without what was before; and progress that never runs ahead.
 
 use futures_util::future::poll_immediate;
 

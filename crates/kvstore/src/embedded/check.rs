@@ -29,7 +29,8 @@ pub struct Report {
     pub torn: Option<String>,
 }
 
-/// Verifies everything that is in `dir`, read-only. Refuses a store that is in use: a running one verifies itself.
+/// Verifies everything that is in `dir`, read-only. Refuses a store that is in use: a running one
+/// verifies itself.
 pub fn check(dir: &Path) -> Result<Report, Error> {
     let site = Site::inspect(dir)?;
     let path = site.log();

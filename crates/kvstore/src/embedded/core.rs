@@ -1,4 +1,5 @@
-//! What readers, the writer and the cleaner share: the present, the index of the past, the watches, and how the store is.
+//! What readers, the writer and the cleaner share: the present, the index of the past, the watches,
+//! and how the store is.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -16,18 +17,20 @@ use crate::state::{Commit, LeaseChange, State};
 use crate::{Revision, Status};
 
 pub(super) struct Core {
-    /// Changed by the writer's publishing and by the cleaner, never while anybody waits for the disk. Locked before the hub.
+    /// Changed by the writer's publishing and by the cleaner, never while anybody waits for the
+    /// disk. Locked before the hub.
     present: RwLock<Present>,
     pub(super) hub: Arc<Hub>,
     pub(super) log: Reader,
-    /// Held while commits move in the log: who found a commit gone from its place looks again under this lock. Locked before
-    /// `present`.
+    /// Held while commits move in the log: who found a commit gone from its place looks again under
+    /// this lock. Locked before `present`.
     places: Mutex<()>,
     /// Held while the index must not forget, or forgets. Locked before `present`.
     keep: Mutex<()>,
     /// When the leases end. Locked after `present`.
     deadlines: Mutex<Deadlines>,
-    /// Who waits for the cleaner to give space back; the writer adds them. Locked before nothing else.
+    /// Who waits for the cleaner to give space back; the writer adds them. Locked before nothing
+    /// else.
     reclaims: Mutex<Vec<Reply<()>>>,
     /// Locked before nothing else.
     conditions: Mutex<Conditions>,
@@ -107,8 +110,8 @@ impl Core {
         self.present().state.revision()
     }
 
-    /// Makes commits that are in the log visible to ranges and watches at one moment. From `unsynced` on their values stay in
-    /// memory: if the sync fails, the log no longer has them.
+    /// Makes commits that are in the log visible to ranges and watches at one moment. From
+    /// `unsynced` on their values stay in memory: if the sync fails, the log no longer has them.
     pub(super) fn publish(&self, written: &[Written], time: WallTime, unsynced: Option<Revision>) {
         let mut present = self.present_mut();
         let mut with_events = Vec::with_capacity(written.len());
@@ -157,8 +160,8 @@ impl Core {
         }
     }
 
-    /// All was verified, and this is all that is wrong: what was known before is gone, because its segment was rewritten or
-    /// forgotten.
+    /// All was verified, and this is all that is wrong: what was known before is gone, because its
+    /// segment was rewritten or forgotten.
     pub(super) fn set_damage(&self, damage: Vec<String>) {
         self.change_conditions(|it| it.damage = damage);
     }

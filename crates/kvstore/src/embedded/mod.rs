@@ -1,8 +1,10 @@
-//! The store on local disk: the present in memory, history and durability in a log of checked frames.
+//! The store on local disk: the present in memory, history and durability in a log of checked
+//! frames.
 //!
-//! Promises: an acknowledged durable write is synced; concurrent writes share a sync; readers, slow watchers, compaction and
-//! snapshots never hold up the writer; idle writes nothing; a flipped bit is found and never served; a disk that refuses
-//! writes makes the store read-only until it works again. Must not be opened twice: the directory is locked.
+//! Promises: an acknowledged durable write is synced; concurrent writes share a sync; readers, slow
+//! watchers, compaction and snapshots never hold up the writer; idle writes nothing; a flipped bit
+//! is found and never served; a disk that refuses writes makes the store read-only until it works
+//! again. Must not be opened twice: the directory is locked.
 
 mod check;
 mod clean;
@@ -70,8 +72,8 @@ pub struct Options {
     /// Recent commits kept in memory, so that watches seldom read the disk.
     pub ring_commits: usize,
     pub ring_bytes: usize,
-    /// Recent commits kept in memory for the values that they wrote. Older values are read from the log when they are asked
-    /// for. (What the ring has is in both, but in memory once.)
+    /// Recent commits kept in memory for the values that they wrote. Older values are read from the
+    /// log when they are asked for. (What the ring has is in both, but in memory once.)
     pub value_bytes: usize,
     /// After a failed write, the first wait before the next attempt, and the longest.
     pub retry_first: Duration,
@@ -165,8 +167,9 @@ impl Embedded {
         let _ = tokio::task::spawn_blocking(move || running.join()).await;
     }
 
-    /// Gives back to the disk all that is not needed any more, as after a compaction, and returns when that has happened.
-    /// (The store does so by itself for what is worth it; this is for those who want to see it.) Writers go on meanwhile.
+    /// Gives back to the disk all that is not needed any more, as after a compaction, and returns
+    /// when that has happened. (The store does so by itself for what is worth it; this is for those
+    /// who want to see it.) Writers go on meanwhile.
     pub async fn reclaim(&self) -> Result<(), Error> {
         self.ask(Command::Reclaim).await
     }
@@ -258,7 +261,8 @@ impl Parts {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // With its last sender gone the writer finishes and ends. The directory is released when this returns.
+        // With its last sender gone the writer finishes and ends. The directory is released when
+        // this returns.
         self.commands = mpsc::channel(1).0;
         self.take_running().join();
     }

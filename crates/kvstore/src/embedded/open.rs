@@ -1,4 +1,5 @@
-//! Opening: the directory of a store, its lock and format, what to do about an older one, and why it cannot be used.
+//! Opening: the directory of a store, its lock and format, what to do about an older one, and why
+//! it cannot be used.
 //!
 //! ```text
 //! DIR/LOCK    locked while the store is open
@@ -88,7 +89,8 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Locks the directory, which is created if it does not exist, and brings what is in it to the current format.
+    /// Locks the directory, which is created if it does not exist, and brings what is in it to the
+    /// current format.
     pub(super) fn open(dir: &Path) -> Result<Self, Error> {
         let create = |source| Error::Create { dir: dir.to_owned(), source };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(create)?;
@@ -104,7 +106,8 @@ impl Site {
         Ok(site)
     }
 
-    /// Locks a store that must exist in the current format, to look at it: nothing is created or changed.
+    /// Locks a store that must exist in the current format, to look at it: nothing is created or
+    /// changed.
     pub(super) fn inspect(dir: &Path) -> Result<Self, Error> {
         let lock = match File::open(dir.join(LOCK)) {
             Ok(lock) => Some(locked(dir, lock)?),

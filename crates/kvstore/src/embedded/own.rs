@@ -1,5 +1,6 @@
-//! What goes into the store gets memory of its own: a key or value may be a small part of a large buffer that came from the
-//! network, and would keep all of it in memory for as long as the object lives.
+//! What goes into the store gets memory of its own: a key or value may be a small part of a large
+//! buffer that came from the network, and would keep all of it in memory for as long as the object
+//! lives.
 
 use bytes::{Bytes, BytesMut};
 

@@ -1,5 +1,6 @@
-//! Reading from the log: values that are not in memory, ranges at old revisions, and commits for watches that are behind the
-//! ring. Only verified frames are served, and no lock is held while the disk is read.
+//! Reading from the log: values that are not in memory, ranges at old revisions, and commits for
+//! watches that are behind the ring. Only verified frames are served, and no lock is held while the
+//! disk is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +20,15 @@ use crate::{Error, KeyRange, KeyValue, RangeRequest, RangeResponse, Revision, Wa
 const CHUNK_EVENTS: usize = 1024;
 const CHUNK_COMMITS: usize = 4096;
 const CHUNK_BYTES: usize = 4 << 20;
-/// Bodies that one read keeps, because a transaction often has several of the keys that it looks for.
+/// Bodies that one read keeps, because a transaction often has several of the keys that it looks
+/// for.
 const CACHE_BYTES: usize = 16 << 20;
 
 /// Keys that are looked at before others, writers above all, get their turn.
 const STEP_KEYS: usize = 2048;
 
-/// Values that are looked for in the kernel's cache before another thread is asked to wait for the disk.
+/// Values that are looked for in the kernel's cache before another thread is asked to wait for the
+/// disk.
 const CACHED_MAX: usize = 4;
 
 /// How often a commit can be elsewhere when we come to where it was.
@@ -121,8 +124,8 @@ impl Core {
         }
     }
 
-    /// For a reader of the latest revision that a compaction has overtaken: gathers in one step, and lets nothing be
-    /// forgotten until it is read.
+    /// For a reader of the latest revision that a compaction has overtaken: gathers in one step,
+    /// and lets nothing be forgotten until it is read.
     pub(super) fn range_kept(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
         let _kept = self.keep();
         let mut gathered = Gathered::new(request);
@@ -159,7 +162,8 @@ impl Core {
         });
     }
 
-    /// Begins with the present; if the range is a long one, the rest is read as it was at that moment.
+    /// Begins with the present; if the range is a long one, the rest is read as it was at that
+    /// moment.
     fn gather_latest(&self, request: &RangeRequest) -> Result<(Gathered, Revision), Error> {
         let mut gathered = Gathered::new(request);
         let present = self.present();
@@ -250,7 +254,8 @@ impl Core {
         Ok(RangeResponse { entries, has_more, count, revision: at })
     }
 
-    /// Reads in the order in which it lies on disk, and tells for each, by its position, what it is.
+    /// Reads in the order in which it lies on disk, and tells for each, by its position, what it
+    /// is.
     fn read_stored(&self, wanted: &[Stored], tell: &mut dyn FnMut(usize, Result<KeyValue, Error>)) {
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by_key(|it| wanted[*it].place);
@@ -379,7 +384,8 @@ impl Core {
         {
             return Ok(Some(frame.body));
         }
-        // The cleaner may have moved it, and again before we looked there. The writer moves nothing while we look.
+        // The cleaner may have moved it, and again before we looked there. The writer moves nothing
+        // while we look.
         let _still = self.places();
         for _ in 0..MOVES_MAX {
             let Some(place) = place(self) else { return Ok(None) };

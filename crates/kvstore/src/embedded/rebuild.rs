@@ -1,4 +1,5 @@
-//! Writing a whole log anew, from a snapshot or from an older format, into a directory that nobody uses yet.
+//! Writing a whole log anew, from a snapshot or from an older format, into a directory that nobody
+//! uses yet.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +14,8 @@ const BATCH_BYTES: usize = 4 << 20;
 
 pub(super) struct Rebuild {
     log: Log,
-    /// What the store is at the end. Segments on the way begin with it too: opening takes the last one's word.
+    /// What the store is at the end. Segments on the way begin with it too: opening takes the last
+    /// one's word.
     end: Checkpoint,
     bodies: Vec<Vec<u8>>,
     bytes: usize,

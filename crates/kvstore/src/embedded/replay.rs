@@ -15,7 +15,8 @@ use crate::{LeaseId, Revision};
 
 pub(super) struct Replay {
     keys: Keys,
-    /// The bodies of the last commits, whose values stay in memory: slices of their segments until the end.
+    /// The bodies of the last commits, whose values stay in memory: slices of their segments until
+    /// the end.
     recent: VecDeque<Bytes>,
     recent_bytes: usize,
     value_bytes: usize,
@@ -133,7 +134,8 @@ impl Replay {
         }
     }
 
-    /// After a crash, relaxed transactions up to the ceiling may be missing: their revisions are not given again.
+    /// After a crash, relaxed transactions up to the ceiling may be missing: their revisions are
+    /// not given again.
     pub(super) fn finish(mut self) -> Replayed {
         let revision = self.revision.max(self.oldest).max(self.ceiling);
         self.index.forget_marks(self.oldest);

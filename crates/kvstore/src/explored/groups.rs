@@ -1,4 +1,5 @@
-//! Groups of watches with one reader, among every interleaving with writers, compactions and the end of the store.
+//! Groups of watches with one reader, among every interleaving with writers, compactions and the
+//! end of the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The hub among the locks of a scheduler that tries one interleaving after another: a watch that is never woken shows as
-//! a deadlock, a lost or doubled event as a failed assertion.
+//! The hub among the locks of a scheduler that tries one interleaving after another: a watch that
+//! is never woken shows as a deadlock, a lost or doubled event as a failed assertion.
 
 #[expect(clippy::duplicate_mod, reason = "the same source, with other locks")]
 #[expect(dead_code, reason = "engines use more of it than these tests")]
@@ -78,7 +78,8 @@ fn publish(hub: &Arc<Hub>) -> thread::JoinHandle<()> {
     thread::spawn(move || (2..2 + COMMITS).for_each(|it| hub.publish(&[commit(it)])))
 }
 
-/// The revisions that a watch delivers up to the last one, or the revision after which it was cut off.
+/// The revisions that a watch delivers up to the last one, or the revision after which it was cut
+/// off.
 async fn read(watch: &mut dyn Watch, last: u64) -> Result<Vec<u64>, Vec<u64>> {
     let mut seen = Vec::new();
     while watch.progress() < Revision(last) {

@@ -1,5 +1,6 @@
-//! Which of many ranges hold a key, in time that grows with the answer and not with the number of ranges: a tree of
-//! intervals by start, each node of which knows the farthest end below it. Equal ranges are one.
+//! Which of many ranges hold a key, in time that grows with the answer and not with the number of
+//! ranges: a tree of intervals by start, each node of which knows the farthest end below it. Equal
+//! ranges are one.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -7,11 +8,11 @@ use std::sync::Arc;
 use super::slab::{Id, Slab};
 use crate::KeyRange;
 
-/// `start..end`; an empty end means no upper bound. Owns its bytes: a request may be part of a much larger buffer. Cheap to
-/// clone.
+/// `start..end`; an empty end means no upper bound. Owns its bytes: a request may be part of a much
+/// larger buffer. Cheap to clone.
 ///
-/// The end of nearly every range is its start but for the last byte: of that only the last byte is kept. `pods/a` and
-/// `pods/b` are `pods/ab` with a start of 6 bytes, of which the end has 5 too.
+/// The end of nearly every range is its start but for the last byte: of that only the last byte is
+/// kept. `pods/a` and `pods/b` are `pods/ab` with a start of 6 bytes, of which the end has 5 too.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     /// The start, and the bytes of the end that follow what it shares with the start.
@@ -24,7 +25,8 @@ pub(super) struct Interval {
 #[derive(Clone, Copy)]
 struct End<'a>(&'a [u8], &'a [u8]);
 
-/// A tree whose shape is decided by random priorities (a treap), so that no order of insertions is a bad one.
+/// A tree whose shape is decided by random priorities (a treap), so that no order of insertions is
+/// a bad one.
 pub(super) struct Intervals<T> {
     nodes: Slab<Node<T>>,
     root: Option<Id>,

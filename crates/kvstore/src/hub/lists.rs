@@ -1,5 +1,5 @@
-//! Lists of watchers. A watcher stands in one list at a time and has the links itself: lists take no memory, however long
-//! they get.
+//! Lists of watchers. A watcher stands in one list at a time and has the links itself: lists take
+//! no memory, however long they get.
 
 use super::slab::{Id, Slab};
 use super::watchers::Watcher;

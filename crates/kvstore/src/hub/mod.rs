@@ -1,11 +1,13 @@
-//! Watches. Commits go once into one shared, bounded ring; a watcher is only a place in the history, so
-//! a slow one costs nothing and holds up nobody. Behind the ring it reads the engine's history.
+//! Watches. Commits go once into one shared, bounded ring; a watcher is only a place in the
+//! history, so a slow one costs nothing and holds up nobody. Behind the ring it reads the engine's
+//! history.
 //!
-//! A watcher whose range is not written has no place at all: it is not woken, does not fall behind, and
-//! its progress is the store's revision. A commit costs what it concerns, however many watch other keys.
+//! A watcher whose range is not written has no place at all: it is not woken, does not fall behind,
+//! and its progress is the store's revision. A commit costs what it concerns, however many watch
+//! other keys.
 //!
-//! Watchers belong to groups with one reader each: a watcher has no task, no waker and no queue of its own. A watch alone is a
-//! group of one.
+//! Watchers belong to groups with one reader each: a watcher has no task, no waker and no queue of
+//! its own. A watch alone is a group of one.
 
 mod intervals;
 mod lists;
@@ -44,8 +46,8 @@ pub(crate) struct Wanted {
     pub(crate) previous: bool,
 }
 
-/// Some commits in order, none missing from where it was asked through `through`, which is there or later. Revisions that no
-/// commit has (a crash leaves such) are not missing.
+/// Some commits in order, none missing from where it was asked through `through`, which is there or
+/// later. Revisions that no commit has (a crash leaves such) are not missing.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
     pub(crate) commits: Vec<Arc<Commit>>,

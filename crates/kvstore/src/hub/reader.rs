@@ -1,5 +1,5 @@
-//! The reader of a group of watchers: takes what each has not seen, from the ring or from the engine's history, one watcher
-//! after the other, so that none waits for one that has much to read.
+//! The reader of a group of watchers: takes what each has not seen, from the ring or from the
+//! engine's history, one watcher after the other, so that none waits for one that has much to read.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -37,7 +37,8 @@ struct Reading {
 }
 
 enum Taken {
-    /// What comes next, through this revision. The place has moved on; nothing awaits between that and the delivery.
+    /// What comes next, through this revision. The place has moved on; nothing awaits between that
+    /// and the delivery.
     Commits(Served, Vec<Arc<Commit>>, Revision),
     Told(Told),
     /// The ring starts later, or lacks what was before: the engine's history has it.
@@ -140,7 +141,8 @@ impl Reader {
         }
     }
 
-    /// Moves on past what was read from the engine's history, unless a compaction came between: then it may be incomplete.
+    /// Moves on past what was read from the engine's history, unless a compaction came between:
+    /// then it may be incomplete.
     fn accept(
         &self,
         id: Id,
@@ -160,8 +162,8 @@ impl Reader {
         Ok((commits, through))
     }
 
-    /// Commits that have nothing for the watcher are told when they bring it to the present: it was behind, and its reader
-    /// does not know that it no longer is.
+    /// Commits that have nothing for the watcher are told when they bring it to the present: it was
+    /// behind, and its reader does not know that it no longer is.
     fn tell(&self, watcher: &Served, commits: &[Arc<Commit>], through: Revision) -> Option<Told> {
         let batch = Batch { events: select(watcher, commits), revision: through };
         let is_news = !batch.events.is_empty() || {

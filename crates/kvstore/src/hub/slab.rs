@@ -7,7 +7,8 @@ use std::ops::{Index, IndexMut};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id(NonZeroU32);
 
-/// Items of one page. A slab grows by pages: nothing is moved, and nothing is left behind for the allocator to keep.
+/// Items of one page. A slab grows by pages: nothing is moved, and nothing is left behind for the
+/// allocator to keep.
 const PAGE: usize = 256;
 
 pub(super) struct Slab<T> {

@@ -1,5 +1,6 @@
-//! All watchers, found by the keys they watch, and the groups they belong to. One that has nothing to read (*idle*) stands in
-//! the list of its range; one that has (*pending*) stands in a list of its group, so that commits do not come by it again.
+//! All watchers, found by the keys they watch, and the groups they belong to. One that has nothing
+//! to read (*idle*) stands in the list of its range; one that has (*pending*) stands in a list of
+//! its group, so that commits do not come by it again.
 
 use std::collections::BTreeSet;
 use std::task::Waker;
@@ -32,7 +33,8 @@ pub(super) struct Watcher {
     previous: bool,
 }
 
-/// Where a watcher stands; with a revision that is the first it has not looked at, except for `Expectant`.
+/// Where a watcher stands; with a revision that is the first it has not looked at, except for
+/// `Expectant`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// Nothing after the last delivery concerns it. In the list of its range.
@@ -41,7 +43,8 @@ enum Standing {
     Expectant(Revision),
     /// In its group's list of those that can be served.
     Ready(Revision),
-    /// The ring begins later, and the history is being read for another. In its group's list of such.
+    /// The ring begins later, and the history is being read for another. In its group's list of
+    /// such.
     Behind(Revision),
     /// The history is being read for it. In no list.
     Reading(Revision),
@@ -157,7 +160,8 @@ impl Watchers {
         }
     }
 
-    /// How far a watcher is, in a store that is at `revision`: what it wants up to here has been delivered.
+    /// How far a watcher is, in a store that is at `revision`: what it wants up to here has been
+    /// delivered.
     pub(super) fn progress(&self, id: Id, revision: Revision) -> Revision {
         match self.watchers[id].standing {
             Standing::Idle => revision,
@@ -168,7 +172,8 @@ impl Watchers {
         }
     }
 
-    /// Whose turn it is in the group, and what it needs next. When nothing is being read, one that waits for that is first.
+    /// Whose turn it is in the group, and what it needs next. When nothing is being read, one that
+    /// waits for that is first.
     pub(super) fn first_ready(&self, group: Id) -> Option<(Id, Revision)> {
         let Group { ready, behind, reading, .. } = &self.groups[group];
         let behind = behind.first().filter(|_| reading.is_none());
@@ -181,7 +186,8 @@ impl Watchers {
         Served { id, name, interval: self.ranges.interval(range).clone(), events, previous }
     }
 
-    /// The watcher, whose turn it is, needs the history. False: it has to wait until another's was read.
+    /// The watcher, whose turn it is, needs the history. False: it has to wait until another's was
+    /// read.
     pub(super) fn begin_reading(&mut self, id: Id, from: Revision) -> bool {
         let group = self.watchers[id].group;
         if self.groups[group].reading.is_some() {
@@ -198,7 +204,8 @@ impl Watchers {
         self.groups[group].reading = None;
     }
 
-    /// The watcher has seen everything before `next`; `None` is everything there is. Others of its group are served first.
+    /// The watcher has seen everything before `next`; `None` is everything there is. Others of its
+    /// group are served first.
     pub(super) fn advance(&mut self, id: Id, next: Option<Revision>) {
         self.stand(id, next.map_or(Standing::Idle, Standing::Ready));
     }
@@ -219,7 +226,8 @@ impl Watchers {
         self.groups[group].asked = Some(Asked { at, n_owing });
     }
 
-    /// The answer, once it can be given: how far the whole group is, in a store that is at `revision`.
+    /// The answer, once it can be given: how far the whole group is, in a store that is at
+    /// `revision`.
     pub(super) fn take_progress(&mut self, group: Id, revision: Revision) -> Option<Revision> {
         let of_group = &mut self.groups[group];
         let is_there = of_group.n_expectant == 0;
@@ -264,7 +272,8 @@ impl Watchers {
             self.stand(id, Standing::Idle);
             let group = self.watchers[id].group;
             if let Some(asked) = &self.groups[group].asked {
-                // The answer is not to be before the beginning of any: others have to come there too.
+                // The answer is not to be before the beginning of any: others have to come there
+                // too.
                 self.ask_progress(group, asked.at.max(after));
                 wake.extend(self.groups[group].waker.take());
             }

@@ -1,5 +1,6 @@
-//! The checker: first that no answer contradicts the order of calls and answers, then that a replay in the order of revisions
-//! gives every answer. Where a revision has no known writer, writes without an answer are tried.
+//! The checker: first that no answer contradicts the order of calls and answers, then that a replay
+//! in the order of revisions gives every answer. Where a revision has no known writer, writes
+//! without an answer are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,8 @@ use super::history::{Answer, Call, History, Operation};
 use crate::reference::{self, Keys, Leases, Moment};
 use crate::{Error, KeyValue, OpResult, Revision, Txn, TxnResponse};
 
-/// How many places the search may visit. Only histories with very many writes without an answer come near it.
+/// How many places the search may visit. Only histories with very many writes without an answer
+/// come near it.
 const VISITS_MAX: usize = 1_000_000;
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -207,7 +209,8 @@ impl<'a> Search<'a> {
         Err(found.unwrap_or(Violation::Undecided))
     }
 
-    /// Replays until there is a choice: returns where it may go from there, nothing when it has come to the end.
+    /// Replays until there is a choice: returns where it may go from there, nothing when it has
+    /// come to the end.
     fn follow(&mut self, mut position: Position) -> Result<Vec<Position>, (Revision, Violation)> {
         loop {
             let here = position.revision;
@@ -283,7 +286,8 @@ impl<'a> Search<'a> {
                 let mut used = position.used.clone();
                 used.insert(n);
                 let choice = Position { revision: next, keys, used };
-                // What it writes was seen at another revision: then that is where it belongs, unless values are not unique.
+                // What it writes was seen at another revision: then that is where it belongs,
+                // unless values are not unique.
                 match self.is_seen_elsewhere(&choice) {
                     true => choices.insert(0, choice),
                     false => choices.push(choice),
@@ -307,7 +311,8 @@ impl Search<'_> {
     }
 }
 
-/// Histories have no leases, and transactions that read the past are judged by their writes and answers in the present.
+/// Histories have no leases, and transactions that read the past are judged by their writes and
+/// answers in the present.
 fn run(position: &Position, txn: &Txn) -> Result<(TxnResponse, Option<Keys>), Error> {
     let leases = Leases::new();
     let now = Moment { keys: &position.keys, leases: &leases, revision: position.revision };

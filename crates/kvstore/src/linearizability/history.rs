@@ -143,7 +143,8 @@ impl Client {
     }
 }
 
-/// Whether the error says that nothing happened. A failed disk does not: what was written may turn up later.
+/// Whether the error says that nothing happened. A failed disk does not: what was written may turn
+/// up later.
 fn is_refusal(error: &Error) -> bool {
     match error {
         Error::Compacted { .. }

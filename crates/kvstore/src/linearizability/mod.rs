@@ -1,6 +1,7 @@
-//! Whether what concurrent clients saw could have happened one operation after another, each at one moment between its call
-//! and its answer. Answers tell revisions, and a revision is a place in the order; so the order is known, and what is left to
-//! find is which of the writes without an answer happened, and when.
+//! Whether what concurrent clients saw could have happened one operation after another, each at one
+//! moment between its call and its answer. Answers tell revisions, and a revision is a place in the
+//! order; so the order is known, and what is left to find is which of the writes without an answer
+//! happened, and when.
 
 mod check;
 mod history;

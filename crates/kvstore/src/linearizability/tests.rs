@@ -1,4 +1,5 @@
-//! The checker on histories made by hand: it must accept what could have happened, and find what could not.
+//! The checker on histories made by hand: it must accept what could have happened, and find what
+//! could not.
 
 use super::{Answer, Call, History, Operation, Violation, check};
 use crate::reference::Reference;

@@ -1,5 +1,5 @@
-//! What concurrent clients do to a store: few keys, so that they meet, and values that nobody else writes, so that what is
-//! read tells who wrote it.
+//! What concurrent clients do to a store: few keys, so that they meet, and values that nobody else
+//! writes, so that what is read tells who wrote it.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What a transaction must be like before anybody looks at the keys: bounded, and clear about each key.
+//! What a transaction must be like before anybody looks at the keys: bounded, and clear about each
+//! key.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! Deciding transactions one after another, each on top of the ones before, without touching the state: what comes out is
-//! made durable first and applied then.
+//! Deciding transactions one after another, each on top of the ones before, without touching the
+//! state: what comes out is made durable first and applied then.
 //!
-//! A value that is wanted and not in memory makes the transaction come back with what is to be read. It is decided again
-//! then, from its beginning, as often as that leads to something new.
+//! A value that is wanted and not in memory makes the transaction come back with what is to be
+//! read. It is decided again then, from its beginning, as often as that leads to something new.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +24,8 @@ pub(crate) struct Draft<'a> {
     drafted: &'a mut Drafted,
 }
 
-/// What the transactions so far come to. Nothing here points into the state, so that one can let go of it meanwhile.
+/// What the transactions so far come to. Nothing here points into the state, so that one can let go
+/// of it meanwhile.
 pub(crate) struct Drafted {
     revision: Revision,
     /// What the transactions made of their keys.
@@ -33,7 +34,8 @@ pub(crate) struct Drafted {
     leases: BTreeMap<LeaseId, Option<Duration>>,
     /// Whether events tell what was before if it is in memory, though no transaction asks for it.
     keeps_previous: bool,
-    /// Values that were not in memory, by the revision that wrote them. What a revision wrote never changes.
+    /// Values that were not in memory, by the revision that wrote them. What a revision wrote never
+    /// changes.
     read: BTreeMap<Revision, BTreeMap<Bytes, Result<Bytes, Error>>>,
 }
 
@@ -58,8 +60,9 @@ impl From<Error> for Refused {
     }
 }
 
-/// What is decided before anything is changed, in the order of operations: which branches are taken, and what old revisions
-/// say. After this only a value that has to be read can stop a transaction.
+/// What is decided before anything is changed, in the order of operations: which branches are
+/// taken, and what old revisions say. After this only a value that has to be read can stop a
+/// transaction.
 #[derive(Default)]
 struct Plan {
     branches: VecDeque<bool>,

@@ -1,7 +1,8 @@
-//! The keys and leases as they are now, and what a transaction does to them. Pure: engines decide here.
+//! The keys and leases as they are now, and what a transaction does to them. Pure: engines decide
+//! here.
 //!
-//! Of each key everything is here but its value: those of the last commits are (see `recent`), others an engine may have on
-//! disk.
+//! Of each key everything is here but its value: those of the last commits are (see `recent`),
+//! others an engine may have on disk.
 
 mod check;
 mod draft;
@@ -26,14 +27,15 @@ pub(crate) use draft::{Drafted, Refused, Unread};
 pub(crate) use entry::Entry;
 pub(crate) use recent::Recent;
 
-/// What one transaction or one change of a lease did. At most one event per key. The revisions of commits with events grow;
-/// a commit without events has the revision of the one before it.
+/// What one transaction or one change of a lease did. At most one event per key. The revisions of
+/// commits with events grow; a commit without events has the revision of the one before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) revision: Revision,
     pub(crate) events: Vec<Event>,
     pub(crate) leases: Vec<LeaseChange>,
-    /// Some event's previous value was not in memory: it is empty here, and the engine's history has it.
+    /// Some event's previous value was not in memory: it is empty here, and the engine's history
+    /// has it.
     pub(crate) lacks_previous: bool,
 }
 
@@ -70,8 +72,8 @@ impl Revision {
 }
 
 impl Commit {
-    /// About what it takes in memory, with what allocators add. Previous values are counted too: it may be all that keeps
-    /// them alive.
+    /// About what it takes in memory, with what allocators add. Previous values are counted too: it
+    /// may be all that keeps them alive.
     pub(crate) fn bytes(&self) -> usize {
         const COMMIT: usize = size_of::<Commit>() + 64;
         const EVENT: usize = size_of::<Event>() + 64;
@@ -167,12 +169,14 @@ impl State {
         }
     }
 
-    /// Lets go of the oldest commits in memory that are beyond the budget, but of none from `keep` on.
+    /// Lets go of the oldest commits in memory that are beyond the budget, but of none from `keep`
+    /// on.
     pub(crate) fn trim(&mut self, keep: Option<Revision>) {
         self.recent.trim(keep);
     }
 
-    /// For an engine without a disk: of what was committed up to `through`, only current values stay.
+    /// For an engine without a disk: of what was committed up to `through`, only current values
+    /// stay.
     pub(crate) fn forget(&mut self, through: Revision) {
         let keys = &self.keys;
         let is_current = |it: &Event| {
@@ -279,8 +283,8 @@ impl Page {
     }
 }
 
-/// Adds what the keys of `range` were before `commit`. To be called in the order of commits: the first
-/// event of a key after a revision knows what it was at that revision.
+/// Adds what the keys of `range` were before `commit`. To be called in the order of commits: the
+/// first event of a key after a revision knows what it was at that revision.
 pub(crate) fn note_previous(undo: &mut Undo, range: &KeyRange, commit: &Commit) {
     for event in commit.events.iter().filter(|it| range.contains(&it.key)) {
         undo.entry(event.key.clone()).or_insert_with(|| event.previous.clone());

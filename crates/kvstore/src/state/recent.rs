@@ -50,7 +50,8 @@ impl Recent {
         self.commits.binary_search_by_key(&revision, |it| it.0).ok()
     }
 
-    /// Of the commits up to `through`, only the events that `is_needed` stay, without what was before them.
+    /// Of the commits up to `through`, only the events that `is_needed` stay, without what was
+    /// before them.
     pub(crate) fn forget(&mut self, through: Revision, is_needed: impl Fn(&Event) -> bool) {
         for (revision, commit) in &mut self.commits {
             if *revision > through {

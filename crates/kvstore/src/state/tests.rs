@@ -119,7 +119,8 @@ fn forgetful() -> State {
     state
 }
 
-/// What has to be read before the transaction can be decided, in turn: `a2` is what `a` became at revision 2.
+/// What has to be read before the transaction can be decided, in turn: `a2` is what `a` became at
+/// revision 2.
 fn reads(txn: &Txn) -> Vec<String> {
     let (state, mut rounds) = (forgetful(), Vec::new());
     let mut drafted = Drafted::new(&state);

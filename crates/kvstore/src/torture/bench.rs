@@ -1,4 +1,5 @@
-//! Stores to be tried: each engine behind one type, with a directory of its own that goes when it does.
+//! Stores to be tried: each engine behind one type, with a directory of its own that goes when it
+//! does.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ use crate::memory::Memory;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Memory,
-    /// With this many commits in memory for watches, and this many bytes of them for values: with few, most of it is read
-    /// from disk.
+    /// With this many commits in memory for watches, and this many bytes of them for values: with
+    /// few, most of it is read from disk.
     Embedded {
         ring_commits: usize,
         value_bytes: usize,

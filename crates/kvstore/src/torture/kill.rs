@@ -1,5 +1,6 @@
-//! Real crashes: a child process works on a store and says what was acknowledged, dies by SIGKILL at some moment, and everything
-//! it was promised must be there, at the revision it was told, with nothing of the future and no revision given twice.
+//! Real crashes: a child process works on a store and says what was acknowledged, dies by SIGKILL
+//! at some moment, and everything it was promised must be there, at the revision it was told, with
+//! nothing of the future and no revision given twice.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write};
@@ -38,8 +39,8 @@ impl<F: Fn(&Path, u64) -> Command> Child for F {
     }
 }
 
-/// Kills children `rounds` times, each time after another number of acknowledgements. Some stores are worked on at once: most
-/// of a round is waiting for a process and for the disk.
+/// Kills children `rounds` times, each time after another number of acknowledgements. Some stores
+/// are worked on at once: most of a round is waiting for a process and for the disk.
 pub fn kill(seed: u64, rounds: u64, child: &(impl Child + Sync)) {
     std::thread::scope(|scope| {
         for lane in 0..LANES {
@@ -105,7 +106,8 @@ fn crash(mut command: Command, moment: Moment) -> Acks {
     }
     for line in BufReader::new(output).lines() {
         let line = line.expect("the child writes text");
-        // A test harness may have printed on the same line before. A short line to a pipe is never cut.
+        // A test harness may have printed on the same line before. A short line to a pipe is never
+        // cut.
         let Some((_, ack)) = line.split_once("ack ") else { continue };
         let (kind, rest) = ack.split_once(' ').expect("kind and revision");
         let (revision, key) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -167,7 +169,8 @@ async fn check_recovery(
     Ok(revision)
 }
 
-/// A prefix has no holes: each writer's numbers are there up to some number, and the history leads to the present.
+/// A prefix has no holes: each writer's numbers are there up to some number, and the history leads
+/// to the present.
 async fn check_history(store: &Embedded) -> Result<(), String> {
     let read = async |at: Option<Revision>| {
         let request = RangeRequest { at, ..RangeRequest::latest(KeyRange::prefix(b"")) };

@@ -1,5 +1,5 @@
-//! Long runs that try to break a store: each kind is one function of a seed and a number of rounds, and says which seed broke
-//! it. The test suite runs a little of each.
+//! Long runs that try to break a store: each kind is one function of a seed and a number of rounds,
+//! and says which seed broke it. The test suite runs a little of each.
 
 mod bench;
 mod crashes;

@@ -1,4 +1,5 @@
-//! Random histories on an engine and on the reference: every answer, every retained revision and every watch must be the same.
+//! Random histories on an engine and on the reference: every answer, every retained revision and
+//! every watch must be the same.
 
 use std::mem::discriminant;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Random work as numbers: a number stands for one step, and a smaller number for a simpler one, so that whoever shrinks the
-//! numbers shrinks the history.
+//! Random work as numbers: a number stands for one step, and a smaller number for a simpler one, so
+//! that whoever shrinks the numbers shrinks the history.
 
 use bytes::Bytes;
 
@@ -23,7 +23,8 @@ pub(super) enum Step {
     Watch(KeyRange),
 }
 
-/// Choices taken from a number, the first from its lowest part. When it is used up all choices are the first one.
+/// Choices taken from a number, the first from its lowest part. When it is used up all choices are
+/// the first one.
 struct Choices(u128);
 
 impl Choices {

@@ -1,5 +1,5 @@
-//! Many watches of all kinds, quick and slow, while others write and compact: every recording is validated against what the
-//! writers were told.
+//! Many watches of all kinds, quick and slow, while others write and compact: every recording is
+//! validated against what the writers were told.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

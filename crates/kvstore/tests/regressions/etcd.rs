@@ -119,7 +119,8 @@ async fn issue_14685_a_crash_while_history_is_rewritten_replays_nothing() {
             continue;
         }
         store.compact(revision).await.unwrap();
-        // The segments are rewritten meanwhile, by another thread: the copy is of some moment of that.
+        // The segments are rewritten meanwhile, by another thread: the copy is of some moment of
+        // that.
         let Ok(image) = std::panic::catch_unwind(|| Image::of(dir.path())) else { continue };
         let crashed = image.open();
         assert_eq!((crashed.revision(), crashed.oldest()), (revision, revision));
@@ -204,7 +205,8 @@ async fn issue_17529_a_starved_watch_loses_nothing() {
     .await;
 }
 
-/// A crash in a compaction made the revision decrease, since deletes at the end of the history had been removed.
+/// A crash in a compaction made the revision decrease, since deletes at the end of the history had
+/// been removed.
 #[tokio::test]
 async fn issue_17780_a_crash_in_a_compaction_does_not_decrease_the_revision() {
     let dir = TempDir::new().unwrap();
@@ -314,7 +316,8 @@ async fn issue_20221_a_watch_of_the_future_is_told_nothing_old() {
     .await;
 }
 
-/// Readers, writers and compaction at once broke the pages of the file, and two snapshots at once the process.
+/// Readers, writers and compaction at once broke the pages of the file, and two snapshots at once
+/// the process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn issue_20271_and_18055_storage_is_used_by_all_at_once() {
     let bench = Bench::new(Engine::ON_DISK);

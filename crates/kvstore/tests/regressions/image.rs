@@ -1,4 +1,5 @@
-//! What a crash leaves of a store's directory: a copy, taken while the store works, and cut where the last write was under way.
+//! What a crash leaves of a store's directory: a copy, taken while the store works, and cut where
+//! the last write was under way.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

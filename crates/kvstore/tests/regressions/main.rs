@@ -1,8 +1,10 @@
-//! One test for each known bug of etcd and of Kubernetes' watch cache that a single store could have: the scenario that broke
-//! them, on every engine that it applies to. Numbers are those of the issues there.
+//! One test for each known bug of etcd and of Kubernetes' watch cache that a single store could
+//! have: the scenario that broke them, on every engine that it applies to. Numbers are those of the
+//! issues there.
 //!
-//! Not here, because they need several members or other parts: etcd #20418 (stale reads after a pause of the leader; with the
-//! etcd engine's tests), the members that came back with etcd 3.6, kubernetes #97294 (one server's cache; with the API server's).
+//! Not here, because they need several members or other parts: etcd #20418 (stale reads after a
+//! pause of the leader; with the etcd engine's tests), the members that came back with etcd 3.6,
+//! kubernetes #97294 (one server's cache; with the API server's).
 
 #![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
 

@@ -1,4 +1,5 @@
-//! Which devices may be made, read and written: files on version 1, a small eBPF program on version 2.
+//! Which devices may be made, read and written: files on version 1, a small eBPF program on version
+//! 2.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -127,7 +128,8 @@ struct AttachAttributes {
 }
 
 fn bpf(command: i32, attributes: *mut libc::c_void, size: usize) -> io::Result<i64> {
-    // SAFETY: callers hand over a prefix of `union bpf_attr` of this size, whose pointers are valid for the call.
+    // SAFETY: callers hand over a prefix of `union bpf_attr` of this size, whose pointers are valid
+    // for the call.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -151,8 +153,9 @@ fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The context (register 1) is `struct bpf_cgroup_dev_ctx`: kind in the lower and access in the upper half of the first
-/// word, then major and minor. The last rule that matches decides; the program returns 1 to allow.
+/// The context (register 1) is `struct bpf_cgroup_dev_ctx`: kind in the lower and access in the
+/// upper half of the first word, then major and minor. The last rule that matches decides; the
+/// program returns 1 to allow.
 fn compile(rules: &[DeviceRule]) -> Vec<Instruction> {
     const LOAD_WORD: u8 = 0x61;
     const MOVE: u8 = 0xbc;

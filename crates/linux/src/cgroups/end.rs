@@ -1,7 +1,8 @@
 //! The end of a cgroup: killing what is in it, and removing it.
 //!
-//! Version 2 (also beside version 1) kills at one stroke and tells when a cgroup is empty. With version 1 alone the
-//! processes are killed one by one, frozen meanwhile so that none can fork away, and their pidfds tell when they end.
+//! Version 2 (also beside version 1) kills at one stroke and tells when a cgroup is empty. With
+//! version 1 alone the processes are killed one by one, frozen meanwhile so that none can fork
+//! away, and their pidfds tell when they end.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -39,7 +40,8 @@ pub(super) fn kill(cgroup: &Cgroup) -> Result<(), Error> {
     Err(Error::StillRunning { name: cgroup.name.clone(), waited: WAIT_MAX })
 }
 
-/// `cgroup.events` has `populated 0` when nothing is in it or below; it tells changes by POLLPRI (cgroups(7)).
+/// `cgroup.events` has `populated 0` when nothing is in it or below; it tells changes by POLLPRI
+/// (cgroups(7)).
 fn wait_until_empty(cgroup: &Cgroup, directory: &Path) -> Result<(), Error> {
     let path = directory.join("cgroup.events");
     let failed = |source| Error::Read { path: path.clone(), source };
@@ -121,8 +123,8 @@ pub(super) fn remove(cgroup: &Cgroup) -> Result<(), Error> {
         kill(cgroup)?;
         result = cgroup.hierarchies.iter().try_for_each(|it| remove_tree(&cgroup.directory(it)));
         match &result {
-            // Something was started meanwhile, or the kernel is still taking leave of what ended: it has no event for
-            // the latter, so wait a moment.
+            // Something was started meanwhile, or the kernel is still taking leave of what ended:
+            // it has no event for the latter, so wait a moment.
             Err(err) if err.errno() == Some(libc::EBUSY) => {
                 let moment = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
                 rustix::event::poll(&mut [], Some(&moment)).ok();

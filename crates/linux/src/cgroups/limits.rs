@@ -77,7 +77,8 @@ fn apply_cpu(version: Version, directory: &Path, limits: &Limits) -> Result<(), 
             let quota = quota.map_or_else(|| "-1".to_owned(), |it| it.to_string());
             let set_period = || write(&directory.join("cpu.cfs_period_us"), &period.to_string());
             let set_quota = || write(&directory.join("cpu.cfs_quota_us"), &quota);
-            // In between, the old quota with the new period may be more than the parent allows: the other way round.
+            // In between, the old quota with the new period may be more than the parent allows: the
+            // other way round.
             match set_period() {
                 Ok(()) => set_quota(),
                 Err(err) if err.errno() == Some(libc::EINVAL) => {
@@ -89,8 +90,8 @@ fn apply_cpu(version: Version, directory: &Path, limits: &Limits) -> Result<(), 
     }
 }
 
-/// Memory with swap is limited to the same, so that a container does not swap. It may never be less than memory alone,
-/// so which is written first depends on whether the limit goes up or down.
+/// Memory with swap is limited to the same, so that a container does not swap. It may never be less
+/// than memory alone, so which is written first depends on whether the limit goes up or down.
 fn apply_memory_v1(directory: &Path, limit: Option<u64>) -> Result<(), Error> {
     let value = limit.map_or_else(|| "-1".to_owned(), |it| it.to_string());
     let memory = directory.join("memory.limit_in_bytes");
@@ -121,8 +122,9 @@ fn apply_memory_v2(directory: &Path, limits: &Limits) -> Result<(), Error> {
     Ok(())
 }
 
-/// Shares of version 1 as a weight of version 2: 2 is 1, 1024 is 100, 262144 is 10000, and between them a curve through
-/// the three (github.com/opencontainers/cgroups, `ConvertCPUSharesToCgroupV2Value`).
+/// Shares of version 1 as a weight of version 2: 2 is 1, 1024 is 100, 262144 is 10000, and between
+/// them a curve through the three (github.com/opencontainers/cgroups,
+/// `ConvertCPUSharesToCgroupV2Value`).
 pub fn weight(shares: u64) -> u64 {
     match shares {
         0..=2 => 1,

@@ -1,8 +1,8 @@
-//! Control groups on version 1, on version 2, and on machines that have both (hybrid): one name stands for a cgroup in
-//! every hierarchy.
+//! Control groups on version 1, on version 2, and on machines that have both (hybrid): one name
+//! stands for a cgroup in every hierarchy.
 //!
-//! Promises: creating what exists and removing what is gone succeeds; killing and removing take a bounded time and say so
-//! when it was not enough.
+//! Promises: creating what exists and removing what is gone succeeds; killing and removing take a
+//! bounded time and say so when it was not enough.
 
 mod devices;
 mod end;
@@ -72,7 +72,8 @@ pub struct Cgroup {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub cpu: Duration,
-    /// Memory that cannot be reclaimed at once: usage without inactive file pages, as Kubernetes counts it.
+    /// Memory that cannot be reclaimed at once: usage without inactive file pages, as Kubernetes
+    /// counts it.
     pub memory_working_set: u64,
 }
 
@@ -219,8 +220,9 @@ impl Cgroup {
     }
 }
 
-/// All that this level has, for the level below. The kernel takes them one by one, so that one which it refuses (a
-/// real-time process forbids `cpu`, for instance) does not take the others with it; using its files then fails by name.
+/// All that this level has, for the level below. The kernel takes them one by one, so that one
+/// which it refuses (a real-time process forbids `cpu`, for instance) does not take the others with
+/// it; using its files then fails by name.
 fn enable_controllers(directory: &Path) -> Result<(), Error> {
     let available = read(&directory.join("cgroup.controllers"))?;
     let control = directory.join("cgroup.subtree_control");

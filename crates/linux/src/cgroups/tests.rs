@@ -1,4 +1,5 @@
-//! Rules of each version on a tree of plain files, and life and death on the machine's own hierarchies.
+//! Rules of each version on a tree of plain files, and life and death on the machine's own
+//! hierarchies.
 
 use std::process::{Command, Stdio};
 

@@ -1,7 +1,8 @@
-//! Attributes (`struct nlattr`): length, kind, payload, padded to four bytes; nested ones hold attributes themselves.
+//! Attributes (`struct nlattr`): length, kind, payload, padded to four bytes; nested ones hold
+//! attributes themselves.
 //!
-//! The writer notes what does not fit and lets the socket refuse it. The reader is bounded by the bytes it was given and never
-//! panics: what it cannot read ends the iteration.
+//! The writer notes what does not fit and lets the socket refuse it. The reader is bounded by the
+//! bytes it was given and never panics: what it cannot read ends the iteration.
 
 use std::mem::size_of;
 

@@ -1,4 +1,5 @@
-//! What any bytes do to those who read the kernel's dumps. The fuzz targets call it, and the test suite does with random bytes.
+//! What any bytes do to those who read the kernel's dumps. The fuzz targets call it, and the test
+//! suite does with random bytes.
 
 use super::message::{Acknowledgment, split};
 use super::{Reply, conntrack, nftables, notices, route};

@@ -37,7 +37,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// `doing` completes "could not ...": `add link xebec0`. `flags` are those beyond what the socket's calls set themselves.
+    /// `doing` completes "could not ...": `add link xebec0`. `flags` are those beyond what the
+    /// socket's calls set themselves.
     pub fn new(doing: impl Into<Cow<'static, str>>, kind: u16, flags: u16, fixed: &[u8]) -> Self {
         let mut fixed = fixed.to_vec();
         fixed.resize(fixed.len().next_multiple_of(ALIGNMENT), 0);
@@ -58,7 +59,8 @@ impl Message {
         self.kind
     }
 
-    /// Appends the message to what is to be sent. Panics never; a message over 4 GiB cannot be, since attributes are bounded.
+    /// Appends the message to what is to be sent. Panics never; a message over 4 GiB cannot be,
+    /// since attributes are bounded.
     pub(super) fn encode(&self, flags: u16, sequence: u32, bytes: &mut Vec<u8>) {
         let length = HEADER + self.fixed.len() + self.attributes.as_bytes().len();
         bytes.reserve(length);
@@ -148,7 +150,8 @@ impl Acknowledgment {
         Some(Self { error, words })
     }
 
-    /// After the error comes the header of the request and, unless capped, its body; then the attributes.
+    /// After the error comes the header of the request and, unless capped, its body; then the
+    /// attributes.
     fn read_words(received: Received<'_>) -> Option<&str> {
         let request = received.payload.get(4..)?;
         let repeated = if received.flags & flags::CAPPED != 0 {

@@ -1,7 +1,8 @@
 //! Links, addresses, routes, nftables and conntrack over netlink sockets.
 //!
-//! [`message`] encodes, [`attributes`] writes and reads attributes, [`socket`] sends and waits for the kernel's answer. Sockets
-//! block: the kernel answers within the system call that asks, in microseconds. [`notices`] are what it tells unasked.
+//! [`message`] encodes, [`attributes`] writes and reads attributes, [`socket`] sends and waits for
+//! the kernel's answer. Sockets block: the kernel answers within the system call that asks, in
+//! microseconds. [`notices`] are what it tells unasked.
 
 pub mod attributes;
 pub mod conntrack;
@@ -18,7 +19,8 @@ pub use attributes::{Attribute, Attributes};
 pub use message::{Message, Reply};
 pub use socket::{Family, Socket};
 
-/// The kernel refused something, or could not be asked. `doing` ends with the kernel's own words, where it gave any.
+/// The kernel refused something, or could not be asked. `doing` ends with the kernel's own words,
+/// where it gave any.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}")]
 pub struct Error {

@@ -1,7 +1,8 @@
-//! What the kernel tells unasked: links, addresses, routes, settings and rules that somebody changed.
+//! What the kernel tells unasked: links, addresses, routes, settings and rules that somebody
+//! changed.
 //!
-//! A notice says where to look, not what is there by now: read the state. When more happen than the queue holds, that is told
-//! once ([`Notice::Missed`]).
+//! A notice says where to look, not what is there by now: read the state. When more happen than the
+//! queue holds, that is told once ([`Notice::Missed`]).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
@@ -45,7 +46,8 @@ pub enum Notice {
     Missed,
 }
 
-/// A socket that is told of changes in the network namespace in which it was opened. Readable when there are any.
+/// A socket that is told of changes in the network namespace in which it was opened. Readable when
+/// there are any.
 #[derive(Debug)]
 pub struct Notices {
     socket: Socket,

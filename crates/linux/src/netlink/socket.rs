@@ -1,7 +1,7 @@
 //! A netlink socket: ask, and wait for the kernel's answer.
 //!
-//! A socket stays in the network namespace in which it was opened, whichever thread uses it. One question at a time: every
-//! call sends, then reads all of the answer.
+//! A socket stays in the network namespace in which it was opened, whichever thread uses it. One
+//! question at a time: every call sends, then reads all of the answer.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::io;
@@ -101,7 +101,8 @@ impl Socket {
         let (domain, kind) = (AddressFamily::NETLINK, SocketType::RAW);
         let descriptor = socket_with(domain, kind, SocketFlags::CLOEXEC, protocol)?;
         sockopt::set_socket_timeout(&descriptor, Timeout::Recv, Some(PATIENCE))?;
-        // Forcing needs a privilege in the first user namespace; without it a smaller queue must do.
+        // Forcing needs a privilege in the first user namespace; without it a smaller queue must
+        // do.
         if sockopt::set_socket_recv_buffer_size_force(&descriptor, RECEIVE_QUEUE).is_err() {
             sockopt::set_socket_recv_buffer_size(&descriptor, RECEIVE_QUEUE)?;
         }
@@ -154,7 +155,8 @@ impl Socket {
         }
     }
 
-    /// Asks for all objects. A dump that a change interrupted is repeated; if changes never cease, that is an error.
+    /// Asks for all objects. A dump that a change interrupted is repeated; if changes never cease,
+    /// that is an error.
     pub fn dump(&mut self, message: &Message) -> Result<Vec<Reply>, Error> {
         for _ in 0..DUMP_ATTEMPTS {
             match self.dump_once(message) {
@@ -189,8 +191,8 @@ impl Socket {
         }
     }
 
-    /// All of these changes to nftables or none, in one transaction. With a generation the kernel refuses (`ERESTART`) if the
-    /// rules changed since that generation was read.
+    /// All of these changes to nftables or none, in one transaction. With a generation the kernel
+    /// refuses (`ERESTART`) if the rules changed since that generation was read.
     ///
     /// Every refusal is read, and the first is returned; it names its message.
     pub fn batch(&mut self, messages: &[Message], generation: Option<u32>) -> Result<(), Error> {
@@ -205,8 +207,8 @@ impl Socket {
         begin.encode(flags::REQUEST, first_sequence, &mut bytes);
         for (index, message) in messages.iter().enumerate() {
             validate_overflow(message)?;
-            // A refusal is always told, so one acknowledgment, of the last, is enough to know that all were seen. (One for each
-            // would overflow the queue.)
+            // A refusal is always told, so one acknowledgment, of the last, is enough to know that
+            // all were seen. (One for each would overflow the queue.)
             let ack = if index == last { flags::ACK } else { 0 };
             message.encode(flags::REQUEST | ack, sequence_of(first_sequence, index), &mut bytes);
         }
@@ -216,7 +218,8 @@ impl Socket {
         self.read_batch_answers(messages, first_sequence)
     }
 
-    /// The kernel works on a batch while it is being sent: all answers are there now, so nothing waits.
+    /// The kernel works on a batch while it is being sent: all answers are there now, so nothing
+    /// waits.
     fn read_batch_answers(&mut self, messages: &[Message], first: u32) -> Result<(), Error> {
         let mut refusal = None;
         let mut is_acknowledged = false;
@@ -380,7 +383,8 @@ impl AsFd for Socket {
 
 fn set_option(descriptor: &OwnedFd, option: c_int, value: c_int) -> Result<(), io::Error> {
     let length = size_of::<c_int>() as c_uint;
-    // SAFETY: the pointer is to an integer that lives through the call, and the length is its own; the descriptor is open.
+    // SAFETY: the pointer is to an integer that lives through the call, and the length is its own;
+    // the descriptor is open.
     let result = unsafe {
         setsockopt(descriptor.as_raw_fd(), SOL_NETLINK, option, (&raw const value).cast(), length)
     };

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Tells the kernel that this process does not need, for now, the pages of files that it has mapped (its own program
-/// and libraries), and returns freed heap. They count no longer as resident; what is used again is read from the page
-/// cache. Returns how many bytes of mappings were given back.
+/// Tells the kernel that this process does not need, for now, the pages of files that it has mapped
+/// (its own program and libraries), and returns freed heap. They count no longer as resident; what
+/// is used again is read from the page cache. Returns how many bytes of mappings were given back.
 ///
-/// Only private mappings of files that are not writable are touched, and of them only pages that nobody has written
-/// to: relocations were written while their mapping was still writable; those pages are anonymous, and MADV_DONTNEED
-/// would lose them.
+/// Only private mappings of files that are not writable are touched, and of them only pages that
+/// nobody has written to: relocations were written while their mapping was still writable; those
+/// pages are anonymous, and MADV_DONTNEED would lose them.
 pub fn drop_touched_pages() -> io::Result<u64> {
     trim_heap();
     let maps = std::fs::read_to_string("/proc/self/maps")?;
@@ -26,14 +26,16 @@ pub fn drop_touched_pages() -> io::Result<u64> {
 
 fn drop_run(run: &Mapping) -> u64 {
     let length = run.end - run.start;
-    // SAFETY: the pages belong to a mapping of a file that is private and not writable, and none is anonymous: dropping
-    // them only makes the next access read the same bytes from the file again. This holds for the code that runs now too.
+    // SAFETY: the pages belong to a mapping of a file that is private and not writable, and none is
+    // anonymous: dropping them only makes the next access read the same bytes from the file again.
+    // This holds for the code that runs now too.
     let result =
         unsafe { libc::madvise(run.start as *mut libc::c_void, length, libc::MADV_DONTNEED) };
     if result == 0 { length as u64 } else { 0 }
 }
 
-/// A page is present and belongs to a file (Documentation/admin-guide/mm/pagemap.rst, bits 63 and 61).
+/// A page is present and belongs to a file (Documentation/admin-guide/mm/pagemap.rst, bits 63 and
+/// 61).
 const PRESENT: u64 = 1 << 63;
 const OF_FILE: u64 = 1 << 61;
 /// Entries that are read at once: the buffer stays small.

@@ -1,6 +1,8 @@
-//! Processes: fork with namespaces, wait and kill by pidfd, execute, and what a process says about itself.
+//! Processes: fork with namespaces, wait and kill by pidfd, execute, and what a process says about
+//! itself.
 //!
-//! A pidfd names one process for ever, a pid does not: hence everything here that reaches another process takes a pidfd.
+//! A pidfd names one process for ever, a pid does not: hence everything here that reaches another
+//! process takes a pidfd.
 
 mod descriptors;
 mod memory;
@@ -38,8 +40,9 @@ pub enum Fork {
     Child,
 }
 
-/// Forks. The child is a copy of the caller and may do anything, because there is one thread: with more the call is
-/// refused (a lock that another thread holds would stay locked in the child for ever).
+/// Forks. The child is a copy of the caller and may do anything, because there is one thread: with
+/// more the call is refused (a lock that another thread holds would stay locked in the child for
+/// ever).
 pub fn fork(flags: CloneFlags) -> io::Result<Fork> {
     if thread_count()? != 1 {
         return Err(io::Error::other("fork needs a process with a single thread"));
@@ -58,8 +61,9 @@ pub fn fork(flags: CloneFlags) -> io::Result<Fork> {
         exit_signal,
         ..CloneArguments::default()
     };
-    // SAFETY: no CLONE_VM and no stack, so the child returns here on a copy of this stack, as after fork(2); the only
-    // thread was counted above, so no lock of libc or of the allocator is held by anybody else.
+    // SAFETY: no CLONE_VM and no stack, so the child returns here on a copy of this stack, as after
+    // fork(2); the only thread was counted above, so no lock of libc or of the allocator is held by
+    // anybody else.
     let pid =
         unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of_val(&arguments)) };
     match pid {
@@ -91,7 +95,8 @@ struct CloneArguments {
 }
 
 pub fn thread_count() -> io::Result<usize> {
-    // The directory of the process's threads has a link for each, besides its own two (proc_pid_task(5)).
+    // The directory of the process's threads has a link for each, besides its own two
+    // (proc_pid_task(5)).
     let links = rustix::fs::stat("/proc/self/task")?.st_nlink;
     Ok(usize::try_from(links).unwrap_or(usize::MAX).saturating_sub(2))
 }
@@ -132,7 +137,8 @@ pub fn wait(pidfd: BorrowedFd<'_>) -> io::Result<Status> {
     }
 }
 
-/// Reaps a child that has ended; `None` while it runs. A pidfd is readable when its process has ended.
+/// Reaps a child that has ended; `None` while it runs. A pidfd is readable when its process has
+/// ended.
 pub fn try_wait(pidfd: BorrowedFd<'_>) -> io::Result<Option<Status>> {
     wait_with(pidfd, WaitIdOptions::EXITED | WaitIdOptions::NOHANG)
 }
@@ -147,9 +153,11 @@ fn wait_with(pidfd: BorrowedFd<'_>, options: WaitIdOptions) -> io::Result<Option
     }))
 }
 
-/// Sends a signal to the process, whatever its pid is by now. A process that has ended counts as killed.
+/// Sends a signal to the process, whatever its pid is by now. A process that has ended counts as
+/// killed.
 pub fn kill(pidfd: BorrowedFd<'_>, signal: Signal) -> io::Result<()> {
-    // SAFETY: the third argument, a siginfo, may be null (pidfd_send_signal(2)); no memory is touched.
+    // SAFETY: the third argument, a siginfo, may be null (pidfd_send_signal(2)); no memory is
+    // touched.
     let result = unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -179,8 +187,8 @@ pub fn has_ended(pidfd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(rustix::io::retry_on_intr(|| poll(&mut ready, Some(&at_once)))? > 0)
 }
 
-/// The kernel sends this process SIGKILL when its parent ends. Lost when the process changes its user (prctl(2)), so it
-/// is set after that.
+/// The kernel sends this process SIGKILL when its parent ends. Lost when the process changes its
+/// user (prctl(2)), so it is set after that.
 pub fn die_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
 }
@@ -196,7 +204,8 @@ pub fn new_session() -> io::Result<()> {
     Ok(())
 }
 
-/// Nobody without CAP_SYS_PTRACE sees the memory, descriptors or executable of this process. Executing undoes it.
+/// Nobody without CAP_SYS_PTRACE sees the memory, descriptors or executable of this process.
+/// Executing undoes it.
 pub fn hide() -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?)
 }
@@ -214,7 +223,8 @@ pub fn new_session_keyring() -> io::Result<()> {
 pub fn exec(program: &CString, arguments: &[CString], environment: &[CString]) -> io::Error {
     let arguments = null_terminated(arguments);
     let environment = null_terminated(environment);
-    // SAFETY: all are null-terminated arrays of null-terminated strings that live until the call returns.
+    // SAFETY: all are null-terminated arrays of null-terminated strings that live until the call
+    // returns.
     unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()
 }
@@ -251,8 +261,8 @@ fn null_terminated(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|it| it.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Ends this process at once: no destructors, no exit handlers. The right end of a forked child, whose copies of the
-/// parent's buffers must not be flushed twice.
+/// Ends this process at once: no destructors, no exit handlers. The right end of a forked child,
+/// whose copies of the parent's buffers must not be flushed twice.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit(2) has no preconditions.
     unsafe { libc::_exit(code) }
@@ -274,18 +284,20 @@ pub fn close_descriptors(first: u32, kept: &[BorrowedFd<'_>]) -> io::Result<()> 
 }
 
 fn close_range(first: u32, last: u32) -> io::Result<()> {
-    // SAFETY: descriptors owned by Rust values are closed under them; the callers are about to execute or to exit and
-    // do not use those values any more, which their documentation demands.
+    // SAFETY: descriptors owned by Rust values are closed under them; the callers are about to
+    // execute or to exit and do not use those values any more, which their documentation demands.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Places `fd` at `number` without close-on-exec; used for the standard streams of what is executed next.
+/// Places `fd` at `number` without close-on-exec; used for the standard streams of what is executed
+/// next.
 pub fn place_descriptor(fd: BorrowedFd<'_>, number: i32) -> io::Result<()> {
     if fd.as_raw_fd() == number {
         return Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?);
     }
-    // SAFETY: dup2 replaces whatever is at `number`; callers use 0 to 2 only, which Rust never owns.
+    // SAFETY: dup2 replaces whatever is at `number`; callers use 0 to 2 only, which Rust never
+    // owns.
     let result = unsafe { libc::dup2(fd.as_raw_fd(), number) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,4 +1,5 @@
-//! A child that belongs to somebody else: the caller's parent gets it, and learns of it without a word being said.
+//! A child that belongs to somebody else: the caller's parent gets it, and learns of it without a
+//! word being said.
 
 use std::io;
 use std::ptr::NonNull;
@@ -31,7 +32,8 @@ impl SharedPid {
 
     /// `None` until something was forked.
     pub fn get(&self) -> Option<Pid> {
-        // SAFETY: mapped, zeroed and aligned by mmap(2) for as long as this lives; other processes write it as a whole.
+        // SAFETY: mapped, zeroed and aligned by mmap(2) for as long as this lives; other processes
+        // write it as a whole.
         Pid::from_raw(unsafe { self.0.as_ref() }.load(Ordering::Acquire))
     }
 }
@@ -51,13 +53,15 @@ pub enum Sibling {
     Younger,
 }
 
-/// Forks a child of the caller's parent, in the PID namespace that the caller has joined for its children. The kernel
-/// writes its pid to `told`, as the caller sees it, before it runs. The caller has a single thread; nothing but
-/// clone(2) is called, so that a filter of system calls has little to object to.
+/// Forks a child of the caller's parent, in the PID namespace that the caller has joined for its
+/// children. The kernel writes its pid to `told`, as the caller sees it, before it runs. The caller
+/// has a single thread; nothing but clone(2) is called, so that a filter of system calls has little
+/// to object to.
 pub fn fork_sibling(told: &SharedPid) -> io::Result<Sibling> {
     let flags = libc::CLONE_PARENT | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
-    // SAFETY: no CLONE_VM and no stack, so the child returns here on a copy of this stack, as after fork(2); the third
-    // argument is an aligned number that outlives the call, the others are not looked at without their flags.
+    // SAFETY: no CLONE_VM and no stack, so the child returns here on a copy of this stack, as after
+    // fork(2); the third argument is an aligned number that outlives the call, the others are not
+    // looked at without their flags.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, told.0.as_ptr(), 0, 0) };
     match pid {
         -1 => Err(io::Error::last_os_error()),

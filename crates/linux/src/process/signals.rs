@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// A signal's number. Kept as a number because images may ask for real-time signals, which have no names in Rust.
+/// A signal's number. Kept as a number because images may ask for real-time signals, which have no
+/// names in Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal(i32);
 
@@ -43,7 +44,8 @@ const NAMES: &[(&str, i32)] = &[
     ("XFSZ", libc::SIGXFSZ),
 ];
 
-/// libc keeps the first two real-time signals to itself, and images count from the third (signal(7)).
+/// libc keeps the first two real-time signals to itself, and images count from the third
+/// (signal(7)).
 const REAL_TIME_MIN: i32 = 34;
 const REAL_TIME_MAX: i32 = 64;
 
@@ -88,15 +90,16 @@ fn real_time(base: i32, offset: &str, sign: char, direction: i32) -> Option<Sign
     (REAL_TIME_MIN..=REAL_TIME_MAX).contains(&number).then_some(Signal(number))
 }
 
-/// Every signal to its default, none blocked: what a program expects to be started with. Ignored signals survive
-/// execution, and Rust ignores SIGPIPE.
+/// Every signal to its default, none blocked: what a program expects to be started with. Ignored
+/// signals survive execution, and Rust ignores SIGPIPE.
 pub fn reset_signals() -> io::Result<()> {
-    // The kernel's `struct sigaction` in the form for SIG_DFL: all zero. Not libc's function, which hides two signals.
+    // The kernel's `struct sigaction` in the form for SIG_DFL: all zero. Not libc's function, which
+    // hides two signals.
     const SET_SIZE: usize = 8;
     let default = [0u64; 4];
     for number in 1..=REAL_TIME_MAX {
-        // SAFETY: no handler is set, so no code runs; the kernel reads the action and writes nothing. KILL and STOP are
-        // refused, which is as well.
+        // SAFETY: no handler is set, so no code runs; the kernel reads the action and writes
+        // nothing. KILL and STOP are refused, which is as well.
         unsafe {
             let none = std::ptr::null_mut::<u64>();
             libc::syscall(libc::SYS_rt_sigaction, number, default.as_ptr(), none, SET_SIZE)

@@ -84,7 +84,8 @@ fn compile_section(profile: &Profile, architecture: Architecture) -> Vec<Instruc
         code.push(answer(Action::Errno(ENOSYS)));
     }
     let answers = answers(profile, architecture);
-    // Calls that were invented after the profile was written: programs fall back on ENOSYS, but not on EPERM. As runc.
+    // Calls that were invented after the profile was written: programs fall back on ENOSYS, but not
+    // on EPERM. As runc.
     if let (
         Action::Errno(_) | Action::KillProcess | Action::KillThread | Action::Trap,
         Some(last),
@@ -186,8 +187,8 @@ fn validate(conditions: &[Condition], action: Action) -> Vec<Instruction> {
     code
 }
 
-/// Goes on with the next instruction if the condition holds, else jumps over `fail` instructions more. Arguments have
-/// 64 bits and the machine 32, so both halves are looked at.
+/// Goes on with the next instruction if the condition holds, else jumps over `fail` instructions
+/// more. Arguments have 64 bits and the machine 32, so both halves are looked at.
 fn test(condition: Condition, fail: u8) -> Vec<Instruction> {
     let lower = ARGUMENTS + 8 * u32::from(condition.argument);
     let upper = lower + 4;

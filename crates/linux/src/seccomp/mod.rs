@@ -1,7 +1,9 @@
-//! Filters of system calls: profiles, their compilation to one BPF program, and installing it (seccomp(2)).
+//! Filters of system calls: profiles, their compilation to one BPF program, and installing it
+//! (seccomp(2)).
 //!
-//! Promises: a system call of an architecture that is not listed kills the process; a program's length is a few
-//! instructions for each run of neighboring calls with the same answer, and it decides in a binary search.
+//! Promises: a system call of an architecture that is not listed kills the process; a program's
+//! length is a few instructions for each run of neighboring calls with the same answer, and it
+//! decides in a binary search.
 
 mod compile;
 mod syscalls;
@@ -43,10 +45,11 @@ impl Architecture {
 pub struct Profile {
     /// For calls that no rule matches.
     pub default: Action,
-    /// The native one is always among them. X32 and 32-bit Arm are answered with ENOSYS and by killing, because nobody
-    /// has programs for them; 32-bit x86 is filtered by the same rules.
+    /// The native one is always among them. X32 and 32-bit Arm are answered with ENOSYS and by
+    /// killing, because nobody has programs for them; 32-bit x86 is filtered by the same rules.
     pub architectures: Vec<Architecture>,
-    /// For one call, rules with conditions come before those without, and earlier ones before later ones.
+    /// For one call, rules with conditions come before those without, and earlier ones before later
+    /// ones.
     pub rules: Vec<Rule>,
 }
 
@@ -111,16 +114,19 @@ impl Program {
         self.0.is_empty()
     }
 
-    /// Filters this thread and what it starts, for ever. Needs CAP_SYS_ADMIN or "no new privileges".
+    /// Filters this thread and what it starts, for ever. Needs CAP_SYS_ADMIN or "no new
+    /// privileges".
     pub fn install(&self) -> io::Result<()> {
         const SECCOMP_SET_MODE_FILTER: libc::c_ulong = 1;
-        // Without it kernels before 5.16 slow the program down to guard against speculation; runc sets it too.
+        // Without it kernels before 5.16 slow the program down to guard against speculation; runc
+        // sets it too.
         const SECCOMP_FILTER_FLAG_SPEC_ALLOW: libc::c_ulong = 1 << 2;
         let program = libc::sock_fprog {
             len: u16::try_from(self.0.len()).map_err(io::Error::other)?,
             filter: self.0.as_ptr().cast_mut().cast(),
         };
-        // SAFETY: `Instruction` is laid out as `sock_filter`; the kernel copies the program and writes nothing.
+        // SAFETY: `Instruction` is laid out as `sock_filter`; the kernel copies the program and
+        // writes nothing.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_seccomp,

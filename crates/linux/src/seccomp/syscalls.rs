@@ -1,5 +1,6 @@
-//! Numbers of system calls. The table is made from the kernel's own headers (`asm/unistd_64.h`, `asm/unistd_32.h`,
-//! `asm-generic/unistd.h`); since Linux 5.1 all architectures give new calls the same number.
+//! Numbers of system calls. The table is made from the kernel's own headers (`asm/unistd_64.h`,
+//! `asm/unistd_32.h`, `asm-generic/unistd.h`); since Linux 5.1 all architectures give new calls the
+//! same number.
 
 use super::Architecture;
 

@@ -1,4 +1,5 @@
-//! The compiled program against what the profile says, by a small BPF machine; and one filter on the real kernel.
+//! The compiled program against what the profile says, by a small BPF machine; and one filter on
+//! the real kernel.
 
 use super::compile::*;
 use super::*;

@@ -20,7 +20,8 @@ pub struct Error {
     pub source: io::Error,
 }
 
-/// The value, or `None` if this kernel has no such setting. Names are written with slashes: `net/ipv4/ip_forward`.
+/// The value, or `None` if this kernel has no such setting. Names are written with slashes:
+/// `net/ipv4/ip_forward`.
 pub fn read(name: &str) -> Result<Option<String>, Error> {
     match fs::read_to_string(Path::new("/proc/sys").join(name)) {
         Ok(value) => Ok(Some(value.trim_end().to_owned())),
@@ -36,8 +37,9 @@ pub fn write(name: &str, value: &str) -> Result<(), Error> {
     })
 }
 
-/// Sets what the namespaces of this process have of it. Nothing but the kernel's own file is written to: no link is
-/// followed, and both the folder and the file must be procfs (CVE-2025-52881).
+/// Sets what the namespaces of this process have of it. Nothing but the kernel's own file is
+/// written to: no link is followed, and both the folder and the file must be procfs
+/// (CVE-2025-52881).
 pub fn set(name: &Name, value: &str) -> io::Result<()> {
     let root = Root::open(Path::new("/"))?;
     set_below(&root, name, value)

@@ -1,11 +1,11 @@
-//! Names of kernel settings as people write them, and the namespace that keeps each apart. The one parser: what is
-//! validated, what is admitted and what is written is the same name.
+//! Names of kernel settings as people write them, and the namespace that keeps each apart. The one
+//! parser: what is validated, what is admitted and what is written is the same name.
 
 /// As upstream bounds it.
 pub const LENGTH_MAX: usize = 253;
 
-/// Two spellings of one setting are equal: `net.ipv4.conf.eth0/1.forwarding` is `net/ipv4/conf/eth0.1/forwarding`
-/// (sysctl.d(5)).
+/// Two spellings of one setting are equal: `net.ipv4.conf.eth0/1.forwarding` is
+/// `net/ipv4/conf/eth0.1/forwarding` (sysctl.d(5)).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name(String);
 
@@ -16,7 +16,8 @@ pub enum Isolation {
     Network,
 }
 
-/// ipc_namespaces(7); the rest of `kernel.shm*`, `kernel.msg*` and `kernel.sem*` does not belong to it.
+/// ipc_namespaces(7); the rest of `kernel.shm*`, `kernel.msg*` and `kernel.sem*` does not belong to
+/// it.
 const OF_IPC: &[&str] = &[
     "kernel.msgmax",
     "kernel.msgmnb",
@@ -29,8 +30,8 @@ const OF_IPC: &[&str] = &[
 ];
 
 impl Name {
-    /// Segments of lower-case letters, digits, `-` and `_` that begin and end with a letter or a digit, between dots or
-    /// slashes: nothing that could be a path upward, or an absolute one.
+    /// Segments of lower-case letters, digits, `-` and `_` that begin and end with a letter or a
+    /// digit, between dots or slashes: nothing that could be a path upward, or an absolute one.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = |it: &u8| it.is_ascii_lowercase() || it.is_ascii_digit();
         let is_segment = |it: &str| {

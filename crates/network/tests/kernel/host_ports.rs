@@ -73,7 +73,8 @@ fn udp_goes_both_ways_and_is_apart_from_tcp() {
     assert_eq!(ask(&world, "192.0.2.1:53").unwrap(), WORLD);
 }
 
-/// A client that keeps sending from one port is one flow to the kernel, which remembers where it went.
+/// A client that keeps sending from one port is one flow to the kernel, which remembers where it
+/// went.
 #[test]
 fn a_udp_client_follows_the_host_port_from_pod_to_pod() {
     let Some(node) = Node::start() else { return };

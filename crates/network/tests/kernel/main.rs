@@ -1,5 +1,5 @@
-//! The pod network on a real kernel. Each test has a node, pods and, where it needs one, a world outside, all of them network
-//! namespaces of its own.
+//! The pod network on a real kernel. Each test has a node, pods and, where it needs one, a world
+//! outside, all of them network namespaces of its own.
 
 #![expect(clippy::unwrap_used, reason = "a panic is a failed test")]
 #![expect(clippy::print_stdout, reason = "skipped tests and measurements are told")]

@@ -18,7 +18,8 @@ use crate::places::{At, GATEWAY, Node, Server, ask, bring_up_loopback, cluster, 
 /// So long only a broken network lets us wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A network that is followed, with two pods that listen: `a` (10.244.1.2) and `b` (10.244.1.3), which has host port 80.
+/// A network that is followed, with two pods that listen: `a` (10.244.1.2) and `b` (10.244.1.3),
+/// which has host port 80.
 struct Followed {
     node: Node,
     network: Network,
@@ -282,7 +283,8 @@ fn the_end_of_a_sandbox_is_no_loss() {
     followed.node.routes().delete_link(&veth(&followed.node, 3)).unwrap();
     let has = |it: &Status, id: &str| it.losses.contains_key(&SandboxId::new(id));
     let told = followed.wait_for(&mut status, "b's link", |it| has(it, "b"));
-    // A link goes a moment before its namespace does: for that long the end of `c` looks like a loss, and is forgotten.
+    // A link goes a moment before its namespace does: for that long the end of `c` looks like a
+    // loss, and is forgotten.
     assert!(!has(&told, "a"), "{told:?}");
     followed.runtime.block_on(followed.network.detach(&SandboxId::new("c"))).unwrap();
     followed.wait_for(&mut status, "c forgotten", |it| !has(it, "c"));

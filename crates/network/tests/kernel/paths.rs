@@ -30,8 +30,8 @@ fn pods_and_node_reach_each_other_by_their_own_addresses() {
     check(&node.namespace, "10.244.1.1:53", GATEWAY);
 }
 
-/// The way back must go through the node's stack, whatever the setting for bridges: else the client would see the pod answer
-/// in place of the Service.
+/// The way back must go through the node's stack, whatever the setting for bridges: else the client
+/// would see the pod answer in place of the Service.
 #[test]
 fn a_service_is_reached_from_every_pod_even_from_the_one_behind_it() {
     for call_iptables in ["0", "1"] {
@@ -91,7 +91,8 @@ fn who_asks_a_pod_that_is_gone_is_told_at_once() {
 /// A pod with privileges in its own network still cannot speak with another's address.
 #[test]
 fn a_pod_cannot_send_from_an_address_that_is_not_its_own() {
-    // A line in `sysctl.d` changes the setting of every link that comes up, and other software brings such lines.
+    // A line in `sysctl.d` changes the setting of every link that comes up, and other software
+    // brings such lines.
     for filter in [None, Some("2"), Some("0")] {
         cannot_lie(filter);
     }
@@ -121,7 +122,8 @@ fn cannot_lie(filter: Option<&str>) {
     assert_eq!(receive(&server).unwrap().0, "truth", "rp_filter {filter:?}");
 }
 
-/// The links of pods let loopback addresses pass, for host ports on 127.0.0.1. Pods must not profit from it.
+/// The links of pods let loopback addresses pass, for host ports on 127.0.0.1. Pods must not profit
+/// from it.
 #[test]
 fn a_pod_cannot_reach_the_loopback_of_the_node() {
     let Some(mut node) = Node::start() else { return };

@@ -170,8 +170,8 @@ impl Node {
         self.runtime.block_on(self.network().keep_only(sandboxes.collect())).unwrap();
     }
 
-    /// A place outside, at the other end of the node's cable. What is not for the cluster's pods, it sends to nobody: answers reach
-    /// only the node's own address.
+    /// A place outside, at the other end of the node's cable. What is not for the cluster's pods,
+    /// it sends to nobody: answers reach only the node's own address.
     pub(crate) fn connect_world(&self) -> NetworkNamespace {
         let world = NetworkNamespace::create().unwrap();
         bring_up_loopback(&world);

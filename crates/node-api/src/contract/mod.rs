@@ -1,6 +1,8 @@
-//! One suite for every implementation, fake or real: async functions that panic where a promise is broken.
+//! One suite for every implementation, fake or real: async functions that panic where a promise is
+//! broken.
 //!
-//! Each takes the implementation and a [`Fixture`] that says what to run on it. What it made it removes again.
+//! Each takes the implementation and a [`Fixture`] that says what to run on it. What it made it
+//! removes again.
 
 pub mod cgroups;
 pub mod containers;
@@ -18,7 +20,8 @@ use crate::sandboxes::SandboxConfig;
 
 /// What to run: the suite knows what a program should do, the fixture which program does it.
 pub trait Fixture: Sync {
-    /// For a pod whose name is `name` and whose uid was never used before. The hostname is the name.
+    /// For a pod whose name is `name` and whose uid was never used before. The hostname is the
+    /// name.
     fn sandbox(&self, name: &str) -> SandboxConfig;
     /// A container called `name`, with its image already on the node and a log path of its own.
     fn container(&self, name: &str, program: Program) -> ContainerConfig;

@@ -121,8 +121,9 @@ fn check_ready(network: &dyn PodNetwork) {
     assert_eq!((status.not_ready(), status.losses.len()), (None, 0), "{status:?}");
 }
 
-/// For implementations whose tests can take a sandbox's network away: a loss is counted, told of until it is mended, and
-/// forgotten with the sandbox. `lose` returns when the loss can have been noticed, `mend` when it can have been mended.
+/// For implementations whose tests can take a sandbox's network away: a loss is counted, told of
+/// until it is mended, and forgotten with the sandbox. `lose` returns when the loss can have been
+/// noticed, `mend` when it can have been mended.
 pub async fn a_loss_is_told_until_it_is_mended(
     network: &dyn PodNetwork,
     namespaces: &dyn Namespaces,

@@ -1,4 +1,5 @@
-//! Waiting for what an implementation tells. A promise that nothing polls is kept by not polling here either.
+//! Waiting for what an implementation tells. A promise that nothing polls is kept by not polling
+//! here either.
 
 use std::time::Duration;
 

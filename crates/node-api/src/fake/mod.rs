@@ -1,7 +1,8 @@
 //! A node in memory, for tests of what stands on it. Implements every trait of this crate.
 //!
-//! What containers, registries and commands do is scripted ([`Program`], [`Exec`]); calls are recorded as text, can be
-//! made to fail and to take time. Time is tokio's, so that it can be paused; nothing runs in the background.
+//! What containers, registries and commands do is scripted ([`Program`], [`Exec`]); calls are
+//! recorded as text, can be made to fail and to take time. Time is tokio's, so that it can be
+//! paused; nothing runs in the background.
 
 mod calls;
 mod cgroups;
@@ -70,14 +71,15 @@ impl Node {
         }
     }
 
-    /// What containers of this name do: the first run the first, and so on; the last repeats. Without a script they
-    /// run until they are stopped.
+    /// What containers of this name do: the first run the first, and so on; the last repeats.
+    /// Without a script they run until they are stopped.
     pub fn script(&self, container: &str, programs: impl IntoIterator<Item = Program>) {
         let programs = programs.into_iter().collect();
         self.state().programs.insert(container.to_owned(), programs);
     }
 
-    /// What commands in containers of this name do, also those that already run. Without one they succeed in silence.
+    /// What commands in containers of this name do, also those that already run. Without one they
+    /// succeed in silence.
     pub fn on_exec(
         &self,
         container: &str,
@@ -86,7 +88,8 @@ impl Node {
         self.state().execs.insert(container.to_owned(), Arc::new(respond));
     }
 
-    /// Connections to this port in any pod come out of the receiver. Without a listener they are refused.
+    /// Connections to this port in any pod come out of the receiver. Without a listener they are
+    /// refused.
     pub fn listen(&self, port: u16) -> mpsc::Receiver<DuplexStream> {
         let (tx, rx) = mpsc::channel(BACKLOG);
         self.state().listeners.insert(port, tx);
@@ -173,8 +176,8 @@ impl Node {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state and tells everybody who waits, if there is something to tell: those who wait come here too. What
-    /// has ended by now is ended first.
+    /// Changes the state and tells everybody who waits, if there is something to tell: those who
+    /// wait come here too. What has ended by now is ended first.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let (result, events, is_news) = {
             let mut state = self.state();

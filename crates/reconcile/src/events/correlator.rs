@@ -1,8 +1,9 @@
-//! Decides what becomes of an event: a new object, a higher count on an earlier one, or nothing. Pure.
+//! Decides what becomes of an event: a new object, a higher count on an earlier one, or nothing.
+//! Pure.
 //!
-//! Three rules, in this order, with client-go's numbers (tools/record/events_cache.go): similar events that differ in
-//! their message alone are combined from the tenth on; the same event again counts up; one object and source may say 25
-//! things at once and then one every five minutes.
+//! Three rules, in this order, with client-go's numbers (tools/record/events_cache.go): similar
+//! events that differ in their message alone are combined from the tenth on; the same event again
+//! counts up; one object and source may say 25 things at once and then one every five minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,8 +38,9 @@ pub(super) struct Write {
 /// (kind, namespace, name, uid) of an object. One for all tables.
 type About = Arc<(String, String, String, String)>;
 type Similar = (About, &'static str, String);
-/// What makes an event the same as an earlier one: also the part of the object that it is about, such as one of a pod's
-/// containers. Similar events, and those that count against an object's burst, may be about any part of it.
+/// What makes an event the same as an earlier one: also the part of the object that it is about,
+/// such as one of a pod's containers. Similar events, and those that count against an object's
+/// burst, may be about any part of it.
 type Same = (Similar, String, String);
 
 pub(super) struct Correlator {
@@ -137,8 +139,8 @@ impl Correlator {
         Some(Write { event, patch })
     }
 
-    /// The time in nanoseconds, as client-go names events: in a list, which is by name, an object's events stand in the order
-    /// in which they came, though their times are to the second.
+    /// The time in nanoseconds, as client-go names events: in a list, which is by name, an object's
+    /// events stand in the order in which they came, though their times are to the second.
     fn next_number(&mut self, now: Timestamp) -> u64 {
         let now = u64::try_from(now.as_nanosecond()).unwrap_or_default();
         self.last_number = now.max(self.last_number + 1);
@@ -159,8 +161,8 @@ impl Correlator {
         is_allowed
     }
 
-    /// The message to write, and what makes this event the same as an earlier one: its message, or nothing once it is
-    /// combined with others.
+    /// The message to write, and what makes this event the same as an earlier one: its message, or
+    /// nothing once it is combined with others.
     fn combine(&mut self, similar: &Similar, message: &str, now: Timestamp) -> (String, String) {
         let mut messages = match self.similar.take(similar) {
             Some((then, messages)) if now.duration_since(then) <= SIMILAR_WINDOW => messages,

@@ -22,8 +22,9 @@ const QUEUE: usize = 1000;
 const ATTEMPTS_MAX: u32 = 3;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Records core/v1 Events, aggregated and rate limited as client-go's correlator does (same event again: count + 1).
-/// Never waits and never fails: events are written by a task of its own from a bounded queue.
+/// Records core/v1 Events, aggregated and rate limited as client-go's correlator does (same event
+/// again: count + 1). Never waits and never fails: events are written by a task of its own from a
+/// bounded queue.
 #[derive(Clone)]
 pub struct EventRecorder {
     queue: mpsc::Sender<Said>,

@@ -1,7 +1,8 @@
 //! Leader election over a Lease: of several copies of a component one leads, and the others wait.
 //!
-//! Whether another's lease is over is judged by how long it has not changed on our own clock, so that clocks need not
-//! agree. Promises at most one leader as long as every copy's clock runs at nearly the same speed.
+//! Whether another's lease is over is judged by how long it has not changed on our own clock, so
+//! that clocks need not agree. Promises at most one leader as long as every copy's clock runs at
+//! nearly the same speed.
 
 use std::future::Future;
 use std::time::Duration;
@@ -20,7 +21,8 @@ const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Who stands for election, and for what: the Lease `kube-system/<name>` (15 s duration, 10 s renew deadline, 2 s retry).
+/// Who stands for election, and for what: the Lease `kube-system/<name>` (15 s duration, 10 s renew
+/// deadline, 2 s retry).
 pub struct Election {
     pub client: Client,
     pub world: World,
@@ -29,8 +31,8 @@ pub struct Election {
     pub identity: String,
 }
 
-/// Runs `lead` only while holding the lease. `lead` gets tasks that are cancelled when the lease is lost; it leads once: after
-/// a loss, or when shut down, it is over.
+/// Runs `lead` only while holding the lease. `lead` gets tasks that are cancelled when the lease is
+/// lost; it leads once: after a loss, or when shut down, it is over.
 pub fn with_leadership<F>(
     tasks: &Tasks,
     election: Election,
@@ -45,8 +47,8 @@ pub fn with_leadership<F>(
     });
 }
 
-/// The same for a process that has more to do than to lead: after a loss, when everything that `lead` started has ended, it
-/// stands again.
+/// The same for a process that has more to do than to lead: after a loss, when everything that
+/// `lead` started has ended, it stands again.
 pub fn with_leaderships<F>(
     tasks: &Tasks,
     election: Election,

@@ -199,7 +199,8 @@ async fn one_that_stands_again_leads_again() {
         assert_eq!((one.is_leading(), two.is_leading()), (true, false));
         two.line.is_down.store(false, Ordering::Relaxed);
     }
-    // Nobody else stands: whoever lost it for a while takes it back, when the work of before has ended.
+    // Nobody else stands: whoever lost it for a while takes it back, when the work of before has
+    // ended.
     two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
     one.line.is_down.store(true, Ordering::Relaxed);
     seconds(40).await;

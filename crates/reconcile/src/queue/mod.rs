@@ -1,8 +1,8 @@
 //! The work queue: which keys need work, which are worked on, and which wait for their time.
 //!
-//! Promises: a key is given to one worker at a time; a key added while it is worked on is given out again
-//! afterwards; many additions before work starts are one piece of work. Does not promise that every addition is
-//! seen, only that work starts after the last one.
+//! Promises: a key is given to one worker at a time; a key added while it is worked on is given out
+//! again afterwards; many additions before work starts are one piece of work. Does not promise that
+//! every addition is seen, only that work starts after the last one.
 
 mod metrics;
 
@@ -20,11 +20,12 @@ use metrics::Metrics;
 
 const DELAY_FIRST: Duration = Duration::from_millis(5);
 const DELAY_MAX: Duration = Duration::from_secs(1000);
-/// Nothing is put off for longer: delays come from objects, and there is no time that lies 2^63 seconds ahead. Who is woken
-/// early looks again.
+/// Nothing is put off for longer: delays come from objects, and there is no time that lies 2^63
+/// seconds ahead. Who is woken early looks again.
 const AHEAD_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// What work is named by: an object's key, a uid, a node and a set, or an enum of what one queue carries.
+/// What work is named by: an object's key, a uid, a node and a set, or an enum of what one queue
+/// carries.
 pub trait Key: Clone + Display + Ord + Send + Sync + 'static {}
 
 impl<K: Clone + Display + Ord + Send + Sync + 'static> Key for K {}
@@ -43,8 +44,9 @@ impl<K> Clone for WorkQueue<K> {
 struct Shared<K> {
     name: &'static str,
     state: Mutex<State<K>>,
-    /// One permit per change that a waiting worker should look at. Whoever takes a key passes the permit on when
-    /// there is more to wait for, so that a delay is never left without a worker that sleeps until it.
+    /// One permit per change that a waiting worker should look at. Whoever takes a key passes the
+    /// permit on when there is more to wait for, so that a delay is never left without a worker
+    /// that sleeps until it.
     changed: Notify,
     /// Empty for a queue that nobody measures.
     metrics: OnceLock<Metrics>,
@@ -55,7 +57,8 @@ struct State<K> {
     queue: VecDeque<K>,
     /// Needs work that has not started; since when.
     dirty: BTreeMap<K, Instant>,
-    /// A worker has it; since when. A key in `dirty` too goes back to `queue` when the worker is done.
+    /// A worker has it; since when. A key in `dirty` too goes back to `queue` when the worker is
+    /// done.
     processing: BTreeMap<K, Instant>,
     /// By due time, then by order of addition. Every key here is in `due` with the same time.
     delayed: BTreeMap<(Instant, u64), K>,
@@ -229,7 +232,8 @@ impl<K: Key> WorkQueue<K> {
         self.len() == 0
     }
 
-    /// Waits for a key. The caller must call `done` with it, whatever happens. Dropping the future loses nothing.
+    /// Waits for a key. The caller must call `done` with it, whatever happens. Dropping the future
+    /// loses nothing.
     pub async fn take(&self) -> K {
         loop {
             let changed = self.shared.changed.notified();

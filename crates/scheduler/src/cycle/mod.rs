@@ -1,5 +1,5 @@
-//! One decision: filter nodes until enough are left, score these, take the best. Pure but for the tie-break, which is drawn
-//! from the given randomness.
+//! One decision: filter nodes until enough are left, score these, take the best. Pure but for the
+//! tie-break, which is drawn from the given randomness.
 
 use std::borrow::Borrow;
 
@@ -28,7 +28,8 @@ pub(crate) struct Choice {
     pub(crate) next_start: usize,
 }
 
-/// Looks at nodes from `start` on, until enough of them fit. Why there is no choice, if there is none: then all were looked at.
+/// Looks at nodes from `start` on, until enough of them fit. Why there is no choice, if there is
+/// none: then all were looked at.
 pub(crate) fn choose<N: Borrow<NodeState>>(
     pod: &PodRequirements,
     nodes: &[N],

@@ -1,4 +1,5 @@
-//! The rules: each plugin may rule nodes out and may prefer some. One folder per plugin, one line in the list.
+//! The rules: each plugin may rule nodes out and may prefer some. One folder per plugin, one line
+//! in the list.
 
 pub mod node_affinity;
 pub mod node_name;
@@ -24,7 +25,8 @@ impl Reasons {
     }
 }
 
-/// Pure. The scheduler asks `applies` once per pod, so that plugins with nothing to say cost nothing per node.
+/// Pure. The scheduler asks `applies` once per pod, so that plugins with nothing to say cost
+/// nothing per node.
 pub trait Plugin: Send + Sync {
     /// Upstream's name.
     fn name(&self) -> &'static str;

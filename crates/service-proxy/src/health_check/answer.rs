@@ -1,4 +1,5 @@
-//! One question over HTTP and its answer. Whatever is asked, the answer is the same, as upstream's is.
+//! One question over HTTP and its answer. Whatever is asked, the answer is the same, as upstream's
+//! is.
 
 use std::io;
 

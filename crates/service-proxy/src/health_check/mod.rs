@@ -1,7 +1,8 @@
-//! `healthCheckNodePort`: tells a load balancer over HTTP whether this node has endpoints of a Service whose external traffic stays on
-//! the node (KEP-1669, upstream's `pkg/proxy/healthcheck`).
+//! `healthCheckNodePort`: tells a load balancer over HTTP whether this node has endpoints of a
+//! Service whose external traffic stays on the node (KEP-1669, upstream's `pkg/proxy/healthcheck`).
 //!
-//! One listener for each such Service, on every address of the node. Whoever asks is answered and let go.
+//! One listener for each such Service, on every address of the node. Whoever asks is answered and
+//! let go.
 
 mod answer;
 #[cfg(test)]
@@ -24,7 +25,8 @@ use tokio::sync::watch;
 use self::answer::Health;
 use crate::service_port::local_ready_addresses;
 
-/// Balancers ask every few seconds; a connection above these takes the place of one that has waited longest.
+/// Balancers ask every few seconds; a connection above these takes the place of one that has waited
+/// longest.
 const CONNECTIONS_MAX: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -1,6 +1,8 @@
-//! One port of a Service with the endpoints behind it, in plain terms: what every back end starts from. Pure.
+//! One port of a Service with the endpoints behind it, in plain terms: what every back end starts
+//! from. Pure.
 //!
-//! Which endpoints take part is decided here, as upstream decides it (`pkg/proxy/topology.go`, KEP-1669).
+//! Which endpoints take part is decided here, as upstream decides it (`pkg/proxy/topology.go`,
+//! KEP-1669).
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -108,7 +110,8 @@ impl ServicePort {
     }
 }
 
-/// The ports that are ours to serve: none for headless Services, ExternalName, other families, other proxies.
+/// The ports that are ours to serve: none for headless Services, ExternalName, other families,
+/// other proxies.
 pub fn service_ports(
     service: &Service,
     slices: &[Arc<EndpointSlice>],
@@ -215,7 +218,8 @@ pub fn local_ready_addresses(slices: &[Arc<EndpointSlice>], node_name: &str) -> 
         .collect()
 }
 
-/// Endpoints by how good they are. An endpoint may be in two slices for a moment, with different conditions.
+/// Endpoints by how good they are. An endpoint may be in two slices for a moment, with different
+/// conditions.
 #[derive(Default)]
 struct Choice {
     ready: Endpoints,

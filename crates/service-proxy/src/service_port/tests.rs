@@ -11,7 +11,8 @@ use super::{ServicePort, service_ports};
 
 const NODE: &str = "here";
 
-/// Endpoints as `10.0.0.1@here ready,serving,!terminating`; a condition that is not named is not set.
+/// Endpoints as `10.0.0.1@here ready,serving,!terminating`; a condition that is not named is not
+/// set.
 fn slice(endpoints: &[&str]) -> Arc<EndpointSlice> {
     let endpoints: Vec<Value> = endpoints
         .iter()

@@ -1,4 +1,5 @@
-//! `nft` reads all rules of the host for any command, and dies of one that it cannot make sense of. Ours must not be the one.
+//! `nft` reads all rules of the host for any command, and dies of one that it cannot make sense of.
+//! Ours must not be the one.
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
@@ -95,7 +96,8 @@ fn nft_lists_every_kind_of_service() {
         let rules = block(&listing, &format!("chain {chain} {{"));
         assert!(rules.contains(&expected), "{expected}: {rules}");
     }
-    // Of statements that change a map, some versions say that they cannot write them as JSON, and write them as text.
+    // Of statements that change a map, some versions say that they cannot write them as JSON, and
+    // write them as text.
     let table = format!("-a list table ip {}", crate::cluster().table("services"));
     for words in ["-j list ruleset", "list tables", &table] {
         let Some(output) = nft(&nodes, words) else { return };

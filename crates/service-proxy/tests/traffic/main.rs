@@ -51,7 +51,8 @@ fn web() -> ObjectKey {
     ObjectKey::new("default", "web")
 }
 
-/// Port 80 of the Service over TCP, 53 over UDP, with node port 30080 or 30053, at these pods. Those in `local` are on this node.
+/// Port 80 of the Service over TCP, 53 over UDP, with node port 30080 or 30053, at these pods.
+/// Those in `local` are on this node.
 fn port(protocol: Protocol, pods: &[usize], local: &[usize]) -> ServicePort {
     let (port, target, node_port) = match protocol {
         Protocol::Udp => (53, UDP_PORT, 30053),
@@ -99,7 +100,8 @@ fn at(address: Ipv4Addr, port: u16) -> SocketAddrV4 {
 
 type Ask = fn(&NetworkNamespace, SocketAddrV4) -> Result<String, ErrorKind>;
 
-/// Asks until all have answered that should, which random choice takes a while to do; nobody else may answer.
+/// Asks until all have answered that should, which random choice takes a while to do; nobody else
+/// may answer.
 fn check_all(ask: Ask, from: &NetworkNamespace, to: SocketAddrV4, expected: &[&str]) {
     let expected: BTreeSet<_> = expected.iter().map(|it| (*it).to_owned()).collect();
     let mut answers = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! A node with pods, and a client outside, each a network namespace of its own; servers in the pods that say who they are and whom
-//! they see.
+//! A node with pods, and a client outside, each a network namespace of its own; servers in the pods
+//! that say who they are and whom they see.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -82,7 +82,8 @@ impl Nodes {
         sysctl(node, "ip_forward", "1");
         sysctl(node, "conf/xebec0/route_localnet", "1");
         join(node, "up0", &self.client);
-        // The client is also the way out, so the node would tell it of a shorter way; and of ICMP each host gets only so much.
+        // The client is also the way out, so the node would tell it of a shorter way; and of ICMP
+        // each host gets only so much.
         sysctl(node, "conf/all/send_redirects", "0");
         sysctl(node, "conf/up0/send_redirects", "0");
         ip(node, &format!("addr add {NODE}/24 dev up0"));
@@ -92,7 +93,8 @@ impl Nodes {
         for (index, pod) in self.pods.iter().enumerate() {
             join(node, &format!("veth{index}"), pod);
             ip(node, &format!("link set veth{index} master xebec0"));
-            // Where bridged packets pass netfilter, one that goes back to its pod is bridged, not routed.
+            // Where bridged packets pass netfilter, one that goes back to its pod is bridged, not
+            // routed.
             ip(node, &format!("link set veth{index} type bridge_slave hairpin on"));
             ip(pod, &format!("addr add {}/32 dev eth0", pod_address(index)));
             ip(pod, &format!("route add {GATEWAY} dev eth0 scope link"));
@@ -102,7 +104,8 @@ impl Nodes {
     }
 }
 
-/// Each connection and each datagram is answered with `pod N from ADDRESS`. A connection stays open, and answers each byte.
+/// Each connection and each datagram is answered with `pod N from ADDRESS`. A connection stays
+/// open, and answers each byte.
 fn serve(pod: &NetworkNamespace, index: usize) {
     let sockets = pod.run(|| {
         let any = Ipv4Addr::UNSPECIFIED;

@@ -34,16 +34,16 @@ use crate::{
 const STREAMS_MAX: u32 = 250;
 /// Of all headers of one request.
 const HEADERS_MAX: usize = 64 << 10;
-/// Streams that a client opens and resets before we get to them (CVE-2023-44487), and that we reset for its errors
-/// (CVE-2025-8671): more end the connection.
+/// Streams that a client opens and resets before we get to them (CVE-2023-44487), and that we reset
+/// for its errors (CVE-2025-8671): more end the connection.
 const RESETS_PENDING_MAX: usize = 20;
 const RESETS_OURS_MAX: usize = 256;
 /// A silent HTTP/2 client is asked whether it is there, and has so long to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Serves until shutdown. `identify` gets the certificate of each connection, in DER, which TLS has verified; `answer` gets what it
-/// made of it, and the request.
+/// Serves until shutdown. `identify` gets the certificate of each connection, in DER, which TLS has
+/// verified; `answer` gets what it made of it, and the request.
 pub fn serve<P, F, R, B>(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
@@ -182,7 +182,8 @@ where
         })
     }
 
-    /// Requests with what the connection's certificate proves, counted until their answer is handed over.
+    /// Requests with what the connection's certificate proves, counted until their answer is handed
+    /// over.
     fn service<S>(
         &self,
         stream: &TlsStream<Stream<S>>,

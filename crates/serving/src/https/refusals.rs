@@ -1,5 +1,5 @@
-//! Handshakes that come to nothing: said in the log, with the client and the reason, since the client's side mostly shows an alert
-//! of one word. Whoever fails often does not fill the log.
+//! Handshakes that come to nothing: said in the log, with the client and the reason, since the
+//! client's side mostly shows an alert of one word. Whoever fails often does not fill the log.
 
 use std::io;
 use std::net::SocketAddr;

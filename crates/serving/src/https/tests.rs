@@ -233,7 +233,8 @@ async fn after_a_last_answer_there_is_no_other_but_what_was_begun_goes_on() {
     assert_eq!(closed.await.unwrap(), 3_600);
 }
 
-/// CVE-2023-44487: requests that are taken back as soon as they are made cost the server more than the client.
+/// CVE-2023-44487: requests that are taken back as soon as they are made cost the server more than
+/// the client.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_back_its_requests_is_closed() {
     let site = Site::new(b"h2");

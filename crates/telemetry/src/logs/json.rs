@@ -1,5 +1,5 @@
-//! A line for machines, with the keys of upstream's `--logging-format=json`: `ts` in milliseconds, `caller`, `msg`, `v`, then
-//! the values. An error has no `v`.
+//! A line for machines, with the keys of upstream's `--logging-format=json`: `ts` in milliseconds,
+//! `caller`, `msg`, `v`, then the values. An error has no `v`.
 
 use std::fmt;
 

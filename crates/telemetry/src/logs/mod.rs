@@ -1,5 +1,5 @@
-//! Log lines on standard error: upstream's verbosity, as text for people or as JSON for machines. A line that a request
-//! causes has the request's audit id, whichever module wrote it.
+//! Log lines on standard error: upstream's verbosity, as text for people or as JSON for machines. A
+//! line that a request causes has the request's audit id, whichever module wrote it.
 
 mod json;
 mod lines;
@@ -21,10 +21,11 @@ pub enum Format {
     Json,
 }
 
-/// What `-v` shows: upstream's numbers stand for what a line is about, ours for how much it matters.
+/// What `-v` shows: upstream's numbers stand for what a line is about, ours for how much it
+/// matters.
 ///
-/// 0 warnings and errors; 1 and 2 what changes a cluster or a component's state; 3 to 5 each request and each decision; from 6
-/// on everything.
+/// 0 warnings and errors; 1 and 2 what changes a cluster or a component's state; 3 to 5 each
+/// request and each decision; from 6 on everything.
 fn level(verbosity: u8) -> LevelFilter {
     match verbosity {
         0 => LevelFilter::WARN,

@@ -1,5 +1,5 @@
-//! The request that the present task works for. Kept beside the task and not in a span, so that a request which writes no line
-//! costs two assignments each time it is polled, at every level.
+//! The request that the present task works for. Kept beside the task and not in a span, so that a
+//! request which writes no line costs two assignments each time it is polled, at every level.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,5 @@
-//! Protocols that kubectl does not speak any more, spoken by hand as kube-rs, the Python client and browsers do.
+//! Protocols that kubectl does not speak any more, spoken by hand as kube-rs, the Python client and
+//! browsers do.
 
 use std::sync::Arc;
 

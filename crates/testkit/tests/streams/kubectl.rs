@@ -1,4 +1,5 @@
-//! What a user of kubectl sees. Each test runs with every kubectl that is found: those before 1.31 speak SPDY.
+//! What a user of kubectl sees. Each test runs with every kubectl that is found: those before 1.31
+//! speak SPDY.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};

@@ -1,5 +1,6 @@
-//! Logs, exec, attach and port-forward from a client through the API server to a kubelet whose containers are processes of
-//! this test, over TLS on loopback: by a real kubectl, and by hand for the protocols that it no longer speaks.
+//! Logs, exec, attach and port-forward from a client through the API server to a kubelet whose
+//! containers are processes of this test, over TLS on loopback: by a real kubectl, and by hand for
+//! the protocols that it no longer speaks.
 
 #![expect(
     clippy::unwrap_used,

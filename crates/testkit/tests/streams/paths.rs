@@ -1,4 +1,5 @@
-//! Spellings of the kubelet's paths, by somebody who may only read its metrics: what is permitted is what is answered.
+//! Spellings of the kubelet's paths, by somebody who may only read its metrics: what is permitted
+//! is what is answered.
 
 use std::sync::Arc;
 

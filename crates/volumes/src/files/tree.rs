@@ -47,7 +47,8 @@ impl Tree<'_> {
         chmod(path, Mode::from_raw_mode(mode)).attempt("setting the mode of", path)
     }
 
-    /// Whether exactly these files are there, with these modes and owners. What cannot be read is not there.
+    /// Whether exactly these files are there, with these modes and owners. What cannot be read is
+    /// not there.
     pub(super) fn is_at(&self, root: &Path) -> bool {
         let mut found = BTreeSet::new();
         if list(root, Path::new(""), &mut found).is_err() {

@@ -1,6 +1,6 @@
-//! `cargo xtask bench api`: what single calls, lists and watches cost over TLS, with RBAC and a synced disk, the load on the same
-//! cores. `UPSTREAM_KUBECONFIG` names an API server of upstream's to be loaded in the same run, `UPSTREAM_PID` its process,
-//! so that its CPU time is known too.
+//! `cargo xtask bench api`: what single calls, lists and watches cost over TLS, with RBAC and a
+//! synced disk, the load on the same cores. `UPSTREAM_KUBECONFIG` names an API server of upstream's
+//! to be loaded in the same run, `UPSTREAM_PID` its process, so that its CPU time is known too.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

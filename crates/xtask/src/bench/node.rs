@@ -1,5 +1,5 @@
-//! The node's part of `cargo xtask bench up`: how fast pods are ready, and what ten of them cost when nothing happens.
-//! Runs in a network namespace of its own.
+//! The node's part of `cargo xtask bench up`: how fast pods are ready, and what ten of them cost
+//! when nothing happens. Runs in a network namespace of its own.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

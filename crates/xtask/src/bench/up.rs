@@ -1,4 +1,5 @@
-//! `cargo xtask bench up`: how fast a cluster is ready, what it costs when idle, and how it takes 10,000 pods.
+//! `cargo xtask bench up`: how fast a cluster is ready, what it costs when idle, and how it takes
+//! 10,000 pods.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -1,5 +1,5 @@
-//! Every folder of a kind, a controller or a plugin is in the list beside it, and has its tests: a module that is declared but in
-//! no list compiles, and does nothing.
+//! Every folder of a kind, a controller or a plugin is in the list beside it, and has its tests: a
+//! module that is declared but in no list compiles, and does nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -57,15 +57,19 @@ pub(super) fn check(root: &Path) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// A folder with an `impl Resource` that is not served compiles, and does nothing. (A kind that is served and has no folder does not
-/// compile.)
+/// A folder with an `impl Resource` that is not served compiles, and does nothing. (A kind that is
+/// served and has no folder does not compile.)
 fn check_kinds(groups: &Path, list: &Path) -> Result<Vec<Problem>> {
     let text = read(list)?;
-    // `rbac::v1::ClusterRole,` is the kind of `rbac/cluster_role`.
+    // `rbac::v1::ClusterRole,` is the kind of `rbac/cluster_role`, and
+    // `events::v1::Event as core::v1::Event,` that of `events/event`.
     let served: Vec<(&str, String)> = text
         .lines()
         .filter_map(|it| it.trim().strip_suffix(',')?.split_once("::"))
-        .filter_map(|(group, rest)| Some((group, rest.split_once("::")?.1.to_lowercase())))
+        .filter_map(|(group, rest)| {
+            let (_, kind) = rest.split_once("::")?;
+            Some((group, kind.split(' ').next()?.to_lowercase()))
+        })
         .collect();
     let mut problems = Vec::new();
     for group in folders(groups)? {
@@ -197,7 +201,12 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        write("served.rs", "served! {\n    storage::v1::CSIDriver,\n    events::v1::Event,\n}\n");
+        write(
+            "served.rs",
+            "served! {\n    storage::v1::CSIDriver,\n    events::v1::Event as core::v1::Event,\n}\n",
+        );
+        write("events/mod.rs", "mod event;\n");
+        write("events/event/mod.rs", "impl Resource for Event");
         write("storage/mod.rs", "mod csi_driver;\nmod csi_node;\n");
         write("storage/csi_driver/mod.rs", "impl Resource for CSIDriver");
         write("storage/csi_node/mod.rs", "impl Resource for CSINode");

@@ -1,5 +1,5 @@
-//! Arrows inside a large crate point one way too: the paragraphs of `mod` lines in its `lib.rs` are layers, the lowest first,
-//! and a module uses only those of earlier paragraphs.
+//! Arrows inside a large crate point one way too: the paragraphs of `mod` lines in its `lib.rs` are
+//! layers, the lowest first, and a module uses only those of earlier paragraphs.
 
 use std::collections::BTreeMap;
 use std::path::Path;

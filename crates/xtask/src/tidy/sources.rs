@@ -1,4 +1,5 @@
-//! Rules about source files: a header on each, no vague names, no hidden environment, no unordered `select!`.
+//! Rules about source files: a header on each, no vague names, no hidden environment, no unordered
+//! `select!`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! Nothing is created in a namespace that is missing or on its way out, and the first namespaces stay.
+//! Nothing is created in a namespace that is missing or on its way out, and the first namespaces
+//! stay.
 
 #[cfg(test)]
 mod tests;

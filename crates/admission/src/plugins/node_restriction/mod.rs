@@ -1,5 +1,5 @@
-//! A node writes only what is its own, looking into the object where the Node authorizer sees only its name. What is
-//! neither the node's nor known to be harmless is refused.
+//! A node writes only what is its own, looking into the object where the Node authorizer sees only
+//! its name. What is neither the node's nor known to be harmless is refused.
 
 mod nodes;
 mod others;

@@ -1,4 +1,5 @@
-//! Nodes: a node writes its own, but not what decides which pods come to it, nor what it belongs to.
+//! Nodes: a node writes its own, but not what decides which pods come to it, nor what it belongs
+//! to.
 
 use std::collections::{BTreeMap, BTreeSet};
 

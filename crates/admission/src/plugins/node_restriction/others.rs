@@ -1,5 +1,6 @@
-//! Leases, and what storage, devices and certificates will need: objects that belong to a node by name or by a field. Kinds
-//! that are not served yet are read as JSON, so that the rules are there when they are.
+//! Leases, and what storage, devices and certificates will need: objects that belong to a node by
+//! name or by a field. Kinds that are not served yet are read as JSON, so that the rules are there
+//! when they are.
 
 use serde_json::Value;
 

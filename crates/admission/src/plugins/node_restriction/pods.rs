@@ -1,4 +1,5 @@
-//! Pods: a node creates mirrors of its static pods, deletes and evicts its own, and reports on them.
+//! Pods: a node creates mirrors of its static pods, deletes and evicts its own, and reports on
+//! them.
 
 use api::core::pod::mirror;
 use api::core::pod_spec::references;
@@ -175,7 +176,8 @@ fn projection_refers_to(volume: &str, source: &VolumeProjection) -> Option<Strin
     named.or_else(|| source.downward_api.is_none().then(unknown))
 }
 
-/// Volumes that the node serves, or that hold no reference but to a Secret, which has been looked for.
+/// Volumes that the node serves, or that hold no reference but to a Secret, which has been looked
+/// for.
 fn is_harmless(volume: &Volume) -> bool {
     volume.aws_elastic_block_store.is_some()
         || volume.azure_disk.is_some()

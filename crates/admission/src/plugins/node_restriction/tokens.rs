@@ -8,7 +8,8 @@ use super::{Verdict, find, is_bound, unexpected_type};
 use crate::attributes::Operation;
 use crate::context::Context;
 
-/// Whoever has this verb on a resource that is called like the audience may have tokens for it that no pod mounts.
+/// Whoever has this verb on a resource that is called like the audience may have tokens for it that
+/// no pod mounts.
 const VERB_AUDIENCE: &str = "request-serviceaccounts-token-audience";
 
 pub(super) async fn validate(node: &str, context: &Context<'_>) -> Verdict {

@@ -1,6 +1,7 @@
 //! A pod's priority is computed from its class, never taken from the client.
 //!
-//! There is no PriorityClass kind yet: the two classes that every cluster has are built in, and no class is the default.
+//! There is no PriorityClass kind yet: the two classes that every cluster has are built in, and no
+//! class is the default.
 
 #[cfg(test)]
 mod tests;

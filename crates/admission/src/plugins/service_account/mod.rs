@@ -1,5 +1,5 @@
-//! Every pod runs as a service account, with that account's token mounted and its pull secrets at hand; and, where the
-//! account says so, with no other Secrets than the account's.
+//! Every pod runs as a service account, with that account's token mounted and its pull secrets at
+//! hand; and, where the account says so, with no other Secrets than the account's.
 
 mod mountable;
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! `kubernetes.io/enforce-mountable-secrets` on an account: its pods use the Secrets that it lists, and no others. Pure.
+//! `kubernetes.io/enforce-mountable-secrets` on an account: its pods use the Secrets that it lists,
+//! and no others. Pure.
 
 use std::collections::BTreeSet;
 

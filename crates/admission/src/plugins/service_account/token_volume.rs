@@ -1,4 +1,5 @@
-//! The projected volume with the token, the cluster's CA and the namespace, and its mounts. Pure but for the name.
+//! The projected volume with the token, the cluster's CA and the namespace, and its mounts. Pure
+//! but for the name.
 
 use k8s_openapi::api::core::v1::{
     ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath,
@@ -10,11 +11,13 @@ use stdx::Random;
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const NAME_PREFIX: &str = "kube-api-access-";
 const ROOT_CA_CONFIG_MAP: &str = "kube-root-ca.crt";
-/// An hour and a mark: the server knows by the odd seconds that this token was not asked for by hand.
+/// An hour and a mark: the server knows by the odd seconds that this token was not asked for by
+/// hand.
 const TOKEN_SECONDS: i64 = 3607;
 const MODE: i32 = 0o644;
 
-/// Mounts the token in every container that has nothing at its place. Adds the volume when a mount needs it.
+/// Mounts the token in every container that has nothing at its place. Adds the volume when a mount
+/// needs it.
 pub(super) fn mount(spec: &mut PodSpec, random: &Random) {
     let existing = spec.volumes.iter().flatten().find(|it| it.name.starts_with(NAME_PREFIX));
     let (name, is_new) = match existing {

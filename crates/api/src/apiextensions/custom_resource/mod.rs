@@ -1,7 +1,8 @@
-//! A kind that a CustomResourceDefinition defines: one served version, with its schema, columns and subresources.
+//! A kind that a CustomResourceDefinition defines: one served version, with its schema, columns and
+//! subresources.
 //!
-//! Objects are `Dynamic`. Versions differ in `apiVersion` alone (conversion strategy None), so an object that was
-//! stored in another version of the group is read by rewriting it.
+//! Objects are `Dynamic`. Versions differ in `apiVersion` alone (conversion strategy None), so an
+//! object that was stored in another version of the group is read by rewriting it.
 
 mod columns;
 mod stored_defaults;
@@ -158,7 +159,8 @@ fn deprecation(names: &Names, version: &CustomResourceDefinitionVersion) -> Opti
     Some(version.deprecation_warning.clone().unwrap_or_else(default))
 }
 
-/// The schema with the fields that every object has; the author's restrictions of metadata stay in `own`.
+/// The schema with the fields that every object has; the author's restrictions of metadata stay in
+/// `own`.
 fn with_metadata(own: &SchemaRef) -> SchemaRef {
     let text = || Arc::new(Schema { kind: Type::String, ..Schema::default() });
     let mut properties: BTreeMap<String, SchemaRef> = own.properties.clone();
@@ -275,8 +277,9 @@ impl Kind for CustomKind {
         true
     }
 
-    /// Drops what the schema does not know, fills in a missing apiVersion and kind, and reads other versions of the
-    /// group as this one. What is dropped is reported by `schema().validate_fields`, on the bytes.
+    /// Drops what the schema does not know, fills in a missing apiVersion and kind, and reads other
+    /// versions of the group as this one. What is dropped is reported by
+    /// `schema().validate_fields`, on the bytes.
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error> {
         let mut object = Dynamic::decode(bytes)?;
         with_tree(&mut object.rest, |it| self.own.prune(it));

@@ -1,5 +1,6 @@
-//! Defaults that stored objects may lack: the schema may have got them after an object was stored, or in another version than the
-//! one it was written in. Nearly all objects lack none, and finding that out takes a parse: each is told once.
+//! Defaults that stored objects may lack: the schema may have got them after an object was stored,
+//! or in another version than the one it was written in. Nearly all objects lack none, and finding
+//! that out takes a parse: each is told once.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

@@ -1,5 +1,5 @@
-//! Groups of Kubernetes' own domains are not for everybody: a definition in one says who approved it, or that nobody did.
-//! Pure.
+//! Groups of Kubernetes' own domains are not for everybody: a definition in one says who approved
+//! it, or that nobody did. Pure.
 
 use apimachinery::{FieldErrors, Path};
 

@@ -87,8 +87,8 @@ impl Resource for CustomResourceDefinition {
         approval::validate(self, None, errors);
     }
 
-    /// Another server over the same store may know more than this one: what it has accepted is judged again only when it
-    /// changes, so that its definitions can be settled and deleted here.
+    /// Another server over the same store may know more than this one: what it has accepted is
+    /// judged again only when it changes, so that its definitions can be settled and deleted here.
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
         if self.spec != stored.spec {
             validation::validate_spec(self, errors);

@@ -1,5 +1,6 @@
-//! Which names of a CustomResourceDefinition it gets: those that no built-in kind and no other definition of its group has.
-//! Pure; the controller of the API server calls it and writes the status.
+//! Which names of a CustomResourceDefinition it gets: those that no built-in kind and no other
+//! definition of its group has. Pure; the controller of the API server calls it and writes the
+//! status.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ pub struct TakenNames {
 }
 
 impl TakenNames {
-    /// The accepted names of all in `others` that share the group of `crd` and are not `crd` itself.
+    /// The accepted names of all in `others` that share the group of `crd` and are not `crd`
+    /// itself.
     pub fn beside<'a>(
         crd: &CustomResourceDefinition,
         others: impl IntoIterator<Item = &'a CustomResourceDefinition>,

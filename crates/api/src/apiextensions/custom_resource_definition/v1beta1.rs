@@ -1,5 +1,6 @@
-//! The version that upstream's API server stores definitions in; it is not served. What the versions of the custom resource
-//! have in common stands once, beside them, and an absent `preserveUnknownFields` is true.
+//! The version that upstream's API server stores definitions in; it is not served. What the
+//! versions of the custom resource have in common stands once, beside them, and an absent
+//! `preserveUnknownFields` is true.
 
 use serde_json::{Map, Value, json};
 

@@ -211,8 +211,8 @@ fn is_given(name: &str) -> bool {
     ["apiVersion", "kind", "metadata"].contains(&name)
 }
 
-/// Defaults must pass what they are a default for; keys of lists must be there to compare by. The reader of the
-/// schema bounds its depth.
+/// Defaults must pass what they are a default for; keys of lists must be there to compare by. The
+/// reader of the schema bounds its depth.
 fn validate_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
     if let Some(default) = &schema.default {
         let path = path.child("default");

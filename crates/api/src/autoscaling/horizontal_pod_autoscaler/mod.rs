@@ -1,4 +1,5 @@
-//! HorizontalPodAutoscaler: how many replicas of something there should be, by what is measured. Stored as autoscaling/v2.
+//! HorizontalPodAutoscaler: how many replicas of something there should be, by what is measured.
+//! Stored as autoscaling/v2.
 
 mod defaults;
 mod metrics;

@@ -15,7 +15,8 @@ use crate::check::{self, text};
 const PERIOD_SECONDS_MAX: i32 = 1_800;
 const WINDOW_SECONDS_MAX: i32 = 3_600;
 
-/// How strictly the apiVersion of a reference is looked at. It was not always, so that what is stored may be wrong.
+/// How strictly the apiVersion of a reference is looked at. It was not always, so that what is
+/// stored may be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ApiVersion {
     Any,

@@ -1,4 +1,5 @@
-//! What those keep of a lease who only want to know that it is renewed: thousands of them are, every ten seconds.
+//! What those keep of a lease who only want to know that it is renewed: thousands of them are,
+//! every ten seconds.
 
 use std::sync::Arc;
 

@@ -87,7 +87,8 @@ pub fn address<'a>(node: &'a Node, type_: &str) -> &'a str {
     text(addresses.find(|it| it.type_ == type_).map(|it| &it.address))
 }
 
-/// What the provider ID of a simulated node starts with. It cannot be changed once it is there, other than a label.
+/// What the provider ID of a simulated node starts with. It cannot be changed once it is there,
+/// other than a label.
 pub const SIMULATED: &str = "simulated://";
 
 /// A node that exists only in the API: nothing listens at its addresses.

@@ -1,4 +1,5 @@
-//! What those keep of a node who follow all of them: whether it lives, what it offers and what it repels.
+//! What those keep of a node who follow all of them: whether it lives, what it offers and what it
+//! repels.
 
 use std::sync::Arc;
 

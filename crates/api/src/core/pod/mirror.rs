@@ -1,4 +1,5 @@
-//! Mirror pods: what stands in the API for a pod that a kubelet read from a file. A pod is one from its beginning or never.
+//! Mirror pods: what stands in the API for a pod that a kubelet read from a file. A pod is one from
+//! its beginning or never.
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;

@@ -207,7 +207,8 @@ fn apply_to_volume(volume: &mut Volume) {
     apply_to_remote_volume(volume);
 }
 
-/// Volumes that others provide: nothing here mounts them, but whoever reads the pod counts on the fields.
+/// Volumes that others provide: nothing here mounts them, but whoever reads the pod counts on the
+/// fields.
 fn apply_to_remote_volume(volume: &mut Volume) {
     if let Some(iscsi) = &mut volume.iscsi {
         fill(&mut iscsi.iscsi_interface, "default");

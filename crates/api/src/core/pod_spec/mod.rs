@@ -1,4 +1,5 @@
-//! What a pod and a pod template have in common: defaults and validation of the spec, and what it asks for.
+//! What a pod and a pod template have in common: defaults and validation of the spec, and what it
+//! asks for.
 //!
 //! Where pods and templates differ, the function says which one it is for.
 

@@ -1,5 +1,5 @@
-//! The rules around what the server allocates for a Service: addresses and ports. Pure: it says what is needed and
-//! what is kept; the allocators are the server's.
+//! The rules around what the server allocates for a Service: addresses and ports. Pure: it says
+//! what is needed and what is kept; the allocators are the server's.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! Service: a stable name and address for a set of pods. Addresses and node ports are allocated by the server.
+//! Service: a stable name and address for a set of pods. Addresses and node ports are allocated by
+//! the server.
 
 mod allocation;
 mod defaults;

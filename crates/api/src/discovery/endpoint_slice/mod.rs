@@ -94,7 +94,8 @@ impl Resource for EndpointSlice {
     }
 }
 
-/// `deprecatedTopology` is what v1 shows of objects of v1beta1; it cannot be written (`dropTopologyOnV1` of upstream).
+/// `deprecatedTopology` is what v1 shows of objects of v1beta1; it cannot be written
+/// (`dropTopologyOnV1` of upstream).
 fn drop_topology(slice: &mut EndpointSlice) {
     slice.endpoints.iter_mut().flatten().for_each(|it| it.deprecated_topology = None);
 }

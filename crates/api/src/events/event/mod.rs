@@ -1,4 +1,5 @@
-//! Event in its own group: the same objects as the core group's, under newer names and with stricter rules for what comes in here.
+//! Event in its own group: the same objects as the core group's, under newer names and with
+//! stricter rules for what comes in here.
 
 mod conversion;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What is wrong with an Event that comes in by this group, beside what would be wrong with every other. Paths are those of the core group,
-//! as clients know them.
+//! What is wrong with an Event that comes in by this group, beside what would be wrong with every
+//! other. Paths are those of the core group, as clients know them.
 
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
@@ -56,8 +56,8 @@ fn validate_series(event: &Event, errors: &mut FieldErrors) {
     }
 }
 
-/// What an update may not change. Times below a microsecond do not count: clients lose them on the way
-/// (kubernetes/kubernetes#111928).
+/// What an update may not change. Times below a microsecond do not count: clients lose them on the
+/// way (kubernetes/kubernetes#111928).
 fn fixed(event: &Event) -> [(&'static str, Value); 13] {
     let words = |it: &Option<String>| Value::from(text(it.as_ref()));
     let time = |it: &Option<Time>| it.as_ref().map_or(Value::Null, |it| it.0.to_string().into());

@@ -1,8 +1,10 @@
-//! The objects of one resource in the order of their paths, as a tree whose nodes are shared: see ADR 16.
+//! The objects of one resource in the order of their paths, as a tree whose nodes are shared: see
+//! ADR 16.
 //!
-//! A copy of the whole tree costs one pointer. A write changes the nodes on its way in place, unless a copy shares them: then
-//! these few are copied first. So a list takes its copy under the lock and is collected after it, however long it is, and
-//! what it was taken of goes on changing meanwhile.
+//! A copy of the whole tree costs one pointer. A write changes the nodes on its way in place,
+//! unless a copy shares them: then these few are copied first. So a list takes its copy under the
+//! lock and is collected after it, however long it is, and what it was taken of goes on changing
+//! meanwhile.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +15,8 @@ use std::sync::Arc;
 use api::Stored;
 use apimachinery::ObjectKey;
 
-/// Entries in a node. What a write has to copy beside a list is this many pointers for each of the three or four levels.
+/// Entries in a node. What a write has to copy beside a list is this many pointers for each of the
+/// three or four levels.
 const NODE_MAX: usize = 32;
 /// A node with less is joined with its neighbor, if one node can hold both.
 const NODE_MIN: usize = NODE_MAX / 4;
@@ -31,8 +34,8 @@ enum Node {
     Branch(Vec<Child>),
 }
 
-/// What is in a child's node is not before its `from`, and before the `from` of the next one. The `from` of the first is not
-/// looked at.
+/// What is in a child's node is not before its `from`, and before the `from` of the next one. The
+/// `from` of the first is not looked at.
 #[derive(Clone)]
 struct Child {
     from: Arc<str>,

@@ -139,7 +139,8 @@ fn a_write_beside_a_copy_copies_the_nodes_on_its_way_alone() {
     assert_eq!(copy.get("a/05000").unwrap().meta.resource_version, 1);
 }
 
-/// Nodes that both trees have, and those that only the first has, where the two have the same shape.
+/// Nodes that both trees have, and those that only the first has, where the two have the same
+/// shape.
 fn count(node: &Arc<Node>, other: &Arc<Node>, shared: &mut usize, own: &mut usize) {
     if Arc::ptr_eq(node, other) {
         *shared += 1;

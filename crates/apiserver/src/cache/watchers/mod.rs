@@ -1,11 +1,13 @@
 //! Who watches a resource, and who of them may be concerned by a change.
 //!
-//! Each watcher stands at one place: that of the object, of the value of a field, or of the namespace that its selection is
-//! confined to; else among those who watch everything. A change is offered to those at the places that the object is at, and
-//! was at before, so that it costs what they cost and not what all cost.
+//! Each watcher stands at one place: that of the object, of the value of a field, or of the
+//! namespace that its selection is confined to; else among those who watch everything. A change is
+//! offered to those at the places that the object is at, and was at before, so that it costs what
+//! they cost and not what all cost.
 //!
-//! Worked example: kubelets stand at `spec.nodeName=n1`, `=n2` and so on. A pod that is bound to n2 is offered to those at
-//! `spec.nodeName=` (where it was) and at `=n2`; the one kubelet finds that the pod matches now, and did not before: ADDED.
+//! Worked example: kubelets stand at `spec.nodeName=n1`, `=n2` and so on. A pod that is bound to n2
+//! is offered to those at `spec.nodeName=` (where it was) and at `=n2`; the one kubelet finds that
+//! the pod matches now, and did not before: ADDED.
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +39,8 @@ type Buckets = BTreeMap<String, BTreeMap<String, Bucket>>;
 pub(super) struct Watchers {
     everything: Bucket,
     namespaces: BTreeMap<String, Bucket>,
-    /// By namespace and name. The namespace is empty for one name in all of them, and in cluster scope.
+    /// By namespace and name. The namespace is empty for one name in all of them, and in cluster
+    /// scope.
     objects: Buckets,
     /// By field and value.
     fields: Buckets,
@@ -86,8 +89,9 @@ impl Watchers {
         *self = Self { next: self.next, ..Self::default() };
     }
 
-    /// One object is the least that there is to watch. Among the other places that the selection is confined to, the one where
-    /// the fewest stand: those of a node and a phase spread over the nodes by themselves.
+    /// One object is the least that there is to watch. Among the other places that the selection is
+    /// confined to, the one where the fewest stand: those of a node and a phase spread over the
+    /// nodes by themselves.
     fn place_for(&self, selection: &Selection) -> Place {
         let namespace = selection.exact_namespace();
         if let Some(name) = selection.exact_name() {
@@ -120,8 +124,8 @@ impl Watchers {
         }
     }
 
-    /// Offers a change to everybody whom it may concern. Who falls behind is let go: the queue ends after what is in it, and
-    /// the client resumes from there.
+    /// Offers a change to everybody whom it may concern. Who falls behind is let go: the queue ends
+    /// after what is in it, and the client resumes from there.
     pub(super) fn offer(&mut self, change: &Arc<Change>) {
         let mut gone = Vec::new();
         self.visit(change, |place, bucket| {

@@ -168,8 +168,8 @@ fn a_change_is_offered_to_those_at_its_places_alone() {
         let change = Change::new(now.map(object), before.map(object), 1);
         assert_eq!(n_asked(&watchers, &change), expected, "{before:?} -> {now:?}");
     };
-    // Its name in all namespaces, its namespace, itself; one or two nodes with two watchers each; and the first two of those with
-    // a phase, who stand by it.
+    // Its name in all namespaces, its namespace, itself; one or two nodes with two watchers each;
+    // and the first two of those with a phase, who stand by it.
     check(None, Some("n5"), 3 + 2 + 2);
     check(Some("n5"), Some("n5"), 3 + 2 + 2);
     check(Some("n5"), Some("n6"), 3 + 4 + 2);

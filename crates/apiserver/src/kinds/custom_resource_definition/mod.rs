@@ -1,5 +1,6 @@
-//! CustomResourceDefinitions: their names are accepted, their kinds served from the moment the write that
-//! established them is acknowledged, and their objects removed before they go themselves.
+//! CustomResourceDefinitions: their names are accepted, their kinds served from the moment the
+//! write that established them is acknowledged, and their objects removed before they go
+//! themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -187,8 +188,8 @@ async fn reconcile(core: &Core, name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Removes the definition's objects, then its own last finalizer. What the objects' own finalizers keep goes later; the
-/// cache tells when.
+/// Removes the definition's objects, then its own last finalizer. What the objects' own finalizers
+/// keep goes later; the cache tells when.
 async fn clean_up(core: &Core, mut definition: CustomResourceDefinition) -> Result<(), ApiError> {
     let is_ours = |it: &String| it == CLEANUP_FINALIZER;
     if !definition.metadata.finalizers.iter().flatten().any(is_ours) {
@@ -209,7 +210,8 @@ async fn clean_up(core: &Core, mut definition: CustomResourceDefinition) -> Resu
     write(core, definition, None).await
 }
 
-/// What the definition adds to the API. A name that is built in is not its own: its objects are not to be touched.
+/// What the definition adds to the API. A name that is built in is not its own: its objects are not
+/// to be touched.
 fn served_kind(core: &Core, definition: &CustomResourceDefinition) -> Option<Arc<dyn Kind>> {
     let kinds = core.registry.kinds();
     let mut own = CustomKind::of(definition).into_iter();

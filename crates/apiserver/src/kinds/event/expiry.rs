@@ -1,5 +1,5 @@
-//! Events live one hour from when they were last written, as their own timestamps say: a restart does not prolong them.
-//! One timer waits for the oldest; nothing is scanned.
+//! Events live one hour from when they were last written, as their own timestamps say: a restart
+//! does not prolong them. One timer waits for the oldest; nothing is scanned.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

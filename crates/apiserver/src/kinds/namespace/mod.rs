@@ -1,4 +1,5 @@
-//! A namespace that is deleted stays until its content is gone: whoever removes that removes `spec.finalizers`.
+//! A namespace that is deleted stays until its content is gone: whoever removes that removes
+//! `spec.finalizers`.
 
 use api::ApiObject;
 use api::core::Namespace;

@@ -43,7 +43,8 @@ pub(super) async fn bind(core: &Core, request: &mut Request) -> Result<(Outcome,
         }
         api::core::pod::bind(pod, &binding, pipeline::now(core).0)
             .map_err(|why| ApiError::conflict(&resource, request.name(), &why))?;
-        // The assignment is the server's own change: the pod's update rules, which forbid it to clients, do not apply.
+        // The assignment is the server's own change: the pod's update rules, which forbid it to
+        // clients, do not apply.
         if pipeline::write_directly(core, request, &current, (object, &valid)).await? {
             return Ok((Outcome::Done(Box::default()), 201));
         }

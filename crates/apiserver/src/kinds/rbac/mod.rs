@@ -1,4 +1,5 @@
-//! Roles and bindings: what they say holds from the moment it is stored, and nobody grants what they do not have.
+//! Roles and bindings: what they say holds from the moment it is stored, and nobody grants what
+//! they do not have.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Cluster IPs and node ports: taken inside the write that needs them, given back when that write fails or the
-//! Service no longer has them. Rebuilt from the cache at start, kept current by observing it.
+//! Cluster IPs and node ports: taken inside the write that needs them, given back when that write
+//! fails or the Service no longer has them. Rebuilt from the cache at start, kept current by
+//! observing it.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,7 +95,8 @@ impl Allocator {
         Self { cidr, pools: Arc::new(Mutex::new(pools)), random }
     }
 
-    /// Fills in what a Service is missing. `seen` is a revision that had been reached before the call.
+    /// Fills in what a Service is missing. `seen` is a revision that had been reached before the
+    /// call.
     pub(super) fn reserve(
         &self,
         service: &mut Service,

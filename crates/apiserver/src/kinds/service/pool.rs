@@ -1,5 +1,5 @@
-//! Numbers from a range, each held by at most one. The first `n_static` are handed out to those who do not care
-//! only when the rest is taken.
+//! Numbers from a range, each held by at most one. The first `n_static` are handed out to those who
+//! do not care only when the rest is taken.
 
 use std::collections::BTreeSet;
 

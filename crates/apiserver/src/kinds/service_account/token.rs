@@ -98,7 +98,8 @@ fn validate_uid(account: &ServiceAccount, token: &TokenRequest) -> Result<(), Ap
     }
 }
 
-/// What the token of `account` ends with. A pod lends its end, and so its place, to its own account alone.
+/// What the token of `account` ends with. A pod lends its end, and so its place, to its own account
+/// alone.
 fn bound_to(
     lookup: &(dyn Lookup + 'static),
     account: &ObjectKey,

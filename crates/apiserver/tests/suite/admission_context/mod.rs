@@ -1,4 +1,5 @@
-//! What admission plugins are shown on each way in, and what becomes of what they take, say and note.
+//! What admission plugins are shown on each way in, and what becomes of what they take, say and
+//! note.
 
 mod reservations;
 

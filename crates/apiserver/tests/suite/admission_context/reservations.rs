@@ -1,4 +1,5 @@
-//! What a plugin reserves, as a quota will: kept with the write, and given back whatever keeps the write from happening.
+//! What a plugin reserves, as a quota will: kept with the write, and given back whatever keeps the
+//! write from happening.
 
 use std::future::{pending, ready};
 use std::sync::{Arc, OnceLock};

@@ -1,5 +1,5 @@
-//! What is in the store, byte for byte, when objects are written as upstream writes them; and that whatever is there is read:
-//! upstream's, and the JSON of servers before or beside this one.
+//! What is in the store, byte for byte, when objects are written as upstream writes them; and that
+//! whatever is there is read: upstream's, and the JSON of servers before or beside this one.
 
 mod upstream;
 mod wire;
@@ -28,8 +28,8 @@ async fn start(memory: &Arc<Memory>, seed: u64, encoding: Encoding) -> Harness {
     harness.expect("the server starts")
 }
 
-/// One object of each stored kind, with its kind.
-/// An object of each stored kind: those of `fixtures.json`, and the `example.json` of kinds that have one in their folder.
+/// One object of each stored kind, with its kind. An object of each stored kind: those of
+/// `fixtures.json`, and the `example.json` of kinds that have one in their folder.
 fn fixtures() -> Vec<(Arc<dyn api::Kind>, Value)> {
     let mut all: Vec<Value> =
         serde_json::from_str(include_str!("fixtures.json")).expect("a list of objects");

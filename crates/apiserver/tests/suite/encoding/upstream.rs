@@ -1,5 +1,5 @@
-//! Values that kube-apiserver v1.36.4 wrote to its etcd, byte for byte, with the objects that it served of them. What it
-//! shows as empty may be absent here; nothing else may differ.
+//! Values that kube-apiserver v1.36.4 wrote to its etcd, byte for byte, with the objects that it
+//! served of them. What it shows as empty may be absent here; nothing else may differ.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Upstream's protobuf read by another decoder than the server's, with message types written from upstream's `generated.proto`
-//! files: the envelope, and enough of some kinds to see that fields are where they should be.
+//! Upstream's protobuf read by another decoder than the server's, with message types written from
+//! upstream's `generated.proto` files: the envelope, and enough of some kinds to see that fields
+//! are where they should be.
 
 use std::collections::HashMap;
 

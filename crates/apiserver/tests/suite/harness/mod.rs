@@ -14,7 +14,8 @@ use lifecycle::{Readiness, Tasks};
 use stdx::World;
 use telemetry::logs::Lines;
 
-/// What is logged from now on, by all tests of this process: each looks for the audit ids of its own requests.
+/// What is logged from now on, by all tests of this process: each looks for the audit ids of its
+/// own requests.
 pub(crate) fn logs() -> &'static Lines {
     static LINES: OnceLock<Lines> = OnceLock::new();
     LINES.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! A store as a server sees it that is not its only user: another's writes come in, values are not stamped, the connection
-//! breaks, the disk behind it is full. Over the in-memory one.
+//! A store as a server sees it that is not its only user: another's writes come in, values are not
+//! stamped, the connection breaks, the disk behind it is full. Over the in-memory one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,9 @@
-//! What a cluster gets: what was asked for, what it had before, or the first that nobody has. Pure, the look at ports apart.
+//! What a cluster gets: what was asked for, what it had before, or the first that nobody has. Pure,
+//! the look at ports apart.
 //!
-//! Defaults pass over what is taken, also by clusters that are stopped and may come back. What was asked for, or was had
-//! before, is never changed: if somebody has it now, that is a problem that says who.
+//! Defaults pass over what is taken, also by clusters that are stopped and may come back. What was
+//! asked for, or was had before, is never changed: if somebody has it now, that is a problem that
+//! says who.
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -1,4 +1,5 @@
-//! `xebec store check`: every byte, of a store that nobody has open or of a snapshot. Ends with 1 when something is wrong.
+//! `xebec store check`: every byte, of a store that nobody has open or of a snapshot. Ends with 1
+//! when something is wrong.
 
 use std::path::{Path, PathBuf};
 

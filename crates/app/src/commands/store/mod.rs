@@ -1,5 +1,5 @@
-//! `xebec store`: looking after the embedded store of a data directory. What a running server can do for itself is asked of
-//! it; the rest needs it stopped, and says so.
+//! `xebec store`: looking after the embedded store of a data directory. What a running server can
+//! do for itself is asked of it; the rest needs it stopped, and says so.
 
 mod check;
 mod compact;

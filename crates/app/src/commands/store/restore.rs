@@ -1,5 +1,6 @@
-//! `xebec store restore FILE`: a store from a snapshot. All of it is verified before anything is made. Revisions go on far
-//! after the snapshot's, so that no client takes what the old store told it for something of the new one.
+//! `xebec store restore FILE`: a store from a snapshot. All of it is verified before anything is
+//! made. Revisions go on far after the snapshot's, so that no client takes what the old store told
+//! it for something of the new one.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +18,9 @@ pub(super) struct Flags {
     /// The state at this revision and not the last one
     #[arg(long, value_name = "N")]
     revision: Option<u64>,
-    /// Go on so many revisions after the snapshot's newest one, with everything before compacted: clients that watched the
-    /// old store list again. 0 restores exactly, history included, and gives revisions again that the old store may have given
+    /// Go on so many revisions after the snapshot's newest one, with everything before compacted:
+    /// clients that watched the old store list again. 0 restores exactly, history included, and
+    /// gives revisions again that the old store may have given
     #[arg(long, value_name = "N", default_value_t = Restore::BUMP_DEFAULT)]
     bump_revision: u64,
 }

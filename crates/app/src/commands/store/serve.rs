@@ -1,4 +1,5 @@
-//! `xebec store serve`: the embedded store as an etcd server of one member. Flags keep etcd's names.
+//! `xebec store serve`: the embedded store as an etcd server of one member. Flags keep etcd's
+//! names.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};

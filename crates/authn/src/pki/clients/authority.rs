@@ -1,4 +1,5 @@
-//! A client authority, as far as certificates without extensions need it: nothing in them can say more than it does.
+//! A client authority, as far as certificates without extensions need it: nothing in them can say
+//! more than it does.
 
 use rustls::pki_types::SignatureVerificationAlgorithm;
 use x509_parser::certificate::X509Certificate;
@@ -46,9 +47,10 @@ impl Authority {
     }
 }
 
-/// As Go asks of the parent of a leaf: an authority by its basic constraints, which signs certificates, for clients. One that
-/// limits names, or has a critical extension that nobody here understands, is left to webpki: what it says about a
-/// certificate without names is not to be guessed.
+/// As Go asks of the parent of a leaf: an authority by its basic constraints, which signs
+/// certificates, for clients. One that limits names, or has a critical extension that nobody here
+/// understands, is left to webpki: what it says about a certificate without names is not to be
+/// guessed.
 fn may_sign(certificate: &X509Certificate<'_>) -> bool {
     let mut is_authority = certificate.version() == X509Version::V1;
     for extension in certificate.extensions() {

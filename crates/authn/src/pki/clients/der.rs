@@ -1,4 +1,5 @@
-//! Encoded parts of a certificate, as they are: signatures are over bytes, and algorithms are compared by them.
+//! Encoded parts of a certificate, as they are: signatures are over bytes, and algorithms are
+//! compared by them.
 
 use x509_parser::asn1_rs::{Any, FromDer as _};
 

@@ -1,5 +1,5 @@
-//! What any bytes do to those who read a client's certificate. The fuzz target calls it, and the test suite does with random
-//! bytes.
+//! What any bytes do to those who read a client's certificate. The fuzz target calls it, and the
+//! test suite does with random bytes.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,10 @@
-//! Which client certificates are believed: what webpki verifies against the client authorities, through intermediates or not; and
-//! certificates of version 1, which webpki refuses for want of extensions, if an authority signed them itself. `openssl x509
-//! -req` makes such ones, and Go takes them.
+//! Which client certificates are believed: what webpki verifies against the client authorities,
+//! through intermediates or not; and certificates of version 1, which webpki refuses for want of
+//! extensions, if an authority signed them itself. `openssl x509 -req` makes such ones, and Go
+//! takes them.
 //!
-//! Nothing else is made easier: times, usages, constraints and signatures count as strictly for either.
+//! Nothing else is made easier: times, usages, constraints and signatures count as strictly for
+//! either.
 
 mod authority;
 mod der;

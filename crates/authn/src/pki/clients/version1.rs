@@ -1,4 +1,5 @@
-//! A client certificate of version 1: a name and a key, signed by an authority, without any extension.
+//! A client certificate of version 1: a name and a key, signed by an authority, without any
+//! extension.
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};

@@ -1,5 +1,5 @@
-//! Docker's form of a profile, which `Localhost` profiles may have: OCI's with conditions on whole entries. An OCI profile
-//! is one without such conditions.
+//! Docker's form of a profile, which `Localhost` profiles may have: OCI's with conditions on whole
+//! entries. An OCI profile is one without such conditions.
 
 use serde::Deserialize;
 
@@ -86,7 +86,8 @@ pub(in crate::spec) fn parse(text: &str, place: Place<'_>) -> Result<Seccomp, Er
     })
 }
 
-/// All capabilities that `includes` names must be there, and none of `excludes`; one of the architectures, and none.
+/// All capabilities that `includes` names must be there, and none of `excludes`; one of the
+/// architectures, and none.
 fn is_meant(entry: &Entry, place: Place<'_>) -> Result<bool, Error> {
     let has = |it: &String| place.capabilities.contains(it);
     let (includes, excludes) = (&entry.includes, &entry.excludes);

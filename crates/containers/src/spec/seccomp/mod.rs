@@ -120,7 +120,8 @@ fn condition(argument: &SeccompArgument) -> Result<Condition, Error> {
     Ok(Condition { argument: argument.index, test })
 }
 
-/// Those that we have no filter for are passed over: their calls are killed, as those that are not listed.
+/// Those that we have no filter for are passed over: their calls are killed, as those that are not
+/// listed.
 fn architecture(name: &str) -> Option<Architecture> {
     Some(match name {
         "SCMP_ARCH_X86" => Architecture::X86,

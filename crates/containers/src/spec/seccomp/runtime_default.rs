@@ -1,4 +1,5 @@
-//! The profile of `RuntimeDefault`: what containerd allows (contrib/seccomp/seccomp_default.go at v2), as facts in a table.
+//! The profile of `RuntimeDefault`: what containerd allows (contrib/seccomp/seccomp_default.go at
+//! v2), as facts in a table.
 
 use super::{Seccomp, SeccompArgument, SeccompSyscall};
 
@@ -80,7 +81,8 @@ const WITH_CAPABILITY: &[(&str, &str)] = &[
     ("CAP_PERFMON", "perf_event_open"),
 ];
 
-/// Values of personality(2) that change nothing of importance: Linux, with 16-bit identifiers, with both, and "tell".
+/// Values of personality(2) that change nothing of importance: Linux, with 16-bit identifiers, with
+/// both, and "tell".
 const PERSONALITIES: &[u64] = &[0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /// Flags of clone(2) that make namespaces.

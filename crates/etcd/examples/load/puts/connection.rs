@@ -1,6 +1,6 @@
-//! One HTTP/2 connection with a few clients, each of which has one put under way. Knows of the protocol what this takes: requests
-//! never refer to headers of earlier ones, and of an answer only its frames are looked at. One with a message is a success: refusals
-//! have none.
+//! One HTTP/2 connection with a few clients, each of which has one put under way. Knows of the
+//! protocol what this takes: requests never refer to headers of earlier ones, and of an answer only
+//! its frames are looked at. One with a message is a success: refusals have none.
 
 use std::time::Instant;
 

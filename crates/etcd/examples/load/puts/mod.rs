@@ -1,7 +1,8 @@
-//! Clients that each put 1 KB values one after the other, several to a connection, as the clients of one program are.
+//! Clients that each put 1 KB values one after the other, several to a connection, as the clients
+//! of one program are.
 //!
-//! Speaks HTTP/2 by hand, with requests that are rendered beforehand: on a small machine the load and the server share the cores, and
-//! what is to be measured is the server.
+//! Speaks HTTP/2 by hand, with requests that are rendered beforehand: on a small machine the load
+//! and the server share the cores, and what is to be measured is the server.
 
 mod connection;
 

@@ -1,5 +1,5 @@
-//! Many watches with one reader: each waits by itself, and the reader for all of them. An idle one costs what a watch alone
-//! costs; nobody has needed less of this engine.
+//! Many watches with one reader: each waits by itself, and the reader for all of them. An idle one
+//! costs what a watch alone costs; nobody has needed less of this engine.
 
 mod round;
 mod turn;

@@ -1,4 +1,5 @@
-//! One answer to "how far are these watches": the least of what all of them have been brought up to. Pure.
+//! One answer to "how far are these watches": the least of what all of them have been brought up
+//! to. Pure.
 
 use std::collections::BTreeSet;
 

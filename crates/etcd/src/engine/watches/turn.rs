@@ -1,4 +1,5 @@
-//! One watch's wait for its next batch, which can be interrupted: to give the watch up, or to ask it how far it is.
+//! One watch's wait for its next batch, which can be interrupted: to give the watch up, or to ask
+//! it how far it is.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Values of the wire and of the store, one into the other. What is put shares the bytes that were received: the store makes them its
-//! own. Ranges, which watches keep, are copied here, else a small key would keep a whole read buffer alive.
+//! Values of the wire and of the store, one into the other. What is put shares the bytes that were
+//! received: the store makes them its own. Ranges, which watches keep, are copied here, else a
+//! small key would keep a whole read buffer alive.
 
 use bytes::Bytes;
 use kvstore::{
@@ -100,7 +101,8 @@ pub(super) fn compare(compare: pb::Compare) -> Result<Compare, Status> {
     Ok(Compare { keys, relation, target })
 }
 
-/// The store counts from zero; etcd's numbers have a sign. Nothing equals a negative one, and everything is greater.
+/// The store counts from zero; etcd's numbers have a sign. Nothing equals a negative one, and
+/// everything is greater.
 fn unsigned(
     relation: Relation,
     number: i64,

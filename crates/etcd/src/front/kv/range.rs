@@ -1,4 +1,5 @@
-//! Ranges. What the store does not do itself (sorting by anything but the key, filters by revision) is done here on its answer.
+//! Ranges. What the store does not do itself (sorting by anything but the key, filters by revision)
+//! is done here on its answer.
 
 use kvstore::{KeyValue, RangeRequest, RangeResponse, Revision, Want};
 
@@ -24,7 +25,8 @@ pub(crate) fn range_apart(request: pb::RangeRequest, reply: Reply, under_way: Un
     let tasks = peer.tasks.clone();
     tasks.spawn("range", |_| async move {
         let _under_way = under_way;
-        // Held until the answer has been taken: a client that does not read its ranges gets no more of them.
+        // Held until the answer has been taken: a client that does not read its ranges gets no more
+        // of them.
         let _permit = peer.ranges.acquire().await;
         let answer = range(&peer.front, request).await;
         // Whoever is gone needs no answer.

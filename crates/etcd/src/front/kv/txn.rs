@@ -1,5 +1,5 @@
-//! Transactions, which may lie in each other. The answer has the shape of the branches that were taken, so it is rendered
-//! along the request.
+//! Transactions, which may lie in each other. The answer has the shape of the branches that were
+//! taken, so it is rendered along the request.
 
 use kvstore::{Op, OpResult, Revision, TXN_OPS_MAX, Txn, TxnResponse};
 
@@ -25,7 +25,8 @@ pub(super) fn response(
     Ok(pb::TxnResponse { header: front.header(after), ..rendered })
 }
 
-/// What each operation's header says: where the store was right after it. The first write of a transaction moves it.
+/// What each operation's header says: where the store was right after it. The first write of a
+/// transaction moves it.
 struct Revisions {
     now: Revision,
     after: Revision,

@@ -1,4 +1,5 @@
-//! Requests that write: what they ask of the store, and how its answer is said. Those that arrive together are asked together.
+//! Requests that write: what they ask of the store, and how its answer is said. Those that arrive
+//! together are asked together.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A response with events, encoded straight from the store's: no message is made of them only to be encoded. The bytes are
-//! those of `pb::WatchResponse`.
+//! A response with events, encoded straight from the store's: no message is made of them only to be
+//! encoded. The bytes are those of `pb::WatchResponse`.
 
 use bytes::{Buf, BufMut};
 use kvstore::{Event, KeyValue};

@@ -1,8 +1,10 @@
-//! Watch streams: many watches in one stream, in one task, which reads them from the store as one group.
+//! Watch streams: many watches in one stream, in one task, which reads them from the store as one
+//! group.
 //!
-//! Promises: each watch's events once and in order, whole transactions together unless the client asked for fragments; a progress
-//! notification is never ahead of the events before it. A client that reads slowly only moves its places in the history slowly:
-//! beyond the response that is being sent, nothing is kept for it.
+//! Promises: each watch's events once and in order, whole transactions together unless the client
+//! asked for fragments; a progress notification is never ahead of the events before it. A client
+//! that reads slowly only moves its places in the history slowly: beyond the response that is being
+//! sent, nothing is kept for it.
 
 mod delivery;
 mod response;
@@ -94,7 +96,8 @@ impl Stream {
                 biased;
                 () = shutdown.cancelled() => return End::Status(Err(error::stopped())),
                 request = inbound.next::<pb::WatchRequest>(), if is_open => match request {
-                    // Boxed, like the next: an idle stream should not have room for what it does when it is not.
+                    // Boxed, like the next: an idle stream should not have room for what it does
+                    // when it is not.
                     Ok(Some(request)) => Box::pin(self.step(request)).await,
                     // The client will ask for no more, and still reads.
                     Ok(None) => {
@@ -272,7 +275,8 @@ impl Stream {
         Ok(self.outbound.send_streamed(&progress).await?)
     }
 
-    /// One answer for each request, one after the other: asking anew would put the first answer off, again and again.
+    /// One answer for each request, one after the other: asking anew would put the first answer
+    /// off, again and again.
     fn ask_progress(&mut self) {
         if self.watches.is_empty() {
             self.is_asked = false;

@@ -1,7 +1,7 @@
 //! A batch of the store as responses of bounded size. Pure.
 //!
-//! A response ends where a transaction ends. Only a transaction that is too large for one response is cut, and only for a client
-//! that asked for fragments.
+//! A response ends where a transaction ends. Only a transaction that is too large for one response
+//! is cut, and only for a client that asked for fragments.
 
 use kvstore::{Batch, Event, Revision};
 

@@ -1,9 +1,11 @@
-//! The code that strings in header blocks may be written in (RFC 7541, appendix B). It is canonical: codes of one length
-//! follow each other in the order of their symbols, so the lengths say everything.
+//! The code that strings in header blocks may be written in (RFC 7541, appendix B). It is
+//! canonical: codes of one length follow each other in the order of their symbols, so the lengths
+//! say everything.
 
 use super::Malformed;
 
-/// All bytes, and the end of a string, which is never sent: but what pads the last byte begins like it.
+/// All bytes, and the end of a string, which is never sent: but what pads the last byte begins like
+/// it.
 const N_SYMBOLS: usize = 257;
 const LENGTH_MIN: usize = 5;
 const LENGTH_MAX: usize = 30;

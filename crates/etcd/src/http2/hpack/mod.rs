@@ -8,7 +8,8 @@ use self::table::Table;
 
 pub(super) use render::Renderer;
 
-/// The block is no header block. The peer's table and ours may differ from here on, so the connection has to end.
+/// The block is no header block. The peer's table and ours may differ from here on, so the
+/// connection has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 

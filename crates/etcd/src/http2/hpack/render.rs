@@ -1,5 +1,5 @@
-//! The header blocks of answers. Two headers are in nearly all of them, and the peer remembers these two: after the first answer each is
-//! one byte.
+//! The header blocks of answers. Two headers are in nearly all of them, and the peer remembers
+//! these two: after the first answer each is one byte.
 
 use super::table;
 

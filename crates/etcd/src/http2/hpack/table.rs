@@ -1,5 +1,5 @@
-//! The headers that blocks can refer to by number: those of the standard (RFC 7541, appendix A), then the last ones that the peer
-//! told us to remember.
+//! The headers that blocks can refer to by number: those of the standard (RFC 7541, appendix A),
+//! then the last ones that the peer told us to remember.
 
 use std::collections::VecDeque;
 

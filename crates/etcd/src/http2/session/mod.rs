@@ -30,8 +30,8 @@ pub(crate) struct Settings {
 pub(crate) enum Event {
     /// A request begins. When it `is_complete`, nothing follows.
     Open { stream: u32, head: Head, is_complete: bool },
-    /// The next bytes of a request; after the complete ones nothing follows. They count against the peer's windows until
-    /// they are taken (`Session::take`).
+    /// The next bytes of a request; after the complete ones nothing follows. They count against the
+    /// peer's windows until they are taken (`Session::take`).
     Data { stream: u32, bytes: Bytes, is_complete: bool },
     /// The peer has given the call up.
     Reset { stream: u32 },
@@ -139,7 +139,8 @@ impl Session {
         !self.output.is_empty() || !self.queue.is_empty()
     }
 
-    /// What is to be written next, as far as windows allow; `spent` is the buffer that was written last.
+    /// What is to be written next, as far as windows allow; `spent` is the buffer that was written
+    /// last.
     pub(crate) fn output(&mut self, mut spent: Vec<u8>) -> Vec<u8> {
         self.pump();
         spent.clear();

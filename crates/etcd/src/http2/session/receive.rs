@@ -11,7 +11,8 @@ use crate::http2::streams::Stream;
 const HEADER_OVERHEAD: usize = 32;
 
 impl Session {
-    /// The next event; `None` when more input is needed. After a violation the connection has to end.
+    /// The next event; `None` when more input is needed. After a violation the connection has to
+    /// end.
     pub(crate) fn receive(&mut self, input: &mut BytesMut) -> Result<Option<Event>, Violation> {
         if self.greeting == Greeting::Preface {
             let len = input.len().min(PREFACE.len());
@@ -116,8 +117,8 @@ impl Session {
             frame::PRIORITY if head.stream == 0 => Err(Violation(Reason::Protocol)),
             frame::GOAWAY if head.stream != 0 => Err(Violation(Reason::Protocol)),
             frame::PUSH_PROMISE => Err(Violation(Reason::Protocol)),
-            // Priorities are advice. A peer that leaves closes the connection when its calls have ended. Frames of other
-            // kinds are to be ignored.
+            // Priorities are advice. A peer that leaves closes the connection when its calls have
+            // ended. Frames of other kinds are to be ignored.
             _ => Ok(None),
         }
     }

@@ -1,4 +1,5 @@
-//! What a step asks for, carried out. Each returns what became of it; nobody here decides what is next.
+//! What a step asks for, carried out. Each returns what became of it; nobody here decides what is
+//! next.
 
 mod api;
 mod credentials;

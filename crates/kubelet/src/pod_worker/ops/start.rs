@@ -110,8 +110,9 @@ async fn configure(
     Ok(config)
 }
 
-/// The newest run of the container that an ephemeral one has as its target. In a pod whose containers see each other anyway, or
-/// those of the node, there is nothing to ask for, as upstream has it.
+/// The newest run of the container that an ephemeral one has as its target. In a pod whose
+/// containers see each other anyway, or those of the node, there is nothing to ask for, as upstream
+/// has it.
 fn target(scene: &Scene, start: &Start) -> Result<Option<ContainerId>, String> {
     let Some(spec) = &scene.pod.spec else { return Ok(None) };
     let sees_all = spec.share_process_namespace == Some(true) || spec.host_pid == Some(true);

@@ -40,7 +40,8 @@ pub(super) struct Task {
     context: Arc<Context>,
     uid: PodUid,
     desired: watch::Receiver<Desired>,
-    /// The newest version seen, from the source or from a write of ours. For static pods with the mirror's status.
+    /// The newest version seen, from the source or from a write of ours. For static pods with the
+    /// mirror's status.
     pod: Arc<Pod>,
     life: Life,
     memory: Memory,
@@ -53,7 +54,8 @@ pub(super) struct Task {
     ending: CancellationToken,
     working: Working,
     probing: Probing,
-    /// Set before the API is told that the pod has finished: from then on its resources are free for others.
+    /// Set before the API is told that the pod has finished: from then on its resources are free
+    /// for others.
     is_over: Arc<AtomicBool>,
     is_ended: bool,
 }

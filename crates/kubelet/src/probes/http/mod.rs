@@ -1,6 +1,7 @@
 //! HTTP and HTTPS GETs, as probes and as lifecycle hooks make them.
 //!
-//! Certificates are not verified: a probe asks whether something answers, not who. Redirects are followed on the same host only.
+//! Certificates are not verified: a probe asks whether something answers, not who. Redirects are
+//! followed on the same host only.
 
 mod exchange;
 mod tls;

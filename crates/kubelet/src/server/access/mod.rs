@@ -1,5 +1,6 @@
-//! Who may ask what of this kubelet: certificates of the cluster's authority or tokens that the API server knows, and the API
-//! server's word on what they may do. Its answers are remembered for a while, as upstream's are.
+//! Who may ask what of this kubelet: certificates of the cluster's authority or tokens that the API
+//! server knows, and the API server's word on what they may do. Its answers are remembered for a
+//! while, as upstream's are.
 
 mod recent;
 

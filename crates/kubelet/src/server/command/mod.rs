@@ -1,5 +1,5 @@
-//! A command in a container, or a running container, with a client at its streams. What comes from and goes to the client is
-//! the same for every protocol: see `over_websocket` and `over_spdy`.
+//! A command in a container, or a running container, with a client at its streams. What comes from
+//! and goes to the client is the same for every protocol: see `over_websocket` and `over_spdy`.
 
 mod options;
 mod over_spdy;

@@ -8,7 +8,8 @@ use crate::server::query::Query;
 pub(crate) struct Options(pub(crate) ExecRequest);
 
 impl Options {
-    /// The API server says `input`, `output` and `error`; `stdin`, `stdout` and `stderr` are what users say.
+    /// The API server says `input`, `output` and `error`; `stdin`, `stdout` and `stderr` are what
+    /// users say.
     pub(crate) fn parse(query: &Query) -> Result<Self, &'static str> {
         let tty = query.flag("tty");
         let request = ExecRequest {

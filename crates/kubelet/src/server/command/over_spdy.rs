@@ -1,5 +1,5 @@
-//! The streams of exec and attach over SPDY: one for each of stdin, stdout, stderr, how it ended and sizes of the terminal,
-//! named by the header `streamtype`.
+//! The streams of exec and attach over SPDY: one for each of stdin, stdout, stderr, how it ended
+//! and sizes of the terminal, named by the header `streamtype`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::server::spdy::{self, Stream};
 /// How long a client may take to open its streams.
 const OPEN_MAX: Duration = Duration::from_secs(30);
 
-/// Values of `X-Stream-Protocol-Version`, best first. The empty one is what clients get that ask for none.
+/// Values of `X-Stream-Protocol-Version`, best first. The empty one is what clients get that ask
+/// for none.
 pub(crate) const PROTOCOLS: &[&str] =
     &["v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io", ""];
 
@@ -78,7 +79,8 @@ async fn collect(
     found
 }
 
-/// `None` if the client hung up before it had opened them all; the error stream is there in any case.
+/// `None` if the client hung up before it had opened them all; the error stream is there in any
+/// case.
 fn remote(mut streams: BTreeMap<&'static str, Stream>, form: Form) -> Option<Remote> {
     let mut take = |name| streams.remove(name);
     Some(Remote {

@@ -1,4 +1,5 @@
-//! The channels of exec and attach: 0 stdin, 1 stdout, 2 stderr, 3 how it ended, 4 sizes of the terminal.
+//! The channels of exec and attach: 0 stdin, 1 stdout, 2 stderr, 3 how it ended, 4 sizes of the
+//! terminal.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Runs it: starts the command or attaches to the container, and copies until it has ended and all output is out.
+//! Runs it: starts the command or attaches to the container, and copies until it has ended and all
+//! output is out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::Remote;
 use crate::server::chunk::{self, Output};
 
-/// How long an ended command's output may be silent before it counts as complete: a child in the background that holds the
-/// pipe open would keep the client forever.
+/// How long an ended command's output may be silent before it counts as complete: a child in the
+/// background that holds the pipe open would keep the client forever.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// Of a JSON value on the resize stream.
 const SIZE_MAX: usize = 1024;
@@ -112,7 +113,8 @@ async fn copy_in(input: Option<mpsc::Receiver<Bytes>>, writer: Option<Writer>) {
     while let Some(bytes) = input.recv().await {
         let is_written = writer.write_all(&bytes).await.is_ok() && writer.flush().await.is_ok();
         if !is_written {
-            // The command reads no more; what the client still sends is thrown away when `input` is dropped.
+            // The command reads no more; what the client still sends is thrown away when `input` is
+            // dropped.
             return;
         }
     }

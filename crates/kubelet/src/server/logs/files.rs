@@ -55,7 +55,8 @@ pub(super) fn open(path: &Path) -> io::Result<Option<(File, Metadata)>> {
     }
 }
 
-/// All of them, oldest first, none twice. A rotation while they are opened shows as a change of the growing file.
+/// All of them, oldest first, none twice. A rotation while they are opened shows as a change of the
+/// growing file.
 pub(super) fn open_all(path: &Path) -> io::Result<Vec<(File, Metadata)>> {
     const TRIES_MAX: usize = 16;
     for _ in 0..TRIES_MAX {

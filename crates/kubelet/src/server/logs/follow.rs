@@ -1,4 +1,5 @@
-//! Waiting for more: the kernel tells that a file of the directory changed, the node that the container ended.
+//! Waiting for more: the kernel tells that a file of the directory changed, the node that the
+//! container ended.
 
 use std::io;
 use std::path::Path;
@@ -10,8 +11,8 @@ use node_api::{ContainerId, Containers, Events};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::net::unix::pipe;
 
-/// inotify(7) on the directory: writes to the file, and the new file after a rotation. It is read as a pipe is; there is no
-/// safe way in tokio to wait for another kind of descriptor.
+/// inotify(7) on the directory: writes to the file, and the new file after a rotation. It is read
+/// as a pipe is; there is no safe way in tokio to wait for another kind of descriptor.
 pub(super) struct Watcher(pipe::Receiver);
 
 impl Watcher {

@@ -1,6 +1,8 @@
-//! A container's log as a client reads it: the lines of the CRI files of one run, oldest first, across rotation, each once.
+//! A container's log as a client reads it: the lines of the CRI files of one run, oldest first,
+//! across rotation, each once.
 //!
-//! Reading is pulled by the connection: a slow client holds the reader back, nothing is buffered for it.
+//! Reading is pulled by the connection: a slow client holds the reader back, nothing is buffered
+//! for it.
 
 mod entry;
 mod files;

@@ -115,7 +115,8 @@ impl Reader {
                 None => files::after(&self.path, *id)?,
             };
             let Some(next) = next else { return Ok(0) };
-            // It is rotated, so that nothing more is written to it: but something may have been since the last look.
+            // It is rotated, so that nothing more is written to it: but something may have been
+            // since the last look.
             let n_bytes = read_some(file, &mut self.unread)?;
             if n_bytes > 0 {
                 self.waiting.push(next);

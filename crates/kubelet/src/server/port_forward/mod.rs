@@ -1,5 +1,6 @@
-//! Connections to ports inside a pod: over SPDY, where the client opens a pair of streams for each connection, and over
-//! WebSocket channels, where each port has one connection for as long as the client is there.
+//! Connections to ports inside a pod: over SPDY, where the client opens a pair of streams for each
+//! connection, and over WebSocket channels, where each port has one connection for as long as the
+//! client is there.
 
 mod connection;
 mod over_spdy;

@@ -1,5 +1,5 @@
-//! For port n of the query (from 0) channel 2n carries its bytes and 2n + 1 its problem. The first message of each is the
-//! port's number, two bytes, low byte first.
+//! For port n of the query (from 0) channel 2n carries its bytes and 2n + 1 its problem. The first
+//! message of each is the port's number, two bytes, low byte first.
 
 use std::collections::BTreeSet;
 
@@ -75,8 +75,8 @@ impl Target {
                 self.forward(*port, input, output, error).await;
             });
         }
-        // Channels do not end by themselves here, so that the connection stays until the client hangs up or the last
-        // port's connection has ended.
+        // Channels do not end by themselves here, so that the connection stays until the client
+        // hangs up or the last port's connection has ended.
         drop(queue);
         let mut connection = std::pin::pin!(channels.run());
         tokio::select! {

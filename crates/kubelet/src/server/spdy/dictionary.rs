@@ -1,4 +1,5 @@
-//! The dictionary that both sides' compression starts with: draft-mbelshe-httpbis-spdy-00, section 2.6.10.1.
+//! The dictionary that both sides' compression starts with: draft-mbelshe-httpbis-spdy-00, section
+//! 2.6.10.1.
 
 use std::sync::LazyLock;
 

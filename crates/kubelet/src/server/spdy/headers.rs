@@ -1,4 +1,5 @@
-//! Name/value blocks: 32-bit counts and lengths, through one zlib stream per direction that starts with a dictionary.
+//! Name/value blocks: 32-bit counts and lengths, through one zlib stream per direction that starts
+//! with a dictionary.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! SPDY/3.1 as Kubernetes' clients speak it: streams opened by the client, no flow-control windows (neither side of
-//! upstream's implementation keeps any), headers compressed with one dictionary for the connection.
+//! SPDY/3.1 as Kubernetes' clients speak it: streams opened by the client, no flow-control windows
+//! (neither side of upstream's implementation keeps any), headers compressed with one dictionary
+//! for the connection.
 
 mod dictionary;
 mod frame;

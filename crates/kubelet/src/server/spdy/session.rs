@@ -1,6 +1,8 @@
-//! One connection: streams that the client opens come out of a queue, what is sent to them goes into another.
+//! One connection: streams that the client opens come out of a queue, what is sent to them goes
+//! into another.
 //!
-//! A stream whose reader is slow stops the whole connection, as it does upstream: there are no windows to stop it alone.
+//! A stream whose reader is slow stops the whole connection, as it does upstream: there are no
+//! windows to stop it alone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,8 +47,8 @@ pub(crate) struct Session<T> {
     chunks: mpsc::Receiver<Chunk>,
 }
 
-/// The session to run, the streams that clients open, and what keeps it going: when it and all outputs are dropped,
-/// everything is sent and the connection closed.
+/// The session to run, the streams that clients open, and what keeps it going: when it and all
+/// outputs are dropped, everything is sent and the connection closed.
 pub(crate) fn session<T: AsyncRead + AsyncWrite + Send>(
     connection: T,
 ) -> (Session<T>, mpsc::Receiver<Stream>, mpsc::Sender<Chunk>) {
@@ -75,7 +77,8 @@ impl<T: AsyncRead + AsyncWrite + Send> Session<T> {
             ended = &mut reading => return ended,
             ended = write(writer, self.chunks, control) => ended?,
         }
-        // Hanging up while bytes come in would make the kernel throw away what the client has not read yet.
+        // Hanging up while bytes come in would make the kernel throw away what the client has not
+        // read yet.
         match tokio::time::timeout(CLOSE_MAX, reading).await {
             Ok(Err(Error::Read(_)) | Ok(())) | Err(_) => Ok(()),
             Ok(Err(err)) => Err(err),

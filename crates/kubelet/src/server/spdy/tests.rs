@@ -1,4 +1,5 @@
-//! Frames and headers as other implementations write them, and whole sessions with a client by hand.
+//! Frames and headers as other implementations write them, and whole sessions with a client by
+//! hand.
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

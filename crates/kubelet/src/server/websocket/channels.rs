@@ -1,5 +1,5 @@
-//! Several streams over one WebSocket: the first byte of each message says which. In `v5.channel.k8s.io` a message of 255
-//! and a channel ends that channel.
+//! Several streams over one WebSocket: the first byte of each message says which. In
+//! `v5.channel.k8s.io` a message of 255 and a channel ends that channel.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -95,7 +95,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Channels<T> {
 
     /// Until the client hangs up, or all is sent.
     pub(crate) async fn run(mut self) -> Result<(), Error> {
-        // What its reader has no room for yet. Nothing more is read meanwhile: that is what holds the client back.
+        // What its reader has no room for yet. Nothing more is read meanwhile: that is what holds
+        // the client back.
         let mut held: Option<(mpsc::Sender<Bytes>, Bytes)> = None;
         loop {
             tokio::select! {
@@ -121,7 +122,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Channels<T> {
     }
 
     async fn send(&mut self, chunk: Chunk) -> Result<(), Error> {
-        // The end of an output is told by the end of the connection; an empty message would only say that it is there.
+        // The end of an output is told by the end of the connection; an empty message would only
+        // say that it is there.
         if chunk.is_last && chunk.bytes.is_empty() {
             return Ok(());
         }

@@ -57,7 +57,8 @@ pub(super) fn parse(
     Ok(pod)
 }
 
-/// The uid follows from the content, the node and the file: the same pod after a restart, another one after a change.
+/// The uid follows from the content, the node and the file: the same pod after a restart, another
+/// one after a change.
 fn complete(pod: &mut Pod, name: &str, file: &Path, node_name: &str) {
     let mut hash = Sha256::new();
     hash.update(node_name);

@@ -1,4 +1,5 @@
-//! Static pods: manifests in a folder, read at the start and when the kernel says that the folder changed.
+//! Static pods: manifests in a folder, read at the start and when the kernel says that the folder
+//! changed.
 
 mod folder;
 mod manifest;

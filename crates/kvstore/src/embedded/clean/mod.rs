@@ -1,5 +1,6 @@
-//! The background thread: keeps history within its budget, drops what became needless from the index, rewrites segments of
-//! which little is needed, and verifies what lies there. Writers never wait for it. Sleeps unless there is something to do.
+//! The background thread: keeps history within its budget, drops what became needless from the
+//! index, rewrites segments of which little is needed, and verifies what lies there. Writers never
+//! wait for it. Sleeps unless there is something to do.
 
 mod plan;
 mod scrub;

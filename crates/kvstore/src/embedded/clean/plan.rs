@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::embedded::index::Usage;
 
-/// Needless deletions that may pile up before the segment that keeps them needed is rewritten for their sake.
+/// Needless deletions that may pile up before the segment that keeps them needed is rewritten for
+/// their sake.
 const DELETIONS_MAX: u64 = 16_384;
 
 /// A segment that is not appended to any more.
@@ -21,7 +22,8 @@ pub(super) struct Sealed {
 pub(super) struct Plan {
     /// Neighbors, by id.
     pub(super) segments: Vec<u32>,
-    /// Whether needless deletions go too: no older segment has a put that would come to life without them.
+    /// Whether needless deletions go too: no older segment has a put that would come to life
+    /// without them.
     pub(super) drops_deletions: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Verifying what lies on disk, slowly: one segment, then a pause, so that the disk is used at a bounded rate.
+//! Verifying what lies on disk, slowly: one segment, then a pause, so that the disk is used at a
+//! bounded rate.
 
 use std::time::Duration;
 

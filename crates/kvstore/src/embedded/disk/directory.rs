@@ -1,4 +1,5 @@
-//! The real disk: a directory of the file system. Files are 0600 and the directory 0700, since stored objects hold secrets.
+//! The real disk: a directory of the file system. Files are 0600 and the directory 0700, since
+//! stored objects hold secrets.
 
 use std::fs;
 use std::io::{self, IoSliceMut};

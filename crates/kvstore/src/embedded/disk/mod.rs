@@ -1,8 +1,10 @@
-//! What the log needs from a file system: one flat directory of files with positioned reads and writes.
+//! What the log needs from a file system: one flat directory of files with positioned reads and
+//! writes.
 //!
-//! Promises, for each implementation: what was written is seen by every handle at once, and survives a crash
-//! once `sync` returned; a name (made, renamed, removed) survives once `sync_directory` returned. Nothing is
-//! promised of what was not synced: any part of it may be there after a crash, in any order.
+//! Promises, for each implementation: what was written is seen by every handle at once, and
+//! survives a crash once `sync` returned; a name (made, renamed, removed) survives once
+//! `sync_directory` returned. Nothing is promised of what was not synced: any part of it may be
+//! there after a crash, in any order.
 
 mod directory;
 pub mod simulated;
@@ -37,9 +39,11 @@ pub trait File: Send + Sync {
     /// All or an error, after which any part of it may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     fn set_size(&self, size: u64) -> io::Result<()>;
-    /// Content and size. After a failure, what was not synced before is unknown, and stays so: a second `sync` may succeed
-    /// without having written it (`man 2 fsync`, and the kernel drops the error once told).
+    /// Content and size. After a failure, what was not synced before is unknown, and stays so: a
+    /// second `sync` may succeed without having written it (`man 2 fsync`, and the kernel drops the
+    /// error once told).
     fn sync(&self) -> io::Result<()>;
-    /// Lets the next read come from the device, so that it shows what is really there. Best effort, synced content only.
+    /// Lets the next read come from the device, so that it shows what is really there. Best effort,
+    /// synced content only.
     fn drop_cache(&self);
 }

@@ -1,5 +1,5 @@
-//! A whole store out of a sound log with senseless records: refused, or a store that can be read, watched, written and opened
-//! again.
+//! A whole store out of a sound log with senseless records: refused, or a store that can be read,
+//! watched, written and opened again.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -32,8 +32,8 @@ pub fn frame(bytes: &[u8]) {
     let _ = frame::find_frame(&fitted, salt, scanned.end);
 }
 
-/// A whole log. The bytes are instructions that put frames with right checks into files: what is accepted must be readable,
-/// and can be gone on with.
+/// A whole log. The bytes are instructions that put frames with right checks into files: what is
+/// accepted must be readable, and can be gone on with.
 pub fn log(bytes: &[u8]) {
     let disk = Simulated::new(1);
     put_files(&disk, bytes);
@@ -50,8 +50,8 @@ pub fn log(bytes: &[u8]) {
     }
 }
 
-/// Each instruction: kind, two bytes of `synced`, the length of the body, and the body. Others begin a file, or break the chain,
-/// or put bytes that are no frame.
+/// Each instruction: kind, two bytes of `synced`, the length of the body, and the body. Others
+/// begin a file, or break the chain, or put bytes that are no frame.
 fn put_files(disk: &Simulated, mut bytes: &[u8]) {
     let (mut number, mut previous, mut content) = (1_u32, SALT, Vec::new());
     while let [what, segment, offset, length, rest @ ..] = bytes {

@@ -1,5 +1,6 @@
-//! What any bytes do to the decoders of stored bytes: each function takes some, and panics if a decoder does or breaks its law.
-//! The fuzz targets call them, and the test suite does with random bytes, so that there is one body for both.
+//! What any bytes do to the decoders of stored bytes: each function takes some, and panics if a
+//! decoder does or breaks its law. The fuzz targets call them, and the test suite does with random
+//! bytes, so that there is one body for both.
 
 mod engine;
 mod log;
@@ -10,8 +11,8 @@ pub use self::log::{frame, log};
 pub use self::snapshot::snapshot;
 use super::{migrate, open, record};
 
-/// The bodies of frames, the records of the old format, and the line that names a format: refused, or rendered to the same
-/// bytes again.
+/// The bodies of frames, the records of the old format, and the line that names a format: refused,
+/// or rendered to the same bytes again.
 pub fn record(bytes: &[u8]) {
     record::check_parsers(bytes);
     migrate::check_parser(bytes);

@@ -11,8 +11,8 @@ const MARK_TIME: i64 = 60_000;
 const MARK_BYTES: u64 = 4 << 20;
 const MARKS_MAX: usize = 1 << 16;
 
-/// What the store remembers of the past by itself: what is older than `age` is given up, and the oldest of what is more than
-/// `bytes`. Explicit compaction gives up more.
+/// What the store remembers of the past by itself: what is older than `age` is given up, and the
+/// oldest of what is more than `bytes`. Explicit compaction gives up more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryBudget {
     pub age: Duration,

@@ -1,8 +1,9 @@
-//! Where everything that can still be asked for is in the log, and what of the log nobody needs any more. Pure.
+//! Where everything that can still be asked for is in the log, and what of the log nobody needs any
+//! more. Pure.
 //!
-//! Compacted through 5:  2 put a, 3 put b, 4 put a, 5 delete b, 6 put a
-//! needless are 2 (4 took its place), 3 (5 did) and 5 itself (a deletion leaves nothing); needed is 4, which is what `a` is
-//! at revision 5, though 6 has superseded it.
+//! Compacted through 5:  2 put a, 3 put b, 4 put a, 5 delete b, 6 put a needless are 2 (4 took its
+//! place), 3 (5 did) and 5 itself (a deletion leaves nothing); needed is 4, which is what `a` is at
+//! revision 5, though 6 has superseded it.
 
 mod budget;
 #[cfg(test)]
@@ -25,10 +26,11 @@ pub(super) use usage::Usage;
 
 #[derive(Default)]
 pub(super) struct Index {
-    /// Every commit of which some event is needed: all after `oldest`, and older ones with a value that was still there at
-    /// `oldest`.
+    /// Every commit of which some event is needed: all after `oldest`, and older ones with a value
+    /// that was still there at `oldest`.
     commits: BTreeMap<Revision, Stored>,
-    /// What keys were before they became what they are now, for those that were written more than once.
+    /// What keys were before they became what they are now, for those that were written more than
+    /// once.
     history: BTreeMap<Box<[u8]>, Versions>,
     usage: BTreeMap<u32, Usage>,
     marks: Marks,
@@ -49,7 +51,8 @@ struct Stored {
 #[derive(Default)]
 struct Versions(Vec<Version>);
 
-/// A revision, and in the highest bit whether it was a deletion: half the memory of a struct of the two.
+/// A revision, and in the highest bit whether it was a deletion: half the memory of a struct of the
+/// two.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Version(u64);
 
@@ -164,7 +167,8 @@ impl Index {
             .filter(move |it| it.0 <= through)
     }
 
-    /// What the keys of the range were at `at`, in order, looking at so many keys at most. Returns the key to go on with.
+    /// What the keys of the range were at `at`, in order, looking at so many keys at most. Returns
+    /// the key to go on with.
     pub(super) fn visit_at<'a>(
         &'a self,
         state: &'a State,
@@ -200,7 +204,8 @@ impl Index {
         entry.into_iter().chain(other).min().map(Bytes::copy_from_slice)
     }
 
-    /// Forgets what nobody can ask for once history up to `oldest` is given up, for some keys from `from` on.
+    /// Forgets what nobody can ask for once history up to `oldest` is given up, for some keys from
+    /// `from` on.
     pub(super) fn sweep(
         &mut self,
         state: &State,

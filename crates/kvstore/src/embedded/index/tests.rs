@@ -14,7 +14,8 @@ struct Store {
 }
 
 impl Store {
-    /// Each text is a transaction: `+a` puts the key a, `-a` deletes it. Each goes into a segment of its own.
+    /// Each text is a transaction: `+a` puts the key a, `-a` deletes it. Each goes into a segment
+    /// of its own.
     fn of(txns: &[&str]) -> Self {
         let mut store = Self { state: State::empty(0), index: Index::default() };
         for text in txns {

@@ -63,7 +63,8 @@ pub enum OpenError {
 pub enum ReadError {
     #[error(transparent)]
     Damaged(#[from] Damage),
-    /// The segment was rewritten, and whoever rewrote it has let go of the old one: look the place up again.
+    /// The segment was rewritten, and whoever rewrote it has let go of the old one: look the place
+    /// up again.
     #[error("the place is in a segment that was replaced")]
     Moved,
     #[error("cannot read {file}")]

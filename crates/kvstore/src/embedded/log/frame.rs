@@ -1,17 +1,20 @@
-//! The frame: how one record lies in a segment, its check, and the search for frames behind a bad one. Pure.
+//! The frame: how one record lies in a segment, its check, and the search for frames behind a bad
+//! one. Pure.
 //!
 //! ```text
 //! check u64 | length u32 | kind u8 | version u8 | guard u16 | synced segment u32, offset u32 | previous u64 | body
 //! ```
 //!
-//! Numbers are little-endian. `check` is the 64-bit XXH3 of all that follows it, mixed with the store's salt, so that no
-//! stored value can pretend to be a frame. `guard` is a short check of the header alone: a search rejects by it cheaply.
+//! Numbers are little-endian. `check` is the 64-bit XXH3 of all that follows it, mixed with the
+//! store's salt, so that no stored value can pretend to be a frame. `guard` is a short check of the
+//! header alone: a search rejects by it cheaply.
 
 use super::error::Fault;
 
 pub const HEADER_BYTES: usize = 32;
-/// A longer body is never written, and never believed. One transaction may delete a great many keys: `etcdctl check perf` ends with
-/// one that writes 270 MiB. What is claimed is read only as far as the file goes, so a large bound costs nothing.
+/// A longer body is never written, and never believed. One transaction may delete a great many
+/// keys: `etcdctl check perf` ends with one that writes 270 MiB. What is claimed is read only as
+/// far as the file goes, so a large bound costs nothing.
 pub const BODY_BYTES_MAX: usize = 512 << 20;
 /// The format of frames that this code writes, and the newest that it reads.
 pub const VERSION: u8 = 2;
@@ -40,7 +43,8 @@ pub struct Mark {
     pub offset: u32,
 }
 
-/// Mixed into every check of a store: random, chosen when it is made, and the `previous` of its first frame.
+/// Mixed into every check of a store: random, chosen when it is made, and the `previous` of its
+/// first frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salt(pub u64);
 
@@ -83,7 +87,8 @@ impl Header {
     }
 }
 
-/// Appends a frame to `out` and returns its check. The body must not be longer than `BODY_BYTES_MAX`.
+/// Appends a frame to `out` and returns its check. The body must not be longer than
+/// `BODY_BYTES_MAX`.
 pub fn encode(
     out: &mut Vec<u8>,
     salt: Salt,
@@ -124,7 +129,8 @@ pub fn decode(bytes: &[u8], salt: Salt) -> Result<Header, Fault> {
     Ok(Header { kind, length: length as u32, synced, previous: number(frame, 24), check: expected })
 }
 
-/// How many bytes of body the header at the start of `bytes` claims; not verified, but within the bound.
+/// How many bytes of body the header at the start of `bytes` claims; not verified, but within the
+/// bound.
 pub fn length(bytes: &[u8]) -> Result<usize, Fault> {
     if bytes.len() < HEADER_BYTES {
         return Err(Fault::Cut);
@@ -138,8 +144,8 @@ pub fn salt(bytes: &[u8]) -> Result<Salt, Fault> {
     if bytes.len() < HEADER_BYTES { Err(Fault::Cut) } else { Ok(Salt(number(bytes, 24))) }
 }
 
-/// The first whole frame at or after `from` which proves that `bytes[bad]` had been synced: it was written after a sync that
-/// reached beyond it. `bytes` is the segment of that number.
+/// The first whole frame at or after `from` which proves that `bytes[bad]` had been synced: it was
+/// written after a sync that reached beyond it. `bytes` is the segment of that number.
 pub fn find_witness(bytes: &[u8], segment: u32, salt: Salt, bad: usize) -> Option<(usize, Header)> {
     let proves = |at: usize| {
         let header = bytes.get(at..at + HEADER_BYTES)?;
@@ -153,7 +159,8 @@ pub fn find_witness(bytes: &[u8], segment: u32, salt: Salt, bad: usize) -> Optio
     (bad + 1..bytes.len().saturating_sub(HEADER_BYTES - 1)).find_map(proves)
 }
 
-/// The first whole frame after `bad`, whatever it proves: where the readable part of a damaged segment goes on.
+/// The first whole frame after `bad`, whatever it proves: where the readable part of a damaged
+/// segment goes on.
 pub fn find_frame(bytes: &[u8], salt: Salt, bad: usize) -> Option<(usize, Header)> {
     (bad + 1..bytes.len().saturating_sub(HEADER_BYTES - 1)).find_map(|at| {
         let header = &bytes[at..at + HEADER_BYTES];
@@ -162,7 +169,8 @@ pub fn find_frame(bytes: &[u8], salt: Salt, bad: usize) -> Option<(usize, Header
     })
 }
 
-/// The check that a frame should have, without the salt; `None` if it has no whole header. For fuzzing.
+/// The check that a frame should have, without the salt; `None` if it has no whole header. For
+/// fuzzing.
 pub fn check_of(frame: &[u8]) -> Option<u64> {
     (frame.len() >= HEADER_BYTES).then(|| check(frame, Salt(0)))
 }
@@ -171,7 +179,8 @@ fn check(frame: &[u8], salt: Salt) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&frame[8..]) ^ salt.0
 }
 
-/// Of the header without its check and the guard itself. Two bytes of a product are enough to reject by.
+/// Of the header without its check and the guard itself. Two bytes of a product are enough to
+/// reject by.
 fn guard(header: &[u8], salt: Salt) -> u16 {
     let mixed = number(header, 8) & 0x0000_ffff_ffff_ffff;
     let mut hash = salt.0 ^ mixed;

@@ -1,9 +1,11 @@
-//! The log on disk: a chain of checked frames in numbered segments, of which only the last is appended to. Knows no keys.
+//! The log on disk: a chain of checked frames in numbered segments, of which only the last is
+//! appended to. Knows no keys.
 //!
-//! Promises: `open` verifies every byte that counts, visits every frame in order, and tells a torn write from damage; what was
-//! appended before a successful `sync` is there at every later open, and nothing is there that does not follow what was there
-//! before; after a failed write or sync nothing is written until `recover`. Not promised: that what was appended since the last
-//! sync is lost after a crash, or kept. One `Log` per directory: whoever opens it holds the lock.
+//! Promises: `open` verifies every byte that counts, visits every frame in order, and tells a torn
+//! write from damage; what was appended before a successful `sync` is there at every later open,
+//! and nothing is there that does not follow what was there before; after a failed write or sync
+//! nothing is written until `recover`. Not promised: that what was appended since the last sync is
+//! lost after a crash, or kept. One `Log` per directory: whoever opens it holds the lock.
 
 mod error;
 pub mod frame;
@@ -32,13 +34,16 @@ pub use self::segment::{Place, Segment};
 use self::segment::{SegmentFile, Shared};
 use super::disk::{Disk, File};
 
-/// No segment grows past this, whatever one batch holds: places have 32 bits, and opening reads a segment at once.
+/// No segment grows past this, whatever one batch holds: places have 32 bits, and opening reads a
+/// segment at once.
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
-/// A batch that makes the file grow is followed by zeros up to the next multiple of a step. The batches after it then change no
-/// metadata, so that their sync writes their pages alone: on ext4 0.14 ms instead of 0.21 for 1 KB, and 4 KiB instead of about 16;
-/// 0.13 ms instead of 0.24 for 32 KB. (`fallocate` does not do it: its blocks are marked as unwritten, and marking each as written
-/// is metadata again.) The step grows with the batch: who writes much soon needs it, and who writes little is spared the zeros.
+/// A batch that makes the file grow is followed by zeros up to the next multiple of a step. The
+/// batches after it then change no metadata, so that their sync writes their pages alone: on ext4
+/// 0.14 ms instead of 0.21 for 1 KB, and 4 KiB instead of about 16; 0.13 ms instead of 0.24 for 32
+/// KB. (`fallocate` does not do it: its blocks are marked as unwritten, and marking each as written
+/// is metadata again.) The step grows with the batch: who writes much soon needs it, and who writes
+/// little is spared the zeros.
 const FILL_STEPS: [(usize, u32); 2] = [(16 << 10, 64 << 10), (256 << 10, 1 << 20)];
 
 #[derive(Clone, Debug)]
@@ -47,7 +52,8 @@ pub struct Options {
     pub segment_bytes: u32,
     /// How many segments are read and verified at once when opening.
     pub threads: usize,
-    /// Of a new log; random, so that no stored value can pretend to be a frame. An existing log keeps its own.
+    /// Of a new log; random, so that no stored value can pretend to be a frame. An existing log
+    /// keeps its own.
     pub salt: u64,
 }
 
@@ -94,8 +100,8 @@ enum State {
     Failed,
 }
 
-/// A sync under way, for whoever wants to prepare the next batch meanwhile: `run` it on another thread, then give the outcome
-/// to `Log::finish_sync`.
+/// A sync under way, for whoever wants to prepare the next batch meanwhile: `run` it on another
+/// thread, then give the outcome to `Log::finish_sync`.
 pub struct Syncing {
     file: Arc<dyn File>,
     reached: Synced,
@@ -121,10 +127,11 @@ impl Syncing {
 }
 
 impl Log {
-    /// Verifies everything; calls `visit` for each record in order, checkpoints included (segments are read and verified by
-    /// several threads ahead of it). What `visit` refuses is damage of that frame. Nothing is changed on disk before all of it
-    /// is found to be sound; then what a crash left over is removed, and the rest is synced, since what a killed process
-    /// wrote may be in the cache alone.
+    /// Verifies everything; calls `visit` for each record in order, checkpoints included (segments
+    /// are read and verified by several threads ahead of it). What `visit` refuses is damage of
+    /// that frame. Nothing is changed on disk before all of it is found to be sound; then what a
+    /// crash left over is removed, and the rest is synced, since what a killed process wrote may be
+    /// in the cache alone.
     ///
     /// An empty directory is an empty log: `rotate` is its first call.
     pub fn open(
@@ -178,8 +185,8 @@ impl Log {
         }
     }
 
-    /// The sync of everything appended so far, to be run elsewhere; `None` if all of it is synced. Until its outcome is given
-    /// to `finish_sync`, more may be appended, but not rotated.
+    /// The sync of everything appended so far, to be run elsewhere; `None` if all of it is synced.
+    /// Until its outcome is given to `finish_sync`, more may be appended, but not rotated.
     pub fn start_sync(&self) -> io::Result<Option<Syncing>> {
         if self.state == State::Failed {
             return Err(refused());
@@ -207,10 +214,12 @@ impl Log {
         Ok(())
     }
 
-    /// Whether the next batch, of so many bytes of bodies, should go into a new segment: call `rotate` before it then.
+    /// Whether the next batch, of so many bytes of bodies, should go into a new segment: call
+    /// `rotate` before it then.
     pub fn is_full(&self, n_bodies: usize, body_bytes: usize) -> bool {
         let batch = n_bodies * HEADER_BYTES + body_bytes;
-        // A segment that has nothing but its checkpoint is not left, or a large batch would leave empty ones behind.
+        // A segment that has nothing but its checkpoint is not left, or a large batch would leave
+        // empty ones behind.
         self.has_records() && self.end as usize + batch > self.segment_bytes as usize
     }
 
@@ -225,14 +234,16 @@ impl Log {
         self.begin(checkpoint)
     }
 
-    /// Goes on after a failed write, sync or rotation: the log ends where the last successful sync reached, and a new segment
-    /// begins there with this checkpoint. What was appended after it is gone for good: no page of a file whose sync failed is
-    /// trusted. So what was published of it (relaxed writes) is to be appended again. May fail, and be tried again.
+    /// Goes on after a failed write, sync or rotation: the log ends where the last successful sync
+    /// reached, and a new segment begins there with this checkpoint. What was appended after it is
+    /// gone for good: no page of a file whose sync failed is trusted. So what was published of it
+    /// (relaxed writes) is to be appended again. May fail, and be tried again.
     pub fn recover(&mut self, checkpoint: &[u8]) -> io::Result<()> {
         self.begin(checkpoint)
     }
 
-    /// The end of what is synced: frames of that segment from there on may be lost, and `recover` gives them up.
+    /// The end of what is synced: frames of that segment from there on may be lost, and `recover`
+    /// gives them up.
     pub fn synced(&self) -> Option<Place> {
         self.active.as_ref().map(|it| Place { segment: it.id, offset: self.synced.mark.offset })
     }
@@ -262,8 +273,8 @@ impl Log {
         self.state == State::Failed
     }
 
-    /// Syncs and marks the end as clean, so that damage to the last batch cannot be taken for a torn write. Writes nothing if
-    /// nothing was appended since the last close.
+    /// Syncs and marks the end as clean, so that damage to the last batch cannot be taken for a
+    /// torn write. Writes nothing if nothing was appended since the last close.
     pub fn close(mut self) -> io::Result<()> {
         self.sync()?;
         if self.state == State::Closed || self.active.is_none() {
@@ -276,8 +287,8 @@ impl Log {
         self.sync()
     }
 
-    /// Adds zeros to a batch that goes to `offset` of a file that ends at `filled`, if that is worth it: not for a batch that is
-    /// larger than all steps are for.
+    /// Adds zeros to a batch that goes to `offset` of a file that ends at `filled`, if that is
+    /// worth it: not for a batch that is larger than all steps are for.
     fn fill(&mut self, offset: u32, filled: u32) {
         let end = offset + self.buffer.len() as u32;
         let step = FILL_STEPS.iter().find(|(batch_bytes, _)| self.buffer.len() < *batch_bytes);
@@ -296,13 +307,14 @@ impl Log {
         self.active.clone().ok_or_else(|| invalid("a log begins with a checkpoint"))
     }
 
-    /// The new segment names the end of the last synced one as its beginning. Whatever lies behind that end in the old segment
-    /// is no part of the log from here on.
+    /// The new segment names the end of the last synced one as its beginning. Whatever lies behind
+    /// that end in the old segment is no part of the log from here on.
     fn begin(&mut self, checkpoint: &[u8]) -> io::Result<()> {
         if checkpoint.len() > BODY_BYTES_MAX {
             return Err(invalid("a checkpoint is too long"));
         }
-        // Until the new segment is complete, the old one must not grow: it may have been superseded already.
+        // Until the new segment is complete, the old one must not grow: it may have been superseded
+        // already.
         self.state = State::Failed;
         let number = self.synced.mark.number.checked_add(1);
         let number = number.ok_or_else(|| invalid("there are no more numbers for segments"))?;
@@ -326,7 +338,8 @@ impl Log {
         self.fill(0, 0);
         file.write_at(0, &self.buffer)?;
         file.sync()?;
-        // A file that has the name of a segment begins with a whole frame: if not, it is damaged, not torn.
+        // A file that has the name of a segment begins with a whole frame: if not, it is damaged,
+        // not torn.
         disk.rename(&name_new, &name)?;
         disk.sync_directory()?;
 

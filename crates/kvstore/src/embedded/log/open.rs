@@ -1,4 +1,5 @@
-//! Opening: which files make the log, reading and verifying them ahead of the visitor, and removing what a crash left over.
+//! Opening: which files make the log, reading and verifying them ahead of the visitor, and removing
+//! what a crash left over.
 
 use std::io;
 use std::sync::Arc;
@@ -177,8 +178,9 @@ fn plan(disk: &dyn Disk, options: &Options) -> Result<Plan, OpenError> {
     Ok(Plan { salt, parts, remove })
 }
 
-/// Makes sure that what is read of the last segment is what the device has. A killed process leaves writes in the cache alone;
-/// and if their sync had failed, they count as clean, and would be there until the cache is dropped.
+/// Makes sure that what is read of the last segment is what the device has. A killed process leaves
+/// writes in the cache alone; and if their sync had failed, they count as clean, and would be there
+/// until the cache is dropped.
 fn settle(file: &dyn File, number: u32) -> Result<(), OpenError> {
     file.sync().map_err(failed("syncing", number))?;
     file.drop_cache();
@@ -253,7 +255,8 @@ fn spawn_loader<'scope>(
 }
 
 fn load(part: &Part, salt: Salt) -> io::Result<Loaded> {
-    // What lies behind the end of a segment that the next one names was given up when a write failed.
+    // What lies behind the end of a segment that the next one names was given up when a write
+    // failed.
     let is_joined = part.head.header.kind == Kind::Joined;
     let limit = part.end.filter(|_| !is_joined).map(|(mark, _)| mark.offset as usize);
     let bytes = Bytes::from(read(part.file.as_ref(), limit)?);
@@ -261,8 +264,8 @@ fn load(part: &Part, salt: Salt) -> io::Result<Loaded> {
     Ok(Loaded { bytes, scan })
 }
 
-/// Whether a part is what it should be, where it ends, and how far it is filled with zeros after that. The last one may have
-/// a torn end.
+/// Whether a part is what it should be, where it ends, and how far it is filled with zeros after
+/// that. The last one may have a torn end.
 fn judge(
     part: &Part,
     Loaded { bytes, scan }: &Loaded,
@@ -336,7 +339,8 @@ fn visit_all(
     Ok(())
 }
 
-/// Removes what a crash left, and makes sure of what was found: a killed process may have left it in the cache alone.
+/// Removes what a crash left, and makes sure of what was found: a killed process may have left it
+/// in the cache alone.
 fn clean(
     disk: &dyn Disk,
     plan: &Plan,
@@ -371,7 +375,8 @@ fn read_head(file: &dyn File, size: usize) -> io::Result<Vec<u8>> {
     read(file, Some(HEADER_BYTES + length))
 }
 
-/// The whole file, or as much of it as `limit` says. The size of a file is bounded before it is read.
+/// The whole file, or as much of it as `limit` says. The size of a file is bounded before it is
+/// read.
 pub(super) fn read(file: &dyn File, limit: Option<usize>) -> io::Result<Vec<u8>> {
     let size = (file.size()? as usize).min(SEGMENT_BYTES_MAX as usize);
     let mut bytes = vec![0; limit.map_or(size, |it| it.min(size))];

@@ -1,4 +1,5 @@
-//! The reading ends of a log: one frame at its place, frames from a place on, and the scrub. Shared by all who read.
+//! The reading ends of a log: one frame at its place, frames from a place on, and the scrub. Shared
+//! by all who read.
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ pub struct Reader {
     pub(super) shared: Arc<Shared>,
 }
 
-/// Frames from a place on, across segments, to the end of the log as it is when the walk comes there.
+/// Frames from a place on, across segments, to the end of the log as it is when the walk comes
+/// there.
 pub struct Frames {
     shared: Arc<Shared>,
     /// `None`: at the end.
@@ -69,7 +71,8 @@ impl Reader {
         Some(Frame { kind: header.kind, place, check: header.check, body })
     }
 
-    /// The frames at these places, which are sorted, each verified and told by its position. Neighbors share a read.
+    /// The frames at these places, which are sorted, each verified and told by its position.
+    /// Neighbors share a read.
     pub fn each(&self, places: &[Place], tell: &mut dyn FnMut(usize, Result<&Frame, ReadError>)) {
         let mut start = 0;
         while start < places.len() {
@@ -226,7 +229,8 @@ impl Iterator for Frames {
     }
 }
 
-/// The frame at the start of `bytes`, which were read at `offset`; reads more of them if it is longer.
+/// The frame at the start of `bytes`, which were read at `offset`; reads more of them if it is
+/// longer.
 fn decode(
     shared: &Shared,
     segment: &SegmentFile,

@@ -1,8 +1,9 @@
 //! Rewriting sealed segments without what is no longer needed, and joining neighbors into one.
 //!
-//! The new segment is written under another name, synced, and renamed over the last of those that it stands for; its first frame
-//! says which those are, so that after a crash the next open knows which of them are left over. Its last frame says where they
-//! ended and with which check, so that the chain goes on.
+//! The new segment is written under another name, synced, and renamed over the last of those that
+//! it stands for; its first frame says which those are, so that after a crash the next open knows
+//! which of them are left over. Its last frame says where they ended and with which check, so that
+//! the chain goes on.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -34,8 +35,8 @@ pub enum RewriteError {
     },
 }
 
-/// A rewrite that is done. The places of the old segments stay readable while this is held: replace them everywhere, then
-/// drop it.
+/// A rewrite that is done. The places of the old segments stay readable while this is held: replace
+/// them everywhere, then drop it.
 pub struct Rewritten {
     /// The new segment.
     pub segment: u32,
@@ -70,8 +71,9 @@ struct Written {
 }
 
 impl Reader {
-    /// Replaces sealed neighbors by one segment with the bodies that `keep` returns for their records (`None`: dropped). One
-    /// alone is rewritten in place. Readers and the appending end go on meanwhile. After an error all is as before.
+    /// Replaces sealed neighbors by one segment with the bodies that `keep` returns for their
+    /// records (`None`: dropped). One alone is rewritten in place. Readers and the appending end go
+    /// on meanwhile. After an error all is as before.
     pub fn rewrite(
         &self,
         segments: &[u32],
@@ -105,8 +107,9 @@ impl Reader {
                 return Err(err);
             }
         };
-        // Only when the new name is there for good may the others go. If it is not, either is right after a crash; but this
-        // process must go on from the new one, or a later rewrite could mix the two. The next open removes what stays.
+        // Only when the new name is there for good may the others go. If it is not, either is right
+        // after a crash; but this process must go on from the new one, or a later rewrite could mix
+        // the two. The next open removes what stays.
         let is_synced = disk.sync_directory().is_ok();
         *is_undoable = !is_synced;
         for it in old[..old.len() - 1].iter().filter(|_| is_synced) {

@@ -1,4 +1,5 @@
-//! Walks the frames of one segment's bytes and verifies each: its check, and that it follows the one before. Pure.
+//! Walks the frames of one segment's bytes and verifies each: its check, and that it follows the
+//! one before. Pure.
 
 use super::error::Fault;
 use super::frame::{self, Header, Salt};

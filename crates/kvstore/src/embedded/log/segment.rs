@@ -1,4 +1,5 @@
-//! Segments: their names, what is known of each in memory, and the table through which readers find them.
+//! Segments: their names, what is known of each in memory, and the table through which readers find
+//! them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use super::frame::{Mark, Salt};
 use crate::embedded::disk::{Disk, File};
 
-/// Where a frame is: the id of a segment in this process, and a byte of it. Valid until the segment is rewritten; an id is
-/// never used twice.
+/// Where a frame is: the id of a segment in this process, and a byte of it. Valid until the segment
+/// is rewritten; an id is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub segment: u32,
@@ -39,7 +40,8 @@ pub(super) struct SegmentFile {
     tip: Mutex<Tip>,
 }
 
-/// The end of a segment. Of a rewritten one, `chain` and `end` are what they were before, so that the next one follows them.
+/// The end of a segment. Of a rewritten one, `chain` and `end` are what they were before, so that
+/// the next one follows them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tip {
     /// How much of the file counts, and the check of the last frame in it.
@@ -145,7 +147,8 @@ impl Shared {
         self.replace(&[], make)
     }
 
-    /// Puts a segment where those were that it stands for. They can still be found by their ids, until `release`.
+    /// Puts a segment where those were that it stands for. They can still be found by their ids,
+    /// until `release`.
     pub(super) fn replace(
         &self,
         old: &[Arc<SegmentFile>],

@@ -1,14 +1,16 @@
 //! Torn or damaged: what a bad frame in the last segment is. Pure.
 //!
-//! A crash may leave any part of what was not synced, so frames behind a bad one prove nothing by themselves. But each names
-//! how far the log had been synced when it was written: one that was written after a sync beyond the bad byte proves damage.
-//! So does a frame that would be whole but for one bit, in a sector of which something was written: sectors are written whole.
+//! A crash may leave any part of what was not synced, so frames behind a bad one prove nothing by
+//! themselves. But each names how far the log had been synced when it was written: one that was
+//! written after a sync beyond the bad byte proves damage. So does a frame that would be whole but
+//! for one bit, in a sector of which something was written: sectors are written whole.
 
 use super::error::Fault;
 use super::frame::{self, HEADER_BYTES, Salt};
 
 const SECTOR: usize = 512;
-/// Frames up to this size are searched for a single flipped bit; it takes a hash for each bit of the frame.
+/// Frames up to this size are searched for a single flipped bit; it takes a hash for each bit of
+/// the frame.
 const FLIP_BYTES_MAX: usize = 4 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +33,8 @@ pub fn judge(bytes: &[u8], number: u32, salt: Salt, bad: usize, fault: Fault) ->
     Verdict::Torn
 }
 
-/// Whether turning one bit makes the frame at `bad` whole, in a sector that was written that far. (What was not written is zeros,
-/// and a frame may have but one bit there.)
+/// Whether turning one bit makes the frame at `bad` whole, in a sector that was written that far.
+/// (What was not written is zeros, and a frame may have but one bit there.)
 fn is_one_bit_off(bytes: &[u8], bad: usize, is_sound: impl Fn(&[u8]) -> bool) -> bool {
     let end = bytes.len().min(bad + HEADER_BYTES + FLIP_BYTES_MAX);
     let mut copy = bytes[bad..end].to_vec();

@@ -1,5 +1,6 @@
-//! Random work on a simulated disk, stopped at every operation in turn: what is found afterwards must be a prefix of what was
-//! appended, with everything that was synced. For the test suite, and with more rounds for the torture.
+//! Random work on a simulated disk, stopped at every operation in turn: what is found afterwards
+//! must be a prefix of what was appended, with everything that was synced. For the test suite, and
+//! with more rounds for the torture.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -322,7 +323,8 @@ impl Model {
         ))
     }
 
-    /// Whether `found` is a beginning of `all` that reaches what was synced, without what was dropped.
+    /// Whether `found` is a beginning of `all` that reaches what was synced, without what was
+    /// dropped.
     fn is_prefix(&self, all: &[u64], found: &[u64]) -> bool {
         let mut found = found.iter().peekable();
         let mut reached = 0;
@@ -338,7 +340,8 @@ impl Model {
     }
 }
 
-/// A body that can be told from every other: most are small, some span sectors, some are nearly all zeros.
+/// A body that can be told from every other: most are small, some span sectors, some are nearly all
+/// zeros.
 fn body(number: u64) -> Vec<u8> {
     let mut chance = Chance::new(number);
     let length = match chance.below(8) {

@@ -1,5 +1,5 @@
-//! Format 1, a redb file, to the log. The old file is kept until the new log is complete and in place; a crash anywhere leaves
-//! either the old store, which is migrated again, or the new one.
+//! Format 1, a redb file, to the log. The old file is kept until the new log is complete and in
+//! place; a crash anywhere leaves either the old store, which is migrated again, or the new one.
 
 mod record;
 mod tables;

@@ -1,5 +1,6 @@
-//! One write as bytes of the old file's log: kind, length of the key, creation, version, previous write, key, value.
-//! Numbers are little endian. Key and value of a parsed record share one allocation.
+//! One write as bytes of the old file's log: kind, length of the key, creation, version, previous
+//! write, key, value. Numbers are little endian. Key and value of a parsed record share one
+//! allocation.
 
 use bytes::{Buf as _, Bytes};
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What is in the database file of format 1.
 //!
-//! `log` has every write that is current or still history, by revision and place in its transaction.
-//! `meta` has the format and how far compaction has come. Nothing else: the current state is the log's.
+//! `log` has every write that is current or still history, by revision and place in its
+//! transaction. `meta` has the format and how far compaction has come. Nothing else: the current
+//! state is the log's.
 
 use redb::TableDefinition;
 

@@ -1,5 +1,6 @@
-//! The bodies of the log's frames: transactions, checkpoints and single revisions as bytes. Pure. Numbers are little endian.
-//! Parsing never panics and allocates no more than the bytes it is given account for.
+//! The bodies of the log's frames: transactions, checkpoints and single revisions as bytes. Pure.
+//! Numbers are little endian. Parsing never panics and allocates no more than the bytes it is given
+//! account for.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,8 @@ const COMMIT_BYTES: usize = 8 + 8 + 8 + 4 + 4;
 /// Revision, oldest, ceiling, time, hash, number of leases.
 const CHECKPOINT_BYTES: usize = 8 * 5 + 4;
 
-/// No store comes to a larger revision or time. What claims to is no record: it could not be counted on from there.
+/// No store comes to a larger revision or time. What claims to is no record: it could not be
+/// counted on from there.
 pub(super) const NUMBER_MAX: u64 = 1 << 62;
 
 /// Where the hash is in a transaction.
@@ -35,8 +37,8 @@ const HASH_AT: usize = 8 + 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct WallTime(pub(super) i64);
 
-/// Stands for every transaction up to one, whenever and in whatever company each was written. A rewritten transaction keeps
-/// it, so it is there when what it stands for has been forgotten.
+/// Stands for every transaction up to one, whenever and in whatever company each was written. A
+/// rewritten transaction keeps it, so it is there when what it stands for has been forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HistoryHash(pub(super) u64);
 
@@ -68,7 +70,8 @@ pub(super) struct EventRecord<'a> {
     pub(super) previous: Option<Revision>,
 }
 
-/// What a segment begins with: all that is not a commit and is still needed from the segments before it.
+/// What a segment begins with: all that is not a commit and is still needed from the segments
+/// before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     pub(super) revision: Revision,
@@ -93,7 +96,8 @@ pub(super) fn commit_bytes(commit: &Commit) -> usize {
     COMMIT_BYTES + commit.leases.len() * LEASE_BYTES + events.sum::<usize>()
 }
 
-/// `before` stands for the history that the commit follows; returns what stands for it with the commit.
+/// `before` stands for the history that the commit follows; returns what stands for it with the
+/// commit.
 pub(super) fn render_commit(
     out: &mut Vec<u8>,
     commit: &Commit,
@@ -114,7 +118,8 @@ pub(super) fn render_commit(
     put_hash(out, start, commit.revision, before)
 }
 
-/// A transaction of an older format, which knows when each key was written before, but not what it was.
+/// A transaction of an older format, which knows when each key was written before, but not what it
+/// was.
 pub(super) fn render_migrated(
     out: &mut Vec<u8>,
     commit: &Commit,
@@ -128,7 +133,8 @@ pub(super) fn render_migrated(
     put_hash(out, start, commit.revision, before)
 }
 
-/// The same transaction with fewer events, as a rewritten segment has it: lease changes are in the checkpoints by then.
+/// The same transaction with fewer events, as a rewritten segment has it: lease changes are in the
+/// checkpoints by then.
 pub(super) fn render_kept(out: &mut Vec<u8>, commit: &CommitRecord<'_>, keep: &[EventRecord<'_>]) {
     let start = put_header(out, commit.revision, commit.time, (0, keep.len()));
     out[start + HASH_AT..start + HASH_AT + 8].copy_from_slice(&commit.hash.0.to_le_bytes());
@@ -276,8 +282,8 @@ impl<'a> EventRecord<'a> {
         })
     }
 
-    /// What the key is after this event at `revision`. Key and value share one allocation of their own: what was read to find
-    /// them is not kept in memory.
+    /// What the key is after this event at `revision`. Key and value share one allocation of their
+    /// own: what was read to find them is not kept in memory.
     pub(super) fn entry(&self, revision: Revision) -> Option<KeyValue> {
         let value = self.value?;
         let mut bytes = BytesMut::with_capacity(self.key.len() + value.len());

@@ -1,10 +1,12 @@
-//! A snapshot as a file: a line that says what it is, records, and at the end a hash of everything before it.
+//! A snapshot as a file: a line that says what it is, records, and at the end a hash of everything
+//! before it.
 //!
 //! ```text
 //! "xebec-snapshot 1\n" | (kind u8, length u32, body)* | end u8, length u32 = 8, hash u64
 //! ```
 //!
-//! One that `etcdctl snapshot save` fetched has zeros after that, up to a whole block, and a SHA-256 sum, as it wants.
+//! One that `etcdctl snapshot save` fetched has zeros after that, up to a whole block, and a
+//! SHA-256 sum, as it wants.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write as _};
@@ -160,7 +162,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Nothing, or what etcdctl wants. Its sum is not computed: the hash has told that all before is sound.
+    /// Nothing, or what etcdctl wants. Its sum is not computed: the hash has told that all before
+    /// is sound.
     fn check_rest(&mut self) -> Result<(), Error> {
         let padding = self.n_bytes.next_multiple_of(ETCDCTL_BLOCK) - self.n_bytes;
         let longest = padding + ETCDCTL_SUM;

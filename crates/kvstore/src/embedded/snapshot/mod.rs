@@ -1,5 +1,6 @@
-//! The whole store in one file, history included: written beside a running store at one revision, and made a store again, at
-//! that revision or at an earlier one that its history has, with revisions that no client of the old store has seen.
+//! The whole store in one file, history included: written beside a running store at one revision,
+//! and made a store again, at that revision or at an earlier one that its history has, with
+//! revisions that no client of the old store has seen.
 
 mod file;
 mod restore;
@@ -60,8 +61,8 @@ pub enum Error {
 }
 
 impl Embedded {
-    /// Writes the store as it is now to `path`, while it goes on being written; returns the revision. The file appears when it
-    /// is complete.
+    /// Writes the store as it is now to `path`, while it goes on being written; returns the
+    /// revision. The file appears when it is complete.
     pub async fn snapshot(&self, path: &Path) -> Result<Revision, Error> {
         let (core, path) = (self.core.clone(), path.to_owned());
         let written = tokio::task::spawn_blocking(move || core.snapshot(&path));
@@ -121,7 +122,8 @@ impl Core {
         Ok(revision)
     }
 
-    /// A commit with those of its events that are needed: a needless one would come to life without what superseded it.
+    /// A commit with those of its events that are needed: a needless one would come to life without
+    /// what superseded it.
     fn needed_body(&self, revision: Revision) -> Result<Vec<u8>, crate::Error> {
         let unreadable = || {
             let source = io::Error::other(format!("revision {} is unreadable", revision.0));

@@ -1,4 +1,5 @@
-//! A snapshot becomes a store: verified to its end before anything is written, made aside, and renamed into place.
+//! A snapshot becomes a store: verified to its end before anything is written, made aside, and
+//! renamed into place.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,17 +14,19 @@ use crate::embedded::record::{Checkpoint, HistoryHash, NUMBER_MAX, parse_commit}
 /// What a snapshot is restored as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restore {
-    /// A revision that the snapshot's history has: the store is then as it was at that moment, but with the leases that it
-    /// has in the snapshot. `None`: as it was last.
+    /// A revision that the snapshot's history has: the store is then as it was at that moment, but
+    /// with the leases that it has in the snapshot. `None`: as it was last.
     pub at: Option<Revision>,
-    /// The store goes on so far after the snapshot's newest revision, with all before compacted: what the old store gave
-    /// out since, and what clients remember of it, is refused and never means anything else. 0 goes on where the state was,
-    /// history included, and gives such revisions again.
+    /// The store goes on so far after the snapshot's newest revision, with all before compacted:
+    /// what the old store gave out since, and what clients remember of it, is refused and never
+    /// means anything else. 0 goes on where the state was, history included, and gives such
+    /// revisions again.
     pub bump: u64,
 }
 
 impl Restore {
-    /// More than a cluster writes between a snapshot and the day it is needed: a year at 30 writes per second.
+    /// More than a cluster writes between a snapshot and the day it is needed: a year at 30 writes
+    /// per second.
     pub const BUMP_DEFAULT: u64 = 1_000_000_000;
 }
 
@@ -111,7 +114,8 @@ fn check_empty(dir: &Path) -> Result<(), Error> {
     if is_empty { Ok(()) } else { Err(Error::NotEmpty { dir: dir.to_owned() }) }
 }
 
-/// Verifies all of a snapshot; returns the oldest and the newest revision that it can be restored at.
+/// Verifies all of a snapshot; returns the oldest and the newest revision that it can be restored
+/// at.
 pub fn check_snapshot(snapshot: &Path) -> Result<(Revision, Revision), Error> {
     let checkpoint = verify(snapshot, Reader::open(snapshot)?)?;
     Ok((checkpoint.oldest, checkpoint.revision))

@@ -1,4 +1,5 @@
-//! A caller that is alone writes in its own thread: with the same outcome, and without holding up anybody else.
+//! A caller that is alone writes in its own thread: with the same outcome, and without holding up
+//! anybody else.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -19,7 +20,8 @@ fn open(disk: &Simulated) -> Arc<Embedded> {
     Embedded::open_on(Arc::new(disk.clone()), &options).unwrap()
 }
 
-/// Asks again and again until the store carries one out here: no other thread had a hand in what is returned.
+/// Asks again and again until the store carries one out here: no other thread had a hand in what is
+/// returned.
 async fn put_here(store: &Arc<Embedded>, key: &str) -> Result<TxnResponse, Error> {
     for n in 0..10_000 {
         match store.txn_here(put(key, &n.to_string())) {
@@ -58,7 +60,8 @@ async fn writes_here_and_there_are_one_history() {
     assert_eq!((store.revision(), values(&store).await), (revision, before));
 }
 
-/// Timers and connections of a runtime are looked after by one of its workers, and it may be the one that waits.
+/// Timers and connections of a runtime are looked after by one of its workers, and it may be the
+/// one that waits.
 #[test]
 fn a_disk_that_hangs_holds_up_who_writes_and_nobody_else() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();

@@ -49,7 +49,8 @@ async fn a_full_disk_makes_the_store_read_only_until_there_is_room_again() {
     assert_eq!(values(&store).await, ["1", "3", "relaxed"]);
 }
 
-/// Twice in the log, a write would be known at one place only, and the other would outlive its deletion.
+/// Twice in the log, a write would be known at one place only, and the other would outlive its
+/// deletion.
 #[tokio::test]
 async fn what_a_failed_rotation_had_synced_is_not_written_again() {
     let disk = Simulated::new(1);

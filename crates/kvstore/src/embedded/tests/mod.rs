@@ -1,4 +1,5 @@
-//! What only this engine has: crashes of the whole of it, a failing disk, errors of opening, closing and opening again.
+//! What only this engine has: crashes of the whole of it, a failing disk, errors of opening,
+//! closing and opening again.
 
 mod alone;
 mod crash;

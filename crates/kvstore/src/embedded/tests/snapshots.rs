@@ -1,4 +1,5 @@
-//! Snapshots beside writers, restoring them at every revision, and looking at a store that is closed.
+//! Snapshots beside writers, restoring them at every revision, and looking at a store that is
+//! closed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -189,7 +190,8 @@ async fn what_was_restored_changes_with_its_past() {
     let store = Embedded::open(&target, Options::default()).unwrap();
     let request = WatchRequest::new(KeyRange::prefix(b""), Some(store.revision()));
     let mut watch = store.watch(request).await.unwrap();
-    // An update that was prepared on the old store: its precondition is the entry's revision, which stays.
+    // An update that was prepared on the old store: its precondition is the entry's revision, which
+    // stays.
     let unchanged = Compare::mod_revision(b"a", Revision(3));
     let updated = store.txn(Txn::when(vec![unchanged], vec![Op::put("a", "3")])).await.unwrap();
     assert!(updated.succeeded);

@@ -1,5 +1,6 @@
-//! The engine without its threads, on a simulated disk: each call is carried out before it returns. Small segments, and the
-//! cleaner runs after each compaction, so that history is rewritten on the way.
+//! The engine without its threads, on a simulated disk: each call is carried out before it returns.
+//! Small segments, and the cleaner runs after each compaction, so that history is rewritten on the
+//! way.
 
 use std::path::Path;
 use std::sync::Arc;

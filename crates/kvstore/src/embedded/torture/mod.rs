@@ -1,5 +1,6 @@
-//! Random work of the whole engine on a simulated disk, stopped at some operation: what is found afterwards must be a
-//! state that the store had, with everything durable, its history as it was, and no revision given twice.
+//! Random work of the whole engine on a simulated disk, stopped at some operation: what is found
+//! afterwards must be a state that the store had, with everything durable, its history as it was,
+//! and no revision given twice.
 
 mod inline;
 mod model;
@@ -42,8 +43,8 @@ fn value_bytes(at: Point) -> usize {
     [0, 2_000, 32 << 20][(at.work % 3) as usize]
 }
 
-/// Crashes at operations of one random work after the other, until there were so many crashes. At one in six of each work: more
-/// works find more than more crashes of the same.
+/// Crashes at operations of one random work after the other, until there were so many crashes. At
+/// one in six of each work: more works find more than more crashes of the same.
 pub fn run(seed: u64, n_crashes: usize) -> Result<(), Failure> {
     let mut chance = Chance::new(seed);
     let mut done = 0;
@@ -122,7 +123,8 @@ fn open(disk: &Simulated, value_bytes: usize) -> Result<Parts, super::open::Erro
     Parts::open(Path::new(""), Arc::new(disk.clone()), &options(value_bytes))
 }
 
-/// Opens after a crash, and checks everything that can be read. Returns the revision of the last write that is there.
+/// Opens after a crash, and checks everything that can be read. Returns the revision of the last
+/// write that is there.
 fn reopen(
     disk: &Simulated,
     model: &Model,
@@ -215,7 +217,8 @@ impl Work {
 
     fn some_write(&mut self, key: usize) -> Write {
         if self.chance.one_in(12) {
-            // What lives long keeps its segment from being rewritten, with all that is needless in it.
+            // What lives long keeps its segment from being rewritten, with all that is needless in
+            // it.
             let key = format!("long{key}-{}", self.chance.below(4)).into_bytes();
             return Write::Put(key, vec![b'l'; 500], None);
         }

@@ -1,4 +1,5 @@
-//! What a store should hold: every state it had, which of them must be there after a crash, and which may be.
+//! What a store should hold: every state it had, which of them must be there after a crash, and
+//! which may be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,8 @@ impl Model {
         (*revision, keys)
     }
 
-    /// Adds the state after a transaction, if it changes anything. `from` is the store's revision before it.
+    /// Adds the state after a transaction, if it changes anything. `from` is the store's revision
+    /// before it.
     pub(super) fn write(&mut self, from: Revision, writes: &[Write]) -> Option<Revision> {
         let revision = from.next();
         let mut keys = self.last().1.clone();

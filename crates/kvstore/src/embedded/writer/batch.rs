@@ -1,4 +1,5 @@
-//! Deciding what is queued, each command on top of the ones before it, until one needs the others published first.
+//! Deciding what is queued, each command on top of the ones before it, until one needs the others
+//! published first.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, RwLockReadGuard};
@@ -13,7 +14,8 @@ use crate::embedded::record::commit_bytes;
 use crate::state::{Commit, Drafted, Refused};
 use crate::{Durability, Error, LeaseId, Op, RangeRequest, RangeResponse, Revision, Txn};
 
-/// A batch that has as many bytes takes no more commands: it must fit into memory and into a segment.
+/// A batch that has as many bytes takes no more commands: it must fit into memory and into a
+/// segment.
 const BATCH_BYTES: usize = 16 << 20;
 
 /// A read of an old revision, and what came of it.
@@ -126,8 +128,8 @@ impl Batch {
         batch
     }
 
-    /// Lets go of the present while it reads values that are not in memory, so that readers and the cleaner go on. The
-    /// state stays as it is meanwhile: nobody else changes it.
+    /// Lets go of the present while it reads values that are not in memory, so that readers and the
+    /// cleaner go on. The state stays as it is meanwhile: nobody else changes it.
     fn decide_txn<'a>(
         &mut self,
         core: &'a Core,
@@ -201,7 +203,8 @@ fn reads_past(txn: &Txn) -> bool {
     reads
 }
 
-/// Both branches' reads of old revisions, done before anything is locked. What is not of the past after all is not looked at.
+/// Both branches' reads of old revisions, done before anything is locked. What is not of the past
+/// after all is not looked at.
 fn read_past(core: &Core, txn: &Txn) -> Vec<ReadPast> {
     let mut read = Vec::new();
     // A transaction that is refused for its shape is not read for.

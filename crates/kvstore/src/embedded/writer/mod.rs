@@ -1,8 +1,9 @@
-//! The one writer. Takes whatever is queued, decides it in order, appends it with one write, syncs once, publishes, and only
-//! then answers: acknowledged means synced. Never waits for more work to come, so a lone write costs one sync.
+//! The one writer. Takes whatever is queued, decides it in order, appends it with one write, syncs
+//! once, publishes, and only then answers: acknowledged means synced. Never waits for more work to
+//! come, so a lone write costs one sync.
 //!
-//! Relaxed transactions alone are not synced at once but within `Options::relaxed_delay`; before their revisions are used, a
-//! synced ceiling is above them.
+//! Relaxed transactions alone are not synced at once but within `Options::relaxed_delay`; before
+//! their revisions are used, a synced ceiling is above them.
 
 mod batch;
 mod recovery;
@@ -31,8 +32,8 @@ pub(super) use thread::run;
 
 /// Commands that one sync may serve.
 pub(super) const BATCH_COMMANDS: usize = 1024;
-/// How many revisions a ceiling is ahead of the relaxed transaction that needed it: a sync for each so many, and at most so
-/// many revisions unused after a crash.
+/// How many revisions a ceiling is ahead of the relaxed transaction that needed it: a sync for each
+/// so many, and at most so many revisions unused after a crash.
 const CEILING_STEP: u64 = 4096;
 /// More than this is not left unsynced.
 const RELAXED_BYTES: usize = 8 << 20;
@@ -307,7 +308,8 @@ impl Writer {
         checkpoint(&self.core, self.ceiling, self.now())
     }
 
-    /// Ends leases whose time has come. From here on they cannot be kept alive, unless the disk refuses.
+    /// Ends leases whose time has come. From here on they cannot be kept alive, unless the disk
+    /// refuses.
     pub(super) fn expire(&mut self) {
         if self.failure.is_some() {
             return;

@@ -1,5 +1,6 @@
-//! When the disk refuses: the store is read-only, tries again by itself, and goes on in a new segment. The log ends then where
-//! the last sync reached, so relaxed transactions that were published since are appended again.
+//! When the disk refuses: the store is read-only, tries again by itself, and goes on in a new
+//! segment. The log ends then where the last sync reached, so relaxed transactions that were
+//! published since are appended again.
 
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ impl Writer {
         Error::ReadOnly { why }
     }
 
-    /// What failed may have synced before it did, as a rotation does: that much is in the log for good, and must not be
-    /// in it twice.
+    /// What failed may have synced before it did, as a rotation does: that much is in the log for
+    /// good, and must not be in it twice.
     fn forget_synced(&mut self) {
         if let Some(synced) = self.log.synced() {
             self.unsynced.commits.retain(|it| it.place >= synced);

@@ -1,4 +1,5 @@
-//! Where the answer to a transaction goes: to one who waits for it, or to one who waits for several.
+//! Where the answer to a transaction goes: to one who waits for it, or to one who waits for
+//! several.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,9 +1,10 @@
-//! Who sits here writes: the writer's own thread, or a caller who is alone. A transaction that nobody else's could share a sync
-//! with gains nothing from another thread, and going there and back costs more than all the rest of it.
+//! Who sits here writes: the writer's own thread, or a caller who is alone. A transaction that
+//! nobody else's could share a sync with gains nothing from another thread, and going there and
+//! back costs more than all the rest of it.
 //!
-//! Such a caller waits for the disk in a worker of its runtime, which may be the one that was to look after the timers and
-//! connections of that runtime while the others sleep. So it sits down only while the writer's thread looks on, which calls
-//! another worker when a write takes long.
+//! Such a caller waits for the disk in a worker of its runtime, which may be the one that was to
+//! look after the timers and connections of that runtime while the others sleep. So it sits down
+//! only while the writer's thread looks on, which calls another worker when a write takes long.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -16,11 +17,14 @@ use super::{Command, Writer};
 use crate::embedded::own::own;
 use crate::{Durability, Op, Txn};
 
-/// How often the writer's thread looks while others sit here. Connections may be held up for as long by a disk that hangs.
+/// How often the writer's thread looks while others sit here. Connections may be held up for as
+/// long by a disk that hangs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// So many commands must have come one by one, none later than a look after the one before, and have been carried out quickly.
+/// So many commands must have come one by one, none later than a look after the one before, and
+/// have been carried out quickly.
 const STREAK: u32 = 8;
-/// With a slower disk a caller's worker would wait too long, and the way to another thread and back is nothing beside it.
+/// With a slower disk a caller's worker would wait too long, and the way to another thread and back
+/// is nothing beside it.
 const QUICK: Duration = Duration::from_millis(1);
 /// What can take long is left to the writer's thread.
 const OPS_MAX: usize = 8;
@@ -94,7 +98,8 @@ impl Seat {
         [due, next].into_iter().flatten().min()
     }
 
-    /// For the writer's thread: with commands, as soon as nobody else sits here; without, if nobody does.
+    /// For the writer's thread: with commands, as soon as nobody else sits here; without, if nobody
+    /// does.
     pub(super) fn write<T>(
         &self,
         n_commands: usize,
@@ -131,7 +136,8 @@ impl Seat {
         }
     }
 
-    /// Has another worker of the caller's runtime wake up, which then looks after everything that the caller's cannot.
+    /// Has another worker of the caller's runtime wake up, which then looks after everything that
+    /// the caller's cannot.
     fn call_another(&self) {
         if let Some(runtime) = &*self.runtime.lock().unwrap_or_else(PoisonError::into_inner) {
             runtime.spawn(async {});

@@ -1,4 +1,5 @@
-//! The writer's thread: waits for commands and for what becomes due, and never wakes for anything else.
+//! The writer's thread: waits for commands and for what becomes due, and never wakes for anything
+//! else.
 
 use std::sync::Arc;
 

@@ -76,7 +76,8 @@ impl History {
         tally
     }
 
-    /// Before each step, every revision that there is: but the first one, which has nothing before it.
+    /// Before each step, every revision that there is: but the first one, which has nothing before
+    /// it.
     fn compactions_between(&self) -> Vec<Compaction> {
         let mut compactions = Vec::new();
         for before in 0..self.steps.len() {
@@ -201,7 +202,8 @@ impl<'a, T: Tried> Walk<'a, T> {
         assert_eq!(events, self.history.events, "{}: the unread watch", self.name);
     }
 
-    /// What a watch tells up to the end, sorted, since the order within a transaction is its engine's choice.
+    /// What a watch tells up to the end, sorted, since the order within a transaction is its
+    /// engine's choice.
     fn drain(&mut self, watch: &mut dyn Watch) -> Vec<Event> {
         let mut events = Vec::new();
         while watch.progress() < self.history.revision() {

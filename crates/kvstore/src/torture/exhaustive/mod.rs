@@ -1,12 +1,15 @@
-//! Every small history, compacted through every revision at every time, read and watched from every revision.
+//! Every small history, compacted through every revision at every time, read and watched from every
+//! revision.
 //!
-//! A history is a sequence of seven kinds of transactions over three keys: puts of one and of two keys, deletes of one key, a
-//! put together with a delete, and a delete of everything. For each history there is one store for each pair of a moment
-//! between two of its transactions and a revision that is compacted then, and one that is started again at its end and then
-//! compacted through one revision after the other. At the end of each, the answers of ranges and of resumed watches at and
-//! after every revision, of all keys, of one, and of those from the second on, are compared with the reference's, and so are a
-//! watch that was opened first and never read, and each transaction's answer. Histories that only differ in the names of keys
-//! count as different, since engines sort keys.
+//! A history is a sequence of seven kinds of transactions over three keys: puts of one and of two
+//! keys, deletes of one key, a put together with a delete, and a delete of everything. For each
+//! history there is one store for each pair of a moment between two of its transactions and a
+//! revision that is compacted then, and one that is started again at its end and then compacted
+//! through one revision after the other. At the end of each, the answers of ranges and of resumed
+//! watches at and after every revision, of all keys, of one, and of those from the second on, are
+//! compared with the reference's, and so are a watch that was opened first and never read, and each
+//! transaction's answer. Histories that only differ in the names of keys count as different, since
+//! engines sort keys.
 //!
 //! | steps | histories | stores |
 //! |---|---|---|
@@ -63,8 +66,8 @@ impl AddAssign for Tally {
     }
 }
 
-/// All histories of up to `length` steps, on all cores. Engines are without threads, and the embedded one is on a simulated
-/// disk: so everything happens at once, and the same way each time.
+/// All histories of up to `length` steps, on all cores. Engines are without threads, and the
+/// embedded one is on a simulated disk: so everything happens at once, and the same way each time.
 pub fn exhaustive(engine: Engine, length: u32) -> Tally {
     match engine {
         Engine::Memory => all(length, AtOnce::new),

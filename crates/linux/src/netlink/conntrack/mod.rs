@@ -1,6 +1,8 @@
-//! Connection tracking: reading the kernel's entries of one protocol, and deleting those that must not go on.
+//! Connection tracking: reading the kernel's entries of one protocol, and deleting those that must
+//! not go on.
 //!
-//! Deleting an entry lets the next packet of the flow be judged by the rules as if it were the first.
+//! Deleting an entry lets the next packet of the flow be judged by the rules as if it were the
+//! first.
 
 use std::net::Ipv4Addr;
 

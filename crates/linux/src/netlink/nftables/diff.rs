@@ -1,7 +1,8 @@
 //! From what the kernel holds to what it should hold, with the fewest changes.
 //!
-//! Chains and sets stay in place where they can, so that nothing that is right is touched. A set whose definition changed, or a
-//! chain whose hook did, cannot be changed while rules use it: then the whole table is replaced, in the same transaction.
+//! Chains and sets stay in place where they can, so that nothing that is right is touched. A set
+//! whose definition changed, or a chain whose hook did, cannot be changed while rules use it: then
+//! the whole table is replaced, in the same transaction.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,8 @@ pub fn changes(observed: Option<&Observed>, desired: &Table) -> Vec<Change> {
     }
     let mut changes = Vec::new();
     add_sets_and_chains(observed, desired, &mut changes);
-    // Elements that go may be the last to name a chain that goes; elements that come may name a chain that comes.
+    // Elements that go may be the last to name a chain that goes; elements that come may name a
+    // chain that comes.
     let nothing = BTreeMap::new();
     for set in desired.sets.keys() {
         let wanted = desired.elements.get(set).unwrap_or(&nothing);
@@ -93,7 +95,8 @@ fn has_rules(chain: &Chain, found: &[String]) -> bool {
 fn remove_sets_and_chains(observed: &Observed, desired: &Table, changes: &mut Vec<Change>) {
     let gone: Vec<_> =
         observed.chains.keys().filter(|it| !desired.chains.contains_key(*it)).collect();
-    // Chains that go may use sets that go, whose elements may name chains that go; and chains may jump to each other.
+    // Chains that go may use sets that go, whose elements may name chains that go; and chains may
+    // jump to each other.
     for name in &gone {
         if !observed.chains[*name].rules.is_empty() {
             changes.push(Change::FlushChain((*name).clone()));
@@ -104,7 +107,8 @@ fn remove_sets_and_chains(observed: &Observed, desired: &Table, changes: &mut Ve
     changes.extend(gone.into_iter().map(|it| Change::DeleteChain(it.clone())));
 }
 
-/// Removals first: an element with other data is a removal and an addition, which one transaction makes one step.
+/// Removals first: an element with other data is a removal and an addition, which one transaction
+/// makes one step.
 pub fn element_changes(
     set: &'static str,
     found: &BTreeMap<Key, Option<Data>>,

@@ -63,9 +63,10 @@ fn read_table(reply: &Reply) -> Option<TableId> {
 /// How often a set is read whose hash table grows meanwhile.
 const READS_MAX: usize = 8;
 
-/// The kernel continues a long dump by skipping as many elements as it has told. If the set's hash table is resized in
-/// between, which it is in the background after many elements were added, their order changes: as many are missed as come
-/// twice. So a reading in which one comes twice is not the last.
+/// The kernel continues a long dump by skipping as many elements as it has told. If the set's hash
+/// table is resized in between, which it is in the background after many elements were added, their
+/// order changes: as many are missed as come twice. So a reading in which one comes twice is not
+/// the last.
 fn read_set_elements(
     socket: &mut Socket,
     id: &TableId,

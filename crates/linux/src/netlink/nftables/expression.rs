@@ -1,6 +1,7 @@
 //! What a rule is made of: loads into registers, tests of registers, and what to do.
 //!
-//! Each rule loads all registers that it reads: the kernel refuses a rule that reads what it did not write.
+//! Each rule loads all registers that it reads: the kernel refuses a rule that reads what it did
+//! not write.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -169,7 +170,8 @@ pub enum Expression {
         address: FibAddress,
         into: Register,
     },
-    /// One byte: 1 if the source is routed back over the interface by which the packet came, as `rp_filter=1` wants it.
+    /// One byte: 1 if the source is routed back over the interface by which the packet came, as
+    /// `rp_filter=1` wants it.
     FibReturns {
         into: Register,
     },
@@ -298,7 +300,8 @@ impl Expression {
         });
     }
 
-    /// What puts something into a register, or a register into the packet's or the connection's state.
+    /// What puts something into a register, or a register into the packet's or the connection's
+    /// state.
     fn encode_load(&self, to: &mut Attributes) {
         match self {
             Self::Payload { base, offset, length, into } => {

@@ -1,8 +1,10 @@
-//! nftables: a table as it should be, what the kernel holds of it, the changes between, and one transaction that makes them.
+//! nftables: a table as it should be, what the kernel holds of it, the changes between, and one
+//! transaction that makes them.
 //!
-//! The model is typed as far as we use nftables, and pure; [`Nftables`] is the only part that asks the kernel. A table is
-//! described whole ([`Table`]); [`changes`] compares it with [`Nftables::observe`]; [`Nftables::apply`] makes the changes at once
-//! or not at all. Works on kernels from 5.10 on.
+//! The model is typed as far as we use nftables, and pure; [`Nftables`] is the only part that asks
+//! the kernel. A table is described whole ([`Table`]); [`changes`] compares it with
+//! [`Nftables::observe`]; [`Nftables::apply`] makes the changes at once or not at all. Works on
+//! kernels from 5.10 on.
 
 mod change;
 mod diff;
@@ -73,7 +75,8 @@ impl Nftables {
         Ok(!changes(self.observe()?.as_ref(), desired).is_empty())
     }
 
-    /// Makes the table as it should be, whatever it was before. Says whether anything had to change.
+    /// Makes the table as it should be, whatever it was before. Says whether anything had to
+    /// change.
     pub fn converge(&mut self, desired: &Table) -> Result<bool, Error> {
         let changes = changes(self.observe()?.as_ref(), desired);
         self.apply(&changes)?;

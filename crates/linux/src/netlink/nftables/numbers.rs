@@ -1,4 +1,5 @@
-//! The numbers of `linux/netfilter/nf_tables.h` that we use, under the kernel's names without their prefixes.
+//! The numbers of `linux/netfilter/nf_tables.h` that we use, under the kernel's names without their
+//! prefixes.
 
 pub(super) const SUBSYSTEM: u16 = 10;
 

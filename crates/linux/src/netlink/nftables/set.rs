@@ -1,6 +1,7 @@
 //! Sets and maps: what their keys and data are made of, and their elements.
 //!
-//! A key of several fields is one value in which each field is padded to four bytes, as registers are.
+//! A key of several fields is one value in which each field is padded to four bytes, as registers
+//! are.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -65,7 +66,8 @@ pub struct Set {
     pub data: Option<DataType>,
     /// Keys are ranges: see [`Element::range`].
     pub is_interval: bool,
-    /// Rules add the elements, and they may expire. We never read, add or remove any. The number bounds the set.
+    /// Rules add the elements, and they may expire. We never read, add or remove any. The number
+    /// bounds the set.
     pub dynamic: Option<u32>,
 }
 
@@ -123,7 +125,8 @@ impl Set {
         }
     }
 
-    /// Ranges over several fields are kept otherwise than over one (`nft_set_pipapo`, `nft_set_rbtree`).
+    /// Ranges over several fields are kept otherwise than over one (`nft_set_pipapo`,
+    /// `nft_set_rbtree`).
     pub(super) fn is_concatenated_interval(&self) -> bool {
         self.is_interval && self.key.len() > 1
     }

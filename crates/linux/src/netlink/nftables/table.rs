@@ -141,8 +141,9 @@ impl Rule {
         })
     }
 
-    /// The comment and a digest of the expressions: what is kept with the rule in the kernel, and by which it is known again. (The
-    /// kernel gives expressions back in other words than it took them.)
+    /// The comment and a digest of the expressions: what is kept with the rule in the kernel, and
+    /// by which it is known again. (The kernel gives expressions back in other words than it took
+    /// them.)
     pub fn signature(&self) -> String {
         let comment: String = self.comment.chars().take(100).collect();
         format!("{comment} #{:016x}", digest(self.encode_expressions().as_bytes()))

@@ -81,7 +81,8 @@ pub enum Namespace<'a> {
     File(BorrowedFd<'a>),
 }
 
-/// Two links, each of which receives what the other sends. Once made, the near one is up, the peer not yet.
+/// Two links, each of which receives what the other sends. Once made, the near one is up, the peer
+/// not yet.
 #[derive(Clone, Copy, Debug)]
 pub struct VethPair<'a> {
     pub name: &'a str,
@@ -98,7 +99,8 @@ pub struct Peer<'a> {
     pub namespace: Namespace<'a>,
 }
 
-/// Settings of one link that are also files below `/proc/sys/net/ipv4/conf/<link>/` (`IPV4_DEVCONF_*`).
+/// Settings of one link that are also files below `/proc/sys/net/ipv4/conf/<link>/`
+/// (`IPV4_DEVCONF_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv4Setting {
     Forwarding = 1,

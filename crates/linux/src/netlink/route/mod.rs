@@ -1,7 +1,8 @@
 //! Links, addresses, routes and neighbors (rtnetlink).
 //!
-//! Every change is idempotent: making what is there and removing what is gone succeed, so that a caller can always go on from a
-//! half-made state. But a link that is there already is not made: it may be somebody else's.
+//! Every change is idempotent: making what is there and removing what is gone succeed, so that a
+//! caller can always go on from a half-made state. But a link that is there already is not made: it
+//! may be somebody else's.
 
 pub(super) mod addresses;
 pub(super) mod links;

@@ -126,7 +126,8 @@ impl RouteSocket {
         unless(self.socket.request(&message), &[Errno::SRCH, Errno::NODEV])
     }
 
-    /// The link of the best IPv4 default route, and the address used on it. `None` without such a route.
+    /// The link of the best IPv4 default route, and the address used on it. `None` without such a
+    /// route.
     pub fn default_interface(&mut self) -> Result<Option<DefaultInterface>, Error> {
         let default = self
             .routes()?
@@ -155,7 +156,8 @@ impl RouteSocket {
     }
 }
 
-/// `struct rtmsg`: family, lengths of destination and source, type of service, table, protocol, scope, type, flags (32 bits).
+/// `struct rtmsg`: family, lengths of destination and source, type of service, table, protocol,
+/// scope, type, flags (32 bits).
 fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Message {
     let Destination { address, prefix_length } = route.destination;
     let scope = route.scope.number();

@@ -1,4 +1,5 @@
-//! A pod fits where its requests do; emptier nodes score higher (LeastAllocated over CPU and memory).
+//! A pod fits where its requests do; emptier nodes score higher (LeastAllocated over CPU and
+//! memory).
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! Makes the kernel hold what the ruleset says, one transaction per change, and lets stale UDP flows begin anew.
+//! Makes the kernel hold what the ruleset says, one transaction per change, and lets stale UDP
+//! flows begin anew.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +47,8 @@ impl Backend {
         (table(self.cluster).name.into_owned(), self.nftables.port())
     }
 
-    /// From now on the Service has these ports; none if it is gone. The kernel hears of it with the next `apply` or `resync`.
+    /// From now on the Service has these ports; none if it is gone. The kernel hears of it with the
+    /// next `apply` or `resync`.
     pub fn set(&mut self, service: &ObjectKey, ports: Vec<ServicePort>) {
         let before = self.ruleset.udp_flows(service);
         self.ruleset.set(service, ports);
@@ -54,7 +56,8 @@ impl Backend {
         self.suspects.extend(suspects(&before, &after));
     }
 
-    /// Tells the kernel what changed since it was last told. On an error it holds what it held before, and only `resync` helps.
+    /// Tells the kernel what changed since it was last told. On an error it holds what it held
+    /// before, and only `resync` helps.
     pub fn apply(&mut self) -> Result<(), Error> {
         let changes = self.ruleset.take_changes();
         self.nftables.apply(&changes)?;

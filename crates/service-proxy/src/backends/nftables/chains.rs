@@ -1,8 +1,9 @@
-//! The chains of our table, which do not depend on Services but for the choices that some Service needs. Pure.
+//! The chains of our table, which do not depend on Services but for the choices that some Service
+//! needs. Pure.
 //!
-//! `README.md` shows the way of a packet through them. A rule loads all that it reads, since registers do not outlive it. `nft` must
-//! be able to list every rule, or no command of it works on this host any more: what a map gave is no key, nor part of one, nor stored,
-//! but for [`copy`].
+//! `README.md` shows the way of a packet through them. A rule loads all that it reads, since
+//! registers do not outlive it. `nft` must be able to list every rule, or no command of it works on
+//! this host any more: what a map gave is no key, nor part of one, nor stored, but for [`copy`].
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -18,7 +19,8 @@ use linux::netlink::nftables::{
 use super::sets::{self, Choice, Scope};
 use crate::service_port::Network;
 
-/// Upstream's bit (`--iptables-masquerade-bit` 14), so that other software that knows it understands.
+/// Upstream's bit (`--iptables-masquerade-bit` 14), so that other software that knows it
+/// understands.
 const MASQUERADE_MARK: u32 = 0x4000;
 
 const SERVICES: &str = "services";
@@ -30,7 +32,8 @@ const TCP: u8 = 6;
 /// What the chains depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Networks {
-    /// All pods. Others that use a ClusterIP are masqueraded, so that the answer comes back through this node.
+    /// All pods. Others that use a ClusterIP are masqueraded, so that the answer comes back through
+    /// this node.
     pub cluster: Network,
     /// All ClusterIPs.
     pub services: Network,
@@ -73,7 +76,8 @@ fn frontend(way: Way, first: u8) -> Vec<Expression> {
     let mut expressions =
         vec![Expression::Meta { key: Meta::L4Protocol, into: r(first) }, destination(address)];
     if matches!(way, Way::NodePort) {
-        // `nft` shows it as `ip daddr & 0.0.0.0`; of a mere constant in a key it would not know the type.
+        // `nft` shows it as `ip daddr & 0.0.0.0`; of a mere constant in a key it would not know the
+        // type.
         let (mask, xor) = (Value::new().mark(0), Value::new().mark(0));
         expressions.push(Expression::Bitwise { from: address, into: address, mask, xor });
     }
@@ -246,7 +250,8 @@ fn external(way: Way) -> Vec<Rule> {
     ]
 }
 
-/// The cluster itself has all endpoints to choose from: what it sends comes from no further away than the ClusterIP's clients.
+/// The cluster itself has all endpoints to choose from: what it sends comes from no further away
+/// than the ClusterIP's clients.
 fn external_local(way: Way, networks: Networks) -> Vec<Rule> {
     let from_node = || is_local(FibAddress::Source);
     let any_endpoint = || choose(way, sets::CLUSTER);
@@ -282,7 +287,8 @@ fn validate_endpoints() -> Rule {
     rule("new, and found no endpoint", [is_new(), jump(NO_ENDPOINTS)])
 }
 
-/// Node ports on 127.0.0.1 need `route_localnet`, which would let others reach what listens there (CVE-2020-8558).
+/// Node ports on 127.0.0.1 need `route_localnet`, which would let others reach what listens there
+/// (CVE-2020-8558).
 fn input() -> Vec<Rule> {
     let loopback = Network { address: Ipv4Addr::LOCALHOST, prefix_length: 8 };
     let answers = ct_state::ESTABLISHED | ct_state::RELATED;
@@ -308,8 +314,9 @@ fn input() -> Vec<Rule> {
     ]
 }
 
-/// Connection tracking translates no packet that it does not understand, so an endpoint's would leave under its own address, and the
-/// client would reset the connection (kubernetes/kubernetes#74839).
+/// Connection tracking translates no packet that it does not understand, so an endpoint's would
+/// leave under its own address, and the client would reset the connection
+/// (kubernetes/kubernetes#74839).
 fn forward(networks: Networks) -> Vec<Rule> {
     let is_invalid = conntrack_has(Conntrack::State, ct_state::INVALID, Comparison::NotEqual);
     vec![
@@ -337,7 +344,8 @@ fn no_endpoints(networks: Networks) -> Vec<Rule> {
     ]
 }
 
-/// Upstream sends ICMP to TCP as well, of which the kernel gives each host a few per second only: then connecting hangs.
+/// Upstream sends ICMP to TCP as well, of which the kernel gives each host a few per second only:
+/// then connecting hangs.
 fn refuse() -> Vec<Rule> {
     let is_tcp = vec![
         Expression::Meta { key: Meta::L4Protocol, into: r(0) },
@@ -371,7 +379,8 @@ fn pick(choice: Choice) -> Vec<Rule> {
     WAYS.map(|way| rule("any endpoint", [frontend(way, 0), to_slot()])).into()
 }
 
-/// Client and frontend into four registers from the first on, and what `nft` shows instead of an endpoint ([`copy`]) into the next two.
+/// Client and frontend into four registers from the first on, and what `nft` shows instead of an
+/// endpoint ([`copy`]) into the next two.
 fn client(way: Way) -> Vec<Expression> {
     let placeholder = vec![destination(r(4)), destination_port(r(5))];
     [vec![source(r(0))], frontend(way, 1), placeholder].concat()
@@ -379,8 +388,9 @@ fn client(way: Way) -> Vec<Expression> {
 
 /// Copies the endpoint that a map put into registers 8 and 9 to registers 4 and 5.
 ///
-/// `nft` takes what a map gave for nothing at all, and dies when that is part of a key or stored. But of a value over several registers
-/// it follows only the first: so register 7 is copied as well, and `nft` still sees what 4 and 5 held before.
+/// `nft` takes what a map gave for nothing at all, and dies when that is part of a key or stored.
+/// But of a value over several registers it follows only the first: so register 7 is copied as
+/// well, and `nft` still sees what 4 and 5 held before.
 fn copy() -> Vec<Expression> {
     let mask = Value::new().mark(u32::MAX).mark(u32::MAX).mark(u32::MAX);
     let xor = Value::new().mark(0).mark(0).mark(0);
@@ -407,8 +417,9 @@ fn known(scope: Scope, timeout: Duration) -> Vec<Rule> {
     WAYS.map(|way| rule(comment, [client(way), to_known()])).into()
 }
 
-/// Adding does not replace, so a remembered endpoint that is gone is forgotten first. After adding, the map is asked again: of two
-/// packets at the same time both go where the first went. If the map is full, nobody is remembered and any endpoint will do.
+/// Adding does not replace, so a remembered endpoint that is gone is forgotten first. After adding,
+/// the map is asked again: of two packets at the same time both go where the first went. If the map
+/// is full, nobody is remembered and any endpoint will do.
 fn stick(choice: Choice, timeout: Duration) -> Vec<Rule> {
     let known = || rule("remembered client", [jump(choice.known_chain())]);
     // The kernel wants data with every change of a map, and looks at none when it deletes.

@@ -1,7 +1,8 @@
-//! UDP flows that connection tracking would keep sending to an endpoint that is gone, or nowhere. Pure.
+//! UDP flows that connection tracking would keep sending to an endpoint that is gone, or nowhere.
+//! Pure.
 //!
-//! A UDP flow has no end, so as long as the client goes on, its entry lives. An entry is stale if it was sent to a frontend and its
-//! packets go to none of the endpoints that the frontend has now.
+//! A UDP flow has no end, so as long as the client goes on, its entry lives. An entry is stale if
+//! it was sent to a frontend and its packets go to none of the endpoints that the frontend has now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -28,7 +29,8 @@ pub(super) fn of(ports: &[ServicePort]) -> Flows {
     flows
 }
 
-/// What may have become stale: frontends that lost an endpoint, and such that had none. The endpoints are those of now.
+/// What may have become stale: frontends that lost an endpoint, and such that had none. The
+/// endpoints are those of now.
 pub(super) fn suspects(before: &Flows, after: &Flows) -> Flows {
     let nothing = BTreeSet::new();
     let frontends: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
@@ -51,7 +53,8 @@ pub(super) fn is_stale(entry: &Entry, suspects: &Flows) -> bool {
     };
     let goes_to = Endpoint { address: entry.reply.source, port: entry.reply.source_port };
     let endpoints = suspects.get(&sent_to(entry.original.destination)).or_else(|| {
-        // A node port is one on the node's own addresses only, which are not known here: what was not translated may be other traffic.
+        // A node port is one on the node's own addresses only, which are not known here: what was
+        // not translated may be other traffic.
         let is_translated = goes_to.address != entry.original.destination
             || goes_to.port != entry.original.destination_port;
         suspects.get(&sent_to(Ipv4Addr::UNSPECIFIED)).filter(|_| is_translated)

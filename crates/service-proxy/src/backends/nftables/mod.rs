@@ -1,4 +1,5 @@
-//! Services by nftables: one table, maps instead of chains per Service, one transaction per change. See `README.md`.
+//! Services by nftables: one table, maps instead of chains per Service, one transaction per change.
+//! See `README.md`.
 
 mod apply;
 mod chains;

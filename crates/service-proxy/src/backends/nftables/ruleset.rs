@@ -1,7 +1,9 @@
-//! What the kernel should hold for the Services that are known, and what one Service more, less or other changes. Pure.
+//! What the kernel should hold for the Services that are known, and what one Service more, less or
+//! other changes. Pure.
 //!
-//! The elements of one Service are a function of its ports and of the slots of its endpoints (`elements_of`), so they are made again
-//! rather than kept. The table is the sum over all Services; where two claim the same frontend, the one whose name comes first has it.
+//! The elements of one Service are a function of its ports and of the slots of its endpoints
+//! (`elements_of`), so they are made again rather than kept. The table is the sum over all
+//! Services; where two claim the same frontend, the one whose name comes first has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -18,12 +20,14 @@ use crate::service_port::{Endpoint, ServicePort, TrafficPolicy};
 /// A set and a key in it.
 type ElementId = (&'static str, Key);
 type Elements = BTreeMap<ElementId, Option<Data>>;
-/// The endpoints of a port, named by its ClusterIP, by slot. All frontends of the port have the same.
+/// The endpoints of a port, named by its ClusterIP, by slot. All frontends of the port have the
+/// same.
 type Slots = BTreeMap<(Frontend, Scope), Vec<Endpoint>>;
 
-/// Adding a rule that asks a map makes the kernel walk all of the map (`nf_tables_bind_set`), so that a new chain costs as much as there
-/// are endpoints. Hence choices among few are prepared while the maps are empty, and those that nobody needs any more stay for the next
-/// who does, up to a bound.
+/// Adding a rule that asks a map makes the kernel walk all of the map (`nf_tables_bind_set`), so
+/// that a new chain costs as much as there are endpoints. Hence choices among few are prepared
+/// while the maps are empty, and those that nobody needs any more stay for the next who does, up to
+/// a bound.
 const PREPARED_MAX: u32 = 16;
 const UNUSED_MAX: usize = 256;
 
@@ -31,7 +35,8 @@ const UNUSED_MAX: usize = 256;
 pub struct Ruleset {
     networks: Networks,
     services: BTreeMap<Arc<ObjectKey>, Known>,
-    /// Who wants an element, sorted by name, and with which data: the first has it. No list is empty.
+    /// Who wants an element, sorted by name, and with which data: the first has it. No list is
+    /// empty.
     elements: BTreeMap<ElementId, Vec<Claim>>,
     /// How many Services choose so; none may. The chains of all of these are there.
     choices: BTreeMap<Choice, usize>,
@@ -74,7 +79,8 @@ impl Ruleset {
         }
     }
 
-    /// Lets Services that are not known yet begin with the slots that they have in the kernel, so that a restart moves nothing.
+    /// Lets Services that are not known yet begin with the slots that they have in the kernel, so
+    /// that a restart moves nothing.
     pub fn adopt(&mut self, observed: &Observed) {
         let Some(endpoints) = observed.sets.get(sets::ENDPOINTS) else { return };
         let mut found: BTreeMap<(Frontend, Scope), BTreeMap<usize, Endpoint>> = BTreeMap::new();
@@ -294,8 +300,8 @@ pub(super) fn cluster_frontend(port: &ServicePort) -> Frontend {
     Frontend { protocol: port.protocol, address: port.cluster_ip, port: port.port }
 }
 
-/// Whether any traffic of the port chooses among these endpoints. External traffic that stays on this node still needs all for
-/// clients in the cluster.
+/// Whether any traffic of the port chooses among these endpoints. External traffic that stays on
+/// this node still needs all for clients in the cluster.
 fn has_scope(port: &ServicePort, scope: Scope) -> bool {
     let is_external = port.has_external_frontends();
     match scope {
@@ -413,7 +419,8 @@ impl Rendering {
         self.refusal(port, scope_of(port.external_policy), frontend, slots);
     }
 
-    /// Even if there is nothing to choose from: of two that claim a frontend, one must not serve it where the other refuses.
+    /// Even if there is nothing to choose from: of two that claim a frontend, one must not serve it
+    /// where the other refuses.
     fn external_choice(
         &mut self,
         set: &'static str,

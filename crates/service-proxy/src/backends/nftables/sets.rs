@@ -12,7 +12,8 @@ const ENDPOINT: &[Type] = &[Type::Ipv4Address, Type::Port];
 const MEMBER: &[Type] =
     &[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Ipv4Address, Type::Port];
 
-/// Clients of Services with affinity that are remembered at once; one more is served without being remembered.
+/// Clients of Services with affinity that are remembered at once; one more is served without being
+/// remembered.
 const AFFINITY_MAX: u32 = 262_144;
 
 /// Every ClusterIP.
@@ -161,7 +162,8 @@ pub(super) fn slot(frontend: Frontend, scope: Scope, slot: usize) -> Key {
     frontend.key().mark(scope.offset().saturating_add(slot)).into()
 }
 
-/// The frontend, scope, slot and endpoint of an element of [`ENDPOINTS`]; `None` if it is not of our making.
+/// The frontend, scope, slot and endpoint of an element of [`ENDPOINTS`]; `None` if it is not of
+/// our making.
 pub(super) fn read_slot(key: &Key, data: &Data) -> Option<(Frontend, Scope, usize, Endpoint)> {
     let [protocol, address, port, slot] = fields(&key.start)[..] else { return None };
     let slot = u32::from_ne_bytes(slot);

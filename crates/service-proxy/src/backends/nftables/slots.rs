@@ -1,7 +1,8 @@
 //! Which endpoint has which slot of a port's frontends. Pure.
 //!
-//! A packet draws a number below the number of endpoints, so the slots in use are always 0..n. One endpoint more or less must move
-//! few others: what stays keeps its slot, what comes takes a free one, and a hole is filled from the end.
+//! A packet draws a number below the number of endpoints, so the slots in use are always 0..n. One
+//! endpoint more or less must move few others: what stays keeps its slot, what comes takes a free
+//! one, and a hole is filled from the end.
 //!
 //! ```text
 //! 0:a 1:b 2:c 3:d   without b    ->  0:a 1:d 2:c

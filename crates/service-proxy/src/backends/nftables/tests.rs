@@ -1,4 +1,5 @@
-//! Services as short text in, elements as short text out; and a model of the kernel that changes must keep equal to the table.
+//! Services as short text in, elements as short text out; and a model of the kernel that changes
+//! must keep equal to the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -20,8 +21,9 @@ const NETWORKS: Networks = Networks {
     services: Network { address: Ipv4Addr::new(10, 96, 0, 0), prefix_length: 12 },
 };
 
-/// `tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 lb=192.0.2.2 from=192.0.2.0/24 sticky=10 internal external : 1 2*`, where `internal` and
-/// `external` stand for policy Local, and endpoints are the last number of 10.0.0.x:8080, with `*` on this node.
+/// `tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 lb=192.0.2.2 from=192.0.2.0/24 sticky=10 internal
+/// external : 1 2*`, where `internal` and `external` stand for policy Local, and endpoints are the
+/// last number of 10.0.0.x:8080, with `*` on this node.
 fn port(text: &str) -> ServicePort {
     let (front, back) = text.split_once(" :").unwrap();
     let mut words = front.split(' ');
@@ -257,7 +259,8 @@ fn one_endpoint_more_or_less_touches_few_elements_and_no_rule() {
     let mut without = all.clone();
     without.remove(77);
     ruleset.set(&name("web"), vec![port(&text(&without))]);
-    // For each of three frontends its chain, and the last slot into the hole: each a removal and an addition, but the last slot.
+    // For each of three frontends its chain, and the last slot into the hole: each a removal and an
+    // addition, but the last slot.
     assert_eq!(n_touched(&ruleset.take_changes()), (3 * (2 + 2 + 1), 0));
     ruleset.set(&name("web"), vec![port(&text(&all))]);
     assert_eq!(n_touched(&ruleset.take_changes()), (3 * (2 + 1), 0));

@@ -1,7 +1,8 @@
-//! `cargo xtask bench store`: the store over etcd's API beside Debian's etcd, both with fsync, on the same disk, in one run.
+//! `cargo xtask bench store`: the store over etcd's API beside Debian's etcd, both with fsync, on
+//! the same disk, in one run.
 //!
-//! `cargo xtask bench store alone` measures the front and the engine without the rest of Xebec, which builds in a fraction
-//! of the time.
+//! `cargo xtask bench store alone` measures the front and the engine without the rest of Xebec,
+//! which builds in a fraction of the time.
 
 mod perf;
 mod server;
@@ -26,8 +27,8 @@ pub(crate) enum Ours {
 /// One kind of load, and what the figures of it should be beside etcd's: ours divided by theirs.
 struct Load {
     name: &'static str,
-    /// How often, each time on fresh servers in turn; the figures are the medians. A host that takes cores or the disk away for
-    /// seconds moves single figures by a factor of two.
+    /// How often, each time on fresh servers in turn; the figures are the medians. A host that
+    /// takes cores or the disk away for seconds moves single figures by a factor of two.
     rounds: usize,
     arguments: &'static [&'static str],
     goals: &'static [(&'static str, Goal)],

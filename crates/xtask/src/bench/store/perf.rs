@@ -1,4 +1,5 @@
-//! `etcdctl check perf`: etcd's own verdict about a server, on ours and on etcd. A minute for each load.
+//! `etcdctl check perf`: etcd's own verdict about a server, on ours and on etcd. A minute for each
+//! load.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +32,8 @@ pub(super) fn verdict(etcdctl: &Path, server: &Server, load: &str) -> Result<Vec
     Ok(lines)
 }
 
-/// The lines after the bar, which is drawn over itself on one line, with the first verdict right behind it.
+/// The lines after the bar, which is drawn over itself on one line, with the first verdict right
+/// behind it.
 fn verdict_lines(printed: &str) -> Vec<String> {
     let last = printed.rsplit('\r').next().unwrap_or_default();
     let begin = ["PASS", "FAIL", "Slowest"].iter().filter_map(|it| last.find(it)).min();

@@ -1,4 +1,5 @@
-//! Every field of the metadata of every object that a node may update. CVE-2025-5187 was one of these fields.
+//! Every field of the metadata of every object that a node may update. CVE-2025-5187 was one of
+//! these fields.
 
 use serde_json::{Value, json};
 

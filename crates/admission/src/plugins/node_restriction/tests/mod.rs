@@ -1,4 +1,5 @@
-//! A write by node-1 in, refusal out: upstream's rules, row by row, and every field of the metadata.
+//! A write by node-1 in, refusal out: upstream's rules, row by row, and every field of the
+//! metadata.
 
 mod metadata;
 
@@ -229,7 +230,8 @@ fn a_mirror_refers_to_nothing_in_the_api() {
     check::<Pod>((Create, "/pods"), Some(&pod), None, "ok");
 }
 
-/// A volume type that comes with a new version of the API is refused until somebody has looked at it.
+/// A volume type that comes with a new version of the API is refused until somebody has looked at
+/// it.
 #[test]
 fn every_type_of_volume_is_known() {
     let volume = api::schema("io.k8s.api.core.v1.Volume").resolve();

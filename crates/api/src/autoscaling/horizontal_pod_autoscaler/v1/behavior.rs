@@ -1,4 +1,5 @@
-//! How fast to scale, as upstream writes it into an annotation: with the names of its own Go fields, absent ones as null.
+//! How fast to scale, as upstream writes it into an annotation: with the names of its own Go
+//! fields, absent ones as null.
 
 use k8s_openapi::api::autoscaling::v2;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;

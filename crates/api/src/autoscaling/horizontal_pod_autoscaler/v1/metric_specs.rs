@@ -1,4 +1,5 @@
-//! Metrics as v1 writes them into an annotation: the target and the name of a metric stand beside each other.
+//! Metrics as v1 writes them into an annotation: the target and the name of a metric stand beside
+//! each other.
 
 use apimachinery::quantity::Amount;
 use k8s_openapi::api::autoscaling::v2;

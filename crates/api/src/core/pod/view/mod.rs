@@ -1,5 +1,5 @@
-//! What those keep of a pod who follow every pod of the cluster: controllers, the scheduler, simulated nodes. All of them keep
-//! the same view, so that there is one of it in the process.
+//! What those keep of a pod who follow every pod of the cluster: controllers, the scheduler,
+//! simulated nodes. All of them keep the same view, so that there is one of it in the process.
 
 mod spec;
 #[cfg(test)]
@@ -17,8 +17,9 @@ use crate::{Interned, View};
 
 pub use spec::{ContainerView, PodSpecView, PortView};
 
-/// A pod's place, state and owners, and what it asks for. Whoever needs another field adds it, as long as the others can bear
-/// it: it is kept for each pod, but for `spec`, of which there is one for all pods that ask for the same.
+/// A pod's place, state and owners, and what it asks for. Whoever needs another field adds it, as
+/// long as the others can bear it: it is kept for each pod, but for `spec`, of which there is one
+/// for all pods that ask for the same.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodView {
     /// Shared with the server's cache, in one process.

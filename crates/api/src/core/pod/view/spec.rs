@@ -1,5 +1,5 @@
-//! What those keep of a pod's spec who place pods, route to them or pretend to run them. Pods of one template are equal in it
-//! but for the node, so there is one for all of them.
+//! What those keep of a pod's spec who place pods, route to them or pretend to run them. Pods of
+//! one template are equal in it but for the node, so there is one for all of them.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};

@@ -1,5 +1,6 @@
-//! What a pod refers to by name in its own namespace. Who may run a pod on a node decides by this what the node may read, so
-//! that a field forgotten here is a hole or an outage: a test compares it with the schema.
+//! What a pod refers to by name in its own namespace. Who may run a pod on a node decides by this
+//! what the node may read, so that a field forgotten here is a hole or an outage: a test compares
+//! it with the schema.
 
 #[cfg(test)]
 mod tests;

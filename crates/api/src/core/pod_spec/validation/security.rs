@@ -1,4 +1,5 @@
-//! What a pod may ask of the kernel: users, profiles, kernel settings, namespaces, and how its mounts are seen.
+//! What a pod may ask of the kernel: users, profiles, kernel settings, namespaces, and how its
+//! mounts are seen.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Streams between a client and a kubelet: logs as a body, the others as an upgraded connection that passes through byte by
-//! byte. Nothing of their protocols is known here.
+//! Streams between a client and a kubelet: logs as a body, the others as an upgraded connection
+//! that passes through byte by byte. Nothing of their protocols is known here.
 
 mod location;
 mod log_options;
@@ -108,7 +108,8 @@ struct Way<'a> {
     location: &'a Location,
 }
 
-/// A connection of its own for each stream. It ends with the response's body, or when the upgraded stream is dropped.
+/// A connection of its own for each stream. It ends with the response's body, or when the upgraded
+/// stream is dropped.
 async fn send(
     &Way { core, kubelets, location }: &Way<'_>,
     mut request: Request<Empty<Bytes>>,

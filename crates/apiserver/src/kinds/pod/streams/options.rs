@@ -1,5 +1,5 @@
-//! What a stream is asked for: of a log in its query, of the others in options, which are an object that admission decides about
-//! and may change. Both become what a kubelet is asked for.
+//! What a stream is asked for: of a log in its query, of the others in options, which are an object
+//! that admission decides about and may change. Both become what a kubelet is asked for.
 
 use api::Dynamic;
 use apimachinery::ApiError;

@@ -1,4 +1,5 @@
-//! Chance from a seed, without a lock or a dependency: a torture draws more numbers than it does anything else.
+//! Chance from a seed, without a lock or a dependency: a torture draws more numbers than it does
+//! anything else.
 
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
@@ -27,7 +28,8 @@ impl Chance {
         self.below(n) == 0
     }
 
-    /// Which of `n` things in order are kept: none, all, the first few, or any, since each way of losing finds other mistakes.
+    /// Which of `n` things in order are kept: none, all, the first few, or any, since each way of
+    /// losing finds other mistakes.
     pub fn pick(&mut self, n: usize) -> Vec<bool> {
         match self.below(5) {
             0 => vec![false; n],

@@ -47,7 +47,8 @@ impl Inode {
         }
     }
 
-    /// As Linux has it: what could not be written counts as clean, and stays in the cache until that is dropped.
+    /// As Linux has it: what could not be written counts as clean, and stays in the cache until
+    /// that is dropped.
     pub(super) fn fail_sync(&mut self, chance: &mut Chance) {
         self.device = self.crashed(chance);
         self.pending.clear();
@@ -65,8 +66,9 @@ impl Inode {
         self.cache.clone_from(&self.device);
     }
 
-    /// What the device may hold after a loss of power. Each sector is as it was after some of the changes, whatever became of
-    /// its neighbors, and so is the size; a sector is written with all that it held at that time.
+    /// What the device may hold after a loss of power. Each sector is as it was after some of the
+    /// changes, whatever became of its neighbors, and so is the size; a sector is written with all
+    /// that it held at that time.
     pub(super) fn crashed(&self, chance: &mut Chance) -> Vec<u8> {
         if self.pending.is_empty() {
             return self.device.clone();
@@ -95,7 +97,8 @@ impl Inode {
             let n_bytes = rest.len().min(SECTOR);
             content[start..start + n_bytes].copy_from_slice(&rest[..n_bytes]);
         }
-        // Mostly the size is as new as the newest sector; but it may be written before them or after.
+        // Mostly the size is as new as the newest sector; but it may be written before them or
+        // after.
         let size = if chance.one_in(2) { newest } else { chance.below(newest + 1) };
         content.resize(versions[size].len(), 0);
         content

@@ -1,8 +1,9 @@
-//! A disk in memory that crashes and fails on demand, the same way for the same seed: for tests and torture.
+//! A disk in memory that crashes and fails on demand, the same way for the same seed: for tests and
+//! torture.
 //!
-//! Writes go to a cache until they are synced, names until the directory is. A crash keeps an arbitrary part of what was not
-//! synced: sector by sector, and name by name. Every operation that changes something has a number, so that a driver can fail
-//! or crash at each in turn.
+//! Writes go to a cache until they are synced, names until the directory is. A crash keeps an
+//! arbitrary part of what was not synced: sector by sector, and name by name. Every operation that
+//! changes something has a number, so that a driver can fail or crash at each in turn.
 
 mod chance;
 mod inode;
@@ -22,11 +23,13 @@ use super::{Disk, File};
 /// What goes wrong with one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with this `errno` and changes nothing; a sync that fails loses any part of what was not synced.
+    /// It fails with this `errno` and changes nothing; a sync that fails loses any part of what was
+    /// not synced.
     Refuse(i32),
     /// A write fails with this `errno` after a part of it.
     Partial(i32),
-    /// The machine stops: this operation and all after it fail. `crash` gives what the next start finds.
+    /// The machine stops: this operation and all after it fail. `crash` gives what the next start
+    /// finds.
     Crash,
 }
 
@@ -69,7 +72,8 @@ struct State {
     chance: Chance,
 }
 
-/// A change of names: `inode` gets the name `to`, and loses `from`. It happens as a whole or not at all.
+/// A change of names: `inode` gets the name `to`, and loses `from`. It happens as a whole or not at
+/// all.
 #[derive(Clone)]
 struct Rename {
     inode: usize,
@@ -129,8 +133,8 @@ impl Simulated {
         self.lock().is_unreadable = is_unreadable;
     }
 
-    /// The disk as the next start finds it after a loss of power: any part of what was not synced is there. This one is of no
-    /// use any more.
+    /// The disk as the next start finds it after a loss of power: any part of what was not synced
+    /// is there. This one is of no use any more.
     pub fn crash(&self, seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         let next = Self::new(chance.next());
@@ -150,7 +154,8 @@ impl Simulated {
         next
     }
 
-    /// The disk as the next process finds it when this one is killed: nothing is lost. Handles of this one fail.
+    /// The disk as the next process finds it when this one is killed: nothing is lost. Handles of
+    /// this one fail.
     pub fn kill(&self, seed: u64) -> Self {
         let next = Self::new(seed);
         let mut state = self.lock();

@@ -1,4 +1,5 @@
-//! One crash among many, and how a driver tells that it was not survived: what the tortures of the log and of the engine share.
+//! One crash among many, and how a driver tells that it was not survived: what the tortures of the
+//! log and of the engine share.
 
 /// A crash that was not survived, with all that it takes to see it again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

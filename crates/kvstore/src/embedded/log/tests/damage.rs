@@ -71,7 +71,8 @@ fn every_lost_sector_that_was_followed_by_a_sync_is_found() {
     }
 }
 
-/// Two batches behind the checkpoint, the second one bad. Whether it is torn depends on what had been synced.
+/// Two batches behind the checkpoint, the second one bad. Whether it is torn depends on what had
+/// been synced.
 #[test]
 fn only_what_was_never_synced_is_torn() {
     let check = |syncs: [bool; 3], expected: Result<usize, ()>| {
@@ -184,7 +185,8 @@ fn a_stored_value_cannot_pretend_to_be_a_frame() {
     log.append(&[(Kind::Commit, b"acknowledged")]).unwrap();
     log.sync().unwrap();
     let end = log.synced().unwrap().offset;
-    // A frame that claims that all before it was synced, as one could make who does not know the salt.
+    // A frame that claims that all before it was synced, as one could make who does not know the
+    // salt.
     let mut value = vec![b'.'; 600];
     let mark = Mark { number: 1, offset: end + 300 };
     frame::encode(&mut value, frame::Salt(0xbad), (Kind::Commit, b"forged"), mark, 7);

@@ -8,7 +8,8 @@ use crate::embedded::disk::simulated;
 #[test]
 fn a_failed_write_or_sync_stops_writing_until_recovery() {
     use simulated::{EIO, ENOSPC, Fault};
-    // Operations: one to open; create, write, sync, rename, sync directory for the first segment; write, sync of a batch.
+    // Operations: one to open; create, write, sync, rename, sync directory for the first segment;
+    // write, sync of a batch.
     for (operation, fault) in [
         (8, Fault::Partial(ENOSPC)),
         (8, Fault::Refuse(EIO)),

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A frame with a right check and senseless content: kind, synced, whether it follows the one before, body.
+/// A frame with a right check and senseless content: kind, synced, whether it follows the one
+/// before, body.
 type Senseless = (usize, (u8, u8), bool, Vec<u8>);
 
 fn senseless() -> impl Strategy<Value = Senseless> {

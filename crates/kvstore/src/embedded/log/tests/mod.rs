@@ -1,4 +1,5 @@
-//! The laws of the log: what was synced is there, damage is told, crashes lose nothing but what was not synced.
+//! The laws of the log: what was synced is there, damage is told, crashes lose nothing but what was
+//! not synced.
 
 mod append;
 mod damage;
