@@ -19,6 +19,9 @@ use crate::node::{self, LEASE_NAMESPACE};
 const RENEW: Duration = Duration::from_secs(10);
 /// After a renewal that failed: four in a row would make a living node look dead.
 const RETRY: Duration = Duration::from_secs(2);
+/// Nodes whose turn comes within this are renewed together: a group of small writes wakes everybody
+/// once.
+const TOGETHER: Duration = Duration::from_millis(250);
 /// Renewals under way at once.
 const IN_FLIGHT_MAX: usize = 64;
 
@@ -26,7 +29,6 @@ const IN_FLIGHT_MAX: usize = 64;
 pub(crate) async fn run(members: Arc<Members>, shutdown: Shutdown) {
     let mut due: BTreeSet<(Instant, usize)> = BTreeSet::new();
     let start = Instant::now();
-    let n_members = members.len() as u32;
     // Everybody registers at once; renewals are then spread over the period.
     due.extend((0..members.len()).map(|index| (start, index)));
     let mut under_way = FuturesUnordered::new();
@@ -48,13 +50,19 @@ pub(crate) async fn run(members: Arc<Members>, shutdown: Shutdown) {
             biased;
             () = shutdown.cancelled() => return,
             Some((index, at, is_renewed)) = under_way.next(), if !under_way.is_empty() => {
-                let offset = if at == start { RENEW * (index as u32) / n_members.max(1) } else { Duration::ZERO };
+                let offset = if at == start { turn(index, members.len()) } else { Duration::ZERO };
                 let next = if is_renewed { at + RENEW + offset } else { Instant::now() + RETRY };
                 due.insert((next, index));
             }
             () = sleep => {}
         }
     }
+}
+
+/// When in each period it is a node's turn.
+fn turn(index: usize, n_members: usize) -> Duration {
+    let n_turns = (RENEW.as_millis() / TOGETHER.as_millis()) as usize;
+    TOGETHER * (index * n_turns / n_members.max(1)) as u32
 }
 
 /// Whether the next renewal is due after the usual time.
@@ -137,4 +145,24 @@ pub(crate) async fn post_status(members: &Members, member: &Member) -> Result<St
     let mut existing = Arc::unwrap_or_clone(existing);
     existing.status = Some(node::status(member.index, &members.version, members.world.clock.now()));
     Ok(nodes.update_status(existing).await?.meta().uid.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{RENEW, turn};
+
+    #[test]
+    fn turns_are_spread_over_the_period_and_shared() {
+        for n_members in [1, 3, 1_000, 5_000] {
+            let mut turns = BTreeMap::new();
+            for index in 0..n_members {
+                *turns.entry(turn(index, n_members)).or_insert(0) += 1;
+            }
+            assert!(turns.keys().all(|it| *it < RENEW));
+            assert_eq!(turns.len(), n_members.min(40));
+            assert!(turns.values().all(|it| *it <= n_members.div_ceil(40)), "{turns:?}");
+        }
+    }
 }

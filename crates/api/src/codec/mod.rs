@@ -64,7 +64,7 @@ impl Notes {
     }
 }
 
-/// An object of the definition. What Go takes and the struct does not (ADR 21) is mended and read
+/// An object of the definition. What Go takes and the struct does not (ADR 20) is mended and read
 /// again.
 pub(crate) fn decode<T: DeserializeOwned>(
     definition: &str,

@@ -194,13 +194,14 @@ impl Family {
         Ok(Some(version.map(|it| with_version(&json, it)).unwrap_or(json)))
     }
 
+    /// `why` is what the converter says to clients, or what is wrong with the object: neither tells of
+    /// this server.
     fn refuse(&self, stored: &Stored, kind: &dyn Kind, why: &str) -> ApiError {
         let (names, key) = (kind.names(), &stored.meta.key);
         let resource = names.group_resource();
         let version = names.api_version();
-        let what = format!("{resource} \"{key}\" cannot be had in {version}");
+        let what = format!("{resource} \"{key}\" cannot be had in {version}: {why}");
         ApiError::new(Reason::InternalError, format!("Internal error occurred: {what}"))
-            .with_source(why)
     }
 
     fn refuse_all(&self, objects: &[Arc<Stored>], kind: &dyn Kind, why: &str) -> ApiError {
@@ -210,9 +211,8 @@ impl Family {
         let names = kind.names();
         let (resource, version, n_objects) =
             (names.group_resource(), names.api_version(), objects.len());
-        let what = format!("{n_objects} {resource} cannot be had in {version}");
+        let what = format!("{n_objects} {resource} cannot be had in {version}: {why}");
         ApiError::new(Reason::InternalError, format!("Internal error occurred: {what}"))
-            .with_source(why)
     }
 }
 
