@@ -32,6 +32,11 @@ where
     if let Err(err) = linux::process::raise_descriptor_limit() {
         tracing::warn!(error = %err, "the limit of open files stays as it is");
     }
+    // They are held whole for the few small objects that are left in each: a third of what is resident
+    // after the start, for no time that could be measured.
+    if let Err(err) = linux::process::refuse_huge_pages() {
+        tracing::debug!(error = %err, "huge pages stay allowed");
+    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.clamp(1, 8))

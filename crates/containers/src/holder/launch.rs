@@ -203,7 +203,7 @@ pub(super) fn command(
 /// PR_SET_THP_DISABLE).
 fn allow_huge_pages() {
     // A kernel without them has nothing to allow.
-    let _ = rustix::thread::disable_transparent_huge_pages(false);
+    let _ = linux::process::allow_huge_pages();
 }
 
 fn launched(

@@ -5,6 +5,7 @@
 //! process takes a pidfd.
 
 mod descriptors;
+mod huge_pages;
 mod memory;
 mod sibling;
 mod signals;
@@ -16,6 +17,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 pub use descriptors::{descriptor_limit, raise_descriptor_limit};
+pub use huge_pages::{allow_huge_pages, refuse_huge_pages};
 pub use memory::drop_touched_pages;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub use rustix::process::Pid;
