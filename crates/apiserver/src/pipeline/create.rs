@@ -55,8 +55,11 @@ async fn create_once(
     let mut context = admit::writing(core, request, Draft::new(object), None);
     let mutated = admit::mutate(core, &mut context).await?;
     let draft = context.draft_mut().expect("a write has an object");
+    // Plugins that change objects see the prefix of a name, those that judge them see the name: as
+    // upstream, whose webhooks rely on it.
     metadata::generate_name(core, draft.change().meta_mut());
     metadata::fill_new(core, kind, draft.change().meta_mut());
+    // After the plugins: what nobody may set, they may not either.
     kind.prepare_create(draft.change());
     // Apply has recorded its own ownership already.
     if !super::update::is_applying(request) {
@@ -69,6 +72,7 @@ async fn create_once(
     request.warn_of(draft.object());
     let valid = admit::validate(core, mutated, &context).await?;
     let draft = context.into_draft().expect("a write has an object");
+    // Last, on what will be stored: nobody gets past it by what a plugin adds.
     hooks.validate_write(core, &Write { request, object: draft.object(), old: None })?;
     let sealed = Sealed::new(draft, &valid, reserved);
     let key = sealed.object().key();

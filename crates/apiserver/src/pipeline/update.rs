@@ -178,6 +178,7 @@ pub(super) async fn replace(
     mut object: Box<dyn ApiObject>,
 ) -> Result<Option<Outcome>, ApiError> {
     let old = current.object.as_ref();
+    // Before admission: an update that leaves out what only the server sets is none of that.
     metadata::carry_over(object.as_mut(), old);
     let mut context = admit::writing(core, request, Draft::new(object), Some(current));
     let mutated = admit::mutate(core, &mut context).await?;
