@@ -503,6 +503,15 @@ fn no_answer() -> ApiError {
     ApiError::new(Reason::Timeout, "Timeout: the store does not answer").with_retry_after(1)
 }
 
+/// What a client can be told of a disk: words of the kernel's that somebody can act on, and that tell
+/// of no place.
+const DISK_ERRORS: &[&str] = &[
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "Input/output error",
+];
+
 /// What a client is told, by what it can do about it.
 pub(crate) fn refusal(err: &kvstore::Error) -> ApiError {
     use kvstore::Error;
@@ -513,8 +522,10 @@ pub(crate) fn refusal(err: &kvstore::Error) -> ApiError {
         }
         // Nothing was written, and it may take long: without a time to retry, clients show it at
         // once.
-        Error::ReadOnly { .. } => {
-            ApiError::new(Reason::ServiceUnavailable, "the store is read-only")
+        Error::ReadOnly { why } => {
+            let known = DISK_ERRORS.iter().find(|it| why.contains(**it));
+            let why = known.map(|it| format!(": {it}")).unwrap_or_default();
+            ApiError::new(Reason::ServiceUnavailable, format!("the store is read-only{why}"))
         }
         Error::Unavailable { .. } | Error::Closed => {
             let what = "the store cannot be reached";

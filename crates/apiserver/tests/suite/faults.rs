@@ -96,7 +96,8 @@ async fn what_went_wrong_is_in_the_log_under_the_id_that_the_client_gets() {
 async fn callers_in_process_get_the_cause_but_not_in_the_text() {
     let remote = Remote::new(Arc::new(Memory::new()));
     let server = harness::start_over(World::simulated(1), remote.clone()).await;
-    remote.refuse(Some(Error::ReadOnly { why: format!("{PATH}: no space left on device") }));
+    let why = format!("{PATH}: No space left on device (os error 28)");
+    remote.refuse(Some(Error::ReadOnly { why }));
     let metadata = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
         name: Some("a".to_owned()),
         namespace: Some("default".to_owned()),
@@ -104,7 +105,8 @@ async fn callers_in_process_get_the_cause_but_not_in_the_text() {
     };
     let map = ConfigMap { metadata, ..ConfigMap::default() };
     let error = server.client.api::<ConfigMap>().create(map).await.expect_err("refused");
-    assert_eq!(error.to_string(), "the store is read-only");
+    // But for what somebody can act on.
+    assert_eq!(error.to_string(), "the store is read-only: No space left on device");
     assert!(stdx::error_chain(&error).to_string().contains(PATH));
     let status = serde_json::to_string(&error.to_status()).expect("a Status");
     assert!(!status.contains(PATH), "{status}");
