@@ -7,6 +7,7 @@
 
 mod accept;
 mod body;
+mod gathered;
 mod https;
 mod limits;
 mod meter;

@@ -26,6 +26,7 @@ use tokio_rustls::server::TlsStream;
 
 use self::refusals::Refusals;
 use crate::body::Measured;
+use crate::gathered::Gathered;
 use crate::{
     Farewell, Guest, Limits, Meter, Overdue, Patient, Room, Share, Stream, Timeouts, accept,
 };
@@ -142,7 +143,8 @@ where
         meter.greeted(!is_http2);
         let service = service_fn(self.service(&stream, &meter));
         let builder = builder(is_http2, Streams(self.tasks.clone()));
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let stream = TokioIo::new(Gathered::new(stream, is_http2));
+        let connection = builder.serve_connection_with_upgrades(stream, service);
         let mut connection = std::pin::pin!(connection);
         let ended = loop {
             let leave = tokio::select! {
