@@ -9,6 +9,10 @@ fn main() {
     // the file.
     println!("cargo:rustc-link-arg-bins=-no-pie");
     let is_release = std::env::var("PROFILE").is_ok_and(|it| it == "release");
+    if is_release {
+        // The profile says so too, but not of a package that has a line of its own in it.
+        println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
+    }
     if is_release && has_lld() {
         // Many functions are compiled in several crates, alike to the byte: one of each is enough.
         println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
