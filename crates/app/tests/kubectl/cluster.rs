@@ -222,7 +222,7 @@ fn start_server(directory: &Path, simulate: usize, flags: &[String]) -> Child {
     child
 }
 
-fn kubectl() -> Option<PathBuf> {
+pub(crate) fn kubectl() -> Option<PathBuf> {
     let path = std::env::var_os("XEBEC_TEST_KUBECTL")
         .map_or_else(|| PathBuf::from("kubectl"), PathBuf::from);
     if Command::new(&path)

@@ -1,9 +1,10 @@
 //! Starting, stopping, starting again, and what is refused.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, kubectl};
 
 fn xebec(home: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xebec"))
@@ -61,6 +62,35 @@ fn detach_returns_when_ready_and_down_purge_leaves_nothing() {
     let left = std::fs::read_to_string(home.path().join("user-kubeconfig")).unwrap();
     assert!(left.contains("https://work.example") && !left.contains("xebec"), "{left}");
     assert!(left.contains("current-context: work"), "{left}");
+}
+
+#[test]
+fn a_log_that_takes_nothing_holds_nobody_up() {
+    let Some(kubectl) = kubectl() else { return };
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data").display().to_string();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut up = Command::new(env!("CARGO_BIN_EXE_xebec"))
+        .args(["up", "--node", "none", "--https-port", "0", "-v", "5", "--data-dir", &data])
+        .env("KUBECONFIG", home.path().join("user-kubeconfig"))
+        .env("HOME", home.path())
+        .env("XEBEC_REGISTRY", home.path().join("clusters"))
+        .stdout(Stdio::piped())
+        .stderr(full)
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(up.stdout.take().unwrap()).lines();
+    let is_ready = lines.map_while(Result::ok).any(|it| it.contains("Your cluster is ready"));
+    assert!(is_ready, "it ended, or its tasks did");
+    // Each request is a line, and many tasks write one.
+    let kubeconfig = home.path().join("data/kubeconfig");
+    let call = ["create", "configmap", "a", "--request-timeout=20s"];
+    let call = Command::new(kubectl).arg("--kubeconfig").arg(kubeconfig).args(call).output();
+    let call = call.unwrap();
+    let down = xebec(home.path(), &["down", "--purge", "--data-dir", &data]);
+    assert!(call.status.success(), "{}", text(&call.stderr));
+    assert!(down.status.success(), "{}", text(&down.stderr));
+    up.wait().unwrap();
 }
 
 #[test]

@@ -37,8 +37,12 @@ fn level(verbosity: u8) -> LevelFilter {
 
 /// Called once, at the start of the process.
 pub fn start(verbosity: u8, format: Format) {
-    let builder =
-        tracing_subscriber::fmt().with_max_level(level(verbosity)).with_writer(std::io::stderr);
+    // A line that cannot be written is lost. To complain of it on standard error, as is the default, is
+    // to panic: that is where it could not be written.
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(level(verbosity))
+        .log_internal_errors(false)
+        .with_writer(std::io::stderr);
     match format {
         Format::Text => {
             let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
