@@ -57,9 +57,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether what is in the pod's namespace, which is the pod's to change, is at fault.
+    /// Whether what is in the pod's namespace, which is the pod's to change, is at fault. A link that
+    /// goes while it is being mended is one whose other end was deleted there; the kernel's notice
+    /// of that is on its way, and the next look finds it missing.
     pub(crate) fn is_in_pod(&self) -> bool {
-        matches!(self, Self::InPod(_))
+        matches!(self, Self::InPod(_) | Self::NoLink(_))
     }
 }
 
