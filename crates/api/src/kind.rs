@@ -13,11 +13,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use apimachinery::schema::SchemaRef;
+use apimachinery::schema::{FieldReport, SchemaRef};
 use apimachinery::table::Column;
 use apimachinery::{FieldErrors, GroupVersionKind, NameRule, Names, Scope};
 
-use crate::codec::Notes;
 use crate::object::{ApiObject, Stored};
 use crate::version::Version;
 
@@ -275,11 +274,11 @@ pub trait Kind: Send + Sync {
 
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error>;
     /// The same, with what the bytes say beside the object.
-    fn decode_noting(
+    fn decode_reporting(
         &self,
         bytes: &[u8],
-    ) -> Result<(Box<dyn ApiObject>, Notes), serde_json::Error> {
-        Ok((self.decode(bytes)?, Notes::read(&self.schema(), bytes)))
+    ) -> Result<(Box<dyn ApiObject>, FieldReport), serde_json::Error> {
+        Ok((self.decode(bytes)?, self.schema().validate_fields(bytes)))
     }
     /// JSON of this version from that of another built-in one; `None` if the kind was never stored
     /// in it.

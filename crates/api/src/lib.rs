@@ -70,7 +70,7 @@ pub mod scheduling;
 mod schemas;
 mod served;
 
-pub use codec::{Counts, Notes, take_counts};
+pub use codec::{Counts, take_counts};
 pub use interned::{Interned, Pairs};
 pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;

@@ -8,7 +8,7 @@ mod tests;
 use std::cell::Cell;
 use std::io;
 
-use apimachinery::schema::{FieldReport, SchemaRef};
+use apimachinery::schema::may_have_zero_time;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,24 +46,6 @@ fn count(change: impl FnOnce(&mut Counts)) {
     }
 }
 
-/// What an object's bytes say beside the object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Notes {
-    /// `unknown field "spec.a"`, `duplicate field "spec.b"`; at most 100.
-    pub problems: Vec<String>,
-    /// Empty if it is not said.
-    pub api_version: String,
-    pub kind: String,
-}
-
-impl Notes {
-    /// In a pass over the bytes that makes nothing of them.
-    pub(crate) fn read(schema: &SchemaRef, bytes: &[u8]) -> Self {
-        let FieldReport { problems, api_version, kind, .. } = schema.validate_fields(bytes);
-        Self { problems, api_version, kind }
-    }
-}
-
 /// An object of the definition. What Go takes and the struct does not (ADR 20) is mended and read
 /// again.
 pub(crate) fn decode<T: DeserializeOwned>(
@@ -90,6 +72,9 @@ pub(crate) fn is_zero_time(time: Timestamp) -> bool {
 pub(crate) fn encode_object<T: Serialize>(definition: &str, object: &T) -> Vec<u8> {
     count(|it| it.encodes += 1);
     let json = encode(object);
+    if !may_have_zero_time(&json) {
+        return json;
+    }
     schemas::schema(definition).with_zero_times(&json).unwrap_or(json)
 }
 

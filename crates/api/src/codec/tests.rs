@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
-use super::{Notes, decode, encode, encode_object, tree};
+use super::{decode, encode, encode_object, tree};
 use crate::schemas::schema;
 
 const POD: &str = "io.k8s.api.core.v1.Pod";
@@ -107,7 +107,7 @@ fn what_the_bytes_say_beside_the_object_is_noted() {
         "apiVersion": "other/v9", "kind": "Else", "extra": {"any": 1}, "metadata": {"labels": {"a": "1", "a": "2"}},
         "spec": {"containers": [{"name": "x"}, {"nam\u0065": "a", "name": "b", "colour": "red"}], "hostname": "h", "hostname": "i"}
     }"#;
-    let notes = Notes::read(&schema(POD), text.as_bytes());
+    let notes = schema(POD).validate_fields(text.as_bytes());
     assert_eq!(
         notes.problems,
         [
@@ -120,7 +120,7 @@ fn what_the_bytes_say_beside_the_object_is_noted() {
     );
     assert_eq!((notes.api_version.as_str(), notes.kind.as_str()), ("other/v9", "Else"));
     let many: Vec<String> = (0..500).map(|it| format!("\"x{it}\":1")).collect();
-    let notes = Notes::read(&schema(POD), format!("{{{}}}", many.join(",")).as_bytes());
+    let notes = schema(POD).validate_fields(format!("{{{}}}", many.join(",")).as_bytes());
     assert_eq!(notes.problems.len(), 100);
 }
 

@@ -128,8 +128,8 @@ fn is_zero_time(text: &str) -> bool {
     text == ZERO_TIME || text == "0001-01-01T00:00:00.000000Z"
 }
 
-/// Whether there may be a zero time in `json`.
-pub(super) fn may_have_zero_time(json: &[u8]) -> bool {
+/// Whether there may be a zero time in `json`, whatever its schema.
+pub fn may_have_zero_time(json: &[u8]) -> bool {
     const START: &[u8] = b"\"0001-01-01T00:00:00";
     // What starts otherwise is passed over quickly: hardly a text starts with this digit.
     let mut rest = json;

@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::field::{FieldErrors, Path};
 
 pub use definitions::Definitions;
+pub use go::may_have_zero_time;
 pub use values::Patterns;
 
 pub type SchemaRef = Arc<Schema>;
@@ -140,11 +141,9 @@ impl Schema {
         go::fill_in_zeros(self, value);
     }
 
-    /// JSON with `null` for zero times, as Go writes them; `None` if there are none.
+    /// JSON with `null` for zero times, as Go writes them; `None` if there are none, as nearly always:
+    /// ask `may_have_zero_time` first.
     pub fn with_zero_times(self: &Arc<Self>, json: &[u8]) -> Option<Vec<u8>> {
-        if !go::may_have_zero_time(json) {
-            return None;
-        }
         let mut value = serde_json::from_slice(json).ok()?;
         go::write_zero_times(self, &mut value).then(|| value.to_string().into())
     }

@@ -1,7 +1,7 @@
 //! From a body to an object of the kind, with defaults filled in, and with what the client wrote
 //! wrong reported as it asked for.
 
-use api::{ApiObject, Dynamic, Kind, Notes};
+use api::{ApiObject, Dynamic, Kind};
 use apimachinery::ApiError;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -42,10 +42,10 @@ pub(super) fn decode(request: &mut Request) -> Result<Box<dyn ApiObject>, ApiErr
 fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>, ApiError> {
     let kind = request.kind.clone();
     let kind = kind.as_ref();
-    match kind.decode_noting(bytes) {
-        Ok((object, notes)) => {
-            validate_header(kind, &notes.api_version, &notes.kind)?;
-            report(request, notes)?;
+    match kind.decode_reporting(bytes) {
+        Ok((object, found)) => {
+            validate_header(kind, &found.api_version, &found.kind)?;
+            report(request, found.problems)?;
             Ok(object)
         }
         Err(err) => {
@@ -61,9 +61,9 @@ fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>,
 /// An object whose names are known to be right.
 pub(super) fn object(request: &mut Request, bytes: &[u8]) -> Result<Box<dyn ApiObject>, ApiError> {
     let kind = request.kind.clone();
-    let decoded = kind.decode_noting(bytes);
-    let (object, notes) = decoded.map_err(|err| refuse(kind.as_ref(), bytes, &err))?;
-    report(request, notes)?;
+    let decoded = kind.decode_reporting(bytes);
+    let (object, found) = decoded.map_err(|err| refuse(kind.as_ref(), bytes, &err))?;
+    report(request, found.problems)?;
     Ok(object)
 }
 
@@ -94,8 +94,7 @@ fn validate_header(kind: &dyn Kind, api_version: &str, name: &str) -> Result<(),
 }
 
 /// `Strict` refuses unknown and duplicate fields, `Warn` reports them, `Ignore` does not look.
-fn report(request: &mut Request, notes: Notes) -> Result<(), ApiError> {
-    let Notes { problems, .. } = notes;
+fn report(request: &mut Request, problems: Vec<String>) -> Result<(), ApiError> {
     match request.call.write.field_validation.as_deref().unwrap_or("Warn") {
         "Ignore" => {}
         "Strict" if !problems.is_empty() => {
