@@ -34,7 +34,8 @@ impl Plugin for Panics {
     }
 }
 
-/// The line of the log that belongs to the request, which must be one.
+/// The line of the log that belongs to the request, which must be one. Other tests write to the same
+/// log, under ids that are drawn: this one must be none that could be in one of them.
 fn logged(id: &str) -> String {
     let text = logs().text();
     let lines: Vec<&str> =
@@ -63,8 +64,14 @@ async fn what_went_wrong_is_in_the_log_under_the_id_that_the_client_gets() {
     };
     let closed = || Error::Unavailable { why: format!("{PATH} is locked") };
     for (id, error, code, reason, message) in [
-        ("f1", broken(), 500, "InternalError", "Internal error occurred: the store failed"),
-        ("f2", closed(), 503, "ServiceUnavailable", "the store cannot be reached"),
+        (
+            "request-of-faults-1",
+            broken(),
+            500,
+            "InternalError",
+            "Internal error occurred: the store failed",
+        ),
+        ("request-of-faults-2", closed(), 503, "ServiceUnavailable", "the store cannot be reached"),
     ] {
         remote.refuse(Some(error));
         let (answered, header, status) = create(&mut connection, "a", id).await;
@@ -76,20 +83,25 @@ async fn what_went_wrong_is_in_the_log_under_the_id_that_the_client_gets() {
         assert!(!status.to_string().contains("/var/lib"), "{status}");
         assert!(logged(id).contains(PATH), "{}", logged(id));
     }
-    assert!(logged("f1").contains("writing the log: /var/lib"), "the whole chain");
+    assert!(logged("request-of-faults-1").contains("writing the log: /var/lib"), "the whole chain");
     remote.refuse(None);
-    let (code, _, status) = create(&mut connection, "panic", "f3").await;
+    let (code, _, status) = create(&mut connection, "panic", "request-of-faults-3").await;
     let message = "Internal error occurred: This request caused apiserver to panic. Look in the logs for details. \
-                   (audit ID f3)";
+                   (audit ID request-of-faults-3)";
     assert_eq!((code, status["message"].as_str()), (500, Some(message)));
-    assert!(logged("f3").contains(PATH), "{}", logged("f3"));
+    assert!(logged("request-of-faults-3").contains(PATH), "{}", logged("request-of-faults-3"));
     // Who is wrong himself is told everything, and nothing is logged.
-    let (code, _, status) = create(&mut connection, "Not A Name", "f4").await;
+    let (code, _, status) = create(&mut connection, "Not A Name", "request-of-faults-4").await;
     assert_eq!(code, 422);
     assert!(!status["message"].as_str().unwrap_or_default().contains("audit ID"), "{status}");
-    assert!(!logs().text().lines().any(|it| it.contains("f4") && it.contains("failed")));
+    assert!(
+        !logs()
+            .text()
+            .lines()
+            .any(|it| it.contains("request-of-faults-4") && it.contains("failed"))
+    );
     // The connection goes on.
-    assert_eq!(create(&mut connection, "a", "f5").await.0, 201);
+    assert_eq!(create(&mut connection, "a", "request-of-faults-5").await.0, 201);
 }
 
 #[tokio::test(start_paused = true)]
