@@ -7,13 +7,16 @@
 
 pub mod capabilities;
 pub mod cgroups;
+pub mod inotify;
 pub mod loopback;
+pub mod mount_points;
 pub mod mounts;
 pub mod namespaces;
 pub mod netlink;
 pub mod network_namespace;
 pub mod pause;
 pub mod process;
+pub mod removal;
 pub mod rooted;
 pub mod seccomp;
 pub mod seqpacket;

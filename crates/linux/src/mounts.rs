@@ -28,6 +28,11 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         self.source.raw_os_error()
     }
+
+    /// What was being done, and why it failed.
+    pub fn into_parts(self) -> (String, io::Error) {
+        (self.to_string(), self.source)
+    }
 }
 
 /// How a mount may be used. `None` leaves it as it is.
@@ -262,6 +267,32 @@ pub fn overlay(
     }
 }
 
+/// Layers (uppermost first) without a writable one, attached nowhere yet.
+pub fn overlay_read_only(layers: &[PathBuf]) -> Result<Detached, Error> {
+    let open = |path: &PathBuf| {
+        rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|err| error(format!("open layer {}", path.display()), err.into()))
+    };
+    let layers: Vec<OwnedFd> = layers.iter().map(open).collect::<Result<_, _>>()?;
+    if let [layer] = layers.as_slice() {
+        // Overlayfs wants two.
+        return Detached::copy_of(layer.as_fd(), Depth::One)
+            .map_err(|err| error("copy the layer's mount".to_owned(), err));
+    }
+    let one_by_one = layers.iter().map(|it| ("lowerdir+".to_owned(), Some(magic_path(it))));
+    let one_by_one: Vec<_> = one_by_one.collect();
+    let attributes = Attributes { read_only: Some(true), ..Attributes::default() };
+    match Detached::new("overlay", "overlay", &one_by_one, attributes) {
+        // Before Linux 6.7 layers cannot be given one by one.
+        Err(err) if err.errno() == Some(libc::EINVAL) => {
+            let paths: Vec<String> = layers.iter().map(magic_path).collect();
+            let joined = [("lowerdir".to_owned(), Some(paths.join(":")))];
+            Detached::new("overlay", "overlay", &joined, attributes).map_err(|_| err)
+        }
+        made => made,
+    }
+}
+
 fn overlay_new(layers: &[OwnedFd], upper: &OwnedFd, work: &OwnedFd) -> Result<Detached, Error> {
     let mut options: Vec<(String, Option<String>)> =
         layers.iter().map(|it| ("lowerdir+".to_owned(), Some(magic_path(it)))).collect();
@@ -362,7 +393,7 @@ fn log_of(context: &OwnedFd) -> String {
     last.split_once(' ').map_or_else(|| last.clone(), |(_, message)| message.to_owned())
 }
 
-fn error(doing: String, source: io::Error) -> Error {
+pub(crate) fn error(doing: String, source: io::Error) -> Error {
     Error { doing, said: String::new(), source }
 }
 

@@ -1,19 +1,23 @@
 //! Files below a root that somebody hostile may have filled, or may be changing right now.
 //!
 //! Promise: no path, symbolic link or race leads out of the root. Every step is taken by the kernel
-//! from the root's descriptor (openat2(2)), and links are followed as a process in a chroot would.
+//! from the root's descriptor (openat2(2)). Links are followed as a process in a chroot would
+//! (`find`), refused where they lead out (`beneath`), or refused at all (`plain`). The one resolver:
+//! images, volumes and containers all use it.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 /// As many as the kernel follows (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 const COMPONENTS_MAX: usize = 4096;
+/// Others may rename what is being resolved.
+const TRIES_MAX: usize = 64;
 
 #[derive(Debug)]
 pub struct Root(OwnedFd);
@@ -39,56 +43,110 @@ impl Root {
     /// What is there, links followed inside the root, as a descriptor that only names it
     /// (`O_PATH`).
     pub fn find(&self, path: &str) -> io::Result<OwnedFd> {
-        self.open_with(path, OFlags::PATH, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        self.open_with(Path::new(path), OFlags::PATH, resolve)
+    }
+
+    /// The same, but a link that leads out is refused (`EXDEV`), not turned back into the root.
+    pub fn find_beneath(&self, path: &Path) -> io::Result<OwnedFd> {
+        self.open_with(path, OFlags::PATH, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
+    }
+
+    /// A directory to read and to work in, links followed inside the root.
+    pub fn open_directory(&self, path: &Path) -> io::Result<OwnedFd> {
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        self.open_with(path, OFlags::RDONLY | OFlags::DIRECTORY, resolve)
     }
 
     /// The same where no component may be a symbolic link.
     pub fn find_plain(&self, path: &str) -> io::Result<OwnedFd> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
-        self.open_with(path, OFlags::PATH, resolve)
+        self.open_with(Path::new(path), OFlags::PATH, resolve)
     }
 
     /// Opens a file for writing where no component may be a symbolic link.
     pub fn open_plain_to_write(&self, path: &str) -> io::Result<OwnedFd> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
-        self.open_with(path, OFlags::WRONLY, resolve)
+        self.open_with(Path::new(path), OFlags::WRONLY, resolve)
     }
 
     /// Opens a regular file for reading, beneath the root even by `..`, where no component may be a
     /// symbolic link. What is no regular file is refused without being touched: opening a pipe or a
     /// device may block or do something.
     pub fn open_regular(&self, path: &str) -> io::Result<std::fs::File> {
+        let path = Path::new(path);
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let named = self.open_with(path, OFlags::PATH, resolve)?;
-        let is_regular = |file: &OwnedFd| -> io::Result<bool> {
-            let mode = rustix::fs::statat(file, "", AtFlags::EMPTY_PATH)?.st_mode;
-            Ok(rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::RegularFile)
-        };
-        if !is_regular(&named)? {
+        if kind(named.as_fd())? != FileType::RegularFile {
             return Err(io::Error::other("it is not a regular file"));
         }
         let file = self.open_with(path, flags, resolve)?;
-        if !is_regular(&file)? {
+        if kind(file.as_fd())? != FileType::RegularFile {
             return Err(io::Error::other("it is not a regular file"));
         }
         Ok(file.into())
     }
 
-    fn open_with(&self, path: &str, flags: OFlags, resolve: ResolveFlags) -> io::Result<OwnedFd> {
-        let path = if path.is_empty() { "." } else { path };
+    fn open_with(&self, path: &Path, flags: OFlags, resolve: ResolveFlags) -> io::Result<OwnedFd> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let open =
             || rustix::fs::openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
         // Renames in the tree make the kernel give up on `..` with EAGAIN: openat2(2) says to try
         // again.
         let mut result = open();
-        for _ in 0..16 {
+        for _ in 0..TRIES_MAX {
             if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
                 break;
             }
             result = open();
         }
         Ok(result?)
+    }
+
+    /// What is beneath, or else makes it: directories with this mode, whatever the process's mask.
+    /// Links are followed as far as they lead to something beneath.
+    pub fn ensure_beneath(&self, path: &Path, mode: u32) -> io::Result<OwnedFd> {
+        match self.find_beneath(path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+            found => return found,
+        }
+        let mode = Mode::from_raw_mode(mode);
+        let mut reached = PathBuf::new();
+        let mut directory = self.find_beneath(Path::new("."))?;
+        for component in path.components() {
+            let Component::Normal(name) = component else { continue };
+            reached.push(name);
+            directory = match self.find_beneath(&reached) {
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                    ignore_existing(rustix::fs::mkdirat(&directory, name, mode))?;
+                    let made = self.find_beneath(&reached)?;
+                    set_mode(&made, mode)?;
+                    made
+                }
+                found => found?,
+            };
+        }
+        Ok(directory)
+    }
+
+    /// A directory to work in, made with its parents where nothing is; returns also which were
+    /// made, the outer ones first. A link that leads nowhere is an error.
+    pub fn ensure_directory(&self, path: &Path, mode: u32) -> io::Result<(OwnedFd, Vec<PathBuf>)> {
+        match self.open_directory(path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+            opened => return Ok((opened?, Vec::new())),
+        }
+        let (mut reached, mut made) = (PathBuf::new(), Vec::new());
+        for component in path.components() {
+            let Component::Normal(name) = component else { continue };
+            let parent = self.open_directory(&reached)?;
+            reached.push(name);
+            if ignore_existing(rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode)))? {
+                made.push(reached.clone());
+            }
+        }
+        Ok((self.open_directory(path)?, made))
     }
 
     /// What is there, or else makes it, with its parents. Links that lead nowhere are followed too,
@@ -109,9 +167,7 @@ impl Root {
             current.push(component);
             let made = if pending.is_empty() { missing } else { Missing::Directory };
             let there = self.find_plain_or_make(&current, made)?;
-            if rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&there)?.st_mode)
-                != rustix::fs::FileType::Symlink
-            {
+            if kind(there.as_fd())? != FileType::Symlink {
                 continue;
             }
             links += 1;
@@ -181,8 +237,28 @@ fn components(path: &str) -> io::Result<VecDeque<String>> {
 
 /// Whether this names a directory.
 pub fn is_directory(file: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(kind(file)? == FileType::Directory)
+}
+
+fn kind(file: BorrowedFd<'_>) -> io::Result<FileType> {
     let mode = rustix::fs::statat(file, "", AtFlags::EMPTY_PATH)?.st_mode;
-    Ok(rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::Directory)
+    Ok(FileType::from_raw_mode(mode))
+}
+
+/// Whether it was made now.
+fn ignore_existing(made: rustix::io::Result<()>) -> io::Result<bool> {
+    match made {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(err) => Err(err.into()),
+    }
+}
+
+/// Through a descriptor that only names the directory.
+fn set_mode(directory: &OwnedFd, mode: Mode) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(directory, ".", flags, Mode::empty())?;
+    Ok(rustix::fs::fchmod(&opened, mode)?)
 }
 
 #[cfg(test)]
@@ -239,6 +315,79 @@ mod tests {
         symlink("a", directory.path().join("root/b")).unwrap();
         let err = root.ensure("/a/x", Missing::Directory).unwrap_err();
         assert_eq!(err.raw_os_error(), Some(libc::ELOOP));
+    }
+
+    #[test]
+    fn beneath_refuses_what_leads_out_and_follows_the_rest() {
+        let (directory, root) = tree();
+        let inside = directory.path().join("root");
+        let check = |link: &str, target: &str, path: &str, expected: Result<&str, i32>| {
+            symlink(target, inside.join(link)).unwrap();
+            let found = root.ensure_beneath(Path::new(path), 0o750);
+            let path = found.map(|it| {
+                let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&it));
+                std::fs::read_link(name).unwrap()
+            });
+            let expected = expected.map(|it| inside.canonicalize().unwrap().join(it));
+            assert_eq!(path.map_err(|err| err.raw_os_error().unwrap()), expected, "{target}");
+        };
+        check("a", "../outside", "a/made", Err(libc::EXDEV));
+        check("b", "/etc", "b", Err(libc::EXDEV));
+        check("c", "/proc/self/root", "c/made", Err(libc::EXDEV));
+        check("d", "etc", "d/made/deep", Ok("etc/made/deep"));
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &inside.join("etc/made").metadata().unwrap().permissions(),
+        );
+        assert_eq!(mode & 0o7777, 0o750);
+        assert_eq!(std::fs::read_dir(directory.path().join("outside")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn directories_that_were_made_are_told() {
+        let (directory, root) = tree();
+        symlink("etc", directory.path().join("root/link")).unwrap();
+        symlink("nowhere", directory.path().join("root/broken")).unwrap();
+        let made = |path: &str| {
+            let made = root.ensure_directory(Path::new(path), 0o755).map(|(_, made)| made);
+            made.map_err(|err| err.kind())
+        };
+        assert_eq!(made("etc"), Ok(vec![]));
+        assert_eq!(made("link/a/b"), Ok(vec!["link/a".into(), "link/a/b".into()]));
+        assert!(directory.path().join("root/etc/a/b").is_dir());
+        assert_eq!(made("broken/a"), Err(io::ErrorKind::NotFound));
+    }
+
+    /// A directory is exchanged for a link that leads out while paths through it are resolved.
+    #[test]
+    fn a_race_with_a_link_is_never_lost() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let (directory, root) = tree();
+        let outside = directory.path().join("outside");
+        let (one, other) = (directory.path().join("root/a"), directory.path().join("root/b"));
+        std::fs::create_dir(&one).unwrap();
+        symlink(&outside, &other).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
+                    rustix::fs::renameat_with(here, &one, here, &other, flags).unwrap();
+                }
+            });
+            for round in 0..500 {
+                let path = format!("a/{round}");
+                // Refused or not; a link to an absolute path may also lead to somewhere inside.
+                let _ = root.ensure_beneath(Path::new(&path), 0o755);
+                let _ = root.ensure_directory(Path::new(&path), 0o755);
+                let _ = root.ensure(&path, Missing::Directory);
+                let left = std::fs::read_dir(&outside).unwrap().count();
+                if left != 0 {
+                    is_over.store(true, Ordering::Relaxed);
+                }
+                assert_eq!(left, 0, "round {round} led out");
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
     }
 
     #[test]

@@ -72,6 +72,15 @@ impl Connection {
         Ok(Self(socket))
     }
 
+    /// Nonblocking. `WouldBlock` when the listener's queue is full, which one that does not accept
+    /// leaves so.
+    pub fn connect_now(path: &Path) -> io::Result<Self> {
+        let (directory, name) = open_parent(path)?;
+        let socket = socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        rustix::net::connect(&socket, &short_address(&directory, name)?)?;
+        Ok(Self(socket))
+    }
+
     /// Two ends, connected to each other. Blocking.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = rustix::net::socketpair(
@@ -270,6 +279,24 @@ mod tests {
         assert_eq!(server.receive().unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(client);
         assert!(server.receive().unwrap().is_none(), "closed");
+    }
+
+    #[test]
+    fn whoever_must_not_wait_is_told_that_the_queue_is_full() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = Listener::bind(&path).unwrap();
+        let mut waiting = Vec::new();
+        let full = loop {
+            match Connection::connect_now(&path) {
+                Ok(connection) => waiting.push(connection),
+                Err(err) => break err,
+            }
+            assert!(waiting.len() < 1000, "a queue without an end");
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        listener.accept().unwrap();
+        Connection::connect_now(&path).unwrap();
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn elements() -> BTreeMap<&'static str, BTreeMap<Key, Option<Data>>> {
     let destination = Value::new().protocol(6).address(Ipv4Addr::new(10, 96, 0, 1)).port(443);
     let endpoint = Value::new().address(Ipv4Addr::new(10, 0, 0, 7)).port(6443);
     let last = Value::new().port(80).address(Ipv4Addr::new(192, 168, 255, 255));
-    let sources = Element::range(Value::new().port(80).address([192, 168, 0, 0].into()), last);
+    let sources = Element::range(Value::new().port(80).address([192, 168, 0, 0]), last);
     let goto = Data::Verdict(Verdict::Goto("side".to_owned()));
     BTreeMap::from([
         ("endpoints", BTreeMap::from([(destination.into(), Some(Data::Value(endpoint)))])),
@@ -111,7 +111,7 @@ fn nat_rules() -> Vec<Rule> {
     let stick = vec![
         Expression::Payload { base: Base::Network, offset: 12, length: 4, into: r(0) },
         Expression::Number { generator: Generator::Random, modulus: 7, offset: 100, into: r(1) },
-        Expression::Immediate { into: r(2), value: Value::new().address([10, 0, 0, 1].into()) },
+        Expression::Immediate { into: r(2), value: Value::new().address([10, 0, 0, 1]) },
         Expression::Immediate { into: r(3), value: Value::raw(&80u16.to_be_bytes()) },
         Expression::Dynamic {
             set: "affinity",
@@ -164,7 +164,7 @@ fn filter_rules() -> Vec<Rule> {
             direction: Some(Direction::Original),
             into: r(0),
         },
-        equal(r(0), Value::new().address([10, 96, 0, 1].into())),
+        equal(r(0), Value::new().address([10, 96, 0, 1])),
         Expression::Immediate { into: r(1), value: Value::new().mark(0x4000) },
         Expression::SetMeta { key: Meta::Mark, from: r(1) },
         Expression::SetConntrack { key: Conntrack::Mark, from: r(1) },
@@ -302,8 +302,8 @@ fn a_hundred_thousand_elements_go_in_one_transaction_and_come_back() {
         let mut table = Table::default();
         table.sets.insert("endpoints", sets().remove("endpoints").unwrap());
         let elements = (0..100_000u32).map(|it| {
-            let key = Value::new().protocol(6).address(it.into()).port(80);
-            (key.into(), Some(Data::Value(Value::new().address((!it).into()).port(8080))))
+            let key = Value::new().protocol(6).address(Ipv4Addr::from(it)).port(80);
+            (key.into(), Some(Data::Value(Value::new().address(Ipv4Addr::from(!it)).port(8080))))
         });
         table.elements.insert("endpoints", elements.collect());
         assert!(nftables.converge(&table).unwrap());

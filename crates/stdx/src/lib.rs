@@ -1,15 +1,17 @@
-//! What std lacks: an injected clock and randomness, backoff, locks of files, and the one printer
-//! of error chains.
+//! What std lacks: an injected clock and randomness, backoff, ranges of addresses, locks of files,
+//! and the one printer of error chains.
 //!
 //! Knows nothing of Kubernetes. Everything here is deterministic when given a seed and paused time.
 
 mod backoff;
+mod cidr;
 mod clock;
 mod error_chain;
 mod file_lock;
 mod random;
 
 pub use backoff::Backoff;
+pub use cidr::{Cidr, Family, ParseCidrError};
 pub use clock::{Clock, PausedClock, SharedClock, SystemClock};
 pub use error_chain::error_chain;
 pub use file_lock::lock_file;

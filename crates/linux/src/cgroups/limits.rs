@@ -1,5 +1,6 @@
 //! Limits of CPU, memory and processes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +13,16 @@ pub struct Limits {
     pub cpu_shares: Option<u64>,
     pub cpu_quota: Option<CpuQuota>,
     pub memory: Option<u64>,
+    /// Memory and swap together; `None`: no swap where memory is limited.
+    pub memory_and_swap: Option<u64>,
     pub pids: Option<u64>,
+    /// Lists such as `0-2,7`; `None`: what the parent has.
+    pub cpuset_cpus: Option<String>,
+    pub cpuset_mems: Option<String>,
+    /// Bytes by size of page, such as `2MB`. What is not named stays as it is.
+    pub hugepages: BTreeMap<String, u64>,
+    /// Files of version 2 and what to write there, after all others.
+    pub unified: BTreeMap<String, String>,
     pub oom_kill: OomKill,
 }
 
@@ -48,12 +58,80 @@ pub(super) fn apply(cgroup: &Cgroup, limits: &Limits) -> Result<(), Error> {
     }
     if let Some(it) = with("memory", limits.memory.is_some()) {
         match it.version {
-            Version::V1 => apply_memory_v1(&cgroup.directory(it), limits.memory)?,
+            Version::V1 => apply_memory_v1(&cgroup.directory(it), limits)?,
             Version::V2 => apply_memory_v2(&cgroup.directory(it), limits)?,
         }
     }
     if let Some(it) = with("pids", limits.pids.is_some()) {
         write(&cgroup.directory(it).join("pids.max"), &or_max(limits.pids))?;
+    }
+    apply_cpuset(cgroup, "cpuset.cpus", limits.cpuset_cpus.as_deref())?;
+    apply_cpuset(cgroup, "cpuset.mems", limits.cpuset_mems.as_deref())?;
+    apply_hugepages(cgroup, &limits.hugepages)?;
+    apply_unified(cgroup, &limits.unified)
+}
+
+/// Version 1 has no word for "what the parent has": it is copied.
+fn apply_cpuset(cgroup: &Cgroup, file: &str, wanted: Option<&str>) -> Result<(), Error> {
+    let Some(hierarchy) = cgroup.hierarchies.with("cpuset") else {
+        return match wanted {
+            Some(_) => Err(Error::NoController { what: "cpuset" }),
+            None => Ok(()),
+        };
+    };
+    let path = cgroup.directory(hierarchy).join(file);
+    if wanted.is_none() && !path.exists() {
+        return Ok(());
+    }
+    let is = read(&path)?;
+    let wanted = match (wanted, hierarchy.version) {
+        (Some(list), _) => list.to_owned(),
+        (None, Version::V2) => String::new(),
+        (None, Version::V1) => match path.parent().and_then(Path::parent) {
+            Some(parent) => read(&parent.join(file))?.trim().to_owned(),
+            None => return Ok(()),
+        },
+    };
+    if is.trim() == wanted {
+        return Ok(());
+    }
+    // Nothing at all would not be a write.
+    write(&path, &format!("{wanted}\n"))
+}
+
+fn apply_hugepages(cgroup: &Cgroup, limits: &BTreeMap<String, u64>) -> Result<(), Error> {
+    if limits.is_empty() {
+        return Ok(());
+    }
+    let hierarchy = cgroup.hierarchies.with("hugetlb");
+    let hierarchy = hierarchy.ok_or(Error::NoController { what: "hugepage limits" })?;
+    for (size, limit) in limits {
+        if !size.bytes().all(|it| it.is_ascii_alphanumeric()) {
+            return Err(Error::Name(size.clone()));
+        }
+        let file = match hierarchy.version {
+            Version::V1 => format!("hugetlb.{size}.limit_in_bytes"),
+            Version::V2 => format!("hugetlb.{size}.max"),
+        };
+        write(&cgroup.directory(hierarchy).join(file), &limit.to_string())?;
+    }
+    Ok(())
+}
+
+fn apply_unified(cgroup: &Cgroup, settings: &BTreeMap<String, String>) -> Result<(), Error> {
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let hierarchy = cgroup.hierarchies.unified().filter(|_| cgroup.hierarchies.is_unified());
+    let hierarchy = hierarchy.ok_or(Error::NoController { what: "unified cgroup settings" })?;
+    for (file, value) in settings {
+        // `cgroup.procs` and its like move processes and are no limits.
+        let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"._-".contains(&it);
+        let is_limit = file.contains('.') && !file.starts_with("cgroup.");
+        if !is_limit || !file.bytes().all(is_plain) {
+            return Err(Error::Name(file.clone()));
+        }
+        write(&cgroup.directory(hierarchy).join(file), value)?;
     }
     Ok(())
 }
@@ -90,19 +168,25 @@ fn apply_cpu(version: Version, directory: &Path, limits: &Limits) -> Result<(), 
     }
 }
 
-/// Memory with swap is limited to the same, so that a container does not swap. It may never be less
-/// than memory alone, so which is written first depends on whether the limit goes up or down.
-fn apply_memory_v1(directory: &Path, limit: Option<u64>) -> Result<(), Error> {
-    let value = limit.map_or_else(|| "-1".to_owned(), |it| it.to_string());
+/// Memory with swap is limited to the same unless more is asked for, so that a container does not
+/// swap. It may never be less than memory alone, so which is written first depends on whether the
+/// limit goes up or down.
+fn apply_memory_v1(directory: &Path, limits: &Limits) -> Result<(), Error> {
+    let text = |limit: Option<u64>| limit.map_or_else(|| "-1".to_owned(), |it| it.to_string());
+    let value = text(limits.memory);
+    let both = text(limits.memory_and_swap.or(limits.memory));
     let memory = directory.join("memory.limit_in_bytes");
     let with_swap = directory.join("memory.memsw.limit_in_bytes");
     if !with_swap.exists() {
-        return write(&memory, &value);
+        return match limits.memory_and_swap.is_some_and(|it| Some(it) != limits.memory) {
+            true => Err(Error::NoController { what: "a limit of swap" }),
+            false => write(&memory, &value),
+        };
     }
     match write(&memory, &value) {
-        Ok(()) => write(&with_swap, &value),
+        Ok(()) => write(&with_swap, &both),
         Err(err) if err.errno() == Some(libc::EINVAL) => {
-            write(&with_swap, &value).and_then(|()| write(&memory, &value))
+            write(&with_swap, &both).and_then(|()| write(&memory, &value))
         }
         Err(err) => Err(err),
     }
@@ -111,8 +195,15 @@ fn apply_memory_v1(directory: &Path, limit: Option<u64>) -> Result<(), Error> {
 fn apply_memory_v2(directory: &Path, limits: &Limits) -> Result<(), Error> {
     write(&directory.join("memory.max"), &or_max(limits.memory))?;
     let swap = directory.join("memory.swap.max");
+    // Version 2 counts swap alone.
+    let allowed = match (limits.memory, limits.memory_and_swap) {
+        (Some(memory), both) => Some(both.unwrap_or(memory).saturating_sub(memory)),
+        (None, both) => both,
+    };
     if swap.exists() {
-        write(&swap, if limits.memory.is_some() { "0" } else { "max" })?;
+        write(&swap, &or_max(allowed))?;
+    } else if allowed.is_some_and(|it| it > 0) {
+        return Err(Error::NoController { what: "a limit of swap" });
     }
     let group = directory.join("memory.oom.group");
     let value = if limits.oom_kill == OomKill::All { "1" } else { "0" };

@@ -58,6 +58,8 @@ pub enum Error {
     StillRunning { name: String, waited: Duration },
     #[error("cgroup name {0:?} is not a plain path")]
     Name(String),
+    #[error("this machine's cgroups have no {what}")]
+    NoController { what: &'static str },
 }
 
 /// One name in every hierarchy.
@@ -75,6 +77,13 @@ pub struct Usage {
     /// Memory that cannot be reclaimed at once: usage without inactive file pages, as Kubernetes
     /// counts it.
     pub memory_working_set: u64,
+    pub memory: u64,
+    /// Anonymous memory.
+    pub memory_rss: u64,
+    /// `None`: the kernel does not count it.
+    pub swap: Option<u64>,
+    pub page_faults: u64,
+    pub major_page_faults: u64,
 }
 
 impl Cgroup {
@@ -160,13 +169,23 @@ impl Cgroup {
         let mut usage = Usage::default();
         if let Some(hierarchy) = self.hierarchies.with("memory") {
             let directory = self.directory(hierarchy);
-            let (current, inactive) = match hierarchy.version {
-                Version::V1 => ("memory.usage_in_bytes", "total_inactive_file"),
-                Version::V2 => ("memory.current", "inactive_file"),
+            let (current, prefix, rss) = match hierarchy.version {
+                Version::V1 => ("memory.usage_in_bytes", "total_", "rss"),
+                Version::V2 => ("memory.current", "", "anon"),
             };
             let current = number(&directory.join(current))?;
             let stat = read(&directory.join("memory.stat"))?;
-            usage.memory_working_set = current.saturating_sub(field(&stat, inactive).unwrap_or(0));
+            let counted = |name: &str| field(&stat, &format!("{prefix}{name}"));
+            usage.memory = current;
+            usage.memory_working_set =
+                current.saturating_sub(counted("inactive_file").unwrap_or(0));
+            usage.memory_rss = counted(rss).unwrap_or(0);
+            usage.page_faults = counted("pgfault").unwrap_or(0);
+            usage.major_page_faults = counted("pgmajfault").unwrap_or(0);
+            usage.swap = match hierarchy.version {
+                Version::V1 => counted("swap"),
+                Version::V2 => number(&directory.join("memory.swap.current")).ok(),
+            };
         }
         if let Some(hierarchy) = self.hierarchies.with("cpuacct") {
             usage.cpu =
@@ -297,7 +316,7 @@ impl Error {
             | Self::Make { source, .. }
             | Self::Remove { source, .. }
             | Self::Devices { source, .. } => source.raw_os_error(),
-            Self::StillRunning { .. } | Self::Name(_) => None,
+            Self::StillRunning { .. } | Self::Name(_) | Self::NoController { .. } => None,
         }
     }
 }

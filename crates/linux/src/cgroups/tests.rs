@@ -52,10 +52,25 @@ fn unified() -> (tempfile::TempDir, Arc<Hierarchies>) {
     for directory in ["", "kubepods", "kubepods/pod1"] {
         let directory = mount.join(directory);
         std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(directory.join("cgroup.controllers"), "cpu memory pids misc\n").unwrap();
-        for file in ["cgroup.subtree_control", "cpu.weight", "cpu.max", "memory.max", "pids.max"] {
+        std::fs::write(
+            directory.join("cgroup.controllers"),
+            "cpu cpuset memory pids hugetlb misc\n",
+        )
+        .unwrap();
+        for file in [
+            "cgroup.subtree_control",
+            "cpu.weight",
+            "cpu.max",
+            "cpuset.cpus",
+            "cpuset.mems",
+            "hugetlb.2MB.max",
+            "memory.max",
+            "memory.high",
+            "pids.max",
+        ] {
             std::fs::write(directory.join(file), "").unwrap();
         }
+        std::fs::write(directory.join("memory.swap.current"), "7\n").unwrap();
         std::fs::write(directory.join("memory.oom.group"), "0\n").unwrap();
         std::fs::write(directory.join("memory.swap.max"), "max\n").unwrap();
         std::fs::write(directory.join("memory.events"), "low 0\noom 3\noom_kill 2\n").unwrap();
@@ -80,8 +95,12 @@ fn version_2_is_spoken() {
                 period: Duration::from_millis(100),
             }),
             memory: Some(1 << 20),
-            pids: None,
+            memory_and_swap: Some(3 << 20),
+            cpuset_cpus: Some("0-1".to_owned()),
+            hugepages: [("2MB".to_owned(), 1 << 21)].into(),
+            unified: [("memory.high".to_owned(), "1000000".to_owned())].into(),
             oom_kill: OomKill::All,
+            ..Limits::default()
         })
         .unwrap();
     let mount = root.path().join("sys/fs/cgroup");
@@ -92,18 +111,40 @@ fn version_2_is_spoken() {
             "{file}"
         );
     };
-    check("kubepods/cgroup.subtree_control", "+pids");
+    check("kubepods/cgroup.subtree_control", "+hugetlb");
     check("kubepods/pod1/cgroup.subtree_control", "");
     check("kubepods/pod1/cpu.weight", "100");
     check("kubepods/pod1/cpu.max", "50000 100000");
     check("kubepods/pod1/memory.max", "1048576");
-    check("kubepods/pod1/memory.swap.max", "0");
+    check("kubepods/pod1/memory.swap.max", "2097152");
+    check("kubepods/pod1/cpuset.cpus", "0-1");
+    check("kubepods/pod1/hugetlb.2MB.max", "2097152");
+    check("kubepods/pod1/memory.high", "1000000");
     check("kubepods/pod1/memory.oom.group", "1");
     check("kubepods/pod1/pids.max", "max");
     assert_eq!(cgroup.oom_kills().unwrap(), 2);
-    let usage = Usage { cpu: Duration::from_micros(1500), memory_working_set: 600 };
+    let usage = Usage {
+        cpu: Duration::from_micros(1500),
+        memory_working_set: 600,
+        memory: 1000,
+        memory_rss: 1,
+        swap: Some(7),
+        page_faults: 0,
+        major_page_faults: 0,
+    };
     assert_eq!(cgroup.usage().unwrap(), usage);
     assert_eq!(hierarchies.cgroup("kubepods").unwrap().children().unwrap(), ["pod1"]);
+}
+
+#[test]
+fn settings_that_are_no_limits_are_refused() {
+    let (_root, hierarchies) = unified();
+    let cgroup = hierarchies.cgroup("/kubepods/pod1").unwrap();
+    for file in ["cgroup.procs", "../memory.max", "a/b.c", "plain"] {
+        let unified = [(file.to_owned(), "1".to_owned())].into();
+        let refused = cgroup.set_limits(&Limits { unified, ..Limits::default() });
+        assert!(matches!(refused, Err(Error::Name(_))), "{file}: {refused:?}");
+    }
 }
 
 #[test]
@@ -176,7 +217,9 @@ fn limits_go_up_and_down_on_the_real_kernel() {
             cpu_quota: quota,
             memory,
             pids: memory.map(|_| 10),
+            cpuset_cpus: memory.map(|_| "0".to_owned()),
             oom_kill: OomKill::All,
+            ..Limits::default()
         };
         cgroup.set_limits(&limits).unwrap();
     }

@@ -13,8 +13,9 @@ use super::nftables::NEW_GENERATION;
 use super::route::{Link, Route, addresses, links, routes};
 use super::{Attribute, Error, Family, Reply, Socket};
 
-/// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_ROUTE`, `RTNLGRP_IPV4_NETCONF`.
-const ROUTE_GROUPS: [u32; 4] = [1, 5, 7, 24];
+/// `RTNLGRP_LINK`; `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_ROUTE`, `RTNLGRP_IPV4_NETCONF`; the same of
+/// IPv6.
+const ROUTE_GROUPS: [u32; 7] = [1, 5, 7, 24, 9, 11, 25];
 /// `NFNLGRP_NFTABLES`.
 const TABLE_GROUPS: [u32; 1] = [7];
 
@@ -35,7 +36,7 @@ pub enum Notice {
         link: u32,
     },
     Route(Route),
-    /// An IPv4 setting of some link, or of all.
+    /// A setting of some link, or of all.
     Setting,
     /// Something in the table of this name changed, by whoever has the socket with this port.
     Table {
@@ -54,7 +55,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Of links, IPv4 addresses, routes and settings.
+    /// Of links, addresses, routes and settings, of both families.
     pub fn of_links() -> Result<Self, Error> {
         Self::open(Family::Route, &ROUTE_GROUPS)
     }

@@ -6,6 +6,7 @@
 
 mod descriptors;
 mod huge_pages;
+mod identity;
 mod memory;
 mod sibling;
 mod signals;
@@ -14,10 +15,11 @@ mod tests;
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd as _, OwnedFd};
 
 pub use descriptors::{descriptor_limit, raise_descriptor_limit};
 pub use huge_pages::{allow_huge_pages, refuse_huge_pages};
+pub use identity::Identity;
 pub use memory::drop_touched_pages;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub use rustix::process::Pid;
@@ -251,6 +253,53 @@ pub fn exec_file(
         )
     };
     io::Error::last_os_error()
+}
+
+/// As [`exec_file`], with these descriptors at 0, 1, 2 and so on. When it returns, the numbers of
+/// descriptors are not what they were, but for `kept`, which is open at a number of its own: nothing
+/// is left to do but to say why, there, and to end.
+pub fn exec_with(
+    (program, kept): (BorrowedFd<'_>, &mut OwnedFd),
+    descriptors: &[BorrowedFd<'_>],
+    arguments: &[CString],
+    environment: &[CString],
+) -> io::Error {
+    let mut place = || -> rustix::io::Result<OwnedFd> {
+        let beyond = i32::try_from(descriptors.len()).unwrap_or(i32::MAX);
+        let copy = |it: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(it, beyond);
+        let program = copy(program)?;
+        // Not dropped: its number may be one of those that are about to change.
+        let old = std::mem::replace(kept, copy(kept.as_fd())?);
+        let _ = old.into_raw_fd();
+        let copies =
+            descriptors.iter().map(|it| copy(*it)).collect::<rustix::io::Result<Vec<_>>>()?;
+        for (number, copy) in (0..).zip(copies) {
+            // SAFETY: whatever is at `number` is replaced, also under Rust values that own it; the
+            // caller does not use those any more, which the documentation demands.
+            if unsafe { libc::dup2(copy.as_raw_fd(), number) } < 0 {
+                return Err(rustix::io::Errno::BADF);
+            }
+        }
+        Ok(program)
+    };
+    match place() {
+        Ok(program) => exec_file(program.as_fd(), arguments, environment),
+        Err(err) => err.into(),
+    }
+}
+
+/// The descriptors from 3 on that this program was executed with: the first thing that it asks for,
+/// and only once. They are closed when something else is executed.
+pub fn inherited(count: usize) -> io::Result<Vec<OwnedFd>> {
+    let last = i32::try_from(count).map_or(i32::MAX, |it| it.saturating_add(3));
+    let take = |number| {
+        // SAFETY: only looked at; if nothing is open there, that is an error.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+        rustix::io::fcntl_setfd(borrowed, rustix::io::FdFlags::CLOEXEC)?;
+        // SAFETY: it is open, and whoever executed this program has given it to nobody else.
+        Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    };
+    (3..last).map(take).collect()
 }
 
 /// Whether it is a child of this process, ended or not, that was not reaped yet.

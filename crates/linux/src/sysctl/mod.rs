@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
-pub use name::{Isolation, LENGTH_MAX, Name, Pattern, PatternError};
+pub use name::{Isolation, LENGTH_MAX, Name, OwnNamespaces, Pattern, PatternError};
 
 use crate::rooted::Root;
 

@@ -1,5 +1,6 @@
 //! Names of kernel settings as people write them, and the namespace that keeps each apart. The one
-//! parser: what is validated, what is admitted and what is written is the same name.
+//! parser, and the one place that knows whom a setting reaches: what is validated, what is admitted
+//! and what is written is the same name. Which of them a pod may ask for is the kubelet's decision.
 
 /// As upstream bounds it.
 pub const LENGTH_MAX: usize = 253;
@@ -14,6 +15,23 @@ pub struct Name(String);
 pub enum Isolation {
     Ipc,
     Network,
+}
+
+/// Which namespaces somebody has for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnNamespaces {
+    pub ipc: bool,
+    pub network: bool,
+}
+
+impl Isolation {
+    /// Whether a setting that is kept so reaches nobody else.
+    pub fn is_within(self, own: OwnNamespaces) -> bool {
+        match self {
+            Self::Ipc => own.ipc,
+            Self::Network => own.network,
+        }
+    }
 }
 
 /// ipc_namespaces(7); the rest of `kernel.shm*`, `kernel.msg*` and `kernel.sem*` does not belong to

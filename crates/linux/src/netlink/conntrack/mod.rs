@@ -4,7 +4,7 @@
 //! Deleting an entry lets the next packet of the flow be judged by the rules as if it were the
 //! first.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use rustix::io::Errno;
 
@@ -27,6 +27,8 @@ mod numbers {
     pub(super) const TUPLE_PROTOCOL: u16 = 2;
     pub(super) const IPV4_SOURCE: u16 = 1;
     pub(super) const IPV4_DESTINATION: u16 = 2;
+    pub(super) const IPV6_SOURCE: u16 = 3;
+    pub(super) const IPV6_DESTINATION: u16 = 4;
     pub(super) const PROTOCOL_NUMBER: u16 = 1;
     pub(super) const PROTOCOL_SOURCE: u16 = 2;
     pub(super) const PROTOCOL_DESTINATION: u16 = 3;
@@ -37,15 +39,13 @@ mod numbers {
 
 /// Length of `struct nfgenmsg`.
 const FIXED: usize = 4;
-/// Its contents: IPv4, version 0.
-const IPV4: [u8; FIXED] = [2, 0, 0, 0];
 
 /// One direction of a flow, as its packets look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple {
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     pub source_port: u16,
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     pub destination_port: u16,
 }
 
@@ -78,9 +78,9 @@ impl Conntrack {
         Ok(Self { socket: Socket::open(Family::Netfilter)? })
     }
 
-    /// All IPv4 entries of one protocol that has ports.
-    pub fn list(&mut self, protocol: u8) -> Result<Vec<Entry>, Error> {
-        let message = message("list conntrack entries", numbers::GET).with(|it| {
+    /// All entries of one family and one protocol that has ports.
+    pub fn list(&mut self, family: stdx::Family, protocol: u8) -> Result<Vec<Entry>, Error> {
+        let message = message("list conntrack entries", numbers::GET, family).with(|it| {
             it.nest(numbers::TUPLE_ORIGINAL, |it| {
                 it.nest(numbers::TUPLE_PROTOCOL, |it| {
                     it.u8(numbers::PROTOCOL_NUMBER, protocol);
@@ -97,7 +97,8 @@ impl Conntrack {
 
     /// Whether the entry was still there.
     pub fn delete(&mut self, entry: &Entry) -> Result<bool, Error> {
-        let message = message("delete a conntrack entry", numbers::DELETE).with(|it| {
+        let family = stdx::Family::of(entry.original.destination);
+        let message = message("delete a conntrack entry", numbers::DELETE, family).with(|it| {
             it.nest(numbers::TUPLE_ORIGINAL, |it| write_tuple(entry, it));
             if let Some(zone) = entry.zone {
                 it.u16_be(numbers::ZONE, zone);
@@ -113,14 +114,15 @@ impl Conntrack {
         }
     }
 
-    /// Deletes the entries of a protocol that are to go; says how many went.
+    /// Deletes the entries of a family and protocol that are to go; says how many went.
     pub fn delete_where(
         &mut self,
+        family: stdx::Family,
         protocol: u8,
         mut is_to_go: impl FnMut(&Entry) -> bool,
     ) -> Result<usize, Error> {
         let mut n_deleted = 0;
-        for entry in self.list(protocol)? {
+        for entry in self.list(family, protocol)? {
             if is_to_go(&entry) && self.delete(&entry)? {
                 n_deleted += 1;
             }
@@ -129,21 +131,33 @@ impl Conntrack {
     }
 }
 
-fn message(doing: &'static str, kind: u16) -> Message {
-    Message::new(doing, numbers::SUBSYSTEM << 8 | kind, 0, &IPV4)
+fn message(doing: &'static str, kind: u16, family: stdx::Family) -> Message {
+    let family = match family {
+        stdx::Family::V4 => 2,
+        stdx::Family::V6 => 10,
+    };
+    Message::new(doing, numbers::SUBSYSTEM << 8 | kind, 0, &[family, 0, 0, 0])
 }
 
 fn write_tuple(entry: &Entry, to: &mut Attributes) {
     let Tuple { source, source_port, destination, destination_port } = entry.original;
     to.nest(numbers::TUPLE_IP, |it| {
-        it.bytes(numbers::IPV4_SOURCE, &source.octets());
-        it.bytes(numbers::IPV4_DESTINATION, &destination.octets());
+        write_address((numbers::IPV4_SOURCE, numbers::IPV6_SOURCE), source, it);
+        write_address((numbers::IPV4_DESTINATION, numbers::IPV6_DESTINATION), destination, it);
     });
     to.nest(numbers::TUPLE_PROTOCOL, |it| {
         it.u8(numbers::PROTOCOL_NUMBER, entry.protocol);
         it.u16_be(numbers::PROTOCOL_SOURCE, source_port);
         it.u16_be(numbers::PROTOCOL_DESTINATION, destination_port);
     });
+}
+
+/// By the first number for IPv4, by the second for IPv6.
+fn write_address((ipv4, ipv6): (u16, u16), address: IpAddr, to: &mut Attributes) {
+    match address {
+        IpAddr::V4(it) => to.bytes(ipv4, &it.octets()),
+        IpAddr::V6(it) => to.bytes(ipv6, &it.octets()),
+    };
 }
 
 /// Whatever kind of message it is.
@@ -163,13 +177,17 @@ fn read_entry(reply: &Reply) -> Option<Entry> {
 
 fn read_tuple(attributes: &Reader<'_>) -> Option<(u8, Tuple)> {
     let addresses = attributes.find_kind(numbers::TUPLE_IP)?.nested();
-    let address = |kind| addresses.find_kind(kind)?.array::<4>().map(Ipv4Addr::from);
+    let address = |ipv4, ipv6| {
+        let ipv4 = addresses.find_kind(ipv4).and_then(|it| it.array::<4>()).map(IpAddr::from);
+        let ipv6 = || addresses.find_kind(ipv6)?.array::<16>().map(IpAddr::from);
+        ipv4.or_else(ipv6)
+    };
     let ports = attributes.find_kind(numbers::TUPLE_PROTOCOL)?.nested();
     let port = |kind| ports.find_kind(kind).and_then(Attribute::u16_be);
     let tuple = Tuple {
-        source: address(numbers::IPV4_SOURCE)?,
+        source: address(numbers::IPV4_SOURCE, numbers::IPV6_SOURCE)?,
         source_port: port(numbers::PROTOCOL_SOURCE)?,
-        destination: address(numbers::IPV4_DESTINATION)?,
+        destination: address(numbers::IPV4_DESTINATION, numbers::IPV6_DESTINATION)?,
         destination_port: port(numbers::PROTOCOL_DESTINATION)?,
     };
     Some((ports.find_kind(numbers::PROTOCOL_NUMBER)?.u8()?, tuple))

@@ -132,7 +132,7 @@ fn add_rule(id: &TableId, name: &str, definition: &Rule) -> Message {
     let doing = format!("add rule \"{}\" to {id} {name}", definition.comment);
     header(id, doing, message::NEW_RULE, flags::CREATE | flags::APPEND).with(|it| {
         it.string(rule::TABLE, &id.name).string(rule::CHAIN, name);
-        it.nested(rule::EXPRESSIONS, &definition.encode_expressions());
+        it.nested(rule::EXPRESSIONS, &definition.encode_expressions(id.family));
         it.bytes(rule::USER_DATA, &comment(&definition.signature()));
     })
 }

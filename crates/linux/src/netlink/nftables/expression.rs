@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::encode;
 use super::numbers::{data, expression};
 use super::set::{Value, Verdict};
+use super::table::TableFamily;
 use crate::netlink::Attributes;
 
 /// One of sixteen registers of four bytes; longer values take several from this one on.
@@ -251,6 +252,23 @@ pub fn network_mask(prefix_length: u8) -> Ipv4Addr {
     Ipv4Addr::from(u32::MAX.checked_shl(32 - bits).unwrap_or(0))
 }
 
+/// A table of both families translates IPv4 alone.
+const fn nat_family(family: TableFamily) -> u32 {
+    match family {
+        TableFamily::Ip | TableFamily::Inet => TableFamily::Ip as u32,
+        TableFamily::Ip6 => TableFamily::Ip6 as u32,
+    }
+}
+
+/// The kind of reject and the code of ICMP, ICMPv6, or what stands for both.
+const fn port_unreachable(family: TableFamily) -> (u32, u8) {
+    match family {
+        TableFamily::Ip => (0, 3),
+        TableFamily::Ip6 => (0, 4),
+        TableFamily::Inet => (2, 1),
+    }
+}
+
 impl Expression {
     fn name(&self) -> &'static str {
         match self {
@@ -273,7 +291,8 @@ impl Expression {
         }
     }
 
-    pub(super) fn encode(&self, attributes: &mut Attributes) {
+    /// NAT and rejects are of the table's family.
+    pub(super) fn encode(&self, family: TableFamily, attributes: &mut Attributes) {
         attributes.string(expression::NAME, self.name()).nest(expression::DATA, |it| {
             match self {
                 Self::Payload { .. }
@@ -295,7 +314,7 @@ impl Expression {
                 | Self::Redirect { .. }
                 | Self::Reject(_)
                 | Self::Dynamic { .. }
-                | Self::Verdict(_) => self.encode_action(it),
+                | Self::Verdict(_) => self.encode_action(family, it),
             };
         });
     }
@@ -388,11 +407,11 @@ impl Expression {
         }
     }
 
-    fn encode_action(&self, to: &mut Attributes) {
+    fn encode_action(&self, family: TableFamily, to: &mut Attributes) {
         match self {
             Self::Nat { kind, address, port, flags } => {
-                const IPV4: u32 = 2;
-                to.u32_be(1, *kind as u32).u32_be(2, IPV4).u32_be(3, address.number());
+                to.u32_be(1, *kind as u32).u32_be(2, nat_family(family));
+                to.u32_be(3, address.number());
                 if let Some(port) = port {
                     to.u32_be(5, port.number());
                 }
@@ -407,9 +426,11 @@ impl Expression {
                 to.u32_be(1, port.number());
             }
             Self::Reject(reject) => {
-                const ICMP_PORT_UNREACHABLE: u8 = 3;
                 match reject {
-                    Reject::PortUnreachable => to.u32_be(1, 0).u8(2, ICMP_PORT_UNREACHABLE),
+                    Reject::PortUnreachable => {
+                        let (kind, code) = port_unreachable(family);
+                        to.u32_be(1, kind).u8(2, code)
+                    }
                     Reject::TcpReset => to.u32_be(1, 1),
                 };
             }

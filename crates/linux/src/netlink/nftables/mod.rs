@@ -8,6 +8,7 @@
 
 mod change;
 mod diff;
+pub mod draft;
 mod dump;
 mod encode;
 pub mod expression;
@@ -21,6 +22,7 @@ use rustix::io::Errno;
 
 pub use change::Change;
 pub use diff::{Observed, ObservedChain, ObservedSet, changes, element_changes};
+pub use draft::{Draft, Field};
 pub use encode::{creation, messages};
 pub use expression::{Expression, Register};
 pub use set::{Data, DataType, Element, Key, Set, Signature, Type, Value, Verdict};

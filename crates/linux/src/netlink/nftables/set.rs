@@ -3,8 +3,11 @@
 //! A key of several fields is one value in which each field is padded to four bytes, as registers
 //! are.
 
-use std::net::Ipv4Addr;
+use std::borrow::Cow;
+use std::net::IpAddr;
 use std::time::Duration;
+
+use stdx::Family;
 
 use super::numbers::{data, set};
 
@@ -12,6 +15,7 @@ use super::numbers::{data, set};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     Ipv4Address,
+    Ipv6Address,
     Protocol,
     Port,
     /// A number in the byte order of the machine.
@@ -20,10 +24,18 @@ pub enum Type {
 }
 
 impl Type {
+    pub const fn address(family: Family) -> Self {
+        match family {
+            Family::V4 => Self::Ipv4Address,
+            Family::V6 => Self::Ipv6Address,
+        }
+    }
+
     /// As in nft's `datatype.h`.
     const fn number(self) -> u32 {
         match self {
             Self::Ipv4Address => 7,
+            Self::Ipv6Address => 8,
             Self::Protocol => 12,
             Self::Port => 13,
             Self::Mark => 19,
@@ -36,7 +48,7 @@ impl Type {
             Self::Protocol => 1,
             Self::Port => 2,
             Self::Ipv4Address | Self::Mark => 4,
-            Self::InterfaceName => 16,
+            Self::Ipv6Address | Self::InterfaceName => 16,
         }
     }
 }
@@ -56,13 +68,13 @@ fn type_length(fields: &[Type]) -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataType {
     Verdict,
-    Value(&'static [Type]),
+    Value(Cow<'static, [Type]>),
 }
 
 /// What a set is, without what is in it. With data it is a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    pub key: &'static [Type],
+    pub key: Cow<'static, [Type]>,
     pub data: Option<DataType>,
     /// Keys are ranges: see [`Element::range`].
     pub is_interval: bool,
@@ -83,23 +95,26 @@ pub struct Signature {
 }
 
 impl Set {
-    pub const fn of(key: &'static [Type]) -> Self {
-        Self { key, data: None, is_interval: false, dynamic: None }
+    pub fn of(key: impl Into<Cow<'static, [Type]>>) -> Self {
+        Self { key: key.into(), data: None, is_interval: false, dynamic: None }
     }
 
-    pub const fn map(key: &'static [Type], data: &'static [Type]) -> Self {
-        Self { data: Some(DataType::Value(data)), ..Self::of(key) }
+    pub fn map(
+        key: impl Into<Cow<'static, [Type]>>,
+        data: impl Into<Cow<'static, [Type]>>,
+    ) -> Self {
+        Self { data: Some(DataType::Value(data.into())), ..Self::of(key) }
     }
 
-    pub const fn verdict_map(key: &'static [Type]) -> Self {
+    pub fn verdict_map(key: impl Into<Cow<'static, [Type]>>) -> Self {
         Self { data: Some(DataType::Verdict), ..Self::of(key) }
     }
 
-    pub const fn interval(self) -> Self {
+    pub fn interval(self) -> Self {
         Self { is_interval: true, ..self }
     }
 
-    pub const fn dynamic(self, size: u32) -> Self {
+    pub fn dynamic(self, size: u32) -> Self {
         Self { dynamic: Some(size), ..self }
     }
 
@@ -117,8 +132,8 @@ impl Set {
         };
         Signature {
             flags,
-            key_type: type_number(self.key),
-            key_length: type_length(self.key),
+            key_type: type_number(&self.key),
+            key_length: type_length(&self.key),
             data_type,
             data_length,
             size: self.dynamic.unwrap_or(0),
@@ -163,8 +178,11 @@ impl Value {
         self
     }
 
-    pub fn address(self, address: Ipv4Addr) -> Self {
-        self.bytes(&address.octets())
+    pub fn address(self, address: impl Into<IpAddr>) -> Self {
+        match address.into() {
+            IpAddr::V4(it) => self.bytes(&it.octets()),
+            IpAddr::V6(it) => self.bytes(&it.octets()),
+        }
     }
 
     pub fn protocol(self, protocol: u8) -> Self {

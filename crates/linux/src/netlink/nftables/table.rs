@@ -133,20 +133,21 @@ impl Rule {
         Self { comment: comment.into(), expressions }
     }
 
-    pub(super) fn encode_expressions(&self) -> Attributes {
+    /// As the kernel reads them in a table of this family.
+    pub(super) fn encode_expressions(&self, family: TableFamily) -> Attributes {
         Attributes::of(|it| {
             for expression in &self.expressions {
-                it.nest(super::numbers::list::ELEMENT, |it| expression.encode(it));
+                it.nest(super::numbers::list::ELEMENT, |it| expression.encode(family, it));
             }
         })
     }
 
     /// The comment and a digest of the expressions: what is kept with the rule in the kernel, and
     /// by which it is known again. (The kernel gives expressions back in other words than it took
-    /// them.)
+    /// them.) Whatever the table's family, which is the same for all rules of it.
     pub fn signature(&self) -> String {
         let comment: String = self.comment.chars().take(100).collect();
-        format!("{comment} #{:016x}", digest(self.encode_expressions().as_bytes()))
+        format!("{comment} #{:016x}", digest(self.encode_expressions(TableFamily::Ip).as_bytes()))
     }
 }
 

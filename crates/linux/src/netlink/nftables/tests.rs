@@ -188,6 +188,6 @@ fn expressions_are_written_as_the_kernel_reads_them() {
                 8, 0, 3, 0, 0, 0, 0, 0,
     ];
     if cfg!(target_endian = "little") {
-        assert_eq!(rule.encode_expressions().as_bytes(), expected);
+        assert_eq!(rule.encode_expressions(TableFamily::Ip).as_bytes(), expected);
     }
 }

@@ -16,6 +16,8 @@ const RTM_GETADDR: u16 = 22;
 const FIXED: usize = 8;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+/// `IFA_F_NODAD`: nobody is asked whether he has it, so it is usable at once.
+const UNASKED: u8 = 0x02;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
@@ -34,6 +36,7 @@ impl RouteSocket {
         Ok(self.socket.dump(&message)?.iter().filter_map(read).collect())
     }
 
+    /// Usable at once: whoever gives it knows that nobody else has it.
     pub fn add_address(
         &mut self,
         link: &Link,
@@ -61,7 +64,8 @@ impl RouteSocket {
 fn message(doing: String, kind: u16, flags: u16, subject: (u32, IpAddr, u8)) -> Message {
     let (link, address, prefix_length) = subject;
     let [a, b, c, d] = link.to_ne_bytes();
-    let fixed = [family(address), prefix_length, 0, 0, a, b, c, d];
+    let flags_of_address = if address.is_ipv6() { UNASKED } else { 0 };
+    let fixed = [family(address), prefix_length, flags_of_address, 0, a, b, c, d];
     Message::new(doing, kind, flags, &fixed).with(|it| {
         it.bytes(IFA_LOCAL, &octets(address)).bytes(IFA_ADDRESS, &octets(address));
     })

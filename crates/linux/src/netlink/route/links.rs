@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use super::{AF_INET, AF_UNSPEC, RouteSocket, unless};
+use super::{AF_INET, AF_INET6, AF_UNSPEC, RouteSocket, unless};
 use crate::netlink::message::flags;
 use crate::netlink::{Attributes, Error, Message, Reply};
 
@@ -31,6 +31,9 @@ const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFLA_INET_CONF: u16 = 1;
+const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
+/// `IN6_ADDR_GEN_MODE_NONE`.
+const NO_ADDRESSES: u8 = 1;
 const VETH_INFO_PEER: u16 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -202,6 +205,20 @@ impl RouteSocket {
                             it.u32(*setting as u16, *value);
                         }
                     });
+                });
+            });
+        });
+        self.socket.request(&message)
+    }
+
+    /// The link makes itself no IPv6 address when it comes up, not even a link-local one: it has
+    /// those that it is given.
+    pub fn make_no_ipv6_addresses(&mut self, link: &Link) -> Result<(), Error> {
+        let doing = format!("keep link {} from making IPv6 addresses", link.name);
+        let message = Message::new(doing, RTM_SETLINK, 0, &fixed(link.index, 0, 0)).with(|it| {
+            it.nest(IFLA_AF_SPEC, |it| {
+                it.nest(u16::from(AF_INET6), |it| {
+                    it.u8(IFLA_INET6_ADDR_GEN_MODE, NO_ADDRESSES);
                 });
             });
         });

@@ -6,7 +6,7 @@
 
 pub(super) mod addresses;
 pub(super) mod links;
-mod neighbors;
+pub(super) mod neighbors;
 pub(super) mod routes;
 
 use std::net::IpAddr;
@@ -75,5 +75,6 @@ fn unless(result: Result<(), Error>, errnos: &[Errno]) -> Result<(), Error> {
 
 /// Whatever kind of message it is.
 pub(super) fn read_any(reply: &crate::netlink::Reply) {
-    let _ = (links::read(reply), addresses::read(reply), routes::read(reply));
+    let _ = (links::read(reply), addresses::read(reply));
+    let _ = (routes::read(reply), neighbors::read(reply));
 }

@@ -1,11 +1,11 @@
 //! Routes of the main table.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rustix::io::Errno;
 
-use super::{AF_INET, AF_UNSPEC, RouteSocket, address, family, octets, unless};
+use super::{AF_INET, AF_UNSPEC, Address, RouteSocket, address, family, octets, unless};
 use crate::netlink::message::flags;
 use crate::netlink::{Error, Message, Reply};
 
@@ -34,6 +34,13 @@ pub struct Destination {
 
 impl Destination {
     pub const DEFAULT: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix_length: 0 };
+    pub const DEFAULT_IPV6: Self =
+        Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix_length: 0 };
+
+    /// Everything, of the family of this address.
+    pub fn default_of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::DEFAULT } else { Self::DEFAULT_IPV6 }
+    }
 
     pub fn host(address: IpAddr) -> Self {
         Self { address, prefix_length: if address.is_ipv4() { 32 } else { 128 } }
@@ -94,6 +101,10 @@ pub struct Route {
 impl Route {
     /// `RTPROT_BOOT`, which those have that name no other.
     pub const BY_HAND: u8 = 3;
+    /// `RTPROT_KERNEL`: of an address that a link has.
+    pub const OF_KERNEL: u8 = 2;
+    /// `RTPROT_RA`: learned from a router of the link.
+    pub const ADVERTISED: u8 = 9;
 }
 
 /// How this machine reaches the world.
@@ -103,7 +114,7 @@ pub struct DefaultInterface {
     pub name: String,
     pub mtu: u32,
     /// What the world sees packets come from, before anyone translates it.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
 }
 
 impl RouteSocket {
@@ -126,26 +137,37 @@ impl RouteSocket {
         unless(self.socket.request(&message), &[Errno::SRCH, Errno::NODEV])
     }
 
-    /// The link of the best IPv4 default route, and the address used on it. `None` without such a
-    /// route.
+    /// The link of the best default route, of IPv4 if there is one, else of IPv6, and the address
+    /// used on it. `None` without such a route.
     pub fn default_interface(&mut self) -> Result<Option<DefaultInterface>, Error> {
-        let default = self
+        match self.default_interface_to(Destination::DEFAULT)? {
+            None => self.default_interface_to(Destination::DEFAULT_IPV6),
+            found => Ok(found),
+        }
+    }
+
+    /// The same for one of [`Destination::DEFAULT`] and [`Destination::DEFAULT_IPV6`].
+    pub fn default_interface_to(
+        &mut self,
+        default: Destination,
+    ) -> Result<Option<DefaultInterface>, Error> {
+        let best = self
             .routes()?
             .into_iter()
-            .filter(|it| it.destination == Destination::DEFAULT && it.link.is_some())
+            .filter(|it| it.destination == default && it.link.is_some())
             .min_by_key(|it| it.metric);
-        let Some(route) = default else { return Ok(None) };
+        let Some(route) = best else { return Ok(None) };
+        let is_usable = |it: &Address| {
+            let is_of_family = it.address.is_ipv4() == default.address.is_ipv4();
+            Some(it.link) == route.link && is_of_family && it.scope == 0
+        };
         let address = match route.source {
             Some(source) => Some(source),
-            None => self
-                .addresses()?
-                .into_iter()
-                .find(|it| Some(it.link) == route.link && it.address.is_ipv4() && it.scope == 0)
-                .map(|it| it.address),
+            None => self.addresses()?.into_iter().find(is_usable).map(|it| it.address),
         };
         let link = self.links()?.into_iter().find(|it| Some(it.index) == route.link);
         Ok(match (link, address) {
-            (Some(link), Some(IpAddr::V4(address))) => Some(DefaultInterface {
+            (Some(link), Some(address)) => Some(DefaultInterface {
                 index: link.index,
                 name: link.name,
                 mtu: link.mtu,
@@ -161,7 +183,9 @@ impl RouteSocket {
 fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Message {
     let Destination { address, prefix_length } = route.destination;
     let scope = route.scope.number();
-    let route_type = if route.link.is_some() { TYPE_UNICAST } else { TYPE_UNREACHABLE };
+    // The kernel finds the link of a gateway itself.
+    let goes_somewhere = route.link.is_some() || route.gateway.is_some();
+    let route_type = if goes_somewhere { TYPE_UNICAST } else { TYPE_UNREACHABLE };
     let mut fixed = [0; FIXED];
     let head =
         [family(address), prefix_length, 0, 0, TABLE_MAIN, route.protocol, scope, route_type];
@@ -200,7 +224,7 @@ pub(in crate::netlink) fn read(reply: &Reply) -> Option<Route> {
     let any = if family == AF_INET {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED)
     } else {
-        IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED)
     };
     let find_address = |kind| attributes.find_kind(kind).and_then(address);
     Some(Route {
