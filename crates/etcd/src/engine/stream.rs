@@ -6,6 +6,7 @@
 //! so no progress notification is needed (those of etcd before 3.4.25 and 3.5.8 may overtake
 //! events, issue #15220).
 
+use http::{HeaderName, HeaderValue};
 use kvstore::Revision;
 
 use super::convert;
@@ -58,7 +59,12 @@ impl Stream {
             ..WatchCreateRequest::default()
         };
         let request = WatchRequest { request_union: Some(WatchRequestUnion::Create(create)) };
-        let channel = members.channel(member).await.map_err(End::of)?.requiring_leader();
+        let channel = members.channel(member).await.map_err(End::of)?;
+        // A member that knows of no leader must refuse, and end the stream when it loses it: what
+        // it could tell may be old.
+        let (name, value) = ("hasleader", "true");
+        let channel =
+            channel.with_header(HeaderName::from_static(name), HeaderValue::from_static(value));
         let opened = channel.open(methods::WATCH, &request).await;
         let (requests, pending) = opened.map_err(|it| End::of(Failure::of(it)))?;
         let responses = match pending.answers().await.map_err(Failure::of) {

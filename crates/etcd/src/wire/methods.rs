@@ -1,27 +1,8 @@
 //! The methods of etcd's services: their paths, with the messages that go in and come out.
 
-use std::marker::PhantomData;
+pub use grpc::Method;
 
 use super::messages::*;
-
-pub struct Method<Q, A> {
-    pub path: &'static str,
-    messages: PhantomData<fn(Q) -> A>,
-}
-
-impl<Q, A> Method<Q, A> {
-    const fn new(path: &'static str) -> Self {
-        Self { path, messages: PhantomData }
-    }
-}
-
-impl<Q, A> Clone for Method<Q, A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<Q, A> Copy for Method<Q, A> {}
 
 pub const RANGE: Method<RangeRequest, RangeResponse> = Method::new("/etcdserverpb.KV/Range");
 pub const PUT: Method<PutRequest, PutResponse> = Method::new("/etcdserverpb.KV/Put");

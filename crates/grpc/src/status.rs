@@ -53,7 +53,7 @@ impl Code {
     }
 }
 
-/// Why a call failed. Clients of etcd compare both the code and the text.
+/// Why a call failed. Some clients compare both the code and the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub code: Code,
@@ -80,7 +80,7 @@ impl Status {
     }
 
     /// Gives the names and values that carry it to `take`.
-    pub(crate) fn fields(&self, mut take: impl FnMut(&str, &str)) {
+    pub fn fields(&self, mut take: impl FnMut(&str, &str)) {
         take(GRPC_STATUS, &(self.code as u16).to_string());
         take(GRPC_MESSAGE, &utf8_percent_encode(&self.message, ESCAPED).to_string());
     }

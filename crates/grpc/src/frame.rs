@@ -104,10 +104,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{Decoder, encode};
-    use crate::wire::messages::PutRequest;
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct PutRequest {
+        #[prost(bytes = "bytes", tag = "1")]
+        key: Bytes,
+        #[prost(bytes = "bytes", tag = "2")]
+        value: Bytes,
+    }
 
     fn put(value: Vec<u8>) -> PutRequest {
-        PutRequest { key: "k".into(), value: value.into(), ..PutRequest::default() }
+        PutRequest { key: "k".into(), value: value.into() }
     }
 
     proptest! {

@@ -1,9 +1,10 @@
-//! A client's connection: one TCP or TLS stream with HTTP/2, many calls at once.
+//! A client's connection: one TCP, TLS or Unix stream with HTTP/2, many calls at once.
 //!
 //! Promises: a failed call tells whether the server can have seen it (`CallError`); a connection
 //! whose peer is silent is noticed by pings and all its calls end. It never reconnects or retries:
 //! whoever holds it decides.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,22 +12,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::{PingPong, RecvStream, SendStream};
-use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use lifecycle::{Shutdown, Tasks};
 use prost::Message;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::frame::{self, Decoder};
-use super::methods::Method;
-use super::{Code, Status};
+use super::{Code, Method, Status};
 
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 const FRAME_MAX: u32 = 64 << 10;
-/// Answers have no bound at etcd's; ours keeps one message from taking all memory.
+/// Unless another is given; keeps one message from taking all memory.
 const ANSWER_MAX: usize = 512 << 20;
 
 /// Where a server is.
@@ -86,6 +86,20 @@ pub enum ConnectError {
     },
     #[error("connecting to {host}:{port} took longer than {after:?}")]
     TimedOut { host: String, port: u16, after: Duration },
+    #[error("connecting to {}", path.display())]
+    Unix {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("starting HTTP/2 with {}", path.display())]
+    UnixHttp {
+        path: PathBuf,
+        #[source]
+        source: h2::Error,
+    },
+    #[error("connecting to {} took longer than {after:?}", path.display())]
+    UnixTimedOut { path: PathBuf, after: Duration },
 }
 
 /// How a call can fail. Only `NotSent` is sure not to have happened.
@@ -109,13 +123,13 @@ pub struct Channel {
     /// `http://host:port`, to which a path is joined.
     scheme: &'static str,
     authority: http::uri::Authority,
-    token: Option<HeaderValue>,
-    needs_leader: bool,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    answer_max: usize,
     closed: Shutdown,
     calls: Calls,
 }
 
-/// How many calls are under way. Servers of etcd end a connection that is pinged while there are
+/// How many calls are under way. Go's servers end a connection that is pinged while there are
 /// none (`PermitWithoutStream` is false), and then there is nobody to whom silence would matter.
 #[derive(Clone, Default)]
 struct Calls(Arc<AtomicUsize>);
@@ -186,26 +200,60 @@ impl Channel {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let Endpoint { host, port, tls } = endpoint.clone();
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let authority = match host.contains(':') && !host.starts_with('[') {
             true => format!("[{host}]:{port}"),
             false => format!("{host}:{port}"),
         };
         let authority =
             authority.parse().map_err(|_| ConnectError::ParseHost { host: host.clone() })?;
+        Self::begin(stream, (scheme, authority), timing, tasks)
+            .await
+            .map_err(|source| ConnectError::Http { host, port, source })
+    }
+
+    /// Over a socket of this machine. Nobody can be told apart by a name there.
+    pub async fn connect_unix(
+        path: &Path,
+        timing: Timing,
+        tasks: &Tasks,
+    ) -> Result<Self, ConnectError> {
+        let at = || path.to_owned();
+        let connecting = async {
+            let stream = UnixStream::connect(path).await;
+            let stream = stream.map_err(|source| ConnectError::Unix { path: at(), source })?;
+            let authority = http::uri::Authority::from_static("localhost");
+            Self::begin(stream, ("http", authority), timing, tasks)
+                .await
+                .map_err(|source| ConnectError::UnixHttp { path: at(), source })
+        };
+        let after = timing.timeout_connect;
+        let connected = tokio::time::timeout(after, connecting).await;
+        connected.unwrap_or_else(|_| Err(ConnectError::UnixTimedOut { path: at(), after }))
+    }
+
+    async fn begin<S>(
+        stream: S,
+        (scheme, authority): (&'static str, http::uri::Authority),
+        timing: Timing,
+        tasks: &Tasks,
+    ) -> Result<Self, h2::Error>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (sender, mut connection) = h2::client::Builder::new()
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_frame_size(FRAME_MAX)
             .enable_push(false)
             .handshake(stream)
-            .await
-            .map_err(|source| ConnectError::Http { host, port, source })?;
+            .await?;
         let pings = connection.ping_pong().expect("taken once");
         let closed = Shutdown::new();
         let at_end = closed.clone().drop_guard();
         let calls = Calls::default();
         let watched = calls.clone();
-        tasks.spawn("etcd-connection", |shutdown| async move {
+        tasks.spawn("grpc-connection", |shutdown| async move {
             let _at_end = at_end;
             tokio::select! {
                 biased;
@@ -215,21 +263,29 @@ impl Channel {
                 () = await_silence(pings, timing, watched) => {}
             }
         });
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        Ok(Self { sender, scheme, authority, token: None, needs_leader: false, closed, calls })
+        let answer_max = ANSWER_MAX;
+        Ok(Self { sender, scheme, authority, headers: Vec::new(), answer_max, closed, calls })
     }
 
-    /// The same connection with a token of `Authenticate` on each call.
+    /// The same connection with a secret on each call. `None` if it cannot be a header.
     pub fn with_token(&self, token: &str) -> Option<Self> {
         let mut token = HeaderValue::from_str(token).ok()?;
         token.set_sensitive(true);
-        Some(Self { token: Some(token), ..self.clone() })
+        Some(self.with_header(http::header::AUTHORIZATION, token))
     }
 
-    /// The same connection for calls that a member must refuse, and streams that it must end, while
-    /// it knows of no leader: what it could tell may be old.
-    pub fn requiring_leader(&self) -> Self {
-        Self { needs_leader: true, ..self.clone() }
+    /// The same connection with this header on each call.
+    #[must_use]
+    pub fn with_header(&self, name: HeaderName, value: HeaderValue) -> Self {
+        let mut channel = self.clone();
+        channel.headers.push((name, value));
+        channel
+    }
+
+    /// The same connection with another bound for one answer.
+    #[must_use]
+    pub fn with_answers_up_to(&self, answer_max: usize) -> Self {
+        Self { answer_max, ..self.clone() }
     }
 
     /// Whether calls can only fail.
@@ -251,7 +307,7 @@ impl Channel {
         let _call = self.calls.begin();
         let (response, mut send) = self.start(method.path).await?;
         send.send_data(frame::encode(request), true).map_err(|err| broken(&err))?;
-        let mut answers = Answers::open(response).await?;
+        let mut answers = Answers::open(response, self.answer_max).await?;
         let Some(answer) = answers.next_message().await? else {
             return Err(Status::new(Code::Internal, "the answer has no message").into());
         };
@@ -278,7 +334,8 @@ impl Channel {
         let (response, mut send) = self.start(method.path).await?;
         send.send_data(frame::encode(first), false).map_err(|err| broken(&err))?;
         let requests = Requests { send, _call: call, messages: std::marker::PhantomData };
-        Ok((requests, Pending { response, messages: std::marker::PhantomData }))
+        let answer_max = self.answer_max;
+        Ok((requests, Pending { response, answer_max, messages: std::marker::PhantomData }))
     }
 
     async fn start(
@@ -296,11 +353,8 @@ impl Channel {
         let mut request = Request::post(uri)
             .header(http::header::CONTENT_TYPE, "application/grpc")
             .header(http::header::TE, "trailers");
-        if self.needs_leader {
-            request = request.header("hasleader", "true");
-        }
-        if let Some(token) = &self.token {
-            request = request.header(http::header::AUTHORIZATION, token);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
         }
         let request = request.body(()).expect("headers are valid");
         sender.send_request(request, false).map_err(|err| not_sent(&err))
@@ -328,12 +382,13 @@ impl<Q: Message> Requests<Q> {
 /// A stream whose server has not begun to answer.
 pub struct Pending<A> {
     response: h2::client::ResponseFuture,
+    answer_max: usize,
     messages: std::marker::PhantomData<fn() -> A>,
 }
 
 impl<A: Message + Default> Pending<A> {
     pub async fn answers(self) -> Result<Responses<A>, CallError> {
-        let answers = Answers::open(self.response).await?;
+        let answers = Answers::open(self.response, self.answer_max).await?;
         Ok(Responses { answers, messages: std::marker::PhantomData })
     }
 }
@@ -362,11 +417,14 @@ struct Answers {
 }
 
 impl Answers {
-    async fn open(response: h2::client::ResponseFuture) -> Result<Self, CallError> {
+    async fn open(
+        response: h2::client::ResponseFuture,
+        answer_max: usize,
+    ) -> Result<Self, CallError> {
         let response = response.await.map_err(|err| unanswered(&err))?;
         check_head(&response)?;
         let recv = response.into_body();
-        Ok(Self { recv, decoder: Decoder::new(ANSWER_MAX), is_done: false })
+        Ok(Self { recv, decoder: Decoder::new(answer_max), is_done: false })
     }
 
     async fn next_message(&mut self) -> Result<Option<Bytes>, CallError> {
@@ -438,10 +496,7 @@ async fn await_silence(mut pings: PingPong, timing: Timing, calls: Calls) {
 
 /// Sends one piece as fast as the peer's window allows, and not faster: h2 itself would buffer all
 /// of it.
-pub(crate) async fn send_paced(
-    stream: &mut SendStream<Bytes>,
-    mut bytes: Bytes,
-) -> Result<(), h2::Error> {
+async fn send_paced(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), h2::Error> {
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
         let granted = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await;
