@@ -1,7 +1,7 @@
 //! Containers in a sandbox: what to run, how it went, and the streams into it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{ContainerId, Future, ImageId, SandboxId};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerConfig {
     pub name: String,
     /// The restart count this run is shown with.
@@ -40,14 +40,65 @@ pub struct ContainerConfig {
     #[serde(default)]
     pub target: Option<ContainerId>,
     pub annotations: BTreeMap<String, String>,
+    /// Shown to whoever looks at the runtime itself; nothing here reads them.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub devices: Vec<Device>,
+    /// Names of the Container Device Interface, such as `vendor.example/gpu=0`.
+    #[serde(default)]
+    pub cdi_devices: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
+    /// Empty where `image` says what is mounted.
     pub host_path: PathBuf,
     pub container_path: String,
     pub read_only: bool,
     pub propagation: Propagation,
+    /// What is mounted below `host_path` is read-only too. With `read_only` and
+    /// [`Propagation::Private`] alone.
+    #[serde(default)]
+    pub recursive_read_only: bool,
+    /// The content of an image in place of a path of the host. Always read-only.
+    #[serde(default)]
+    pub image: Option<ImageMount>,
+    /// Owners of files as the container sees them, where its sandbox has a user namespace.
+    #[serde(default)]
+    pub id_mappings: Option<IdMappings>,
+}
+
+/// An image that is on the node, or a directory in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageMount {
+    pub image: ImageId,
+    /// Relative, without `..`; empty: the image's root.
+    #[serde(default)]
+    pub sub_path: String,
+}
+
+/// A device of the host's; a directory stands for all devices in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    pub host_path: PathBuf,
+    pub container_path: String,
+    /// Letters of `rwm`: read, write, make.
+    pub permissions: String,
+}
+
+/// A range of ids in a user namespace (user_namespaces(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdMapping {
+    pub host: u32,
+    pub container: u32,
+    pub length: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdMappings {
+    pub uids: Vec<IdMapping>,
+    pub gids: Vec<IdMapping>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +119,22 @@ pub struct Resources {
     pub pids_limit: Option<u64>,
     /// Containers only. Not lowered where the kernel forbids it.
     pub oom_score_adj: Option<i32>,
+    /// Memory and swap together, so never less than `memory_limit`. `None`: as much as
+    /// `memory_limit`, that is, no swap.
+    #[serde(default)]
+    pub memory_swap_limit: Option<u64>,
+    /// Lists as the kernel writes them, such as `0-2,7`.
+    #[serde(default)]
+    pub cpuset_cpus: Option<String>,
+    #[serde(default)]
+    pub cpuset_mems: Option<String>,
+    /// Bytes by the size of a page, such as `2MB`.
+    #[serde(default)]
+    pub hugepage_limits: BTreeMap<String, u64>,
+    /// Files of cgroup version 2 and what is written to them, such as `memory.high`; after all
+    /// others.
+    #[serde(default)]
+    pub unified: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +161,28 @@ pub struct Security {
     pub seccomp: Seccomp,
     /// Whether `/proc` hides what containers should not see.
     pub unmasked_proc: bool,
+    #[serde(default)]
+    pub apparmor: Apparmor,
+    #[serde(default)]
+    pub selinux: Option<Selinux>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Apparmor {
+    /// The runtime's own profile, where the kernel has AppArmor.
+    #[default]
+    RuntimeDefault,
+    Unconfined,
+    /// A profile that is loaded into the kernel, by its name.
+    Localhost(String),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selinux {
+    pub user: String,
+    pub role: String,
+    pub kind: String,
+    pub level: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,10 +297,37 @@ pub struct Output {
 pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
+/// What a container or a cgroup uses. What the kernel does not count is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
+    /// Since it was made.
     pub cpu: Duration,
+    /// What cannot be reclaimed at once: usage without inactive file pages.
     pub memory_working_set: u64,
+    pub memory_usage: u64,
+    /// Anonymous memory.
+    pub memory_rss: u64,
+    /// `None`: swap is not counted here.
+    pub swap: Option<u64>,
+    pub page_faults: u64,
+    pub major_page_faults: u64,
+}
+
+/// What one container uses, at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerStats {
+    pub at: Timestamp,
+    pub usage: Usage,
+    /// What the container has written beside its volumes.
+    pub writable_layer: Option<FilesystemUsage>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilesystemUsage {
+    /// A directory on that file system.
+    pub mountpoint: PathBuf,
+    pub used_bytes: u64,
+    pub inodes_used: u64,
 }
 
 /// Why a container cannot be another's target, in containerd's words; `None` if it can.
@@ -271,4 +387,16 @@ pub trait Containers: Send + Sync {
     /// Connects to 127.0.0.1:`port` inside the sandbox's network.
     fn connect(&self, sandbox: &SandboxId, port: u16) -> Future<'_, Box<dyn Connection>>;
     fn usage(&self, id: &ContainerId) -> Future<'_, Usage>;
+    fn stats(&self, id: &ContainerId) -> Future<'_, ContainerStats>;
+    /// Goes on with a new file at the log's path, once the old one was renamed. Refused where the
+    /// runtime rotates logs itself.
+    fn reopen_log(&self, id: &ContainerId) -> Future<'_, ()> {
+        let _ = id;
+        crate::refused("reopening a container's log")
+    }
+    /// Writes the state of a running container to a file.
+    fn checkpoint(&self, id: &ContainerId, location: &Path) -> Future<'_, ()> {
+        let _ = (id, location);
+        crate::refused("checkpointing a container")
+    }
 }

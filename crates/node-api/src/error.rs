@@ -14,6 +14,9 @@ pub enum Error {
     /// ...). Upstream's reason: `StartError` or `CreateContainerError`.
     #[error("{0}")]
     Refused(String),
+    /// Asked for by name, and not done: never silently left out.
+    #[error("{what} is not supported by this node's container runtime")]
+    Unsupported { what: String },
     #[error(transparent)]
     Image(#[from] crate::images::Error),
     #[error("no pod address is free in {range}")]
@@ -22,6 +25,9 @@ pub enum Error {
     HostPortTaken { port: u16, protocol: &'static str, holder: String },
     #[error("command did not finish within {0:?}")]
     TimedOut(std::time::Duration),
+    /// It may answer later, and go on where it was.
+    #[error("the holder of sandbox {0} lives but does not answer")]
+    NotResponding(SandboxId),
     /// The machine is at fault: a syscall, a file, a kernel feature.
     #[error("{doing}")]
     Node {
@@ -32,6 +38,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub fn unsupported(what: impl Into<String>) -> Self {
+        Self::Unsupported { what: what.into() }
+    }
+
     pub fn node(
         doing: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::containers::FilesystemUsage;
 use crate::{Future, ImageId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,4 +135,6 @@ pub trait Images: Send + Sync {
     fn list(&self) -> Vec<Image>;
     /// By reference or id. Removing one of several names keeps the others.
     fn remove(&self, reference: &str) -> Future<'_, ()>;
+    /// What all images take in all, shared layers counted once.
+    fn filesystem(&self) -> Future<'_, FilesystemUsage>;
 }

@@ -16,6 +16,7 @@ pub mod fake;
 mod ids;
 pub mod images;
 pub mod network;
+pub mod resolv_conf;
 pub mod sandboxes;
 pub mod volumes;
 
@@ -31,3 +32,8 @@ pub use volumes::Volumes;
 
 /// Every method that waits returns one; the traits stay object-safe.
 pub type Future<'a, T> = futures_util::future::BoxFuture<'a, Result<T, Error>>;
+
+/// What an implementation answers that does not do something.
+fn refused(what: &str) -> Future<'static, ()> {
+    Box::pin(std::future::ready(Err(Error::unsupported(what))))
+}

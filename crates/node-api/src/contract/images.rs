@@ -8,6 +8,7 @@ pub async fn all(images: &dyn Images, present: &str, missing: &str) {
     names_are_checked(images);
     a_pulled_image_is_found(images, present).await;
     pulls_of_one_image_agree(images, present).await;
+    what_images_take_is_told(images).await;
     a_missing_image_is_named(images, missing).await;
     a_removed_image_is_gone(images, present).await;
 }
@@ -31,6 +32,12 @@ pub async fn a_pulled_image_is_found(images: &dyn Images, reference: &str) {
         let by_digest = images.find(digest).expect("a valid digest");
         assert_eq!(by_digest.map(|it| it.id), Some(image.id.clone()), "{digest}");
     }
+}
+
+pub async fn what_images_take_is_told(images: &dyn Images) {
+    let usage = images.filesystem().await.expect("filesystem");
+    // Runtimes that measure in their own time may still say 0 bytes.
+    assert!(usage.mountpoint.is_absolute(), "{usage:?}");
 }
 
 pub async fn pulls_of_one_image_agree(images: &dyn Images, reference: &str) {

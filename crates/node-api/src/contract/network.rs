@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use stdx::Family;
+
 use crate::network::{Attachment, HostPort, Namespace, PodNetwork, Protocol};
 use crate::{Error, PodRef, PodUid, SandboxId};
 
@@ -13,8 +15,17 @@ pub trait Namespaces: Sync {
     fn make(&self, name: &str) -> Arc<dyn Namespace>;
 }
 
-/// `port` is a port of the host that nobody uses.
-pub async fn all(network: &dyn PodNetwork, namespaces: &dyn Namespaces, port: u16) {
+/// `port` is a port of the host that nobody uses, `families` those of which pods have addresses, in
+/// their order.
+pub async fn all(
+    network: &dyn PodNetwork,
+    namespaces: &dyn Namespaces,
+    families: &[Family],
+    port: u16,
+) {
+    a_pod_has_an_address_of_each_family(network, namespaces, families).await;
+    host_ports_on_addresses_are_apart(network, namespaces, families, port).await;
+    an_address_of_a_family_without_pods_is_refused(network, namespaces, families, port).await;
     attaching_again_changes_nothing(network, namespaces).await;
     addresses_are_apart(network, namespaces).await;
     a_taken_host_port_is_named(network, namespaces, port).await;
@@ -64,6 +75,70 @@ pub async fn addresses_are_apart(network: &dyn PodNetwork, namespaces: &dyn Name
     assert!(first.iter().all(|it| !second.contains(it)), "{first:?} {second:?}");
     detach(network, &one).await;
     detach(network, &other).await;
+}
+
+pub async fn a_pod_has_an_address_of_each_family(
+    network: &dyn PodNetwork,
+    namespaces: &dyn Namespaces,
+    families: &[Family],
+) {
+    let pod = attachment(namespaces, "families", Vec::new());
+    let addresses = attach(network, &pod).await;
+    let found: Vec<_> = addresses.iter().map(|it| Family::of(*it)).collect();
+    assert_eq!(found, families, "{addresses:?}");
+    detach(network, &pod).await;
+}
+
+/// Of documentation, and so of no machine.
+fn host_address(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => IpAddr::from([192, 0, 2, 1]),
+        Family::V6 => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]),
+    }
+}
+
+fn host_port(address: Option<IpAddr>, port: u16) -> HostPort {
+    let protocol = Protocol::Tcp;
+    HostPort { protocol, host_address: address, host_port: port, container_port: 80 }
+}
+
+/// One port, on an address of each family, is as many ports; all addresses meet each.
+pub async fn host_ports_on_addresses_are_apart(
+    network: &dyn PodNetwork,
+    namespaces: &dyn Namespaces,
+    families: &[Family],
+    port: u16,
+) {
+    let mut holders = Vec::new();
+    for family in families {
+        let name = format!("on-{family}");
+        let port = host_port(Some(host_address(*family)), port);
+        let holder = attachment(namespaces, &name, vec![port]);
+        attach(network, &holder).await;
+        holders.push(holder);
+    }
+    let all = attachment(namespaces, "on-all", vec![host_port(None, port)]);
+    let refused = network.attach(all.clone()).await;
+    assert!(matches!(refused, Err(Error::HostPortTaken { .. })), "{refused:?}");
+    for holder in &holders {
+        detach(network, holder).await;
+    }
+    attach(network, &all).await;
+    detach(network, &all).await;
+}
+
+pub async fn an_address_of_a_family_without_pods_is_refused(
+    network: &dyn PodNetwork,
+    namespaces: &dyn Namespaces,
+    families: &[Family],
+    port: u16,
+) {
+    for family in [Family::V4, Family::V6].into_iter().filter(|it| !families.contains(it)) {
+        let port = host_port(Some(host_address(family)), port);
+        let pod = attachment(namespaces, "other-family", vec![port]);
+        let refused = network.attach(pod).await;
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    }
 }
 
 pub async fn a_taken_host_port_is_named(

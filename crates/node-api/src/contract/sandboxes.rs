@@ -2,9 +2,9 @@
 
 use super::waiting::{until, within};
 use super::{Fixture, Program};
-use crate::containers::ContainerState;
+use crate::containers::{ContainerState, IdMapping, IdMappings};
 use crate::network::{HostPort, Protocol};
-use crate::sandboxes::{NetworkNamespace, Sandbox, SandboxState};
+use crate::sandboxes::{NetworkNamespace, Sandbox, SandboxState, conditions};
 use crate::{Containers, Error, SandboxId, Sandboxes};
 
 /// Everything. `host_port` is one that nobody uses; `None` if the implementation has no network.
@@ -21,9 +21,45 @@ pub async fn all(
     removing_forgets_everything(sandboxes, containers, fixture).await;
     what_is_gone_can_be_stopped_and_removed(sandboxes).await;
     the_network_of_the_host_has_no_addresses_of_its_own(sandboxes, fixture).await;
+    the_runtime_has_a_name_and_is_ready(sandboxes);
+    an_unknown_handler_is_refused(sandboxes, fixture).await;
+    a_user_namespace_is_made_or_refused_by_name(sandboxes, fixture).await;
     if let Some(port) = host_port {
         a_failed_sandbox_leaves_nothing(sandboxes, fixture, port).await;
     }
+}
+
+pub fn the_runtime_has_a_name_and_is_ready(sandboxes: &dyn Sandboxes) {
+    let version = sandboxes.version();
+    let is_plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+    assert!(!version.name.is_empty() && version.name.chars().all(is_plain), "{version:?}");
+    assert!(!version.version.is_empty(), "{version:?}");
+    let (status, network) = (sandboxes.status(), sandboxes.network());
+    let conditions = conditions(&status.borrow(), &network.borrow());
+    assert!(conditions.iter().all(|it| it.is_true), "{conditions:?}");
+}
+
+pub async fn an_unknown_handler_is_refused(sandboxes: &dyn Sandboxes, fixture: &dyn Fixture) {
+    let mut config = fixture.sandbox("handled");
+    config.runtime_handler = "nobody-has-this".to_owned();
+    let error = sandboxes.create(config.clone()).await.expect_err("there is no such handler");
+    assert!(stdx::error_chain(&error).contains("nobody-has-this"), "{error:?}");
+    assert!(sandboxes.list().iter().all(|it| it.config.pod != config.pod));
+}
+
+pub async fn a_user_namespace_is_made_or_refused_by_name(
+    sandboxes: &dyn Sandboxes,
+    fixture: &dyn Fixture,
+) {
+    let mapping = vec![IdMapping { host: 1 << 20, container: 0, length: 1 << 16 }];
+    let mut config = fixture.sandbox("mapped");
+    config.user_namespace = Some(IdMappings { uids: mapping.clone(), gids: mapping });
+    match sandboxes.create(config.clone()).await {
+        Ok(made) => remove(sandboxes, &made.id).await,
+        Err(Error::Unsupported { what }) => assert!(what.contains("user namespace"), "{what}"),
+        Err(error) => panic!("neither done nor refused: {error:?}"),
+    }
+    assert!(sandboxes.list().iter().all(|it| it.config.pod != config.pod));
 }
 
 fn find(sandboxes: &dyn Sandboxes, id: &SandboxId) -> Option<Sandbox> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stdx::World;
+use stdx::{Cidr, World};
 
 use super::{Command, Fixture, Program};
 use crate::containers::ContainerConfig;
@@ -116,7 +116,12 @@ async fn the_fake_keeps_the_promises_of_cgroups() {
 #[tokio::test(start_paused = true)]
 async fn the_fake_keeps_the_promises_of_the_network() {
     let node = Scripted::new().node;
-    super::network::all(&node, &NoNamespaces, 8080).await;
+    let cidrs = ["10.244.0.0/24", "fd00::/64"].map(|it| it.parse::<Cidr>().unwrap());
+    for cidrs in [vec![cidrs[0]], vec![cidrs[1]], cidrs.to_vec(), vec![cidrs[1], cidrs[0]]] {
+        node.set_pod_cidrs(cidrs.clone());
+        let families: Vec<_> = cidrs.iter().map(|it| it.family()).collect();
+        super::network::all(&node, &NoNamespaces, &families, 8080).await;
+    }
     let (lose, mend) = (|it: &_| node.lose_network(it, "gone"), |it: &_| node.mend_network(it));
     super::network::a_loss_is_told_until_it_is_mended(&node, &NoNamespaces, lose, mend).await;
 }

@@ -8,8 +8,8 @@ use super::Node;
 use super::programs::{End, Exec, SIGKILL};
 use super::state::{Entry, State};
 use crate::containers::{
-    Connection, Container, ContainerConfig, ContainerState, Containers, ExecRequest, Exit, Output,
-    Resources, Streams, Usage, wrong_target,
+    Connection, Container, ContainerConfig, ContainerState, ContainerStats, Containers,
+    ExecRequest, Exit, FilesystemUsage, Output, Resources, Streams, Usage, wrong_target,
 };
 use crate::{ContainerId, Error, Future, SandboxId};
 
@@ -162,6 +162,27 @@ impl Containers for Node {
         });
         Box::pin(std::future::ready(usage))
     }
+
+    fn stats(&self, id: &ContainerId) -> Future<'_, ContainerStats> {
+        let id = id.clone();
+        Box::pin(async move {
+            let usage = self.usage(&id).await?;
+            Ok(ContainerStats {
+                at: self.now(),
+                usage,
+                writable_layer: Some(FilesystemUsage::default()),
+            })
+        })
+    }
+
+    fn reopen_log(&self, id: &ContainerId) -> Future<'_, ()> {
+        let id = id.clone();
+        Box::pin(async move {
+            let label = self.state().label(&id);
+            self.enter(format!("containers.reopen_log {label}")).await?;
+            self.change(|state| state.running(&id).map(|_| ()))
+        })
+    }
 }
 
 impl Node {
@@ -194,6 +215,9 @@ impl State {
         created: jiff::Timestamp,
     ) -> Result<ContainerId, Error> {
         self.ready_sandbox(&sandbox)?;
+        if !config.cdi_devices.is_empty() {
+            return Err(Error::unsupported("a device of the Container Device Interface (CDI)"));
+        }
         let is_same = |it: &&Entry| {
             let other = &it.container;
             other.sandbox == sandbox

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Node;
 use super::state::State;
+use crate::containers::FilesystemUsage;
 use crate::images::{Credentials, Error, Image, ImageConfig, Images};
 use crate::{Future, ImageId};
 
@@ -106,6 +107,16 @@ impl Images for Node {
             state.registry.on_node.remove(&key);
             Ok(())
         })
+    }
+
+    fn filesystem(&self) -> Future<'_, FilesystemUsage> {
+        let n_images = self.state().registry.on_node.len() as u64;
+        let usage = FilesystemUsage {
+            mountpoint: "/fake/images".into(),
+            used_bytes: n_images * SIZE,
+            inodes_used: n_images,
+        };
+        Box::pin(std::future::ready(Ok(usage)))
     }
 }
 

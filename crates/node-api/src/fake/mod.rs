@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use stdx::World;
+use stdx::{Cidr, World};
 use tokio::io::DuplexStream;
 use tokio::sync::{broadcast, mpsc, watch};
 
@@ -34,8 +34,7 @@ pub use programs::{Exec, Program};
 
 use crate::containers::{Container, ContainerState, Resources, Usage};
 use crate::images::{Image, ImageConfig};
-use crate::volumes::Volume;
-use crate::{ContainerId, Error, PodUid, SandboxId};
+use crate::{ContainerId, Error, SandboxId};
 use state::State;
 
 /// How many events a reader may lag behind.
@@ -54,6 +53,7 @@ struct Inner {
     state: Mutex<State>,
     events: broadcast::Sender<crate::Event>,
     network: watch::Sender<crate::network::Status>,
+    status: watch::Sender<crate::sandboxes::Status>,
     /// Tells those who wait that the state changed.
     changed: watch::Sender<()>,
 }
@@ -63,9 +63,13 @@ impl Node {
         Self {
             inner: Arc::new(Inner {
                 world: world.clone(),
-                state: Mutex::default(),
+                state: Mutex::new(State {
+                    pod_cidrs: Cidr::containing([10, 244, 0, 0].into(), 24).into_iter().collect(),
+                    ..State::default()
+                }),
                 events: broadcast::Sender::new(EVENTS_MAX),
                 network: watch::Sender::default(),
+                status: watch::Sender::new(sandboxes::healthy()),
                 changed: watch::Sender::new(()),
             }),
         }
@@ -143,6 +147,11 @@ impl Node {
         self.change(|state| state.end_sandbox(id, now));
     }
 
+    /// Nothing can be started from now on, for this reason; or it can again.
+    pub fn set_fault(&self, fault: Option<&str>) {
+        self.inner.status.send_modify(|it| it.fault = fault.map(str::to_owned));
+    }
+
     pub fn set_usage(&self, id: &ContainerId, usage: Usage) {
         self.state().usages.insert(id.clone(), usage);
     }
@@ -152,10 +161,6 @@ impl Node {
         let is_running = |it: &Container| matches!(it.state, ContainerState::Running { .. });
         let containers = crate::Containers::list(self, None);
         containers.into_iter().filter(is_running).map(|it| it.config.name).collect()
-    }
-
-    pub fn volume(&self, pod: &PodUid, name: &str) -> Option<Volume> {
-        self.state().volumes.get(pod)?.get(name).cloned()
     }
 
     pub fn cgroups(&self) -> BTreeMap<String, Resources> {

@@ -1,17 +1,16 @@
-//! A pod network of one range that carries nothing.
+//! A pod network of one range per family that carries nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use stdx::{Cidr, Family};
 use tokio::sync::watch;
 
 use super::Node;
 use super::state::{Attached, State};
 use crate::network::{Attachment, HostPort, Loss, Namespace, PodNetwork, Protocol, Status};
 use crate::{Error, Future, SandboxId};
-
-const RANGE: &str = "10.244.0.0/24";
 
 impl PodNetwork for Node {
     fn attach(&self, attachment: Attachment) -> Future<'_, Vec<IpAddr>> {
@@ -47,6 +46,11 @@ impl PodNetwork for Node {
 }
 
 impl Node {
+    /// From which pods get addresses from now on, one of each. At first it is 10.244.0.0/24 alone.
+    pub fn set_pod_cidrs(&self, cidrs: Vec<Cidr>) {
+        self.state().pod_cidrs = cidrs;
+    }
+
     /// Takes the network away from the sandbox, as if its link had been deleted.
     pub fn lose_network(&self, sandbox: &SandboxId, what: &str) {
         let Some(pod) = self.state().attachments.get(sandbox).map(|it| it.pod.clone()) else {
@@ -91,21 +95,40 @@ impl State {
             return Ok(attached.addresses.clone());
         }
         let host_ports = attachment.host_ports;
+        self.validate_families(&host_ports)?;
         let taken = host_ports.iter().find_map(|it| Some((it, self.holder_of(it)?)));
         if let Some((wanted, holder)) = taken {
             let protocol = name_of(wanted.protocol);
             return Err(Error::HostPortTaken { port: wanted.host_port, protocol, holder });
         }
-        let used: BTreeSet<&IpAddr> =
-            self.attachments.values().flat_map(|it| &it.addresses).collect();
-        // .1 is the bridge's.
-        let mut range = (2..255).map(|it| IpAddr::V4(Ipv4Addr::new(10, 244, 0, it)));
-        let free = range.find(|it| !used.contains(it));
-        let address = free.ok_or_else(|| Error::AddressesExhausted { range: RANGE.to_owned() })?;
-        let addresses = vec![address];
+        let mut addresses = Vec::new();
+        for cidr in self.pod_cidrs.clone() {
+            addresses.push(self.free_address(cidr)?);
+        }
         let attached = Attached { pod: attachment.pod, addresses: addresses.clone(), host_ports };
         self.attachments.insert(attachment.sandbox, attached);
         Ok(addresses)
+    }
+
+    /// The first after the network's own and the gateway's.
+    fn free_address(&self, cidr: Cidr) -> Result<IpAddr, Error> {
+        let attached = self.attachments.values();
+        let used: BTreeSet<&IpAddr> = attached.flat_map(|it| &it.addresses).collect();
+        let mut addresses = (2..).map_while(|it| cidr.nth(it)).filter(|it| *it != cidr.last());
+        let free = addresses.find(|it| !used.contains(it));
+        free.ok_or_else(|| Error::AddressesExhausted { range: cidr.to_string() })
+    }
+
+    fn validate_families(&self, host_ports: &[HostPort]) -> Result<(), Error> {
+        let has = |family: Family| self.pod_cidrs.iter().any(|it| it.family() == family);
+        let of_port = |it: &HostPort| it.host_address.filter(|it| !it.is_unspecified());
+        match host_ports.iter().filter_map(of_port).find(|it| !has(Family::of(*it))) {
+            None => Ok(()),
+            Some(address) => Err(Error::Refused(format!(
+                "no host port can be opened on {address}: pods have no {} addresses",
+                Family::of(address)
+            ))),
+        }
     }
 
     /// Who has this port, on this address or on all.

@@ -8,14 +8,29 @@ use tokio::sync::watch;
 
 use super::Node;
 use super::state::State;
+use crate::containers::Usage;
 use crate::network::{Attachment, Namespace, Status};
-use crate::sandboxes::{NetworkNamespace, Sandbox, SandboxConfig, SandboxState};
+use crate::sandboxes::{
+    self, Handler, NetworkNamespace, Sandbox, SandboxConfig, SandboxState, SandboxStats, Version,
+};
 use crate::{Error, Events, Future, PodNetwork, SandboxId, Sandboxes};
 
 impl Sandboxes for Node {
+    fn version(&self) -> Version {
+        Version { name: "fake".to_owned(), version: "1".to_owned(), api_version: "v1".to_owned() }
+    }
+
+    fn status(&self) -> watch::Receiver<sandboxes::Status> {
+        self.inner.status.subscribe()
+    }
+
     fn create(&self, config: SandboxConfig) -> Future<'_, Sandbox> {
         Box::pin(async move {
             self.enter(format!("sandboxes.create {} #{}", config.pod, config.attempt)).await?;
+            if !self.inner.status.borrow().handlers.contains_key(&config.runtime_handler) {
+                let what = format!("runtime handler {:?}", config.runtime_handler);
+                return Err(Error::unsupported(what));
+            }
             if let Some(sandbox) = self.state().same(&config) {
                 return Ok(sandbox);
             }
@@ -77,6 +92,27 @@ impl Sandboxes for Node {
     fn network(&self) -> watch::Receiver<Status> {
         PodNetwork::status(self)
     }
+
+    fn stats(&self, id: &SandboxId) -> Future<'_, SandboxStats> {
+        let stats = self.change(|state| {
+            state.sandbox(id).ok_or_else(|| Error::NoSandbox(id.clone()))?;
+            let mut usage = Usage::default();
+            for container in state.containers_of(id) {
+                let of_one = state.usages.get(&container).copied().unwrap_or_default();
+                usage.cpu += of_one.cpu;
+                usage.memory_working_set += of_one.memory_working_set;
+            }
+            let n_processes = state.containers_of(id).len() as u64;
+            Ok(SandboxStats { at: self.now(), usage, interfaces: Vec::new(), n_processes })
+        });
+        Box::pin(std::future::ready(stats))
+    }
+}
+
+/// It can do everything.
+pub(super) fn healthy() -> sandboxes::Status {
+    let handler = Handler { recursive_read_only_mounts: true, user_namespaces: true };
+    sandboxes::Status { fault: None, handlers: [(String::new(), handler)].into() }
 }
 
 /// Nothing is ever made in it.

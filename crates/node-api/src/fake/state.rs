@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use stdx::Cidr;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -12,10 +13,11 @@ use tokio::time::Instant;
 use super::calls::Calls;
 use super::images::Registry;
 use super::programs::{End, Exec, Program, SIGKILL};
+use super::volumes::Remembered;
 use crate::containers::{Container, ContainerState, Exit, Resources, Usage};
 use crate::network::HostPort;
 use crate::sandboxes::{Sandbox, SandboxState};
-use crate::volumes::Volume;
+use crate::volumes::Needs;
 use crate::{ContainerId, Event, PodRef, PodUid, SandboxId};
 
 pub(super) type Respond = Arc<dyn Fn(&[String]) -> Exec + Send + Sync>;
@@ -31,9 +33,11 @@ pub(super) struct State {
     pub(super) containers: Vec<Entry>,
     pub(super) usages: BTreeMap<ContainerId, Usage>,
     pub(super) registry: Registry,
-    pub(super) volumes: BTreeMap<PodUid, BTreeMap<String, Volume>>,
+    pub(super) volumes: BTreeMap<PodUid, BTreeMap<String, Remembered>>,
+    pub(super) volume_needs: Needs,
     pub(super) cgroups: BTreeMap<String, Resources>,
     pub(super) attachments: BTreeMap<SandboxId, Attached>,
+    pub(super) pod_cidrs: Vec<Cidr>,
     /// Not told yet.
     pub(super) events: Vec<Event>,
     /// How often containers of this name were started, in any pod.
