@@ -6,7 +6,6 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 /// Readers see the old file, the new one or none, never a part. Not synced: after a crash of the
 /// machine nothing that it describes runs any more.
@@ -25,25 +24,18 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Resu
     fs::rename(&new, path)
 }
 
-/// `Ok(None)`: there is none, or what is there is no such thing (a write that a crash of the
-/// machine cut off).
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(err) => Err(err),
-    }
-}
-
-/// The same, and nothing of the file is left in memory but what the value keeps.
-pub(crate) fn read_json_and_forget<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+/// `Ok(None)`: there is none. Nothing of the file is left in memory but what the value keeps.
+pub(crate) fn read_and_forget<T>(
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> T,
+) -> io::Result<Option<T>> {
     let mut bytes = match fs::read(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
         bytes => bytes?,
     };
-    let value = serde_json::from_slice(&bytes).ok();
+    let value = parse(&bytes);
     bytes.fill(0);
     // Or the compiler would see that nobody reads the zeros.
     std::hint::black_box(&bytes);
-    Ok(value)
+    Ok(Some(value))
 }

@@ -1,11 +1,12 @@
 //! The cgroups of pods and containers, below one root in every hierarchy.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linux::cgroups::{Access, Cgroup, CpuQuota, DeviceKind, Hierarchies, Limits, OomKill};
 use node_api::containers::{Resources, Usage};
-use node_api::{Cgroups, Error, Future};
+use node_api::{Cgroups, ContainerId, Error, Future};
 
 use crate::spec::{self, Spec};
 
@@ -14,6 +15,8 @@ use crate::spec::{self, Spec};
 pub struct Tree {
     hierarchies: Arc<Hierarchies>,
     root: Arc<str>,
+    /// Containers whose cgroups nobody may remove, by id: removing kills.
+    kept: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Tree {
@@ -26,7 +29,7 @@ impl Tree {
             let made = hierarchies.cgroup(root).and_then(|it| it.create());
             made.map_err(|err| Error::node(format!("make cgroup {root}"), err))?;
         }
-        Ok(Self { hierarchies, root: root.into() })
+        Ok(Self { hierarchies, root: root.into(), kept: Arc::default() })
     }
 
     /// The path of a cgroup from the hierarchies' root, for `linux.cgroupsPath`.
@@ -49,7 +52,7 @@ impl Tree {
             let rules: Vec<_> = spec.linux.resources.devices.iter().map(device_rule).collect();
             cgroup.set_devices(&rules)
         };
-        create().map_err(|err| Error::node(format!("set up cgroup {name}"), err))
+        create().map_err(|err| failed(format!("set up cgroup {name}"), err))
     }
 
     /// Changes the limits of a container; those that are `None` are lifted.
@@ -61,6 +64,62 @@ impl Tree {
     /// Kills everything in it, and returns when it is empty or after a bounded time.
     pub fn kill(&self, name: &str) -> Result<(), Error> {
         self.with(name, "kill", Cgroup::kill)
+    }
+
+    /// From now on these are not removed, nor what they are in: their holder lives, or may live, and
+    /// is the one to end them.
+    pub(crate) fn keep(&self, containers: &[ContainerId]) {
+        self.kept().extend(containers.iter().map(ContainerId::to_string));
+    }
+
+    pub(crate) fn unkeep(&self, containers: &[ContainerId]) {
+        let mut kept = self.kept();
+        kept.retain(|it| !containers.iter().any(|other| other.as_str() == it));
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A container's cgroup has its id for a name and is right below its pod's.
+    fn refuse_kept(&self, name: &str) -> Result<(), Error> {
+        if self.kept().is_empty() {
+            return Ok(());
+        }
+        let own = name.rsplit('/').next().map(str::to_owned);
+        let below = self.with(name, "list", Cgroup::children)?;
+        let kept = self.kept();
+        match own.into_iter().chain(below).find(|it| kept.contains(it)) {
+            None => Ok(()),
+            Some(container) => Err(Error::Refused(format!(
+                "cgroup {name} is left alone: nobody can tell whether container {container} in it has ended"
+            ))),
+        }
+    }
+
+    /// The cgroups of these containers, wherever their pods' are below `kubepods`. For containers
+    /// whose records cannot be read. Blocks for a moment.
+    pub(crate) fn find(&self, containers: &[ContainerId]) -> Result<Vec<String>, Error> {
+        // Of quality of service, of the pod, of the container.
+        const DEPTH_MAX: u32 = 3;
+        let mut level = vec!["kubepods".to_owned()];
+        let mut found = Vec::new();
+        for _ in 0..DEPTH_MAX {
+            let mut next = Vec::new();
+            for name in &level {
+                for child in self.with(name, "list", Cgroup::children)? {
+                    let path = format!("{name}/{child}");
+                    let is_it = containers.iter().any(|it| it.as_str() == child);
+                    if is_it { found.push(path) } else { next.push(path) }
+                }
+            }
+            level = next;
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn has_processes(&self, name: &str) -> Result<bool, Error> {
+        self.with(name, "look into", |it| Ok(!it.processes()?.is_empty()))
     }
 
     /// How often the kernel has killed in it for want of memory.
@@ -92,6 +151,7 @@ impl Tree {
 
     /// As [`Cgroups::remove`], for callers that may block.
     pub fn remove_now(&self, name: &str) -> Result<(), Error> {
+        self.refuse_kept(name)?;
         self.with(name, "remove", Cgroup::remove)
     }
 
@@ -105,7 +165,12 @@ impl Tree {
         self.hierarchies
             .cgroup(&path)
             .and_then(|it| act(&it))
-            .map_err(|err| Error::node(format!("{verb} cgroup {path}"), err))
+            .map_err(|err| failed(format!("{verb} cgroup {path}"), err))
+    }
+
+    /// How many processes are in it and below.
+    pub(crate) fn n_processes(&self, name: &str) -> Future<'_, u64> {
+        self.run(name, "count processes of", |it| Ok(it.processes()?.len() as u64))
     }
 
     /// The kernel may take a while (killing waits for processes to end), so it is asked from a
@@ -135,7 +200,13 @@ impl Cgroups for Tree {
     }
 
     fn remove(&self, name: &str) -> Future<'_, ()> {
-        self.run(name, "remove", Cgroup::remove)
+        let (tree, name) = (self.clone(), name.to_owned());
+        Box::pin(async move {
+            let doing = format!("remove cgroup {name}");
+            tokio::task::spawn_blocking(move || tree.remove_now(&name))
+                .await
+                .map_err(|err| Error::node(doing, err))?
+        })
     }
 
     fn children(&self, name: &str) -> Future<'_, Vec<String>> {
@@ -144,9 +215,25 @@ impl Cgroups for Tree {
 
     fn usage(&self, name: &str) -> Future<'_, Usage> {
         self.run(name, "read usage of", |it| {
-            let linux::cgroups::Usage { cpu, memory_working_set } = it.usage()?;
-            Ok(Usage { cpu, memory_working_set })
+            let usage = it.usage()?;
+            Ok(Usage {
+                cpu: usage.cpu,
+                memory_working_set: usage.memory_working_set,
+                memory_usage: usage.memory,
+                memory_rss: usage.memory_rss,
+                swap: usage.swap,
+                page_faults: usage.page_faults,
+                major_page_faults: usage.major_page_faults,
+            })
         })
+    }
+}
+
+/// What the machine has not is refused by name; the rest is the machine's fault.
+fn failed(doing: String, err: linux::cgroups::Error) -> Error {
+    match err {
+        linux::cgroups::Error::NoController { what } => Error::unsupported(what),
+        err => Error::node(doing, err),
     }
 }
 
@@ -155,7 +242,12 @@ fn limits(resources: &Resources) -> Limits {
         cpu_shares: resources.cpu_shares,
         cpu_quota: resources.cpu_quota.map(|it| CpuQuota { quota: it.quota, period: it.period }),
         memory: resources.memory_limit,
+        memory_and_swap: resources.memory_swap_limit,
         pids: resources.pids_limit,
+        cpuset_cpus: resources.cpuset_cpus.clone(),
+        cpuset_mems: resources.cpuset_mems.clone(),
+        hugepages: resources.hugepage_limits.clone(),
+        unified: resources.unified.clone(),
         oom_kill: OomKill::One,
     }
 }
@@ -172,7 +264,16 @@ fn container_limits(resources: &spec::Resources) -> Limits {
             period: resources.cpu.period.map_or(PERIOD_DEFAULT, Duration::from_micros),
         }),
         memory: positive(resources.memory.limit),
+        memory_and_swap: positive(resources.memory.swap),
         pids: positive(resources.pids.limit),
+        cpuset_cpus: resources.cpu.cpus.clone(),
+        cpuset_mems: resources.cpu.mems.clone(),
+        hugepages: resources
+            .hugepage_limits
+            .iter()
+            .map(|it| (it.page_size.clone(), it.limit))
+            .collect(),
+        unified: resources.unified.clone(),
         oom_kill: OomKill::All,
     }
 }

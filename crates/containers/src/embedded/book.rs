@@ -13,7 +13,9 @@ use node_api::{ContainerId, Error, Event, Events, PodRef, PodUid, SandboxId};
 use tokio::sync::{broadcast, watch};
 
 use super::link::Link;
-use crate::protocol::ContainerRecord;
+use super::process::Process;
+use super::recorded::Recorded;
+use super::unreadable::{Kept, Unreadable};
 
 /// A reader that is further behind is told [`Event::Missed`].
 const EVENTS_MAX: usize = 1024;
@@ -29,17 +31,46 @@ struct State {
     containers: BTreeMap<ContainerId, ContainerEntry>,
     /// Sandboxes that are being made, by pod and attempt.
     claims: BTreeSet<(PodUid, u32)>,
+    unreadable: Vec<Kept>,
 }
 
 struct SandboxEntry {
     sandbox: Sandbox,
-    /// `None`: the holder is gone.
-    link: Option<Arc<Link>>,
+    holder: Holder,
+}
+
+/// What is known of a sandbox's holder.
+#[derive(Clone)]
+pub(super) enum Holder {
+    /// Its process has ended.
+    Gone,
+    /// Its process lives; it was asked, and has not answered yet.
+    Silent(Arc<Process>),
+    Linked(Arc<Link>),
+}
+
+impl Holder {
+    /// `None`: it is gone.
+    pub(super) fn process(&self) -> Option<&Arc<Process>> {
+        match self {
+            Self::Gone => None,
+            Self::Silent(process) => Some(process),
+            Self::Linked(link) => Some(&link.process),
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        match self {
+            Self::Gone => false,
+            Self::Silent(_) => true,
+            Self::Linked(link) => link.is_silent(),
+        }
+    }
 }
 
 struct ContainerEntry {
     sandbox: SandboxId,
-    record: ContainerRecord,
+    record: Recorded,
     state: watch::Sender<ContainerState>,
 }
 
@@ -59,9 +90,8 @@ impl ContainerEntry {
 #[derive(Clone)]
 pub(super) struct Known {
     pub(super) sandbox: SandboxId,
-    pub(super) record: ContainerRecord,
+    pub(super) record: Recorded,
     pub(super) state: watch::Receiver<ContainerState>,
-    pub(super) link: Option<Arc<Link>>,
 }
 
 /// The right to make one sandbox.
@@ -87,16 +117,22 @@ impl Book {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins with the holders that are silent now: who comes late must hear of them too.
     pub(super) fn events(&self) -> Events {
         let events = self.events.subscribe();
-        futures_util::stream::unfold(events, |mut events| async {
+        let silent: Vec<Event> = {
+            let state = self.state();
+            let silent = state.sandboxes.values().filter(|it| it.holder.is_silent());
+            silent.map(|it| silent_event(&it.sandbox)).collect()
+        };
+        let following = futures_util::stream::unfold(events, |mut events| async {
             match events.recv().await {
                 Ok(event) => Some((event, events)),
                 Err(broadcast::error::RecvError::Lagged(_)) => Some((Event::Missed, events)),
                 Err(broadcast::error::RecvError::Closed) => None,
             }
-        })
-        .boxed()
+        });
+        futures_util::stream::iter(silent).chain(following).boxed()
     }
 
     fn tell(&self, event: Event) {
@@ -112,6 +148,12 @@ impl Book {
             .sandboxes
             .values()
             .any(|it| it.sandbox.config.pod.uid == key.0 && it.sandbox.config.attempt == key.1);
+        if let Some(kept) = state.unreadable.iter().find(|it| it.is_sandbox_of(&key.0)) {
+            let Unreadable { sandbox, why, .. } = &kept.report;
+            return Err(Error::Refused(format!(
+                "sandbox {sandbox} of this pod runs and cannot be read: {why}"
+            )));
+        }
         if exists || !state.claims.insert(key.clone()) {
             let (pod, attempt) = (&config.pod, config.attempt);
             return Err(Error::Refused(format!(
@@ -121,18 +163,32 @@ impl Book {
         Ok(Claim { book: self, key })
     }
 
-    pub(super) fn add_sandbox(&self, sandbox: Sandbox, link: Option<Arc<Link>>) {
-        self.state().sandboxes.insert(sandbox.id.clone(), SandboxEntry { sandbox, link });
+    pub(super) fn add_sandbox(&self, sandbox: Sandbox, holder: Holder) {
+        self.state().sandboxes.insert(sandbox.id.clone(), SandboxEntry { sandbox, holder });
     }
 
     pub(super) fn forget_sandbox(&self, id: &SandboxId) {
         let mut state = self.state();
         state.sandboxes.remove(id);
         state.containers.retain(|_, it| it.sandbox != *id);
+        state.unreadable.retain(|it| it.report.sandbox != *id);
     }
 
-    pub(super) fn sandbox(&self, id: &SandboxId) -> Option<(Sandbox, Option<Arc<Link>>)> {
-        self.state().sandboxes.get(id).map(|it| (it.sandbox.clone(), it.link.clone()))
+    pub(super) fn sandbox(&self, id: &SandboxId) -> Option<(Sandbox, Holder)> {
+        self.state().sandboxes.get(id).map(|it| (it.sandbox.clone(), it.holder.clone()))
+    }
+
+    /// Of a sandbox that is not known it is gone.
+    pub(super) fn holder(&self, id: &SandboxId) -> Holder {
+        self.state().sandboxes.get(id).map_or(Holder::Gone, |it| it.holder.clone())
+    }
+
+    pub(super) fn add_unreadable(&self, kept: Kept) {
+        self.state().unreadable.push(kept);
+    }
+
+    pub(super) fn unreadable(&self) -> Vec<Kept> {
+        self.state().unreadable.clone()
     }
 
     pub(super) fn sandboxes(&self) -> Vec<Sandbox> {
@@ -142,10 +198,16 @@ impl Book {
         all
     }
 
-    pub(super) fn set_link(&self, id: &SandboxId, link: Arc<Link>) {
+    pub(super) fn set_holder(&self, id: &SandboxId, holder: Holder) {
         if let Some(entry) = self.state().sandboxes.get_mut(id) {
-            entry.link = Some(link);
+            entry.holder = holder;
         }
+    }
+
+    /// It was asked and does not answer.
+    pub(super) fn tell_silent(&self, id: &SandboxId) {
+        let event = self.state().sandboxes.get(id).map(|it| silent_event(&it.sandbox));
+        event.into_iter().for_each(|it| self.tell(it));
     }
 
     /// Nothing of it runs any more.
@@ -153,7 +215,7 @@ impl Book {
         let pod = {
             let mut state = self.state();
             let Some(entry) = state.sandboxes.get_mut(id) else { return };
-            entry.link = None;
+            entry.holder = Holder::Gone;
             if entry.sandbox.state == SandboxState::NotReady {
                 return;
             }
@@ -167,7 +229,7 @@ impl Book {
         &self,
         id: ContainerId,
         sandbox: SandboxId,
-        record: ContainerRecord,
+        record: Recorded,
         state: ContainerState,
     ) {
         let entry = ContainerEntry { sandbox, record, state: watch::Sender::new(state) };
@@ -197,16 +259,14 @@ impl Book {
     pub(super) fn known(&self, id: &ContainerId) -> Option<Known> {
         let state = self.state();
         let entry = state.containers.get(id)?;
-        let link = state.sandboxes.get(&entry.sandbox).and_then(|it| it.link.clone());
         Some(Known {
             sandbox: entry.sandbox.clone(),
             record: entry.record.clone(),
             state: entry.state.subscribe(),
-            link,
         })
     }
 
-    pub(super) fn update_record(&self, id: &ContainerId, record: ContainerRecord) {
+    pub(super) fn update_record(&self, id: &ContainerId, record: Recorded) {
         if let Some(entry) = self.state().containers.get_mut(id) {
             entry.record = record;
         }
@@ -235,4 +295,8 @@ impl Book {
 
 fn pod_of(state: &State, sandbox: &SandboxId) -> Option<PodRef> {
     state.sandboxes.get(sandbox).map(|it| it.sandbox.config.pod.clone())
+}
+
+fn silent_event(sandbox: &Sandbox) -> Event {
+    Event::Silent { pod: sandbox.config.pod.clone(), sandbox: sandbox.id.clone() }
 }

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +13,17 @@ use node_api::sandboxes::{PidNamespace, Sandbox, SandboxState};
 use node_api::{Cgroups as _, ContainerId, Error, SandboxId};
 
 use super::book::Known;
-use super::link;
+use super::follow::told;
+use super::link::{self, Link};
+use super::recorded::Recorded;
 use super::roots::Root;
 use super::sandboxes::remove_directory;
+use super::unreadable::{Kept, Unreadable};
 use super::{Inner, pod_files, seccomp_profile};
 use crate::files;
-use crate::protocol::{ContainerRecord, Refusal, Reply, Request, VERSION_OF_TARGETS};
+use crate::protocol::{Refusal, Reply, Request, VERSION_OF_HANDOVER, VERSION_OF_TARGETS};
+use crate::records::{self, ContainerRecord};
+use crate::setup::Task;
 use crate::spec::{self, Spec};
 
 /// How long SIGKILL may take: a process that waits for a dead disk does not die. As containerd has
@@ -32,18 +38,26 @@ struct Place<'a> {
     cgroup: &'a str,
 }
 
+/// What was looked up for a container.
+struct Found {
+    devices: Vec<spec::Allowed>,
+    image_mounts: Vec<Vec<PathBuf>>,
+    seccomp_profile: Option<String>,
+}
+
 impl Inner {
     pub(super) async fn create_container(
         &self,
         sandbox_id: &SandboxId,
         config: ContainerConfig,
     ) -> Result<ContainerId, Error> {
-        let Some((sandbox, link)) = self.book.sandbox(sandbox_id) else {
+        let Some((sandbox, _)) = self.book.sandbox(sandbox_id) else {
             return Err(Error::NoSandbox(sandbox_id.clone()));
         };
         if sandbox.state != SandboxState::Ready {
             return Err(Error::Refused(format!("sandbox {sandbox_id} is not ready")));
         }
+        self.refuse_beside_unreadable(sandbox_id)?;
         let existing = self.book.containers(Some(sandbox_id));
         if let Some(it) = existing
             .into_iter()
@@ -54,7 +68,7 @@ impl Inner {
             return if is_same { Ok(it.id) } else { Err(made_before(&config)) };
         }
         if let Some(target) = &config.target {
-            let version = link.map_or(0, |it| it.version);
+            let version = self.link(sandbox_id)?.map_or(0, |it| it.version);
             self.validate_target(&sandbox, target, version)?;
         }
         let id = ContainerId::new(self.new_id());
@@ -67,6 +81,20 @@ impl Inner {
             Err(err) => {
                 self.unmake_container(sandbox_id, &id).await;
                 Err(err)
+            }
+        }
+    }
+
+    /// It may be the same container that runs there: nobody can tell.
+    fn refuse_beside_unreadable(&self, sandbox: &SandboxId) -> Result<(), Error> {
+        let unreadable = self.book.unreadable();
+        match unreadable.into_iter().find(|it| it.is_container_of(sandbox)) {
+            None => Ok(()),
+            Some(Kept { report: Unreadable { container, why, .. }, .. }) => {
+                let container = container.map(|it| it.to_string()).unwrap_or_default();
+                Err(Error::Refused(format!(
+                    "container {container} of this pod runs and cannot be read: {why}"
+                )))
             }
         }
     }
@@ -98,27 +126,32 @@ impl Inner {
         sandbox: &Sandbox,
         id: &ContainerId,
         config: ContainerConfig,
-    ) -> Result<ContainerRecord, Error> {
+    ) -> Result<Recorded, Error> {
         let root = self.roots.hold(&config.image, id).await?;
         let directory = self.container_directory(&sandbox.id, id);
         let cgroup = cgroup_name(sandbox, id);
         let profile = seccomp_profile::read(&config.security.seccomp).await?;
+        let found = Found {
+            devices: spec::find_devices(&config.devices)?,
+            image_mounts: self.hold_mounted(&config, id).await?,
+            seccomp_profile: profile,
+        };
         let place = Place { directory: &directory, cgroup: &cgroup };
-        let spec = self.render(sandbox, &config, &root, &place, profile.as_deref())?;
-        let record = ContainerRecord {
+        let spec = self.render(sandbox, &config, &root, &place, &found)?;
+        let record = Recorded {
             stop_signal: stop_signal(&config, &root)?,
             config,
             created: self.world.clock.now(),
             cgroup,
             layers: root.layers,
         };
-        let (cgroups, written) = (self.cgroups.clone(), record.clone());
+        let (cgroups, written) = (self.cgroups.clone(), ContainerRecord::from(record.clone()));
         tokio::task::spawn_blocking(move || {
             write_container(&directory, &spec)
                 .map_err(|err| Error::node(format!("making {}", directory.display()), err))?;
             cgroups.create_container(&spec)?;
             // The last step: from here on the container exists.
-            files::write_json(&directory.join("container.json"), &written)
+            records::write(&directory, &written)
                 .map_err(|err| Error::node("recording a container", err))
         })
         .await
@@ -132,7 +165,7 @@ impl Inner {
         config: &ContainerConfig,
         root: &Root,
         place: &Place<'_>,
-        seccomp_profile: Option<&str>,
+        found: &Found,
     ) -> Result<Spec, Error> {
         spec::render(spec::Inputs {
             machine: &self.machine,
@@ -142,8 +175,23 @@ impl Inner {
             root: &place.directory.join("root").to_string_lossy(),
             cgroup: &self.cgroups.path(place.cgroup),
             pod_mounts: &pod_files::mounts(&self.sandbox_directory(&sandbox.id), &sandbox.config),
-            seccomp_profile,
+            seccomp_profile: found.seccomp_profile.as_deref(),
+            devices: &found.devices,
+            image_mounts: &found.image_mounts,
         })
+    }
+
+    /// The layers of each image that is mounted, in the order of the mounts.
+    async fn hold_mounted(
+        &self,
+        config: &ContainerConfig,
+        id: &ContainerId,
+    ) -> Result<Vec<Vec<PathBuf>>, Error> {
+        let mut layers = Vec::new();
+        for image in config.mounts.iter().filter_map(|it| it.image.as_ref()) {
+            layers.push(self.roots.hold_too(&image.image, id).await?);
+        }
+        Ok(layers)
     }
 
     /// Also for what is half made or gone.
@@ -166,16 +214,39 @@ impl Inner {
         if *known.state.borrow() != ContainerState::Created {
             return Err(Error::Refused(format!("container {id} was started before")));
         }
-        let link = known.link.as_ref().ok_or_else(|| sandbox_gone(&known))?;
-        match link.call(&Request::Start { container: id.to_string() }).await {
+        let link = self.link(&known.sandbox)?.ok_or_else(|| sandbox_gone(&known))?;
+        let task = || {
+            let directory = self.container_directory(&known.sandbox, id);
+            Task::Container {
+                spec: directory.join("config.json"),
+                layers: known.record.layers.clone(),
+                upper: directory.join("upper"),
+                work: directory.join("work"),
+            }
+        };
+        let instructions = instructions(&link, task)?;
+        let request =
+            Request::Start { container: id.to_string(), handover: instructions.is_some() };
+        let descriptors = self.handed_over(instructions.as_ref());
+        let call = link.call_with(&request, &descriptors);
+        match self.patiently(&known.sandbox, &link, call).await {
             Ok(Reply::Started { .. }) => Ok(()),
             Ok(other) => Err(unexpected(&other)),
             Err(link::Error::Refused(Refusal::CouldNotStart(why))) => {
                 self.could_not_start(id, &known, why.clone());
                 Err(Error::Refused(why))
             }
-            Err(err) => Err(Error::node(format!("starting container {id}"), err)),
+            Err(err) => Err(told(&known.sandbox, format!("starting container {id}"), err)),
         }
+    }
+
+    /// What goes with a request that starts something: our own program, and what it is to do.
+    pub(super) fn handed_over<'a>(
+        &'a self,
+        instructions: Option<&'a OwnedFd>,
+    ) -> Vec<BorrowedFd<'a>> {
+        let both = instructions.map(|it| [self.program.file(), it.as_fd()]);
+        both.into_iter().flatten().collect()
     }
 
     /// The holder knows of those that got as far as a process; it cannot of the others.
@@ -188,9 +259,10 @@ impl Inner {
             finished: self.world.clock.now(),
             message: Some(why),
         };
-        let path = self.container_directory(&known.sandbox, id).join("exit.json");
-        if !path.exists()
-            && let Err(err) = files::write_json(&path, &exit)
+        let directory = self.container_directory(&known.sandbox, id);
+        let record = records::Exit::from(exit.clone());
+        if !directory.join(<records::Exit as records::Record>::FILE).exists()
+            && let Err(err) = records::write(&directory, &record)
         {
             tracing::warn!(container = %id, error = stdx::error_chain(&err), "recording why a container did not start");
         }
@@ -215,22 +287,34 @@ impl Inner {
             }
         }
         self.tell_holder(&known, &Request::KillAll { container: id.to_string() }).await?;
-        tokio::time::timeout(TIMEOUT_KILL, exited(&known))
-            .await
-            .map_err(|_| Error::TimedOut(TIMEOUT_KILL))
+        match tokio::time::timeout(TIMEOUT_KILL, exited(&known)).await {
+            Ok(()) => Ok(()),
+            // Perhaps nobody could tell us.
+            Err(_) => self.link(&known.sandbox).and(Err(Error::TimedOut(TIMEOUT_KILL))),
+        }
     }
 
-    /// A container that has ended in the meantime, or a holder that has gone, is as good as told.
+    /// A container that has ended in the meantime, or a holder that has gone, is as good as told. A
+    /// connection that breaks meanwhile is no holder that has gone.
     async fn tell_holder(&self, known: &Known, request: &Request) -> Result<(), Error> {
-        let Some(link) = &known.link else { return Ok(()) };
-        match link.call(request).await {
-            Ok(_)
-            | Err(
-                link::Error::Gone
-                | link::Error::Refused(Refusal::NotRunning | Refusal::NoContainer),
-            ) => Ok(()),
-            Err(err) => Err(Error::node("asking the holder", err)),
+        const TRIES: u32 = 3;
+        let sandbox = &known.sandbox;
+        for _ in 0..TRIES {
+            let Some(link) = self.link(sandbox)? else { return Ok(()) };
+            match self.ask(sandbox, &link, request).await {
+                Ok(_) | Err(link::Error::Refused(Refusal::NotRunning | Refusal::NoContainer)) => {
+                    return Ok(());
+                }
+                Err(link::Error::Ended | link::Error::Socket(_)) => {
+                    // Until the book says what came of it.
+                    let settled =
+                        tokio::time::timeout(self.config.timeouts.answer, link.ended.wait());
+                    settled.await.map_err(|_| Error::NotResponding(sandbox.clone()))?;
+                }
+                Err(err) => return Err(told(sandbox, "asking the holder", err)),
+            }
         }
+        Err(Error::NotResponding(sandbox.clone()))
     }
 
     pub(super) async fn remove_container(self: &Arc<Self>, id: &ContainerId) -> Result<(), Error> {
@@ -257,11 +341,11 @@ impl Inner {
         let known = self.known(id)?;
         let mut record = known.record;
         record.config.resources = resources;
-        let path = self.container_directory(&known.sandbox, id).join("container.json");
-        let (cgroups, written) = (self.cgroups.clone(), record.clone());
+        let directory = self.container_directory(&known.sandbox, id);
+        let (cgroups, changed) = (self.cgroups.clone(), record.clone());
         tokio::task::spawn_blocking(move || {
-            cgroups.update(&written.cgroup, &written.config.resources)?;
-            files::write_json(&path, &written)
+            cgroups.update(&changed.cgroup, &changed.config.resources)?;
+            records::write(&directory, &ContainerRecord::from(changed))
                 .map_err(|err| Error::node("recording a container", err))
         })
         .await
@@ -279,13 +363,25 @@ impl Inner {
     }
 }
 
+/// `None` for holders that set up by themselves: they were started before others could.
+pub(super) fn instructions(
+    link: &Link,
+    task: impl FnOnce() -> Task,
+) -> Result<Option<OwnedFd>, Error> {
+    if link.version < VERSION_OF_HANDOVER {
+        return Ok(None);
+    }
+    let written = task().write();
+    written.map(Some).map_err(|err| Error::node("writing what is to be set up", err))
+}
+
 /// Returns when the container has exited, or was forgotten.
 async fn exited(known: &Known) {
     let mut state = known.state.clone();
     let _ = state.wait_for(|it| matches!(it, ContainerState::Exited(_))).await;
 }
 
-fn cgroup_name(sandbox: &Sandbox, id: &ContainerId) -> String {
+pub(super) fn cgroup_name(sandbox: &Sandbox, id: &ContainerId) -> String {
     format!("{}/{id}", sandbox.config.cgroup)
 }
 

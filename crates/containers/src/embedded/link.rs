@@ -5,20 +5,21 @@
 //! finds in the book what happened before it.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use lifecycle::Latch;
-use linux::process::Pid;
 use linux::seqpacket;
-use node_api::network::Namespace;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
+use super::found;
+use super::process::Process;
 use super::watched::watched;
 use crate::protocol::{self, ContainerStatus, Event, Message, Refusal, Reply, Request, VERSION};
 
@@ -28,8 +29,14 @@ pub(super) enum Error {
     Connect(#[source] io::Error),
     #[error("talking to the holder")]
     Socket(#[source] io::Error),
-    #[error("the holder has gone")]
-    Gone,
+    #[error("too many wait for the holder already")]
+    Busy,
+    #[error("the connection to the holder has ended")]
+    Ended,
+    #[error("the holder lives but has not answered within {0:?}")]
+    Silent(Duration),
+    #[error("the holder lives but has not done it within {0:?}")]
+    Late(Duration),
     #[error(transparent)]
     Protocol(#[from] protocol::Error),
     #[error("the holder answered something else: {0}")]
@@ -44,17 +51,15 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) async fn connect(socket: &Path) -> Result<Self, Error> {
-        let path = socket.to_owned();
-        // A stopped holder with a full queue of connections would block us.
-        let connection = tokio::task::spawn_blocking(move || {
-            let connection = seqpacket::Connection::connect(&path)?;
-            connection.set_nonblocking()?;
-            Ok(connection)
-        });
-        let connection = connection.await.map_err(|err| Error::Connect(err.into()))?;
+    /// [`Error::Busy`] when others wait to be let in already.
+    pub(super) fn connect(socket: &Path) -> Result<Self, Error> {
         let both = Interest::READABLE | Interest::WRITABLE;
-        let socket = connection.and_then(|it| watched(it, both)).map_err(Error::Connect)?;
+        let connection = seqpacket::Connection::connect_now(socket);
+        let socket =
+            connection.and_then(|it| watched(it, both)).map_err(|err| match err.kind() {
+                io::ErrorKind::WouldBlock => Error::Busy,
+                _ => Error::Connect(err),
+            })?;
         Ok(Self { socket })
     }
 
@@ -71,7 +76,7 @@ impl Session {
             .async_io(Interest::READABLE, seqpacket::Connection::receive)
             .await
             .map_err(Error::Socket)?
-            .ok_or(Error::Gone)?;
+            .ok_or(Error::Ended)?;
         Ok((protocol::decode_message(&packet.bytes)?, packet.descriptors))
     }
 
@@ -107,12 +112,13 @@ impl Session {
 /// The one connection that is told every event. Shared by all who call.
 pub(super) struct Link {
     session: Session,
-    pid: i32,
     /// Of the holder, which may be older or newer than ours.
     pub(super) version: u32,
-    pidfd: OwnedFd,
+    pub(super) process: Arc<Process>,
     calls: Mutex<Calls>,
-    /// Set when the holder is gone and the book says so.
+    /// Something was asked and is not answered in time: nothing was heard since.
+    is_silent: AtomicBool,
+    /// Set when nobody reads any more, and the book says what came of the holder.
     pub(super) ended: Latch,
 }
 
@@ -124,9 +130,10 @@ struct Calls {
 }
 
 impl Link {
-    /// Says hello and asks for the state. Events before the answer are contained in it.
-    pub(super) async fn open(socket: &Path) -> Result<(Arc<Self>, Vec<ContainerStatus>), Error> {
-        let session = Session::connect(socket).await?;
+    /// Says hello and asks for the state. Events before the answer are contained in it. Waits for
+    /// as long as it takes.
+    pub(super) async fn open(directory: &Path) -> Result<(Arc<Self>, Vec<ContainerStatus>), Error> {
+        let session = Session::connect(&found::socket(directory))?;
         let hello = session.call(&Request::Hello { version: VERSION }, &[]).await?;
         let (pid, version) = match hello {
             (Reply::Welcome { pid, version }, _) => (pid, version),
@@ -136,12 +143,15 @@ impl Link {
             (Reply::State { containers }, _) => containers,
             (other, _) => return Err(Error::Unexpected(format!("{other:?}"))),
         };
-        // It has answered: it is alive, so the number is still its own.
-        let pidfd = Pid::from_raw(pid)
-            .ok_or(Error::Gone)
-            .and_then(|it| linux::process::open(it).map_err(Error::Socket))?;
-        let calls = Mutex::new(Calls { next: 1, ..Calls::default() });
-        let link = Self { session, pid, version, pidfd, calls, ended: Latch::default() };
+        let process = Process::answered(pid, directory).map_err(Error::Socket)?;
+        let link = Self {
+            session,
+            version,
+            process: Arc::new(process),
+            calls: Mutex::new(Calls { next: 1, ..Calls::default() }),
+            is_silent: AtomicBool::new(false),
+            ended: Latch::default(),
+        };
         Ok((Arc::new(link), containers))
     }
 
@@ -150,11 +160,19 @@ impl Link {
     }
 
     pub(super) async fn call(&self, request: &Request) -> Result<Reply, Error> {
+        self.call_with(request, &[]).await
+    }
+
+    pub(super) async fn call_with(
+        &self,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<Reply, Error> {
         let (answer, answered) = oneshot::channel();
         let id = {
             let mut calls = self.calls();
             if calls.has_ended {
-                return Err(Error::Gone);
+                return Err(Error::Ended);
             }
             let id = calls.next;
             calls.next += 1;
@@ -162,14 +180,14 @@ impl Link {
             id
         };
         let packet = protocol::encode_request(id, request)?;
-        if let Err(err) = self.session.send(&packet, &[]).await {
+        if let Err(err) = self.session.send(&packet, descriptors).await {
             self.calls().waiting.remove(&id);
             return Err(err);
         }
         match answered.await {
             Ok(Reply::Refused(refusal)) => Err(Error::Refused(refusal)),
             Ok(reply) => Ok(reply),
-            Err(_) => Err(Error::Gone),
+            Err(_) => Err(Error::Ended),
         }
     }
 
@@ -182,7 +200,9 @@ impl Link {
     /// of what follows it.
     pub(super) async fn read(&self, apply: impl Fn(Event)) -> Error {
         loop {
-            match self.session.receive().await {
+            let received = self.session.receive().await;
+            self.is_silent.store(false, Ordering::Relaxed);
+            match received {
                 Ok((Message::Event(event), _)) => apply(event),
                 Ok((Message::Reply { id, reply }, _)) => {
                     // Whoever asked may have lost interest.
@@ -195,46 +215,26 @@ impl Link {
         }
     }
 
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// Until something is heard: what was asked will be answered then. Returns whether this is
+    /// news.
+    pub(super) fn set_silent(&self) -> bool {
+        !self.is_silent.swap(true, Ordering::Relaxed)
+    }
+
     /// Nobody reads any more: calls get no answers.
-    pub(super) fn end(&self) {
+    pub(super) fn hang_up(&self) {
         let mut calls = self.calls();
         calls.has_ended = true;
         calls.waiting.clear();
-        drop(calls);
+    }
+
+    /// The same, and what came of the holder is in the book.
+    pub(super) fn end(&self) {
+        self.hang_up();
         self.ended.set();
-    }
-
-    /// Resolves when the process is gone, and with it its namespaces.
-    pub(super) async fn exited(&self) -> io::Result<()> {
-        let pidfd = watched(self.pidfd.try_clone()?, Interest::READABLE)?;
-        let _ready = pidfd.readable().await?;
-        Ok(())
-    }
-
-    /// The pod's, in which the holder lives.
-    pub(super) fn namespace(&self) -> io::Result<Arc<dyn Namespace>> {
-        Ok(Arc::new(HoldersNamespace { pid: self.pid, pidfd: self.pidfd.try_clone()? }))
-    }
-
-    pub(super) fn kill(&self) {
-        let _ = linux::process::kill(self.pidfd.as_fd(), linux::process::Signal::KILL);
-    }
-}
-
-#[derive(Debug)]
-struct HoldersNamespace {
-    pid: i32,
-    pidfd: OwnedFd,
-}
-
-impl Namespace for HoldersNamespace {
-    fn open(&self) -> io::Result<Option<OwnedFd>> {
-        let opened = File::open(format!("/proc/{}/ns/net", self.pid));
-        // It has not ended yet: so what was opened is its own, and not that of another process with
-        // its number.
-        if linux::process::has_ended(self.pidfd.as_fd())? {
-            return Ok(None);
-        }
-        opened.map(|it| Some(it.into()))
     }
 }

@@ -1,21 +1,27 @@
 //! The node's own containers: directories, holders and what is known of them.
 //!
-//! Layout: `<directory>/sandboxes/<id>/{sandbox.json, sock, resolv.conf, hostname, hosts, shm/,
-//! containers/<id>/...}`, and for a container `{container.json, config.json, exit.json, root/,
-//! upper/, work/}`.
+//! Layout: `<directory>/sandboxes/<id>/{sandbox.json, holder.json, sock, resolv.conf, hostname,
+//! shm/, containers/<id>/...}`, and for a container `{container.json, config.json, started.json,
+//! exit.json, root/, upper/, work/}`.
 
 mod adopt;
 mod book;
 mod containers;
+mod follow;
+mod found;
 mod link;
 mod pipes;
 mod pod_files;
+mod process;
+mod recorded;
 mod roots;
 mod sandboxes;
 mod seccomp_profile;
 mod spawn;
+mod stats;
 mod streams;
 mod terminal;
+mod unreadable;
 mod watched;
 
 use std::fs;
@@ -26,10 +32,10 @@ use std::time::Duration;
 
 use lifecycle::Tasks;
 use node_api::containers::{
-    Connection, Container, ContainerConfig, Containers, ExecRequest, Output, Resources, Streams,
-    Usage,
+    Connection, Container, ContainerConfig, ContainerStats, Containers, ExecRequest, Output,
+    Resources, Streams, Usage,
 };
-use node_api::sandboxes::{Sandbox, SandboxConfig};
+use node_api::sandboxes::{Sandbox, SandboxConfig, SandboxStats, Status, Version};
 use node_api::{
     Cgroups as _, ContainerId, Error, Events, Future, PodNetwork, SandboxId, Sandboxes, network,
 };
@@ -38,7 +44,9 @@ use tokio::sync::{oneshot, watch};
 
 use self::book::Book;
 pub use self::roots::{Root, Roots};
+use self::sandboxes::IfSilent;
 use self::spawn::Program;
+pub use self::unreadable::Unreadable;
 use crate::Config;
 use crate::cgroups::Tree;
 use crate::spec::Machine;
@@ -59,6 +67,7 @@ struct Inner {
     world: World,
     tasks: Tasks,
     book: Book,
+    status: watch::Sender<Status>,
 }
 
 impl Embedded {
@@ -84,6 +93,7 @@ impl Embedded {
             world,
             tasks: tasks.child("containers"),
             book: Book::default(),
+            status: watch::Sender::new(stats::status()),
         };
         let directory = inner.sandboxes_directory();
         fs::DirBuilder::new()
@@ -103,11 +113,20 @@ impl Embedded {
         self.inner.cgroups.clone()
     }
 
-    /// Stops and removes everything: sandboxes, cgroups, files.
+    /// What was found and left alone, because it cannot be read.
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        self.inner.book.unreadable().into_iter().map(|it| it.report).collect()
+    }
+
+    /// Stops and removes everything: sandboxes, cgroups, files. Also what is silent or unreadable:
+    /// nothing is to be left.
     pub async fn purge(&self) -> Vec<Error> {
         let mut errors = Vec::new();
+        for kept in self.inner.book.unreadable() {
+            errors.extend(self.inner.purge_unreadable(&kept).await.err());
+        }
         for sandbox in self.inner.book.sandboxes() {
-            errors.extend(self.inner.remove_sandbox(&sandbox.id).await.err());
+            errors.extend(self.inner.remove_sandbox(&sandbox.id, IfSilent::Kill).await.err());
         }
         for name in ["holders", "kubepods", ""] {
             errors.extend(self.inner.remove_unused_cgroup(name).await.err());
@@ -185,6 +204,19 @@ impl Inner {
 }
 
 impl Sandboxes for Embedded {
+    fn version(&self) -> Version {
+        stats::version()
+    }
+
+    fn status(&self) -> watch::Receiver<Status> {
+        self.inner.status.subscribe()
+    }
+
+    fn stats(&self, id: &SandboxId) -> Future<'_, SandboxStats> {
+        let id = id.clone();
+        Box::pin(async move { self.inner.sandbox_stats(&id).await })
+    }
+
     fn create(&self, config: SandboxConfig) -> Future<'_, Sandbox> {
         Box::pin(async move {
             let inner = self.inner.clone();
@@ -197,7 +229,7 @@ impl Sandboxes for Embedded {
         let id = id.clone();
         Box::pin(async move {
             let inner = self.inner.clone();
-            let work = async move { inner.stop_sandbox(&id).await };
+            let work = async move { inner.stop_sandbox(&id, IfSilent::Refuse).await };
             self.inner.finish("stop-sandbox", work).await
         })
     }
@@ -206,7 +238,7 @@ impl Sandboxes for Embedded {
         let id = id.clone();
         Box::pin(async move {
             let inner = self.inner.clone();
-            let work = async move { inner.remove_sandbox(&id).await };
+            let work = async move { inner.remove_sandbox(&id, IfSilent::Refuse).await };
             self.inner.finish("remove-sandbox", work).await
         })
     }
@@ -300,5 +332,10 @@ impl Containers for Embedded {
     fn usage(&self, id: &ContainerId) -> Future<'_, Usage> {
         let id = id.clone();
         Box::pin(async move { self.inner.usage(&id).await })
+    }
+
+    fn stats(&self, id: &ContainerId) -> Future<'_, ContainerStats> {
+        let id = id.clone();
+        Box::pin(async move { self.inner.container_stats(&id).await })
     }
 }

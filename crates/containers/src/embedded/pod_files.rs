@@ -1,37 +1,33 @@
-//! The files that all containers of a pod share: `/etc/resolv.conf`, `/etc/hostname`, `/etc/hosts`
-//! and `/dev/shm`.
+//! The files that all containers of a pod share: `/etc/resolv.conf`, `/etc/hostname` and `/dev/shm`.
+//! `/etc/hosts` is the kubelet's, which knows the pod's aliases.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use node_api::containers::{Mount, Propagation};
-use node_api::sandboxes::{Dns, IpcNamespace, NetworkNamespace, SandboxConfig};
+use node_api::containers::Mount;
+use node_api::resolv_conf;
+use node_api::sandboxes::{IpcNamespace, NetworkNamespace, SandboxConfig};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::files;
 
-const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 /// As container runtimes give it.
 const SHM: &std::ffi::CStr = c"mode=1777,size=65536k";
 
 /// Readable by every user of the containers, hence the modes.
 pub(super) fn write(directory: &Path, config: &SandboxConfig) -> io::Result<()> {
-    let resolv_conf = match &config.dns {
-        Some(dns) => render_resolv_conf(dns),
+    let text = match &config.dns {
+        Some(dns) => resolv_conf::render(dns),
         None => fs::read_to_string("/etc/resolv.conf").unwrap_or_default(),
     };
     let hostname = match config.network {
         NetworkNamespace::Pod => config.hostname.clone(),
         NetworkNamespace::Host => rustix::system::uname().nodename().to_string_lossy().into_owned(),
     };
-    for (name, text) in [
-        ("resolv.conf", resolv_conf),
-        ("hostname", format!("{hostname}\n")),
-        ("hosts", HOSTS.to_owned()),
-    ] {
+    for (name, text) in [("resolv.conf", text), ("hostname", format!("{hostname}\n"))] {
         files::write_atomically(&directory.join(name), text.as_bytes(), 0o644)?;
     }
     if config.ipc == IpcNamespace::Pod {
@@ -56,8 +52,7 @@ pub(super) fn mounts(directory: &Path, config: &SandboxConfig) -> Vec<Mount> {
     let mount = |host_path: PathBuf, container_path: &str| Mount {
         host_path,
         container_path: container_path.to_owned(),
-        read_only: false,
-        propagation: Propagation::Private,
+        ..Mount::default()
     };
     let shm = match config.ipc {
         IpcNamespace::Pod => directory.join("shm"),
@@ -66,42 +61,6 @@ pub(super) fn mounts(directory: &Path, config: &SandboxConfig) -> Vec<Mount> {
     vec![
         mount(directory.join("resolv.conf"), "/etc/resolv.conf"),
         mount(directory.join("hostname"), "/etc/hostname"),
-        mount(directory.join("hosts"), "/etc/hosts"),
         mount(shm, "/dev/shm"),
     ]
-}
-
-fn render_resolv_conf(dns: &Dns) -> String {
-    let mut text = String::new();
-    if !dns.searches.is_empty() {
-        text.push_str(&format!("search {}\n", dns.searches.join(" ")));
-    }
-    for server in &dns.servers {
-        text.push_str(&format!("nameserver {server}\n"));
-    }
-    if !dns.options.is_empty() {
-        text.push_str(&format!("options {}\n", dns.options.join(" ")));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use node_api::sandboxes::Dns;
-
-    use super::render_resolv_conf;
-
-    #[test]
-    fn resolv_conf_says_what_was_asked_for() {
-        let dns = Dns {
-            servers: vec!["10.96.0.10".parse().unwrap()],
-            searches: vec!["default.svc.cluster.local".into(), "svc.cluster.local".into()],
-            options: vec!["ndots:5".into()],
-        };
-        assert_eq!(
-            render_resolv_conf(&dns),
-            "search default.svc.cluster.local svc.cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n"
-        );
-        assert_eq!(render_resolv_conf(&Dns::default()), "");
-    }
 }

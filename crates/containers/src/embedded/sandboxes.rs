@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use node_api::network::Attachment;
 use node_api::sandboxes::{NetworkNamespace, PidNamespace, Sandbox, SandboxConfig, SandboxState};
-use node_api::{Cgroups as _, ClusterId, Error, SandboxId};
+use node_api::{Cgroups as _, ContainerId, Error, SandboxId};
 
-use super::Inner;
+use super::book::Holder;
+use super::containers::cgroup_name;
 use super::link::{self, Link};
-use super::pod_files;
-use super::spawn::{self, Program};
-use crate::files;
+use super::process::Process;
+use super::unreadable::Kept;
+use super::{Inner, found, pod_files, spawn};
 use crate::holder::pod_init;
-use crate::protocol::{Limits, Refusal, Request, SandboxRecord};
+use crate::protocol::{Refusal, Request};
+use crate::records::{self, Limits, SandboxRecord};
 
 /// A holder takes milliseconds to come and to go; this is for machines in distress.
 const TIMEOUT_HOLDER: Duration = Duration::from_secs(30);
@@ -27,10 +29,11 @@ impl Inner {
         self: &Arc<Self>,
         config: SandboxConfig,
     ) -> Result<Sandbox, Error> {
+        crate::spec::refuse_sandbox(&config)?;
         let _claim = self.book.claim(&config)?;
         let id = SandboxId::new(self.new_id());
         let record = SandboxRecord {
-            config,
+            config: config.clone().into(),
             created: self.world.clock.now(),
             cgroup_root: self.config.cgroup_root.clone(),
             log_limits: Limits {
@@ -39,21 +42,24 @@ impl Inner {
             },
             addresses: None,
         };
-        let link = match self.start_holder(&id, &record).await {
+        let link = match self.start_holder(&id, &config, &record).await {
             Ok(link) => link,
             Err(err) => {
-                self.unmake_sandbox(&id, None).await;
+                self.unmake_sandbox(&id).await;
                 return Err(err);
             }
         };
-        match self.attach_sandbox(&id, record, &link).await {
+        match self.attach_sandbox(&id, config, record, &link).await {
             Ok(sandbox) => {
-                self.book.add_sandbox(sandbox.clone(), Some(link.clone()));
+                self.book.add_sandbox(sandbox.clone(), Holder::Linked(link.clone()));
                 self.watch(id, link);
                 Ok(sandbox)
             }
             Err(err) => {
-                self.unmake_sandbox(&id, Some(&link)).await;
+                self.unmake_sandbox(&id).await;
+                if let Err(err) = self.network.detach(&id).await {
+                    tracing::warn!(sandbox = %id, error = stdx::error_chain(&err), "undoing a sandbox: detaching it");
+                }
                 Err(err)
             }
         }
@@ -62,17 +68,21 @@ impl Inner {
     async fn start_holder(
         &self,
         id: &SandboxId,
+        config: &SandboxConfig,
         record: &SandboxRecord,
     ) -> Result<Arc<Link>, Error> {
         let directory = self.sandbox_directory(id);
-        let (program, record) = (self.program.clone(), record.clone());
+        let (program, config, record) = (self.program.clone(), config.clone(), record.clone());
         let path = directory.clone();
         let cluster = self.config.cluster;
-        tokio::task::spawn_blocking(move || prepare(&program, cluster, &path, &record))
-            .await
-            .unwrap_or_else(|err| Err(Error::node("starting a sandbox", err)))?;
-        let socket = directory.join("sock");
-        match tokio::time::timeout(TIMEOUT_HOLDER, Link::open(&socket)).await {
+        tokio::task::spawn_blocking(move || {
+            prepare(&path, &config, &record)?;
+            spawn::spawn(&program, &path, cluster)
+                .map_err(|err| Error::node("starting a holder", err))
+        })
+        .await
+        .unwrap_or_else(|err| Err(Error::node("starting a sandbox", err)))?;
+        match tokio::time::timeout(TIMEOUT_HOLDER, Link::open(&directory)).await {
             Ok(Ok((link, _))) => Ok(link),
             Ok(Err(link::Error::Refused(Refusal::CouldNotStart(why)))) => Err(Error::Refused(why)),
             Ok(Err(err)) => Err(Error::node("starting the sandbox's holder", err)),
@@ -83,37 +93,37 @@ impl Inner {
     async fn attach_sandbox(
         &self,
         id: &SandboxId,
+        config: SandboxConfig,
         mut record: SandboxRecord,
         link: &Link,
     ) -> Result<Sandbox, Error> {
-        let addresses = match record.config.network {
+        let addresses = match config.network {
             NetworkNamespace::Host => Vec::new(),
             NetworkNamespace::Pod => {
                 let attachment = Attachment {
-                    pod: record.config.pod.clone(),
+                    pod: config.pod.clone(),
                     sandbox: id.clone(),
-                    namespace: link
-                        .namespace()
-                        .map_err(|err| Error::node("finding the sandbox's namespace", err))?,
-                    host_ports: record.config.host_ports.clone(),
+                    namespace: link.process.namespace(),
+                    host_ports: config.host_ports.clone(),
                 };
                 self.network.attach(attachment).await?
             }
         };
         record.addresses = Some(addresses.clone());
-        files::write_json(&self.sandbox_directory(id).join("sandbox.json"), &record)
+        records::write(&self.sandbox_directory(id), &record)
             .map_err(|err| Error::node(format!("recording sandbox {id}"), err))?;
-        let SandboxRecord { config, created, .. } = record;
+        let created = record.created;
         Ok(Sandbox { id: id.clone(), config, created, state: SandboxState::Ready, addresses })
     }
 
     /// What cannot be undone now is found by the next start: the sandbox is recorded as half made.
-    async fn unmake_sandbox(&self, id: &SandboxId, link: Option<&Link>) {
-        if let Some(link) = link {
-            link.kill();
-            let _ = tokio::time::timeout(TIMEOUT_HOLDER, link.exited()).await;
-            if let Err(err) = self.network.detach(id).await {
-                tracing::warn!(sandbox = %id, error = stdx::error_chain(&err), "undoing a sandbox: detaching it");
+    /// Nobody was told of it, so its holder is not asked.
+    async fn unmake_sandbox(&self, id: &SandboxId) {
+        if let Some(process) = self.locate(id).await {
+            process.kill();
+            if tokio::time::timeout(TIMEOUT_HOLDER, process.exited()).await.is_err() {
+                tracing::warn!(sandbox = %id, "undoing a sandbox: its holder does not end");
+                return;
             }
         }
         if let Err(err) = self.remove_sandbox_files(id).await {
@@ -121,11 +131,22 @@ impl Inner {
         }
     }
 
-    pub(super) async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), Error> {
-        let Some((sandbox, link)) = self.book.sandbox(id) else { return Ok(()) };
-        if let Some(link) = link {
-            end_holder(&link).await?;
-            link.ended.wait().await;
+    pub(super) async fn stop_sandbox(
+        &self,
+        id: &SandboxId,
+        if_silent: IfSilent,
+    ) -> Result<(), Error> {
+        let Some((sandbox, holder)) = self.book.sandbox(id) else { return Ok(()) };
+        match &holder {
+            Holder::Gone => {}
+            Holder::Linked(link) => {
+                self.end_holder(id, link, if_silent).await?;
+                link.ended.wait().await;
+            }
+            Holder::Silent(process) => match if_silent {
+                IfSilent::Refuse => return Err(Error::NotResponding(id.clone())),
+                IfSilent::Kill => kill_holder(process).await?,
+            },
         }
         self.book.sandbox_ended(id);
         if sandbox.config.network == NetworkNamespace::Pod {
@@ -135,24 +156,68 @@ impl Inner {
             .map_err(|err| Error::node(format!("unmounting /dev/shm of sandbox {id}"), err))
     }
 
-    pub(super) async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), Error> {
-        if self.book.sandbox(id).is_none() {
-            return Ok(());
+    /// Asks; one that answers and does not end is killed. Its containers end with it either way.
+    async fn end_holder(
+        &self,
+        id: &SandboxId,
+        link: &Link,
+        if_silent: IfSilent,
+    ) -> Result<(), Error> {
+        let asked = async {
+            // A holder that has ended by itself answers nothing.
+            let _ = link.call(&Request::Shutdown).await;
+            link.process.exited().await
+        };
+        if let Ok(ended) = tokio::time::timeout(self.config.timeouts.end, asked).await {
+            return ended.map_err(|err| Error::node("waiting for the holder's end", err));
         }
-        self.stop_sandbox(id).await?;
-        for container in self.book.containers(Some(id)) {
-            if let Some(known) = self.book.known(&container.id) {
-                self.cgroups.remove(&known.record.cgroup).await?;
+        let answers = self.ask(id, link, &Request::State).await;
+        match (if_silent, answers) {
+            (IfSilent::Refuse, Err(link::Error::Silent(_))) => {
+                Err(Error::NotResponding(id.clone()))
             }
-            self.roots.release(&container.id).await?;
+            (IfSilent::Refuse, _) | (IfSilent::Kill, _) => kill_holder(&link.process).await,
         }
-        if let Some((sandbox, _)) = self.book.sandbox(id)
-            && sandbox.config.pid == PidNamespace::Pod
-        {
+    }
+
+    pub(super) async fn remove_sandbox(
+        &self,
+        id: &SandboxId,
+        if_silent: IfSilent,
+    ) -> Result<(), Error> {
+        let Some((sandbox, _)) = self.book.sandbox(id) else { return Ok(()) };
+        self.stop_sandbox(id, if_silent).await?;
+        // Also those that cannot be read: whoever removes a pod removes all of it.
+        let directory = self.sandbox_directory(id).join("containers");
+        let containers = found::names(&directory)
+            .map_err(|err| Error::node(format!("reading {}", directory.display()), err))?;
+        let containers: Vec<_> = containers.into_iter().map(ContainerId::new).collect();
+        self.cgroups.unkeep(&containers);
+        for container in &containers {
+            self.cgroups.remove(&cgroup_name(&sandbox, container)).await?;
+            self.roots.release(container).await?;
+        }
+        if sandbox.config.pid == PidNamespace::Pod {
             self.cgroups.remove(&pod_init::cgroup(&sandbox.config.cgroup)).await?;
         }
         self.remove_sandbox_files(id).await?;
         self.book.forget_sandbox(id);
+        Ok(())
+    }
+
+    /// When the whole node goes.
+    pub(super) async fn purge_unreadable(&self, kept: &Kept) -> Result<(), Error> {
+        self.cgroups.unkeep(&kept.containers);
+        if let Some(process) = &kept.holder {
+            kill_holder(process).await?;
+        }
+        for cgroup in self.cgroups.find(&kept.containers)? {
+            self.cgroups.remove(&cgroup).await?;
+        }
+        if kept.report.container.is_none() {
+            self.network.detach(&kept.report.sandbox).await?;
+            self.remove_sandbox_files(&kept.report.sandbox).await?;
+        }
         Ok(())
     }
 
@@ -169,39 +234,29 @@ impl Inner {
     }
 }
 
-/// Asks, then kills. Its containers end with it either way.
-async fn end_holder(link: &Link) -> Result<(), Error> {
-    let asked = async {
-        // A holder that has ended by itself answers nothing.
-        let _ = link.call(&Request::Shutdown).await;
-        link.exited().await
-    };
-    let ended = match tokio::time::timeout(TIMEOUT_HOLDER, asked).await {
-        Ok(ended) => ended,
-        Err(_) => {
-            link.kill();
-            tokio::time::timeout(TIMEOUT_HOLDER, link.exited())
-                .await
-                .map_err(|_| Error::TimedOut(TIMEOUT_HOLDER))?
-        }
-    };
-    ended.map_err(|err| Error::node("waiting for the holder's end", err))
+/// What is done about a holder that lives and does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IfSilent {
+    Refuse,
+    Kill,
 }
 
-fn prepare(
-    program: &Program,
-    cluster: ClusterId,
-    directory: &Path,
-    record: &SandboxRecord,
-) -> Result<(), Error> {
+async fn kill_holder(process: &Process) -> Result<(), Error> {
+    process.kill();
+    tokio::time::timeout(TIMEOUT_HOLDER, process.exited())
+        .await
+        .map_err(|_| Error::TimedOut(TIMEOUT_HOLDER))?
+        .map_err(|err| Error::node("waiting for the holder's end", err))
+}
+
+fn prepare(directory: &Path, config: &SandboxConfig, record: &SandboxRecord) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         fs::create_dir(directory.join("containers"))?;
-        files::write_json(&directory.join("sandbox.json"), record)?;
-        pod_files::write(directory, &record.config)
+        records::write(directory, record)?;
+        pod_files::write(directory, config)
     };
-    write().map_err(|err| Error::node(format!("making {}", directory.display()), err))?;
-    spawn::spawn(program, directory, cluster).map_err(|err| Error::node("starting a holder", err))
+    write().map_err(|err| Error::node(format!("making {}", directory.display()), err))
 }
 
 /// What is gone was removed.

@@ -1,7 +1,7 @@
 //! Starts a holder process. Blocks; not for a task.
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,11 +23,6 @@ pub(super) enum Error {
     Ended(std::process::ExitStatus),
 }
 
-/// Of mimalloc, which is the program's allocator: a holder uses little memory for long, so no huge
-/// pages (which the allocator then turns off for the whole process; see
-/// `launch::allow_huge_pages`), and what is free goes back at once.
-const ENVIRONMENT: &[(&str, &str)] = &[("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")];
-
 /// This binary, so that what runs in containers cannot write to it. A holder's children enter
 /// containers before they execute what is asked for, and that may be `/proc/self/exe`, by whatever
 /// link or script: their own program, which is the host's (CVE-2019-5736). Executed through this
@@ -41,6 +36,11 @@ pub(super) struct Program {
 impl Program {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { file: linux::mounts::open_program(path)?, path: path.to_owned() })
+    }
+
+    /// For holders, whose children execute it to be set up.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn spawn(program: &Program, directory: &Path, cluster: ClusterId) -> 
         .arg(directory)
         .arg(cluster.to_string())
         .env_clear()
-        .envs(ENVIRONMENT.iter().copied())
+        .envs(crate::setup::ENVIRONMENT.iter().copied())
         .current_dir("/")
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::null())

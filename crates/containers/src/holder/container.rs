@@ -12,7 +12,8 @@ use super::life::{self, Step};
 use super::output::{Attached, Output, Pumped, Sinks};
 use super::poll::{Poll, Token};
 use crate::logs::{LogFile, Stream};
-use crate::protocol::{HeldRecord, Life, Refusal};
+use crate::protocol::{Life, Refusal};
+use crate::records::HeldRecord;
 
 pub(super) struct Container {
     pub(super) life: Life,

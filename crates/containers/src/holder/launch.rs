@@ -14,8 +14,9 @@ use super::container::Container;
 use super::life;
 use super::serve::Holder;
 use crate::logs::Stream;
-use crate::protocol::{HeldRecord, Streams};
-use crate::setup::{self, BesideOthers, Join, Launch, Stdio};
+use crate::protocol::Streams;
+use crate::records::HeldRecord;
+use crate::setup::{self, BesideOthers, Handover, Join, Launch, Stdio};
 
 /// A child that is being set up. With `setup.told` it is not yet the process of the program.
 pub(super) struct Launched {
@@ -105,9 +106,10 @@ pub(super) fn container(
     holder: &Holder,
     directory: &Path,
     record: &HeldRecord,
+    handover: Option<Handover>,
 ) -> Result<Launched, Error> {
     let beside = beside(holder, record).map_err(Error::FindProcesses)?;
-    let pids = match holder.sandbox.config.pid {
+    let pids = match holder.config.pid {
         PidNamespace::Container if beside.is_none() => setup::PidNamespace::New,
         PidNamespace::Pod | PidNamespace::Host | PidNamespace::Container => {
             setup::PidNamespace::Inherited
@@ -128,7 +130,10 @@ pub(super) fn container(
     match setup::fork(pids).map_err(Error::Fork)? {
         Fork::Child => {
             allow_huge_pages();
-            setup::start(launch)
+            match handover {
+                Some(handover) => setup::start_by(handover, launch),
+                None => setup::start(launch),
+            }
         }
         Fork::Parent { pid, pidfd } => {
             let told = launch.beside.map(|it| it.told);
@@ -139,7 +144,7 @@ pub(super) fn container(
 
 /// Where the processes are that the container is to be among, if there are any.
 fn beside(holder: &Holder, record: &HeldRecord) -> io::Result<Option<BesideOthers>> {
-    match (holder.sandbox.config.pid, &record.config.target) {
+    match (holder.config.pid, &record.config.target) {
         (PidNamespace::Pod, _) => beside_pod(holder).map(Some),
         (PidNamespace::Container, Some(target)) => beside_target(holder, target).map(Some),
         (PidNamespace::Container, None) | (PidNamespace::Host, _) => Ok(None),
@@ -176,14 +181,21 @@ fn beside_target(holder: &Holder, target: &str) -> io::Result<BesideOthers> {
     })
 }
 
-/// `descriptors` are those of the streams that are true, in the order of their numbers.
+/// A command that is asked for.
+pub(super) struct Wanted {
+    pub(super) command: Vec<String>,
+    pub(super) streams: Streams,
+    /// Those of the streams that are true, in the order of their numbers.
+    pub(super) descriptors: Vec<OwnedFd>,
+    pub(super) handover: Option<Handover>,
+}
+
 pub(super) fn command(
     container: &Container,
     process: OwnedFd,
-    command: Vec<String>,
-    streams: Streams,
-    descriptors: Vec<OwnedFd>,
+    wanted: Wanted,
 ) -> Result<Launched, Error> {
+    let Wanted { command, streams, descriptors, handover } = wanted;
     let spec = config(&container.directory);
     let (stdio, ends) = if streams.tty { terminal() } else { given(streams, descriptors) }
         .map_err(Error::MakeStreams)?;
@@ -193,7 +205,10 @@ pub(super) fn command(
     match setup::fork(setup::PidNamespace::Inherited).map_err(Error::Fork)? {
         Fork::Child => {
             allow_huge_pages();
-            setup::exec(join)
+            match handover {
+                Some(handover) => setup::exec_by(handover, join),
+                None => setup::exec(join),
+            }
         }
         Fork::Parent { pid, pidfd } => Ok(launched((pid, pidfd), reader, ends, Some(join.told))),
     }

@@ -3,9 +3,9 @@
 
 use jiff::Timestamp;
 use linux::process::Status;
-use node_api::containers::Exit;
 
 use crate::protocol::{Life, Refusal};
+use crate::records::Exit;
 
 /// As runc and containerd report a container whose program could not be executed.
 const CODE_COULD_NOT_START: i32 = 128;

@@ -2,6 +2,7 @@
 //! codes, and outlives the `xebec` that started it. Single-threaded; runs before anything else of
 //! the binary is started.
 
+mod connecting;
 mod connection;
 mod container;
 mod exec;

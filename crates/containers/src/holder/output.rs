@@ -119,7 +119,7 @@ mod tests {
     use super::super::poll::{Poll, Source};
     use super::{Attached, Output, Pumped, Sinks};
     use crate::logs::{LogFile, Stream};
-    use crate::protocol::Limits;
+    use crate::records::Limits;
 
     #[test]
     fn output_reaches_the_log_and_slow_clients_lose_it() {

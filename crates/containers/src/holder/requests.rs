@@ -1,12 +1,8 @@
 //! What a client can ask of the holder, one function for each.
 
-use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use linux::process::Signal;
-use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrV4, SocketFlags, SocketType};
 
 use super::container::{Container, Process};
 use super::exec::Exec;
@@ -15,11 +11,10 @@ use super::life;
 use super::output::{Attached, Output};
 use super::poll::{Source, Token};
 use super::serve::Holder;
-use crate::files;
 use crate::logs::LogFile;
-use crate::protocol::{
-    ContainerStatus, HeldRecord, Life, Refusal, Reply, Request, Streams, VERSION,
-};
+use crate::protocol::{ContainerStatus, Life, Refusal, Reply, Request, Streams, VERSION};
+use crate::records::{self, HeldRecord};
+use crate::setup::Handover;
 
 /// Started and not forgotten, in one pod. Their states fit into one message.
 const CONTAINERS_MAX: usize = 256;
@@ -27,10 +22,26 @@ const CONTAINERS_MAX: usize = 256;
 const EXECS_MAX: usize = 256;
 
 /// `Ok(None)`: the answer comes later.
-type Answer = Result<Option<(Reply, Vec<OwnedFd>)>, Refusal>;
+pub(super) type Answer = Result<Option<(Reply, Vec<OwnedFd>)>, Refusal>;
 
 fn done() -> Answer {
     Ok(Some((Reply::Done, Vec::new())))
+}
+
+/// The last two, where something was handed over.
+fn take_handover(
+    mut descriptors: Vec<OwnedFd>,
+    is_there: bool,
+) -> Result<(Vec<OwnedFd>, Option<Handover>), Refusal> {
+    if !is_there {
+        return Ok((descriptors, None));
+    }
+    match (descriptors.pop(), descriptors.pop()) {
+        (Some(instructions), Some(program)) => {
+            Ok((descriptors, Some(Handover { program, instructions })))
+        }
+        _ => Err(Refusal::Kernel("no program to set up with came along".to_owned())),
+    }
 }
 
 impl Holder {
@@ -44,12 +55,16 @@ impl Holder {
         let answer = match request {
             Request::Hello { .. } => self.hello(connection),
             Request::State => self.state(),
-            Request::Start { container } => self.start((connection, id), container),
+            Request::Start { container, handover } => take_handover(descriptors, handover)
+                .and_then(|(_, handover)| self.start((connection, id), container, handover)),
             Request::Signal { container, signal } => self.signal(&container, signal),
             Request::KillAll { container } => self.kill_all(&container),
             Request::Forget { container } => self.forget(&container),
-            Request::Exec { container, command, streams } => {
-                self.exec((connection, id), &container, command, streams, descriptors)
+            Request::Exec { container, command, streams, handover } => {
+                take_handover(descriptors, handover).and_then(|(descriptors, handover)| {
+                    let wanted = launch::Wanted { command, streams, descriptors, handover };
+                    self.exec((connection, id), &container, wanted)
+                })
             }
             Request::Attach { container, streams } => {
                 self.attach(connection, &container, streams, descriptors)
@@ -87,7 +102,7 @@ impl Holder {
         Ok(Some((Reply::State { containers }, Vec::new())))
     }
 
-    fn start(&mut self, starter: (Token, u64), id: String) -> Answer {
+    fn start(&mut self, starter: (Token, u64), id: String, handover: Option<Handover>) -> Answer {
         if self.containers.contains_key(&id) {
             return Err(Refusal::StartedBefore);
         }
@@ -102,16 +117,15 @@ impl Holder {
             return Err(Refusal::NoContainer);
         }
         let directory = self.directory.join("containers").join(&id);
-        let record: HeldRecord = files::read_json_and_forget(&directory.join("container.json"))
-            .map_err(|err| Refusal::Kernel(format!("reading container.json: {err}")))?
+        let record: HeldRecord = records::read_and_forget(&directory)
+            .map_err(|err| Refusal::Kernel(stdx::error_chain(&err)))?
             .ok_or(Refusal::NoContainer)?;
-        let log = LogFile::open(record.config.log_path.clone(), self.sandbox.log_limits).map_err(
-            |err| {
-                let path = record.config.log_path.display();
-                Refusal::CouldNotStart(format!("opening the log {path}: {err}"))
-            },
-        )?;
-        let launched = launch::container(self, &directory, &record)
+        let path = record.config.log_path.clone();
+        let log = LogFile::open(path, self.log_limits).map_err(|err| {
+            let path = record.config.log_path.display();
+            Refusal::CouldNotStart(format!("opening the log {path}: {err}"))
+        })?;
+        let launched = launch::container(self, &directory, &record, handover)
             .map_err(|err| Refusal::CouldNotStart(stdx::error_chain(&err)))?;
         let mut container = Container {
             life: Life::Starting,
@@ -186,14 +200,7 @@ impl Holder {
         }
     }
 
-    fn exec(
-        &mut self,
-        starter: (Token, u64),
-        id: &str,
-        command: Vec<String>,
-        streams: Streams,
-        descriptors: Vec<OwnedFd>,
-    ) -> Answer {
+    fn exec(&mut self, starter: (Token, u64), id: &str, wanted: launch::Wanted) -> Answer {
         if self.execs.len() >= EXECS_MAX {
             return Err(Refusal::TooMany(EXECS_MAX));
         }
@@ -209,7 +216,7 @@ impl Holder {
             .pidfd
             .try_clone()
             .map_err(launch::Error::MakeStreams)
-            .and_then(|it| launch::command(container, it, command, streams, descriptors))
+            .and_then(|it| launch::command(container, it, wanted))
             .map_err(|err| Refusal::CouldNotStart(stdx::error_chain(&err)))?;
         let exec = Exec::watch(&mut self.poll, starter, launched)
             .map_err(|err| Refusal::Kernel(format!("watching the command: {err}")))?;
@@ -252,41 +259,6 @@ impl Holder {
     fn close_stdin(&mut self, id: &str) -> Answer {
         self.container(id)?.stdin = None;
         done()
-    }
-
-    fn connect(&mut self, starter: (Token, u64), port: u16) -> Answer {
-        let kernel = |err: Errno| {
-            let err = std::io::Error::from(err);
-            Refusal::Kernel(format!("connecting to 127.0.0.1:{port}: {err}"))
-        };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
-            .map_err(kernel)?;
-        match rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
-            Ok(()) => return Ok(Some((Reply::Done, vec![socket]))),
-            Err(Errno::INPROGRESS) => {}
-            Err(err) => return Err(kernel(err)),
-        }
-        let source = Source::Connecting { connection: starter.0 };
-        let token = self
-            .poll
-            .add_for(&socket, source, EventFlags::OUT)
-            .map_err(|err| Refusal::Kernel(format!("watching a connection: {err}")))?;
-        self.connecting.insert(starter.0, (socket, token, starter.1));
-        Ok(None)
-    }
-
-    /// The connection is made, or has failed.
-    pub(super) fn connected(&mut self, connection: Token) {
-        let Some((socket, token, id)) = self.connecting.remove(&connection) else { return };
-        self.poll.remove(token, &socket);
-        match rustix::net::sockopt::socket_error(&socket) {
-            Ok(Ok(())) => self.reply_with(connection, id, Reply::Done, vec![socket]),
-            Ok(Err(err)) | Err(err) => {
-                let refusal = Refusal::Kernel(std::io::Error::from(err).to_string());
-                self.reply(connection, id, Reply::Refused(refusal));
-            }
-        }
     }
 
     /// Nothing is started any more; the loop ends with the last container.

@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use linux::process::Signal;
 use linux::seqpacket::Listener;
-use node_api::sandboxes::PidNamespace;
+use node_api::sandboxes::{PidNamespace, SandboxConfig};
 use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 use stdx::{Clock as _, SystemClock};
 
+use super::connecting::Connecting;
 use super::connection::{Connection, Sent};
 use super::container::Container;
 use super::exec::Exec;
@@ -25,9 +26,9 @@ use super::pod_init::PodInit;
 use super::poll::{Poll, Source, Token};
 use super::startup::SetUp;
 use crate::cgroups;
-use crate::files;
 use crate::logs::Stream;
-use crate::protocol::{self, Event, Life, Message, Reply, SandboxRecord};
+use crate::protocol::{self, Event, Life, Message, Reply};
+use crate::records::{self, Limits, StartedRecord};
 
 /// One from `xebec`, and one for each command, attached client or connection in the making.
 const CONNECTIONS_MAX: usize = 512;
@@ -38,7 +39,8 @@ const REST_AFTER: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 pub(super) struct Holder {
     pub(super) directory: PathBuf,
-    pub(super) sandbox: SandboxRecord,
+    pub(super) config: SandboxConfig,
+    pub(super) log_limits: Limits,
     pub(super) cgroups: cgroups::Tree,
     pub(super) pod_init: Option<PodInit>,
     pub(super) poll: Poll,
@@ -48,7 +50,7 @@ pub(super) struct Holder {
     pub(super) containers: BTreeMap<String, Container>,
     /// By the connection that asked for them.
     pub(super) execs: BTreeMap<Token, Exec>,
-    pub(super) connecting: BTreeMap<Token, (OwnedFd, Token, u64)>,
+    pub(super) connecting: BTreeMap<Token, Connecting>,
     /// Who asked for the end. It comes when no container has a process any more.
     pub(super) shutdown: Option<(Token, u64)>,
     /// Something was done since pages were given back.
@@ -57,7 +59,7 @@ pub(super) struct Holder {
 
 impl Holder {
     pub(super) fn new(set_up: SetUp, listener: Listener) -> io::Result<Self> {
-        let SetUp { directory, sandbox, cgroups, pod_init } = set_up;
+        let SetUp { directory, config, log_limits, cgroups, pod_init } = set_up;
         let mut poll = Poll::new()?;
         poll.add(&listener, Source::Listener)?;
         if let Some(init) = &pod_init {
@@ -65,7 +67,8 @@ impl Holder {
         }
         Ok(Self {
             directory,
-            sandbox,
+            config,
+            log_limits,
             cgroups,
             pod_init,
             poll,
@@ -191,8 +194,8 @@ impl Holder {
         if let Some(exec) = self.execs.get(&token) {
             exec.kill();
         }
-        if let Some((socket, source, _)) = self.connecting.remove(&token) {
-            self.poll.remove(source, &socket);
+        if let Some(made) = self.connecting.remove(&token) {
+            self.poll.remove(made.source, &made.socket);
         }
         for container in self.containers.values_mut() {
             container.detach(token);
@@ -214,6 +217,8 @@ impl Holder {
         let reply = match finished {
             Ok(terminal) => {
                 container.step(Step::Executed, now);
+                // Only for those who cannot ask.
+                let _ = records::write(&container.directory, &StartedRecord { started: now });
                 if let Some(terminal) = terminal {
                     self.watch_terminal(id, terminal);
                 }
@@ -276,7 +281,7 @@ impl Holder {
         let Some(container) = self.containers.get_mut(id) else { return };
         let Some(status) = container.reap(&mut self.poll) else { return };
         let cgroup = &container.record.cgroup;
-        if self.sandbox.config.pid != PidNamespace::Container {
+        if self.config.pid != PidNamespace::Container {
             // What its first process has left behind is still there.
             let _ = self.cgroups.kill(cgroup);
         }
@@ -290,7 +295,7 @@ impl Holder {
     fn container_ended(&mut self, id: &str) {
         let Some(container) = self.containers.get_mut(id) else { return };
         let Life::Exited(exit) = container.life.clone() else { return };
-        let _ = files::write_json(&container.directory.join("exit.json"), &exit);
+        let _ = records::write(&container.directory, &exit);
         let attached = std::mem::take(&mut container.attached);
         let log_writes_lost = container.log.writes_lost();
         for it in attached {

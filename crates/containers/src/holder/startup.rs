@@ -8,15 +8,15 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use linux::namespaces::{self, Namespaces};
-use linux::process::{CloneFlags, Fork};
+use linux::process::{CloneFlags, Fork, Identity};
 use linux::seqpacket::Listener;
 use linux::sysctl::Name;
 use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxConfig};
 
 use super::pod_init::PodInit;
 use crate::cgroups;
-use crate::files;
-use crate::protocol::{self, Message, Refusal, Reply, SandboxRecord};
+use crate::protocol::{self, Message, Refusal, Reply};
+use crate::records::{self, HolderRecord, Limits, SandboxRecord, Unreadable};
 use crate::spec;
 
 /// A holder that the kernel kills for memory takes its pod with it: better a container than the
@@ -25,14 +25,12 @@ const OOM_SCORE_ADJ: &str = "-998";
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("reading {}", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("{} describes no sandbox", path.display())]
-    NoSandbox { path: PathBuf },
+    #[error("finding out who this process is")]
+    Identity(#[source] io::Error),
+    #[error(transparent)]
+    Read(#[from] Unreadable),
+    #[error("{} describes no sandbox", directory.display())]
+    NoSandbox { directory: PathBuf },
     #[error("moving the holder into its cgroup")]
     Cgroup(#[source] node_api::Error),
     #[error("making the pod's namespaces")]
@@ -65,7 +63,8 @@ pub(super) enum Role {
 
 pub(super) struct SetUp {
     pub(super) directory: PathBuf,
-    pub(super) sandbox: SandboxRecord,
+    pub(super) config: SandboxConfig,
+    pub(super) log_limits: Limits,
     pub(super) cgroups: cgroups::Tree,
     pub(super) pod_init: Option<PodInit>,
 }
@@ -93,17 +92,19 @@ pub(super) fn take_listener() -> io::Result<Listener> {
 }
 
 pub(super) fn set_up(directory: PathBuf) -> Result<SetUp, Error> {
-    let path = directory.join("sandbox.json");
-    let sandbox: SandboxRecord = files::read_json(&path)
-        .map_err(|source| Error::Read { path: path.clone(), source })?
-        .ok_or(Error::NoSandbox { path })?;
+    // First of all: whoever comes next knows by it whether this process lives.
+    let identity = Identity::own().map_err(Error::Identity)?;
+    records::write(&directory, &HolderRecord::from(identity)).map_err(Error::Identity)?;
+    let sandbox: SandboxRecord = records::read(&directory)?
+        .ok_or_else(|| Error::NoSandbox { directory: directory.clone() })?;
+    let SandboxRecord { config, cgroup_root, log_limits, .. } = sandbox;
+    let config = SandboxConfig::from(config);
     // Lowering needs CAP_SYS_RESOURCE; without it the holder is as likely to be killed as others.
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
-    let cgroups = cgroups::Tree::open(&sandbox.cgroup_root).map_err(Error::Cgroup)?;
+    let cgroups = cgroups::Tree::open(&cgroup_root).map_err(Error::Cgroup)?;
     cgroups.join("holders").map_err(Error::Cgroup)?;
 
-    let config = &sandbox.config;
-    let sysctls = validate_sysctls(config)?;
+    let sysctls = validate_sysctls(&config)?;
     let mut kinds = Namespaces::NONE;
     if config.network == NetworkNamespace::Pod {
         // With the host's network a pod has the host's name too, as upstream has it.
@@ -127,7 +128,7 @@ pub(super) fn set_up(directory: PathBuf) -> Result<SetUp, Error> {
         }
         PidNamespace::Container | PidNamespace::Host => None,
     };
-    Ok(SetUp { directory, sandbox, cgroups, pod_init })
+    Ok(SetUp { directory, config, log_limits, cgroups, pod_init })
 }
 
 /// Checked before anything is made: a setting that the pod's own namespaces do not isolate would be

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::protocol::Limits;
+use crate::records::Limits;
 
 const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
@@ -132,7 +132,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::LogFile;
-    use crate::protocol::Limits;
+    use crate::records::Limits;
 
     fn files(directory: &Path) -> Vec<(String, String)> {
         let mut files: Vec<_> = fs::read_dir(directory)

@@ -5,21 +5,21 @@
 //! known is answered by name.
 
 pub mod garbage;
-mod records;
 #[cfg(test)]
 mod tests;
 
 use jiff::Timestamp;
-use node_api::containers::Exit;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub(crate) use records::{ContainerRecord, HeldRecord, Limits, SandboxRecord};
+use crate::records::Exit;
 
 /// Raised when a request is added, or a field that must not be passed over.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// From which on a holder knows a container's target.
 pub(crate) const VERSION_OF_TARGETS: u32 = 2;
+/// From which on a holder lets a program that is sent set up.
+pub(crate) const VERSION_OF_HANDOVER: u32 = 3;
 /// Of one packet, without descriptors.
 pub(crate) const MESSAGE_MAX: usize = linux::seqpacket::MESSAGE_MAX;
 
@@ -31,9 +31,11 @@ pub(crate) enum Request {
     },
     State,
     /// Its directory has `container.json` and `config.json`. Answered when the program was
-    /// executed.
+    /// executed. Descriptors with `handover`: the program that sets it up, and its instructions.
     Start {
         container: String,
+        #[serde(default, skip_serializing_if = "is_not")]
+        handover: bool,
     },
     Signal {
         container: String,
@@ -49,11 +51,13 @@ pub(crate) enum Request {
     },
     /// Descriptors: those of stdin, stdout and stderr that are true, in this order; none with a
     /// terminal, whose master comes back with the answer. The exit code is told on the same
-    /// connection, and closing it kills the command.
+    /// connection, and closing it kills the command. Two more with `handover`, as for `Start`.
     Exec {
         container: String,
         command: Vec<String>,
         streams: Streams,
+        #[serde(default, skip_serializing_if = "is_not")]
+        handover: bool,
     },
     /// Descriptors: those of stdout and stderr that are true. The answer brings the container's
     /// stdin or its terminal's master if `stdin` is true. Closing the connection detaches.
@@ -147,6 +151,11 @@ pub(crate) enum Event {
 pub(crate) enum Message {
     Reply { id: u64, reply: Reply },
     Event(Event),
+}
+
+/// Requests of those who know nothing of it keep their form.
+fn is_not(it: &bool) -> bool {
+    !it
 }
 
 #[derive(Debug, thiserror::Error)]

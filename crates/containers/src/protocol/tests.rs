@@ -17,14 +17,19 @@ fn requests_come_back_as_they_were_and_keep_their_form() {
     check_request(&Request::Hello { version: 1 }, r#"{"id":7,"request":{"Hello":{"version":1}}}"#);
     check_request(&Request::State, r#"{"id":7,"request":"State"}"#);
     check_request(
-        &Request::Start { container: "c".into() },
+        &Request::Start { container: "c".into(), handover: false },
         r#"{"id":7,"request":{"Start":{"container":"c"}}}"#,
+    );
+    check_request(
+        &Request::Start { container: "c".into(), handover: true },
+        r#"{"id":7,"request":{"Start":{"container":"c","handover":true}}}"#,
     );
     check_request(
         &Request::Exec {
             container: "c".into(),
             command: vec!["ls".into()],
             streams: Streams { stdout: true, ..Streams::default() },
+            handover: false,
         },
         r#"{"id":7,"request":{"Exec":{"container":"c","command":["ls"],"streams":{"tty":false,"stdin":false,"stdout":true,"stderr":false}}}}"#,
     );
@@ -73,6 +78,7 @@ fn a_command_that_does_not_fit_is_refused_before_it_is_sent() {
         container: "c".into(),
         command: vec!["x".repeat(MESSAGE_MAX)],
         streams: Streams::default(),
+        handover: false,
     };
     let err = encode_request(1, &request).unwrap_err();
     assert!(err.to_string().contains("is longer than 131072"), "{err}");

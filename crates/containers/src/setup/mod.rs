@@ -1,4 +1,5 @@
-//! What the holder's forked child does to become a container, or a command in one. It has a single
+//! What the holder's forked child does to become a container, or a command in one, by the code of
+//! the program that `xebec` sends it ([`handover`]), or the holder's own. It has a single
 //! thread and no other duty, so it may do anything, and everything it holds ends with it.
 //!
 //! Promises: either the program was executed, or one sentence says why not; nothing is left on the
@@ -26,6 +27,7 @@
 //! commands cannot be started.
 
 mod devices;
+mod handover;
 mod identity;
 mod mounts;
 mod paths;
@@ -46,6 +48,8 @@ use linux::process::{self, CloneFlags, Fork, Pid, SharedPid};
 use linux::rooted::{Missing, Root};
 use rustix::fs::AtFlags;
 
+pub use self::handover::{ARGUMENT, run};
+pub(crate) use self::handover::{ENVIRONMENT, Handover, Task, exec as exec_by, start as start_by};
 use self::refusal::{OrRefuse as _, Refusal, Result};
 use self::stdio::Console;
 use crate::spec::{NamespaceKind, Spec};
@@ -177,9 +181,9 @@ pub fn exec(join: Join) -> ! {
 }
 
 fn read_spec(path: &Path) -> Result<Spec> {
-    crate::files::read_json(path)
-        .or_refuse(|| "read the container's configuration".to_owned())?
-        .ok_or_else(|| Refusal("the container has no configuration".to_owned()))
+    let doing = || "read the container's configuration".to_owned();
+    let text = std::fs::read(path).or_refuse(doing)?;
+    serde_json::from_slice(&text).map_err(io::Error::from).or_refuse(doing)
 }
 
 /// What the root is made of.
@@ -251,7 +255,7 @@ impl BesideOthers {
         }
         linux::namespaces::join_process(self.process.as_fd(), Namespaces::PID)
             .or_refuse(|| "join the PID namespace".to_owned())?;
-        Ok((Some(procs), Some(Beside { told: self.told })))
+        Ok((Some(procs), Some(Beside::new(self.told))))
     }
 }
 
@@ -269,6 +273,14 @@ fn refuse_other_procs(procs: &Detached, pids: &OwnedFd) -> Result<()> {
 /// The program's process is a new one, in the PID namespace that was joined.
 struct Beside {
     told: SharedPid,
+}
+
+impl Beside {
+    /// Before descriptors are closed by their numbers.
+    fn new(mut told: SharedPid) -> Self {
+        told.close_file();
+        Self { told }
+    }
 }
 
 /// Those that each container has for itself; that of PIDs was made, or joined, by forking.
@@ -341,7 +353,7 @@ fn become_command(
         .or_refuse(|| "join the container's namespaces".to_owned())?;
     let identity = identity::look_up(&spec.process.user)?;
     let terminal = stdio::place(stdio, identity.uid, Console::Unbound)?;
+    let last = program::Last { report, terminal, beside: Some(Beside::new(told)) };
     process::close_descriptors(3, &[report]).or_refuse(|| "close descriptors".to_owned())?;
-    let last = program::Last { report, terminal, beside: Some(Beside { told }) };
     program::become_program(spec, command, &identity, last)
 }

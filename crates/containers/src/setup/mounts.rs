@@ -1,7 +1,7 @@
 //! The mounts of a container: what each is made of, and placing it inside the root.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use linux::cgroups::{Hierarchies, Version};
@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode};
 
 use super::devices;
 use super::refusal::{OrRefuse as _, Refusal, Result};
-use crate::spec::{Mount, Spec};
+use crate::spec::{IMAGE, LAYER, Mount, Spec};
 
 /// A mount's options, told apart.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(super) struct Options {
     is_recursively_read_only: bool,
     propagation: Option<(Propagation, Depth)>,
     bind: Option<Depth>,
+    /// Of an image, uppermost first.
+    layers: Vec<PathBuf>,
     /// For the file system.
     others: Vec<(String, Option<String>)>,
 }
@@ -56,6 +58,9 @@ pub(super) fn parse_options(mount: &Mount) -> Options {
             "rslave" => options.propagation = Some((Propagation::Slave, Depth::Recursive)),
             "shared" => options.propagation = Some((Propagation::Shared, Depth::One)),
             "rshared" => options.propagation = Some((Propagation::Shared, Depth::Recursive)),
+            layer if layer.starts_with(LAYER) => {
+                options.layers.push(PathBuf::from(&layer[LAYER.len()..]));
+            }
             // Every instance of devpts is a new one since Linux 4.7.
             "newinstance" | "defaults" => {}
             other => options.others.push(match other.split_once('=') {
@@ -83,6 +88,10 @@ pub(super) fn prepare(mounts: &[Mount]) -> Result<Vec<Prepared<'_>>> {
 
 fn prepare_one(mount: &Mount) -> Result<Prepared<'_>> {
     let options = parse_options(mount);
+    if mount.kind == IMAGE {
+        let bound = image(mount, &options)?;
+        return Ok(Prepared { mount, options, bound: Some(bound) });
+    }
     let Some(depth) = options.bind else {
         return Ok(Prepared { mount, options, bound: None });
     };
@@ -102,6 +111,24 @@ fn prepare_one(mount: &Mount) -> Result<Prepared<'_>> {
     attributes.read_only = attributes.read_only.filter(|it| *it);
     bound.set_attributes(attributes, depth).or_refuse(doing)?;
     Ok(Prepared { mount, options, bound: Some((bound, FileType::from_raw_mode(stat.st_mode))) })
+}
+
+/// The content of an image, or a directory or file in it that is reached inside it alone: links in
+/// the image lead nowhere else.
+fn image(mount: &Mount, options: &Options) -> Result<(Detached, FileType)> {
+    let doing = || failed(mount);
+    let whole = linux::mounts::overlay_read_only(&options.layers).or_refuse(doing)?;
+    let bound = match mount.source.as_str() {
+        "" => whole,
+        path => {
+            let root = Root::from_descriptor(whole.as_fd().try_clone_to_owned().or_refuse(doing)?);
+            let inside = root.find(path).or_refuse(doing)?;
+            Detached::copy_of(inside.as_fd(), Depth::One).or_refuse(doing)?
+        }
+    };
+    bound.set_attributes(options.attributes, Depth::One).or_refuse(doing)?;
+    let stat = rustix::fs::statat(&bound, "", AtFlags::EMPTY_PATH).or_refuse(doing)?;
+    Ok((bound, FileType::from_raw_mode(stat.st_mode)))
 }
 
 /// What mounts need to know of the container.

@@ -53,13 +53,29 @@ fn collect(directory: &Path, depth: usize, devices: &mut Vec<Device>) -> io::Res
         if path == "/dev/console" || path == "/dev/ptmx" || devices.len() >= DEVICES_MAX {
             continue;
         }
-        devices.push(Device {
-            path: path.to_owned(),
-            kind,
-            major: rustix::fs::major(stat.st_rdev),
-            minor: rustix::fs::minor(stat.st_rdev),
-            file_mode: stat.st_mode & 0o777,
-        });
+        devices.push(device(path, kind, &stat));
     }
     Ok(())
+}
+
+fn device(path: &str, kind: char, stat: &rustix::fs::Stat) -> Device {
+    Device {
+        path: path.to_owned(),
+        kind,
+        major: rustix::fs::major(stat.st_rdev),
+        minor: rustix::fs::minor(stat.st_rdev),
+        file_mode: stat.st_mode & 0o777,
+    }
+}
+
+/// The device at a path of the host, under its path in a container; `None` if there is none. Links
+/// are followed.
+pub(super) fn read_device(host: &Path, inside: &str) -> Option<Device> {
+    let stat = rustix::fs::stat(host).ok()?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::CharacterDevice => 'c',
+        FileType::BlockDevice => 'b',
+        _ => return None,
+    };
+    Some(device(inside, kind, &stat))
 }

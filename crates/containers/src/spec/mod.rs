@@ -3,7 +3,9 @@
 //! and config-linux.md.
 
 mod defaults;
+mod devices;
 mod machine;
+mod refusals;
 mod render;
 mod seccomp;
 #[cfg(test)]
@@ -11,11 +13,18 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use devices::{Allowed, find as find_devices};
 pub use machine::Machine;
+pub use refusals::of_sandbox as refuse_sandbox;
 pub use render::{Inputs, render};
 pub(crate) use render::{isolated_sysctls, not_isolated};
 pub use seccomp::{Error as SeccompError, Seccomp, SeccompArgument, SeccompSyscall};
 use serde::{Deserialize, Serialize};
+
+/// The type of a mount whose layers are the options that start with [`LAYER`], uppermost first, and
+/// whose source is the path in it. Not OCI's.
+pub(crate) const IMAGE: &str = "xebec.dev/image";
+pub(crate) const LAYER: &str = "xebec.dev/layer=";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -192,6 +201,19 @@ pub struct Resources {
     pub memory: Memory,
     #[serde(default)]
     pub pids: Pids,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hugepage_limits: Vec<HugepageLimit>,
+    /// Files of cgroup version 2.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unified: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HugepageLimit {
+    /// Such as `2MB`.
+    pub page_size: String,
+    pub limit: u64,
 }
 
 /// What may be opened or made. Later rules win; where a number is `None`, all of them.
@@ -222,12 +244,20 @@ pub struct Cpu {
     pub quota: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<u64>,
+    /// Such as `0-2,7`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mems: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<i64>,
+    /// Memory and swap together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

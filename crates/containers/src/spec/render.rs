@@ -1,9 +1,10 @@
 //! From what a kubelet wants and what the image says to a runtime configuration. Pure.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use linux::capabilities::Capabilities as Set;
-use linux::sysctl::{Isolation, Name};
+use linux::sysctl::{Name, OwnNamespaces};
 use node_api::Error;
 use node_api::containers::{
     ContainerConfig, Mount, Propagation, Seccomp as WantedSeccomp, SeccompFile,
@@ -13,8 +14,9 @@ use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxC
 
 use super::seccomp::{docker, runtime_default};
 use super::{
-    Capabilities, Cpu, Device, Linux, Machine, Memory, Namespace, NamespaceKind, Pids, Process,
-    Resources, Root, Seccomp, Spec, User, defaults,
+    Allowed, Capabilities, Cpu, Device, HugepageLimit, IMAGE, LAYER, Linux, Machine, Memory,
+    Namespace, NamespaceKind, Pids, Process, Resources, Root, Seccomp, Spec, User, defaults,
+    refusals,
 };
 
 /// Everything a configuration is made of.
@@ -33,10 +35,15 @@ pub struct Inputs<'a> {
     pub pod_mounts: &'a [Mount],
     /// The text of the profile where `security.seccomp` is `Localhost`.
     pub seccomp_profile: Option<&'a str>,
+    /// The container's devices; see [`super::find_devices`].
+    pub devices: &'a [Allowed],
+    /// The layers of each image that is mounted, uppermost first, in the order of the mounts.
+    pub image_mounts: &'a [Vec<PathBuf>],
 }
 
 pub fn render(inputs: Inputs<'_>) -> Result<Spec, Error> {
     let Inputs { container, sandbox, .. } = inputs;
+    refusals::of_container(container)?;
     let security = &container.security;
     let capabilities = capabilities(container)?.names();
     let seccomp = seccomp(inputs, &capabilities)?;
@@ -66,10 +73,10 @@ pub fn render(inputs: Inputs<'_>) -> Result<Spec, Error> {
         },
         root: Root { path: inputs.root.to_owned(), readonly: security.read_only_root },
         hostname: sandbox.hostname.clone(),
-        mounts: mounts(inputs),
+        mounts: mounts(inputs)?,
         linux: Linux {
             namespaces: namespaces(inputs),
-            resources: resources(container),
+            resources: resources(inputs),
             cgroups_path: inputs.cgroup.to_owned(),
             seccomp,
             masked_paths: paths(defaults::MASKED_PATHS),
@@ -213,14 +220,22 @@ fn cwd(inputs: Inputs<'_>) -> Result<String, Error> {
 
 /// The defaults, then those of the pod, then the container's own, parents before children. A later
 /// one at the same place replaces an earlier one.
-fn mounts(inputs: Inputs<'_>) -> Vec<super::Mount> {
+fn mounts(inputs: Inputs<'_>) -> Result<Vec<super::Mount>, Error> {
     let clean = |path: &str| format!("/{}", path.trim_matches('/'));
-    let wanted: Vec<super::Mount> = inputs
-        .pod_mounts
-        .iter()
-        .chain(&inputs.container.mounts)
-        .map(|it| bind(it, clean(&it.container_path)))
-        .collect();
+    let mut images = inputs.image_mounts.iter();
+    let mut wanted = Vec::new();
+    for mount in inputs.pod_mounts.iter().chain(&inputs.container.mounts) {
+        let destination = clean(&mount.container_path);
+        wanted.push(match &mount.image {
+            None => bind(mount, destination),
+            Some(image) => {
+                let layers = images.next().ok_or_else(|| {
+                    Error::Refused(format!("image {} of a mount is not unpacked", image.image))
+                })?;
+                image_mount(layers, &image.sub_path, destination)?
+            }
+        });
+    }
     let mut mounts: Vec<super::Mount> =
         defaults::mounts(inputs.container.security.privileged).collect();
     for mount in wanted {
@@ -228,7 +243,28 @@ fn mounts(inputs: Inputs<'_>) -> Vec<super::Mount> {
         mounts.push(mount);
     }
     mounts.sort_by_key(|it| it.destination.matches('/').count());
-    mounts
+    Ok(mounts)
+}
+
+/// Layers one by one: a path may have any character in it.
+fn image_mount(
+    layers: &[PathBuf],
+    sub_path: &str,
+    destination: String,
+) -> Result<super::Mount, Error> {
+    let is_inside = |it: &str| !it.is_empty() && it != "." && it != "..";
+    if !sub_path.is_empty() && !sub_path.split('/').all(is_inside) {
+        let why = "is not a relative path inside the image";
+        return Err(Error::Refused(format!("sub path {sub_path:?} of an image mount {why}")));
+    }
+    let layers = layers.iter().map(|it| format!("{LAYER}{}", it.to_string_lossy()));
+    let options = ["ro", "nosuid", "nodev"].map(str::to_owned).into_iter().chain(layers);
+    Ok(super::Mount {
+        destination,
+        kind: IMAGE.to_owned(),
+        source: sub_path.to_owned(),
+        options: options.collect(),
+    })
 }
 
 fn bind(mount: &Mount, destination: String) -> super::Mount {
@@ -237,7 +273,11 @@ fn bind(mount: &Mount, destination: String) -> super::Mount {
         Propagation::HostToContainer => "rslave",
         Propagation::Bidirectional => "rshared",
     };
-    let access = if mount.read_only { "ro" } else { "rw" };
+    let access = match (mount.read_only, mount.recursive_read_only) {
+        (true, true) => "rro",
+        (true, false) => "ro",
+        (false, _) => "rw",
+    };
     super::Mount {
         destination,
         kind: "bind".to_owned(),
@@ -262,26 +302,43 @@ fn devices(inputs: Inputs<'_>) -> Vec<Device> {
         let is_new = |it: &&Device| !defaults::devices().any(|other| other.path == it.path);
         devices.extend(inputs.machine.devices.iter().filter(is_new).cloned());
     }
+    for Allowed { device, .. } in inputs.devices {
+        devices.retain(|it| it.path != device.path);
+        devices.push(device.clone());
+    }
     devices
 }
 
-fn resources(container: &ContainerConfig) -> Resources {
+fn resources(inputs: Inputs<'_>) -> Resources {
+    let container = inputs.container;
     let limits = &container.resources;
+    let mut rules = match container.security.privileged {
+        true => defaults::all_devices(),
+        false => defaults::device_rules(),
+    };
+    rules.extend(inputs.devices.iter().map(|it| it.rule.clone()));
     let bounded = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
     let micros = |it: std::time::Duration| u64::try_from(it.as_micros()).unwrap_or(u64::MAX);
     Resources {
-        devices: if container.security.privileged {
-            defaults::all_devices()
-        } else {
-            defaults::device_rules()
-        },
+        devices: rules,
         cpu: Cpu {
             shares: limits.cpu_shares,
             quota: limits.cpu_quota.map(|it| bounded(micros(it.quota))),
             period: limits.cpu_quota.map(|it| micros(it.period)),
+            cpus: limits.cpuset_cpus.clone(),
+            mems: limits.cpuset_mems.clone(),
         },
-        memory: Memory { limit: limits.memory_limit.map(bounded) },
+        memory: Memory {
+            limit: limits.memory_limit.map(bounded),
+            swap: limits.memory_swap_limit.map(bounded),
+        },
         pids: Pids { limit: limits.pids_limit.map(bounded) },
+        hugepage_limits: limits
+            .hugepage_limits
+            .iter()
+            .map(|(size, limit)| HugepageLimit { page_size: size.clone(), limit: *limit })
+            .collect(),
+        unified: limits.unified.clone(),
     }
 }
 
@@ -294,11 +351,11 @@ fn sysctls(sandbox: &SandboxConfig) -> Result<BTreeMap<String, String>, Error> {
 
 /// The pod's settings by name, or the first that its own namespaces do not isolate.
 pub(crate) fn isolated_sysctls(sandbox: &SandboxConfig) -> Result<BTreeMap<Name, String>, String> {
-    let is_isolated = |name: &Name| match name.isolation() {
-        Some(Isolation::Network) => sandbox.network == NetworkNamespace::Pod,
-        Some(Isolation::Ipc) => sandbox.ipc == IpcNamespace::Pod,
-        None => false,
+    let own = OwnNamespaces {
+        ipc: sandbox.ipc == IpcNamespace::Pod,
+        network: sandbox.network == NetworkNamespace::Pod,
     };
+    let is_isolated = |name: &Name| name.isolation().is_some_and(|it| it.is_within(own));
     let parse = |(text, value): (&String, &String)| {
         let name = Name::parse(text).filter(is_isolated).ok_or_else(|| text.clone())?;
         Ok((name, value.clone()))

@@ -1,15 +1,16 @@
 //! What a kubelet asks for, and what comes out of it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use node_api::containers::{
-    ContainerConfig, CpuQuota, Mount, Propagation, Resources, Seccomp as WantedSeccomp, SeccompFile,
+    ContainerConfig, CpuQuota, ImageMount, Mount, Resources, Seccomp as WantedSeccomp, SeccompFile,
 };
 use node_api::images::ImageConfig;
 use node_api::sandboxes::{NetworkNamespace, SandboxConfig};
 use node_api::{Error, ImageId, PodRef, PodUid};
 
-use super::{Device, Inputs, Machine, Spec, render};
+use super::{Allowed, Device, DeviceRule, Inputs, Machine, Spec, render};
 
 struct Wanted {
     container: ContainerConfig,
@@ -17,6 +18,8 @@ struct Wanted {
     sandbox: SandboxConfig,
     pod_mounts: Vec<Mount>,
     profile: Option<&'static str>,
+    devices: Vec<Allowed>,
+    image_mounts: Vec<Vec<PathBuf>>,
 }
 
 fn render_with(change: impl FnOnce(&mut Wanted)) -> Result<Spec, Error> {
@@ -33,6 +36,8 @@ fn render_with(change: impl FnOnce(&mut Wanted)) -> Result<Spec, Error> {
         }),
         pod_mounts: Vec::new(),
         profile: None,
+        devices: Vec::new(),
+        image_mounts: Vec::new(),
     };
     change(&mut wanted);
     let machine = Machine {
@@ -54,6 +59,8 @@ fn render_with(change: impl FnOnce(&mut Wanted)) -> Result<Spec, Error> {
         cgroup: "/kubepods/pod0/c",
         pod_mounts: &wanted.pod_mounts,
         seccomp_profile: wanted.profile,
+        devices: &wanted.devices,
+        image_mounts: &wanted.image_mounts,
     })
 }
 
@@ -138,8 +145,7 @@ fn mounts_replace_the_defaults_and_parents_come_first() {
     let bind = |host: &str, at: &str| Mount {
         host_path: host.into(),
         container_path: at.to_owned(),
-        read_only: false,
-        propagation: Propagation::Private,
+        ..Mount::default()
     };
     let spec = render_with(|it| {
         it.pod_mounts = vec![bind("/pod/hosts", "/etc/hosts"), bind("/pod/shm", "/dev/shm")];
@@ -194,6 +200,7 @@ fn limits_are_oci_s() {
             memory_limit: Some(1 << 30),
             pids_limit: None,
             oom_score_adj: Some(-997),
+            ..Resources::default()
         };
     })
     .unwrap();
@@ -268,4 +275,67 @@ fn profiles_of_the_node_are_docker_s_or_oci_s() {
     };
     check_refused("{", "cannot be parsed");
     check_refused(r#"{"defaultAction": "SCMP_ACT_FLY"}"#, r#"action "SCMP_ACT_FLY" is not known"#);
+}
+
+#[test]
+fn a_device_is_made_and_may_be_used() {
+    let spec = render_with(|it| {
+        let device = Device {
+            path: "/dev/null".to_owned(),
+            kind: 'b',
+            major: 7,
+            minor: 1,
+            file_mode: 0o600,
+        };
+        let rule = DeviceRule {
+            allow: true,
+            kind: 'b',
+            major: Some(7),
+            minor: Some(1),
+            access: "r".to_owned(),
+        };
+        it.devices = vec![Allowed { device, rule }];
+    });
+    let spec = spec.unwrap();
+    let mut at_null = spec.linux.devices.iter().filter(|it| it.path == "/dev/null");
+    assert_eq!(at_null.next().map(|it| (it.kind, it.major)), Some(('b', 7)));
+    assert_eq!(at_null.next(), None, "it takes the place of the default one");
+    let last = spec.linux.resources.devices.last().unwrap();
+    assert_eq!((last.major, last.access.as_str()), (Some(7), "r"));
+}
+
+#[test]
+fn an_images_content_is_mounted_read_only() {
+    let image = ImageMount { image: ImageId::new("sha256:1"), sub_path: "etc/x".to_owned() };
+    let mounted = |sub_path: &str| {
+        render_with(|it| {
+            it.container.mounts = vec![Mount {
+                container_path: "/content".to_owned(),
+                image: Some(ImageMount { sub_path: sub_path.to_owned(), ..image.clone() }),
+                ..Mount::default()
+            }];
+            it.image_mounts = vec![vec!["/l/2".into(), "/l/1".into()]];
+        })
+    };
+    let spec = mounted("etc/x").unwrap();
+    let mount = spec.mounts.iter().find(|it| it.destination == "/content").unwrap();
+    assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("xebec.dev/image", "etc/x"));
+    let layers = ["xebec.dev/layer=/l/2", "xebec.dev/layer=/l/1"];
+    assert_eq!(mount.options, [&["ro", "nosuid", "nodev"][..], &layers[..]].concat());
+    for outside in ["../etc", "/etc", "a//b", "a/.."] {
+        assert!(matches!(mounted(outside), Err(Error::Refused(_))), "{outside}");
+    }
+}
+
+#[test]
+fn what_is_not_done_is_refused_by_name() {
+    let check = |change: fn(&mut ContainerConfig), expected: &str| {
+        let error = render_with(|it| change(&mut it.container)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    check(|it| it.cdi_devices = vec!["a.b/c=0".to_owned()], "CDI");
+    check(|it| it.security.selinux = Some(Default::default()), "SELinux");
+    let mount = Mount { recursive_read_only: true, ..Mount::default() };
+    let error = render_with(|it| it.container.mounts = vec![mount]).unwrap_err();
+    assert!(error.to_string().contains("recursively read-only"), "{error}");
 }

@@ -78,6 +78,7 @@ impl Bed {
             program: std::env::current_exe().unwrap(),
             log_size_max: 10 << 20,
             log_files_max: 5,
+            timeouts: containers::Timeouts::default(),
         }
     }
 
@@ -221,6 +222,10 @@ impl Roots for Layer {
         Box::pin(std::future::ready(Ok(root)))
     }
 
+    fn hold_too(&self, _image: &ImageId, _owner: &ContainerId) -> Future<'_, Vec<PathBuf>> {
+        Box::pin(std::future::ready(Ok(vec![self.0.clone()])))
+    }
+
     fn release(&self, _owner: &ContainerId) -> Future<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -248,8 +253,8 @@ impl PodNetwork for Network {
             Err(Error::AddressesExhausted { range: "none".to_owned() })
         } else {
             let mut attached = self.attached.lock().unwrap();
-            let n = u8::try_from(attached.len() + 1).unwrap();
-            let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, n));
+            let n = u16::try_from(attached.len() + 1).unwrap();
+            let address = IpAddr::V4(Ipv4Addr::from((10 << 24) + u32::from(n)));
             Ok(vec![*attached.entry(attachment.sandbox).or_insert(address)])
         };
         Box::pin(std::future::ready(outcome))

@@ -6,11 +6,14 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test program")]
 
 mod adoption;
+mod asked_for;
 mod bed;
 mod contract;
 mod leftovers;
 mod lifetimes;
 mod measure;
+mod records;
+mod silence;
 mod streams;
 
 use std::panic::AssertUnwindSafe;
@@ -56,9 +59,26 @@ const TESTS: &[Test] = tests![
     adoption::a_killed_process_loses_nothing,
     adoption::half_made_things_are_removed,
     adoption::a_dead_holder_is_noticed_at_start,
+    records::pods_of_the_first_format_are_adopted_and_go_on,
+    records::an_unreadable_sandbox_goes_on_and_is_named,
+    records::an_unreadable_container_goes_on_and_nothing_starts_beside_it,
+    records::a_damaged_exit_does_not_run_a_container_twice,
+    records::purge_removes_also_what_cannot_be_read,
+    records::set_up_is_the_present_programs,
+    silence::a_stopped_holder_is_no_dead_holder,
+    silence::a_holder_that_stops_while_we_run_is_named_and_waited_for,
+    silence::a_stopped_holder_is_purged,
+    silence::a_holder_without_a_record_is_found_by_its_arguments,
+    asked_for::a_device_can_be_used_as_far_as_it_is_permitted,
+    asked_for::cpus_are_those_that_were_given,
+    asked_for::an_images_content_can_be_read_and_not_written,
+    asked_for::recursively_read_only_is_what_is_mounted_below_too,
+    asked_for::what_a_container_wrote_is_counted,
     leftovers::twenty_sandboxes_leave_nothing,
     contract::sandboxes_and_containers_keep_their_promises,
     measure::starting_and_resting,
+    measure::commands,
+    measure::adoption,
 ];
 
 fn main() -> ExitCode {
@@ -67,6 +87,7 @@ fn main() -> ExitCode {
         Some(containers::holder::ARGUMENT) => {
             return containers::holder::run(arguments[1..].to_vec());
         }
+        Some(containers::setup::ARGUMENT) => containers::setup::run(&arguments[1..]),
         Some(adoption::CHILD) => return adoption::child(&arguments[1..]),
         _ => {}
     }

@@ -238,7 +238,7 @@ fn mount(machine: &Machine, source: &str, target: &str, read_only: bool) -> Moun
         host_path: machine.path(source),
         container_path: target.to_owned(),
         read_only,
-        propagation: Propagation::Private,
+        ..Mount::default()
     }
 }
 

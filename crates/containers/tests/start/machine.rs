@@ -138,6 +138,8 @@ impl Machine {
             cgroup: &self.tree.path(&name),
             pod_mounts: &[],
             seccomp_profile: None,
+            devices: &[],
+            image_mounts: &[],
         })
         .unwrap()
     }
