@@ -56,6 +56,10 @@ impl Directory {
         })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn index(&self) -> PathBuf {
         self.path.join("index.json")
     }

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use node_api::containers::FilesystemUsage;
 use node_api::images::{Credentials, Error, Image};
 use node_api::{ContainerId, ImageId, Images};
 
@@ -109,16 +111,29 @@ impl Store {
     /// Keeps the image from being removed until `owner` releases it: after a restart too, and
     /// against other processes.
     pub async fn hold(&self, id: &ImageId, owner: &ContainerId) -> Result<(), Error> {
+        self.write_hold(id, owner, Held::Alone).await
+    }
+
+    /// As [`Self::hold`], beside what the owner holds already. One release is for all.
+    pub async fn hold_too(&self, id: &ImageId, owner: &ContainerId) -> Result<(), Error> {
+        self.write_hold(id, owner, Held::Too).await
+    }
+
+    async fn write_hold(&self, id: &ImageId, owner: &ContainerId, held: Held) -> Result<(), Error> {
         let id = self.made(id).await?;
         let (inner, owner) = (self.inner.clone(), owner.clone());
         blocking(move || {
             let holding = || disk(format!("holding image {id} for container {owner}"));
             let path = inner.hold_path(&owner).map_err(holding())?;
             let _lock = inner.directory.lock_index().map_err(holding())?;
-            match inner.catalog.layers(&id)? {
-                Some(_) => fs::write(path, id.to_string()).map_err(holding()),
-                None => Err(Error::NotFound { reference: id.to_string() }),
+            if inner.catalog.layers(&id)?.is_none() {
+                return Err(Error::NotFound { reference: id.to_string() });
             }
+            let before = match held {
+                Held::Alone => String::new(),
+                Held::Too => fs::read_to_string(&path).map_err(holding())? + "\n",
+            };
+            fs::write(path, before + &id.to_string()).map_err(holding())
         })
         .await
     }
@@ -360,7 +375,10 @@ impl Inner {
             for entry in fs::read_dir(self.directory.holds())? {
                 match fs::read_to_string(entry?.path()) {
                     Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-                    outcome => held.extend(Digest::parse(&outcome?).ok()),
+                    // One image to a line.
+                    outcome => {
+                        held.extend(outcome?.lines().filter_map(|it| Digest::parse(it).ok()));
+                    }
                 }
             }
             Ok(held)
@@ -392,6 +410,13 @@ impl Inner {
         Ok(())
     }
 
+    /// Walks through everything. Blocks.
+    fn measure(&self) -> Result<FilesystemUsage, Error> {
+        let mountpoint = self.directory.path().to_owned();
+        let counted = count(&mountpoint).map_err(disk("measuring images"))?;
+        Ok(FilesystemUsage { mountpoint, used_bytes: counted.0, inodes_used: counted.1 })
+    }
+
     /// Removes what no image needs. While something is being added it is left for the next time.
     /// Blocks.
     fn collect(&self) -> Result<(), Error> {
@@ -410,6 +435,33 @@ impl Inner {
         drop(lock);
         discarded.iter().try_for_each(|it| remove(it)).map_err(collecting())
     }
+}
+
+enum Held {
+    Alone,
+    Too,
+}
+
+/// Bytes on disk, and inodes. What goes meanwhile is not counted.
+fn count(directory: &Path) -> io::Result<(u64, u64)> {
+    let (mut bytes, mut inodes) = (0, 0);
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let Ok(metadata) = entry.metadata() else { continue };
+            bytes += metadata.blocks() * 512;
+            inodes += 1;
+            if metadata.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    Ok((bytes, inodes))
 }
 
 impl Images for Store {
@@ -450,5 +502,10 @@ impl Images for Store {
     fn remove(&self, reference: &str) -> node_api::Future<'_, ()> {
         let reference = reference.to_owned();
         Box::pin(async move { Ok(self.remove_image(&reference).await?) })
+    }
+
+    fn filesystem(&self) -> node_api::Future<'_, FilesystemUsage> {
+        let inner = self.inner.clone();
+        Box::pin(async move { Ok(blocking(move || inner.measure()).await?) })
     }
 }

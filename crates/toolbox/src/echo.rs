@@ -5,6 +5,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::LocalSet;
 
+use crate::every_address::every_address;
 use crate::stop::Stop;
 
 #[derive(clap::Args)]
@@ -47,7 +48,7 @@ async fn serve(server: impl Future<Output = Result<()>>) -> Result<()> {
 }
 
 async fn tcp(port: u16, greeting: String) -> Result<()> {
-    let listener = TcpListener::bind(("0.0.0.0", port))
+    let listener = TcpListener::bind(&every_address(port)[..])
         .await
         .with_context(|| format!("listening on TCP port {port}"))?;
     println!("echo on TCP port {port}");
@@ -66,7 +67,7 @@ async fn tcp(port: u16, greeting: String) -> Result<()> {
 }
 
 async fn udp(port: u16, greeting: String) -> Result<()> {
-    let socket = UdpSocket::bind(("0.0.0.0", port))
+    let socket = UdpSocket::bind(&every_address(port)[..])
         .await
         .with_context(|| format!("listening on UDP port {port}"))?;
     println!("echo on UDP port {port}");

@@ -15,6 +15,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
 
+use crate::every_address::every_address;
 use crate::stop::Stop;
 
 #[derive(clap::Args)]
@@ -37,7 +38,7 @@ const CLOSE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(flags: Flags) -> Result<()> {
     let mut stop = Stop::listen()?;
-    let listener = TcpListener::bind(("0.0.0.0", flags.port))
+    let listener = TcpListener::bind(&every_address(flags.port)[..])
         .await
         .with_context(|| format!("listening on port {}", flags.port))?;
     let text = flags.text.clone().unwrap_or_else(host_name);

@@ -9,6 +9,7 @@ mod count;
 mod dns;
 mod eat;
 mod echo;
+mod every_address;
 mod files;
 mod get;
 mod http;

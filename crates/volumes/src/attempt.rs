@@ -16,6 +16,20 @@ impl<T, E: Into<std::io::Error>> Attempt<T> for Result<T, E> {
     }
 }
 
+pub(crate) trait Named<T> {
+    /// It says itself what was being done.
+    fn named(self) -> Result<T, Error>;
+}
+
+impl<T> Named<T> for Result<T, linux::mounts::Error> {
+    fn named(self) -> Result<T, Error> {
+        self.map_err(|err| {
+            let (doing, source) = err.into_parts();
+            Error::node(doing, source)
+        })
+    }
+}
+
 pub(crate) fn failed(doing: &str, what: impl Display, err: impl Into<std::io::Error>) -> Error {
     let err: std::io::Error = err.into();
     Error::node(format!("{doing} {what}"), err)

@@ -1,12 +1,16 @@
 //! Where things are, and that names stay names.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use node_api::volumes::{FilesPlugin, SubPath, Volume};
+use node_api::volumes::SubPath;
 use node_api::{Error, PodUid};
 
 use crate::Attempt as _;
+
+/// Of the folder of a driver that is part of Kubernetes.
+const PREFIX: &str = "kubernetes.io~";
 
 pub(crate) struct Layout {
     pub(crate) directory: PathBuf,
@@ -17,53 +21,76 @@ impl Layout {
         Ok(self.directory.join(checked(pod.as_str())?))
     }
 
-    pub(crate) fn volume(
-        &self,
-        pod: &PodUid,
-        name: &str,
-        volume: &Volume,
-    ) -> Result<PathBuf, Error> {
-        let plugin = match volume {
-            Volume::EmptyDir { .. } => "empty-dir",
-            Volume::HostPath { .. } => "host-path",
-            Volume::Files { plugin: FilesPlugin::ConfigMap, .. } => "configmap",
-            Volume::Files { plugin: FilesPlugin::Secret, .. } => "secret",
-            Volume::Files { plugin: FilesPlugin::DownwardApi, .. } => "downward-api",
-            Volume::Files { plugin: FilesPlugin::Projected, .. } => "projected",
-        };
-        let volumes = self.pod(pod)?.join("volumes").join(format!("kubernetes.io~{plugin}"));
+    /// What `publish` makes of the volume, if its driver makes something.
+    pub(crate) fn volume(&self, pod: &PodUid, folder: &str, name: &str) -> Result<PathBuf, Error> {
+        let volumes = self.volumes(pod)?.join(format!("{PREFIX}{folder}"));
         Ok(volumes.join(checked(name)?))
     }
 
+    fn volumes(&self, pod: &PodUid) -> Result<PathBuf, Error> {
+        Ok(self.pod(pod)?.join("volumes"))
+    }
+
+    fn sub_paths(&self, pod: &PodUid) -> Result<PathBuf, Error> {
+        Ok(self.pod(pod)?.join("volume-subpaths"))
+    }
+
+    /// Where something of a volume may be: its parts first, which are mounts of what is in it.
+    pub(crate) fn parents_of(&self, pod: &PodUid, name: &str) -> Result<Vec<PathBuf>, Error> {
+        checked(name)?;
+        let mut parents = vec![self.sub_paths(pod)?];
+        parents.extend(self.folders(pod)?);
+        Ok(parents)
+    }
+
+    /// The folders of drivers that have volumes of the pod.
+    fn folders(&self, pod: &PodUid) -> Result<Vec<PathBuf>, Error> {
+        let volumes = self.volumes(pod)?;
+        let names = directories(&volumes)?.into_iter();
+        Ok(names.filter(|it| it.starts_with(PREFIX)).map(|it| volumes.join(it)).collect())
+    }
+
+    /// The names of volumes that left something on the disk.
+    pub(crate) fn names(&self, pod: &PodUid) -> Result<BTreeSet<String>, Error> {
+        let mut names = BTreeSet::from_iter(directories(&self.sub_paths(pod)?)?);
+        for folder in self.folders(pod)? {
+            names.extend(directories(&folder)?);
+        }
+        Ok(names)
+    }
+
     pub(crate) fn make_volumes(&self, pod: &PodUid) -> Result<(), Error> {
-        let volumes = self.pod(pod)?.join("volumes");
+        let volumes = self.volumes(pod)?;
         std::fs::create_dir_all(&volumes).attempt("making", &volumes)
     }
 
     pub(crate) fn sub_path(&self, pod: &PodUid, sub_path: &SubPath) -> Result<PathBuf, Error> {
-        let root = self.pod(pod)?.join("volume-subpaths");
+        let root = self.sub_paths(pod)?;
         let container = checked(&sub_path.container)?;
         let volume = checked(&sub_path.volume)?;
         Ok(root.join(volume).join(container).join(sub_path.mount.to_string()))
     }
 
     pub(crate) fn pods(&self) -> Result<Vec<PodUid>, Error> {
-        let doing = "listing";
-        let entries = match std::fs::read_dir(&self.directory) {
-            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.attempt(doing, &self.directory)?,
-        };
-        let mut pods = Vec::new();
-        for entry in entries {
-            let entry = entry.attempt(doing, &self.directory)?;
-            let is_directory = entry.file_type().is_ok_and(|it| it.is_dir());
-            if let Some(name) = entry.file_name().to_str().filter(|_| is_directory) {
-                pods.push(PodUid::new(name));
-            }
-        }
-        pods.sort();
-        Ok(pods)
+        Ok(directories(&self.directory)?.into_iter().map(PodUid::new).collect())
     }
+}
+
+/// The names of the directories in a directory, sorted; none if it is not there.
+fn directories(parent: &Path) -> Result<Vec<String>, Error> {
+    let doing = "listing";
+    let entries = match std::fs::read_dir(parent) {
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.attempt(doing, parent)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.attempt(doing, parent)?;
+        let is_directory = entry.file_type().is_ok_and(|it| it.is_dir());
+        names.extend(entry.file_name().to_str().filter(|_| is_directory).map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// One name and not a way to somewhere else.

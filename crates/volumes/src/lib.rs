@@ -4,13 +4,9 @@
 //! elsewhere is never followed when it is removed.
 
 mod attempt;
-mod empty_dir;
-mod files;
-mod host_path;
+mod drivers;
 mod layout;
-mod mounts;
 mod ownership;
-mod removal;
 mod sub_path;
 #[cfg(test)]
 mod tests;
@@ -19,11 +15,13 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use node_api::volumes::{SubPath, Volume, Volumes};
+use linux::{mount_points, removal};
+use node_api::volumes::{Found, SubPath, Volume, Volumes};
 use node_api::{Error, Future, PodUid};
 use stdx::World;
 
-use attempt::Attempt;
+use attempt::{Attempt, Named as _};
+use drivers::Target;
 use layout::Layout;
 
 /// Calls for one pod wait for each other, those for different pods rarely.
@@ -83,7 +81,7 @@ impl Inner {
 }
 
 impl Volumes for LocalVolumes {
-    fn set_up(
+    fn publish(
         &self,
         pod: &PodUid,
         name: &str,
@@ -92,21 +90,11 @@ impl Volumes for LocalVolumes {
     ) -> Future<'_, PathBuf> {
         let name = name.to_owned();
         self.blocking(pod.clone(), move |inner, pod| {
-            let path = inner.layout.volume(pod, &name, &volume)?;
-            match volume {
-                Volume::EmptyDir { medium, size_limit } => {
-                    empty_dir::set_up(&path, medium, size_limit, fs_group)?;
-                }
-                Volume::HostPath { path, kind } => {
-                    // So that the pod is known to have volumes.
-                    inner.layout.make_volumes(pod)?;
-                    return host_path::validate(path, kind);
-                }
-                Volume::Files { plugin, files } => {
-                    files::set_up(&path, plugin, &files, fs_group, &inner.world)?;
-                }
-            }
-            Ok(path)
+            let (driver, folder) = drivers::find(&volume)?;
+            let path = inner.layout.volume(pod, folder, &name)?;
+            // So that the pod is known to have volumes, also when it is a path of the host.
+            inner.layout.make_volumes(pod)?;
+            driver.publish(&volume, &Target { path, fs_group, world: &inner.world })
         })
     }
 
@@ -118,11 +106,31 @@ impl Volumes for LocalVolumes {
         })
     }
 
+    /// Parts first: they are mounts of what is in it. Goes on after a failure.
+    fn unpublish(&self, pod: &PodUid, name: &str) -> Future<'_, ()> {
+        let name = name.to_owned();
+        self.blocking(pod.clone(), move |inner, pod| {
+            let parents = inner.layout.parents_of(pod, &name)?;
+            let results = parents.iter().map(|it| drivers::remove(it, &name));
+            let problems: Vec<Error> = results.filter_map(Result::err).collect();
+            problems.into_iter().next().map_or(Ok(()), Err)
+        })
+    }
+
+    fn list(&self, pod: &PodUid) -> Future<'_, Vec<Found>> {
+        self.blocking(pod.clone(), |inner, pod| {
+            let names = inner.layout.names(pod)?.into_iter();
+            let published = |name| Found { name, is_published: true, ..Found::default() };
+            Ok(names.map(published).collect())
+        })
+    }
+
     fn tear_down(&self, pod: &PodUid) -> Future<'_, ()> {
         self.blocking(pod.clone(), |inner, pod| {
             let directory = inner.layout.pod(pod)?;
-            mounts::unmount_below(&directory)?;
-            removal::remove(&inner.layout.directory, pod.as_str())
+            mount_points::unmount_below(&directory).named()?;
+            let parent = &inner.layout.directory;
+            removal::remove(parent, pod.as_str()).attempt("removing", &directory)
         })
     }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use linux::mount_points as mounts;
 use node_api::volumes::{File, FilesPlugin, HostPathKind, Medium, SubPath, Volume, Volumes as _};
 use node_api::{Error, PodUid};
 use stdx::World;
 
-use crate::{Config, LocalVolumes, mounts};
+use crate::{Config, LocalVolumes};
 
 /// A kubelet's directory that leaves no mount behind, however the test ends.
 struct Bench {
@@ -51,8 +52,8 @@ fn files(plugin: FilesPlugin, files: &[(&str, &str)]) -> Volume {
 }
 
 impl Bench {
-    async fn set_up(&self, name: &str, volume: Volume) -> PathBuf {
-        self.volumes.set_up(&pod(), name, volume, None).await.unwrap()
+    async fn publish(&self, name: &str, volume: Volume) -> PathBuf {
+        self.volumes.publish(&pod(), name, volume, None).await.unwrap()
     }
 
     /// Nothing of the pod is left, not even a mount.
@@ -103,11 +104,11 @@ async fn local_volumes_keep_the_promises() {
 async fn empty_directories_keep_their_content() {
     let Some(bench) = bench() else { return };
     let disk = Volume::EmptyDir { medium: Medium::Disk, size_limit: None };
-    let path = bench.set_up("data", disk.clone()).await;
+    let path = bench.publish("data", disk.clone()).await;
     assert!(path.ends_with("u1/volumes/kubernetes.io~empty-dir/data"), "{}", path.display());
     assert_eq!(mode(&path), 0o777);
     std::fs::write(path.join("kept"), "1").unwrap();
-    bench.set_up("data", disk).await;
+    bench.publish("data", disk).await;
     assert_eq!(names(&path), ["kept"]);
     bench.tear_down().await;
 }
@@ -116,13 +117,13 @@ async fn empty_directories_keep_their_content() {
 async fn memory_has_a_limit() {
     let Some(bench) = bench() else { return };
     let memory = |size| Volume::EmptyDir { medium: Medium::Memory, size_limit: Some(size) };
-    let path = bench.set_up("data", memory(1 << 20)).await;
+    let path = bench.publish("data", memory(1 << 20)).await;
     assert!(is_tmpfs(&path));
     assert_eq!(mode(&path), 0o777);
     let too_much = vec![1u8; 2 << 20];
     let error = std::fs::write(path.join("big"), &too_much).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(28), "{error}");
-    bench.set_up("data", memory(4 << 20)).await;
+    bench.publish("data", memory(4 << 20)).await;
     std::fs::write(path.join("big"), &too_much).unwrap();
     bench.tear_down().await;
 }
@@ -130,12 +131,12 @@ async fn memory_has_a_limit() {
 #[tokio::test]
 async fn the_group_of_the_pod_owns_its_volumes() {
     let Some(bench) = bench() else { return };
-    let set_up = async |name: &str, volume| {
-        bench.volumes.set_up(&pod(), name, volume, Some(4711)).await.unwrap()
+    let publish = async |name: &str, volume| {
+        bench.volumes.publish(&pod(), name, volume, Some(4711)).await.unwrap()
     };
     for medium in [Medium::Disk, Medium::Memory] {
         let name = format!("{medium:?}").to_lowercase();
-        let path = set_up(&name, Volume::EmptyDir { medium, size_limit: None }).await;
+        let path = publish(&name, Volume::EmptyDir { medium, size_limit: None }).await;
         assert_eq!((mode(&path), path.metadata().unwrap().gid()), (0o2777, 4711));
         std::fs::write(path.join("made"), "").unwrap();
         assert_eq!(path.join("made").metadata().unwrap().gid(), 4711);
@@ -144,13 +145,13 @@ async fn the_group_of_the_pod_owns_its_volumes() {
     let tokens =
         BTreeMap::from([("token".to_owned(), owned), ("d/x".to_owned(), file("x", 0o400))]);
     let volume = Volume::Files { plugin: FilesPlugin::Projected, files: tokens };
-    let path = set_up("tokens", volume.clone()).await;
+    let path = publish("tokens", volume.clone()).await;
     let token = path.join("token").metadata().unwrap();
     assert_eq!((token.uid(), token.gid(), token.mode() & 0o7777), (12, 4711, 0o640));
     let other = path.join("d/x").metadata().unwrap();
     assert_eq!((other.uid(), other.gid(), other.mode() & 0o7777), (0, 4711, 0o440));
     let before = std::fs::read_link(path.join("..data")).unwrap();
-    set_up("tokens", volume).await;
+    publish("tokens", volume).await;
     assert_eq!(std::fs::read_link(path.join("..data")).unwrap(), before);
     bench.tear_down().await;
 }
@@ -160,7 +161,7 @@ async fn files_change_together() {
     let Some(bench) = bench() else { return };
     let plugin = FilesPlugin::ConfigMap;
     let path =
-        bench.set_up("config", files(plugin, &[("a", "1"), ("d/b", "2"), ("d/c", "3")])).await;
+        bench.publish("config", files(plugin, &[("a", "1"), ("d/b", "2"), ("d/c", "3")])).await;
     let data = std::fs::read_link(path.join("..data")).unwrap();
     let data = data.to_str().unwrap();
     assert_eq!(names(&path), [data, "..data", "a", "d"]);
@@ -171,14 +172,14 @@ async fn files_change_together() {
     assert_eq!(std::fs::read_to_string(path.join("d/c")).unwrap(), "3");
     let old = std::fs::File::open(path.join("a")).unwrap();
 
-    bench.set_up("config", files(plugin, &[("a", "1"), ("d/b", "2"), ("d/c", "3")])).await;
+    bench.publish("config", files(plugin, &[("a", "1"), ("d/b", "2"), ("d/c", "3")])).await;
     assert_eq!(
         std::fs::read_link(path.join("..data")).unwrap(),
         Path::new(data),
         "nothing changed"
     );
 
-    bench.set_up("config", files(plugin, &[("a", "new"), ("e", "4")])).await;
+    bench.publish("config", files(plugin, &[("a", "new"), ("e", "4")])).await;
     let new = std::fs::read_link(path.join("..data")).unwrap();
     assert_ne!(new, Path::new(data));
     assert_eq!(names(&path), [new.to_str().unwrap(), "..data", "a", "e"]);
@@ -186,9 +187,9 @@ async fn files_change_together() {
     assert_eq!(std::io::read_to_string(old).unwrap(), "1", "who has it open reads on");
 
     let stricter = BTreeMap::from([("a".to_owned(), file("new", 0o400))]);
-    bench.set_up("config", Volume::Files { plugin, files: stricter }).await;
+    bench.publish("config", Volume::Files { plugin, files: stricter }).await;
     assert_eq!(mode(&path.join("..data/a")), 0o400);
-    bench.set_up("config", files(plugin, &[])).await;
+    bench.publish("config", files(plugin, &[])).await;
     assert_eq!(names(&path).len(), 2, "{:?}", names(&path));
     bench.tear_down().await;
 }
@@ -197,13 +198,13 @@ async fn files_change_together() {
 async fn half_written_files_are_cleared() {
     let Some(bench) = bench() else { return };
     let volume = || files(FilesPlugin::ConfigMap, &[("a", "1")]);
-    let path = bench.set_up("config", volume()).await;
+    let path = bench.publish("config", volume()).await;
     std::fs::create_dir(path.join("..2020_01_01_00_00_00.1")).unwrap();
     symlink("..2020_01_01_00_00_00.1", path.join("..data_tmp")).unwrap();
     std::fs::remove_file(path.join("a")).unwrap();
-    bench.set_up("config", volume()).await;
+    bench.publish("config", volume()).await;
     assert_eq!(std::fs::read_to_string(path.join("a")).unwrap(), "1");
-    bench.set_up("config", files(FilesPlugin::ConfigMap, &[("a", "2")])).await;
+    bench.publish("config", files(FilesPlugin::ConfigMap, &[("a", "2")])).await;
     assert_eq!(std::fs::read_to_string(path.join("a")).unwrap(), "2");
     assert_eq!(names(&path).len(), 3, "{:?}", names(&path));
     bench.tear_down().await;
@@ -213,7 +214,7 @@ async fn half_written_files_are_cleared() {
 async fn secrets_stay_in_memory() {
     let Some(bench) = bench() else { return };
     let check = async |plugin, folder: &str, expected: bool| {
-        let path = bench.set_up(folder, files(plugin, &[("a", "1")])).await;
+        let path = bench.publish(folder, files(plugin, &[("a", "1")])).await;
         assert!(path.ends_with(format!("kubernetes.io~{folder}/{folder}")), "{}", path.display());
         assert_eq!(mounts::is_mount_point(&path).unwrap(), expected, "{folder}");
         assert!(!expected || is_tmpfs(&path));
@@ -230,12 +231,12 @@ async fn files_stay_below_their_volume() {
     let Some(bench) = bench() else { return };
     for path in ["../x", "/x", "a/../../x", "..data", ""] {
         let volume = files(FilesPlugin::ConfigMap, &[(path, "1")]);
-        let error = bench.volumes.set_up(&pod(), "v", volume, None).await.unwrap_err();
+        let error = bench.volumes.publish(&pod(), "v", volume, None).await.unwrap_err();
         assert!(matches!(error, Error::Refused(_)), "{path:?}: {error:?}");
     }
     let volume = Volume::EmptyDir { medium: Medium::Disk, size_limit: None };
     for name in ["..", "a/b", ""] {
-        let error = bench.volumes.set_up(&PodUid::new(name), "v", volume.clone(), None).await;
+        let error = bench.volumes.publish(&PodUid::new(name), "v", volume.clone(), None).await;
         assert!(matches!(error, Err(Error::Refused(_))), "{name:?}: {error:?}");
         assert!(bench.volumes.tear_down(&PodUid::new(name)).await.is_err());
     }
@@ -250,7 +251,7 @@ async fn paths_of_the_host_are_checked() {
     let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
     let check = async |path: PathBuf, kind, expected: &str| {
         let volume = Volume::HostPath { path: path.clone(), kind };
-        let result = bench.volumes.set_up(&pod(), "host", volume, None).await;
+        let result = bench.volumes.publish(&pod(), "host", volume, None).await;
         let actual = result.map_or_else(
             |err| err.to_string(),
             |it| {
@@ -289,7 +290,7 @@ async fn paths_of_the_host_are_checked() {
 async fn parts_are_made_and_held() {
     let Some(bench) = bench() else { return };
     let disk = Volume::EmptyDir { medium: Medium::Disk, size_limit: None };
-    let root = bench.set_up("data", disk).await;
+    let root = bench.publish("data", disk).await;
     let part = bench.sub_path(&root, "a/b").await.unwrap();
     assert!(part.ends_with("u1/volume-subpaths/data/app/0"), "{}", part.display());
     assert_eq!(mode(&root.join("a/b")), 0o777);
@@ -321,7 +322,7 @@ async fn links_of_containers_lead_nowhere() {
     std::fs::create_dir(&outside).unwrap();
     std::fs::write(outside.join("precious"), "").unwrap();
     let disk = Volume::EmptyDir { medium: Medium::Disk, size_limit: None };
-    let root = bench.set_up("data", disk).await;
+    let root = bench.publish("data", disk).await;
     for (link, to) in
         [("up", "../../../.."), ("abs", outside.to_str().unwrap()), ("proc", "/proc/self/root")]
     {
@@ -345,7 +346,7 @@ async fn a_race_with_a_link_is_never_lost() {
     std::fs::create_dir(&outside).unwrap();
     std::fs::write(outside.join("precious"), "").unwrap();
     let disk = Volume::EmptyDir { medium: Medium::Disk, size_limit: None };
-    let root = bench.set_up("data", disk).await;
+    let root = bench.publish("data", disk).await;
     std::fs::create_dir_all(root.join("a")).unwrap();
     std::fs::write(root.join("a/own"), "").unwrap();
     symlink(&outside, root.join("b")).unwrap();
@@ -386,7 +387,7 @@ async fn what_is_mounted_elsewhere_survives() {
     std::fs::create_dir(&outside).unwrap();
     std::fs::write(outside.join("precious"), "").unwrap();
     let disk = Volume::EmptyDir { medium: Medium::Disk, size_limit: None };
-    let root = bench.set_up("data", disk).await;
+    let root = bench.publish("data", disk).await;
     // Somebody mounted below the volume, twice, and with a space in the name.
     let point = root.join("a b");
     std::fs::create_dir(&point).unwrap();
@@ -394,18 +395,65 @@ async fn what_is_mounted_elsewhere_survives() {
         rustix::mount::mount_bind(&outside, &point).unwrap();
     }
     // A removal that did not unmount first stops at the mount.
-    let error = crate::removal::remove(&bench.directory, "u1").unwrap_err();
-    assert!(stdx::error_chain(&error).contains("cross-device"), "{}", stdx::error_chain(&error));
+    let error = linux::removal::remove(&bench.directory, "u1").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::CrossesDevices, "{error}");
     assert_eq!(names(&outside), ["precious"]);
     bench.tear_down().await;
     assert_eq!(names(&outside), ["precious"]);
 }
 
 #[tokio::test]
+async fn a_volume_goes_with_its_mounts_and_its_parts() {
+    let Some(bench) = bench() else { return };
+    let memory = Volume::EmptyDir { medium: Medium::Memory, size_limit: None };
+    let root = bench.publish("data", memory).await;
+    bench.sub_path(&root, "a").await.unwrap();
+    let other = bench.publish("other", files(FilesPlugin::Secret, &[("a", "1")])).await;
+    bench.volumes.unpublish(&pod(), "data").await.unwrap();
+    assert!(!root.exists());
+    assert_eq!(mounts::below(&bench.directory).unwrap(), [other]);
+    for name in ["..", "a/b", ""] {
+        let error = bench.volumes.unpublish(&pod(), name).await;
+        assert!(matches!(error, Err(Error::Refused(_))), "{name:?}: {error:?}");
+    }
+    bench.tear_down().await;
+}
+
+#[tokio::test]
+async fn what_an_earlier_process_published_is_found() {
+    let Some(bench) = bench() else { return };
+    let disk = Volume::EmptyDir { medium: Medium::Disk, size_limit: None };
+    let host = Volume::HostPath { path: bench.root.path().into(), kind: HostPathKind::Directory };
+    bench.publish("data", disk).await;
+    bench.publish("config", files(FilesPlugin::ConfigMap, &[("a", "1")])).await;
+    let root = bench.publish("host", host).await;
+    let part = SubPath {
+        volume: "host".to_owned(),
+        root,
+        container: "app".to_owned(),
+        mount: 0,
+        path: "made".to_owned(),
+    };
+    bench.volumes.sub_path(&pod(), part).await.unwrap();
+    let config = Config { directory: bench.directory.clone() };
+    let later = LocalVolumes::open(config, &World::system()).unwrap();
+    let found = later.list(&pod()).await.unwrap();
+    assert!(found.iter().all(|it| it.is_published && !it.is_staged && !it.is_attached));
+    let names: Vec<String> = found.into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["config", "data", "host"]);
+    for name in names {
+        later.unpublish(&pod(), &name).await.unwrap();
+    }
+    assert_eq!(later.list(&pod()).await.unwrap(), []);
+    assert!(bench.root.path().join("made").is_dir(), "the host keeps its own");
+    bench.tear_down().await;
+}
+
+#[tokio::test]
 async fn depth_is_no_defence() {
     let Some(bench) = bench() else { return };
     let disk = Volume::EmptyDir { medium: Medium::Disk, size_limit: None };
-    let root = bench.set_up("data", disk).await;
+    let root = bench.publish("data", disk).await;
     // Deeper than a path may be long, and than descriptors and stack would last.
     let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
     let empty = rustix::fs::Mode::empty();

@@ -1,17 +1,15 @@
-//! The directory that a layer is unpacked into. Every path is resolved by the kernel with that
-//! directory as root (openat2(2), `RESOLVE_IN_ROOT`), so that no symbolic link in an archive leads
-//! out of it.
+//! The directory that a layer is unpacked into. Every path is resolved with that directory as root
+//! (`linux::rooted`), so that no symbolic link in an archive leads out of it.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, XattrFlags,
-};
+use linux::rooted;
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use super::entries::{Entry, Kind};
@@ -54,6 +52,10 @@ impl CleanPath {
         path
     }
 
+    fn to_path(&self) -> PathBuf {
+        self.0.iter().collect()
+    }
+
     fn bytes(&self) -> Vec<u8> {
         if self.0.is_empty() {
             return b".".to_vec();
@@ -63,7 +65,7 @@ impl CleanPath {
 }
 
 pub(super) struct Root {
-    fd: OwnedFd,
+    root: rooted::Root,
     /// The parent of the entry before; archives are sorted. Forgotten when anything is removed.
     last_parent: Option<(CleanPath, OwnedFd)>,
     /// Directories get their times last: what is made in them changes them.
@@ -75,36 +77,24 @@ pub(super) struct Root {
 
 impl Root {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
-        Ok(Self { fd, last_parent: None, directory_times: Vec::new(), implied: BTreeSet::new() })
+        Ok(Self {
+            root: rooted::Root::open(path)?,
+            last_parent: None,
+            directory_times: Vec::new(),
+            implied: BTreeSet::new(),
+        })
     }
 
-    fn open_directory(&self, path: &CleanPath) -> rustix::io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        rustix::fs::openat2(&self.fd, path.bytes(), flags, Mode::empty(), resolve)
+    fn open_directory(&self, path: &CleanPath) -> io::Result<OwnedFd> {
+        self.root.open_directory(&path.to_path())
     }
 
     /// Makes what is missing.
     fn directory(&mut self, path: &CleanPath) -> io::Result<OwnedFd> {
-        match self.open_directory(path) {
-            Err(Errno::NOENT) => {}
-            outcome => return Ok(outcome?),
-        }
-        let mut at = CleanPath(Vec::new());
-        for part in &path.0 {
-            let parent = self.open_directory(&at)?;
-            at.0.push(part.clone());
-            match rustix::fs::mkdirat(&parent, part.as_os_str(), Mode::from_raw_mode(MODE_PARENT)) {
-                Ok(()) => {
-                    self.implied.insert(at.clone());
-                }
-                Err(Errno::EXIST) => {}
-                Err(err) => return Err(err.into()),
-            }
-        }
-        Ok(self.open_directory(path)?)
+        let (directory, made) = self.root.ensure_directory(&path.to_path(), MODE_PARENT)?;
+        let made = made.iter().filter_map(|it| CleanPath::parse(it.as_os_str().as_bytes()));
+        self.implied.extend(made);
+        Ok(directory)
     }
 
     fn parent(&mut self, path: &CleanPath) -> io::Result<OwnedFd> {
@@ -138,7 +128,7 @@ impl Root {
     ) -> io::Result<()> {
         let Some(name) = path.name() else {
             // The root itself; it can only be a directory.
-            let fd = self.fd.try_clone()?;
+            let fd = self.open_directory(path)?;
             return self.describe_directory(path, &fd, entry);
         };
         let parent = self.parent(path)?;
@@ -293,8 +283,8 @@ impl Root {
 }
 
 /// The kernel's name of an open directory, for calls that take only paths.
-fn by_descriptor(fd: &OwnedFd) -> std::path::PathBuf {
-    std::path::PathBuf::from(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))
+fn by_descriptor(fd: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))
 }
 
 fn owner(entry: &Entry) -> (Option<Uid>, Option<Gid>) {

@@ -14,12 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
+use linux::mount_points;
 use node_api::Error;
-use node_api::volumes::{File, FilesPlugin};
+use node_api::volumes::{File, FilesPlugin, Volume};
 use rustix::fs::{Mode, chmod};
 use stdx::World;
 
-use crate::{Attempt as _, mounts, ownership};
+use super::{Driver, Target};
+use crate::attempt::Named as _;
+use crate::{Attempt as _, ownership};
 use tree::Tree;
 
 const CURRENT: &str = "..data";
@@ -27,13 +30,34 @@ const NEXT: &str = "..data_tmp";
 /// Of the volume's own directory.
 const MODE: u32 = 0o777;
 
-pub(crate) fn set_up(
-    path: &Path,
+pub(super) struct Files;
+
+impl Driver for Files {
+    fn folder(&self, volume: &Volume) -> Option<&'static str> {
+        let Volume::Files { plugin, .. } = volume else { return None };
+        Some(match plugin {
+            FilesPlugin::ConfigMap => "configmap",
+            FilesPlugin::Secret => "secret",
+            FilesPlugin::DownwardApi => "downward-api",
+            FilesPlugin::Projected => "projected",
+        })
+    }
+
+    fn publish(&self, volume: &Volume, target: &Target<'_>) -> Result<PathBuf, Error> {
+        if let Volume::Files { plugin, files } = volume {
+            write(*plugin, files, target)?;
+        }
+        Ok(target.path.clone())
+    }
+}
+
+fn write(
     plugin: FilesPlugin,
     files: &BTreeMap<String, File>,
-    fs_group: Option<u32>,
-    world: &World,
+    target: &Target<'_>,
 ) -> Result<(), Error> {
+    let Target { path, fs_group, world } = target;
+    let fs_group = *fs_group;
     validate(files)?;
     let is_new = !path.exists();
     std::fs::create_dir_all(path).attempt("making", path)?;
@@ -41,7 +65,7 @@ pub(crate) fn set_up(
         FilesPlugin::Secret | FilesPlugin::Projected | FilesPlugin::DownwardApi => true,
         FilesPlugin::ConfigMap => false,
     };
-    let is_mounted = is_secret && mounts::ensure_tmpfs(path, None)?;
+    let is_mounted = is_secret && mount_points::ensure_tmpfs(path, None).named()?;
     if is_new || is_mounted {
         let mode = ownership::directory_mode(MODE, fs_group);
         tree::own(path, None, fs_group)?;

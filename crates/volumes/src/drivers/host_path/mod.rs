@@ -5,11 +5,27 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
 use node_api::Error;
-use node_api::volumes::HostPathKind;
+use node_api::volumes::{HostPathKind, Volume};
 
+use super::{Driver, Target};
 use crate::Attempt as _;
 
-pub(crate) fn validate(path: PathBuf, kind: HostPathKind) -> Result<PathBuf, Error> {
+pub(super) struct HostPath;
+
+impl Driver for HostPath {
+    fn folder(&self, volume: &Volume) -> Option<&'static str> {
+        matches!(volume, Volume::HostPath { .. }).then_some("host-path")
+    }
+
+    fn publish(&self, volume: &Volume, target: &Target<'_>) -> Result<PathBuf, Error> {
+        match volume {
+            Volume::HostPath { path, kind } => validate(path.clone(), *kind),
+            Volume::EmptyDir { .. } | Volume::Files { .. } => Ok(target.path.clone()),
+        }
+    }
+}
+
+fn validate(path: PathBuf, kind: HostPathKind) -> Result<PathBuf, Error> {
     // Links are followed: they are the host's own.
     let found = std::fs::metadata(&path).ok().map(|it| it.file_type());
     let is = |test: fn(&FileType) -> bool| found.as_ref().is_some_and(test);
