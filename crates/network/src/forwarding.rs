@@ -16,6 +16,7 @@ const FORWARD: u32 = 2;
 const DROP: u32 = 0;
 const INET: u8 = 1;
 const IPV4: u8 = 2;
+const IPV6: u8 = 10;
 
 /// The chains, as `nft` names them, that drop forwarded packets unless one of their rules accepts
 /// them (`ip filter FORWARD` where Docker runs). Those of the old iptables (`iptables-legacy`) are
@@ -30,6 +31,7 @@ fn dropping_chain(reply: &Reply) -> Option<String> {
     let family = match *reply.payload.first()? {
         INET => "inet",
         IPV4 => "ip",
+        IPV6 => "ip6",
         _ => return None,
     };
     let attributes = reply.attributes(FIXED);
@@ -50,7 +52,7 @@ mod tests {
     };
     use linux::network_namespace::NetworkNamespace;
 
-    fn check(point: HookPoint, policy: Policy, expected: &[&str]) {
+    fn check(family: TableFamily, point: HookPoint, policy: Policy, expected: &[&str]) {
         let namespace = match NetworkNamespace::create() {
             Ok(namespace) => namespace,
             Err(err) => return println!("SKIPPED: {err}: {}", err.source),
@@ -58,7 +60,7 @@ mod tests {
         let hook = Hook { policy, ..Hook::new(ChainKind::Filter, point, priority::FILTER) };
         let chains = [("FORWARD".to_owned(), Chain::at(hook, Vec::new()))].into();
         let table = Table { chains, ..Table::default() };
-        let id = TableId::new(TableFamily::Ip, "filter");
+        let id = TableId::new(family, "filter");
         let found = namespace.run(|| {
             Nftables::open(id).unwrap().converge(&table).unwrap();
             dropping_chains().unwrap()
@@ -68,8 +70,10 @@ mod tests {
 
     #[test]
     fn a_chain_of_others_that_drops_what_is_forwarded_is_found() {
-        check(HookPoint::Forward, Policy::Drop, &["ip filter FORWARD"]);
-        check(HookPoint::Forward, Policy::Accept, &[]);
-        check(HookPoint::Input, Policy::Drop, &[]);
+        use TableFamily::{Ip, Ip6};
+        check(Ip, HookPoint::Forward, Policy::Drop, &["ip filter FORWARD"]);
+        check(Ip6, HookPoint::Forward, Policy::Drop, &["ip6 filter FORWARD"]);
+        check(Ip, HookPoint::Forward, Policy::Accept, &[]);
+        check(Ip, HookPoint::Input, Policy::Drop, &[]);
     }
 }

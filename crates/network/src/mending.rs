@@ -12,13 +12,12 @@ use node_api::{Error, SandboxId};
 use stdx::error_chain;
 use tokio::time::Instant;
 
-use crate::kernel_state::{Bridge, Change, KernelState, PodLink, changes};
-use crate::network::{Purpose, State, link_name};
+use crate::kernel;
+use crate::kernel_state::{Change, KernelState, changes};
+use crate::network::{Purpose, State};
+use crate::node::link_name;
+use crate::node_itself::ACCEPT_ADVERTISEMENTS;
 use crate::records::Record;
-use crate::{kernel, table};
-
-/// Without it the kernel does not pass packets on between pods, nor between pods and the world.
-pub(crate) const FORWARDING: &str = "net/ipv4/ip_forward";
 
 /// What differs, by whose it is.
 #[derive(Default)]
@@ -58,19 +57,17 @@ impl State {
         }
         self.mend(None)?;
         for sandbox in self.records.sandboxes.keys() {
-            self.kernel.harden(&link_name(sandbox))?;
+            self.kernel.harden_link(&link_name(sandbox))?;
         }
         Ok(())
     }
 
-    pub(crate) fn converge_table(&mut self) -> Result<(), Error> {
+    pub(crate) fn converge_tables(&mut self) -> Result<(), Error> {
         if self.purpose == Purpose::Purge {
             return Ok(());
         }
-        let table = table::table(&self.settings, self.records.sandboxes.values());
-        self.kernel.converge_table_ipv6(&table::table_ipv6(&self.settings))?;
-        self.kernel.converge_table(&table)?;
-        Ok(())
+        let desired = self.desired(BTreeSet::new());
+        Ok(self.kernel.converge_tables(&desired.tables)?)
     }
 
     /// Mends what is broken, unless it was mended just now: then it waits. Says until when.
@@ -125,8 +122,14 @@ impl State {
 
     fn examine(&mut self) -> Result<Damage, Error> {
         self.kernel.validate_bridge()?;
-        let actual = self.kernel.observe(&[FORWARDING])?;
-        let desired = self.desired();
+        let advertised = self.advertised()?;
+        let mut desired = self.desired(advertised);
+        let actual = self.kernel.observe(&desired.settings.keys().cloned().collect())?;
+        // Where it was told not to listen, somebody else does; and links may be gone.
+        desired.settings.retain(|name, _| {
+            let listens = matches!(actual.settings.get(name).map(String::as_str), Some("1" | "2"));
+            listens || !name.ends_with(ACCEPT_ADVERTISEMENTS)
+        });
         self.remember_settings(&actual, &desired)?;
         let owners: BTreeMap<_, _> =
             self.records.sandboxes.keys().map(|it| (link_name(it), it.clone())).collect();
@@ -134,36 +137,31 @@ impl State {
         for change in changes(&actual, &desired) {
             match change.link().and_then(|it| owners.get(it)) {
                 None => damage.shared.push(change),
-                Some(sandbox) if !self.is_of_the_living(sandbox, &change) => {}
                 Some(sandbox) => damage.of_pods.entry(sandbox.clone()).or_default().push(change),
             }
         }
-        let table = table::table(&self.settings, self.records.sandboxes.values());
-        let table_ipv6 = table::table_ipv6(&self.settings);
-        damage.has_other_rules = self.kernel.has_other_rules(&table, &table_ipv6)?;
+        damage.of_pods.retain(|sandbox, changes| self.is_of_the_living(sandbox, changes));
+        damage.has_other_rules = self.kernel.has_other_rules(&desired.tables)?;
         Ok(damage)
     }
 
     /// A link that goes with its sandbox is no loss. Where the namespace is not known yet, after a
     /// start, nothing can be made in it.
-    fn is_of_the_living(&self, sandbox: &SandboxId, change: &Change) -> bool {
+    fn is_of_the_living(&self, sandbox: &SandboxId, changes: &[Change]) -> bool {
         if self.leaving.contains(sandbox) {
             return false;
         }
         match self.namespaces.get(sandbox) {
             Some(namespace) => !matches!(namespace.open(), Ok(None)),
-            None => !matches!(change, Change::Reconnect { .. }),
+            None => !changes.iter().any(|it| matches!(it, Change::Connect { .. })),
         }
     }
 
     fn mend_shared(&mut self, damage: &Damage) -> Result<(), Error> {
-        for change in &damage.shared {
-            tracing::debug!(?change, "pod network");
-            self.kernel.apply(change)?;
-        }
+        self.kernel.apply(&damage.shared, None)?;
         self.kernel.harden_bridge()?;
         if damage.has_other_rules {
-            self.converge_table()?;
+            self.converge_tables()?;
         }
         Ok(())
     }
@@ -181,11 +179,7 @@ impl State {
             }
             patience.try_now(now);
         }
-        let mended = changes.iter().try_for_each(|it| match it {
-            Change::Reconnect { link, address } => self.reconnect(sandbox, link, *address),
-            other => self.kernel.apply(other),
-        });
-        match mended {
+        match self.change_link(sandbox, changes) {
             Ok(()) => Outcome::Mended,
             Err(err) => Outcome::Failed(err),
         }
@@ -217,17 +211,21 @@ impl State {
         });
     }
 
-    fn desired(&self) -> KernelState {
-        let addresses = BTreeSet::from([(self.range.gateway(), 32)]);
-        let link =
-            |record: &Record| PodLink { is_up: true, routes: BTreeSet::from([record.address]) };
-        let links = self.records.sandboxes.iter();
-        KernelState {
-            bridge: Some(Bridge { is_up: true, addresses }),
-            links: links.map(|(id, record)| (link_name(id), link(record))).collect(),
-            unreachable: BTreeSet::from([self.range]),
-            settings: BTreeMap::from([(FORWARDING.to_owned(), "1".to_owned())]),
-        }
+    fn desired(&self, advertised: BTreeSet<String>) -> KernelState {
+        let node = self.this_node(self.records.sandboxes.clone(), advertised);
+        self.backend.desired(&node, &self.peers)
+    }
+
+    /// Links on which the machine listens to routers, and those on which it did before we told it
+    /// to listen still.
+    fn advertised(&mut self) -> Result<BTreeSet<String>, Error> {
+        let mut links = self.kernel.advertised_links()?;
+        let told = self.records.settings_before.keys().filter_map(|it| {
+            let link = it.strip_suffix(ACCEPT_ADVERTISEMENTS)?;
+            Some(link.rsplit_once('/')?.1.to_owned())
+        });
+        links.extend(told);
+        Ok(links)
     }
 
     /// Before a setting is changed for the first time, what it was is written down.

@@ -1,37 +1,39 @@
 //! The pod network as the sandboxes see it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsFd as _;
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lifecycle::Tasks;
 use node_api::network::{Attachment, HostPort, Namespace, Status};
-use node_api::{Future, PodNetwork, SandboxId};
-use stdx::error_chain;
+use node_api::{ClusterId, Future, PodNetwork, SandboxId};
+use stdx::{Family, error_chain};
 use tokio::sync::watch;
 
+use crate::backends::{self, Backend};
 use crate::inherited::Inherited;
-use crate::kernel::{self, Kernel};
-use crate::kernel_state::{Change, KernelState, changes};
-use crate::mending::FORWARDING;
+use crate::kernel::{self, Kernel, PodNamespace};
+use crate::kernel_state::{Change, KernelState, LinkKind, changes};
+use crate::node::{Peer, PodRange, ThisNode, link_name};
 use crate::patience::Patience;
-use crate::range::Range;
 use crate::records::{Directory, Record, Records};
-use crate::table::{self, Settings};
-use crate::{Config, follow, forwarding, host_ports};
+use crate::{Config, addresses, follow, forwarding, host_ports, table};
 
 /// Implements [`PodNetwork`].
 pub struct Network {
-    gateway: Ipv4Addr,
+    gateways: Vec<IpAddr>,
     state: Arc<Mutex<State>>,
     status: watch::Sender<Status>,
 }
 
 /// Changed by one call at a time, on a thread that may block.
 pub(crate) struct State {
-    pub(crate) range: Range,
-    pub(crate) settings: Settings,
+    pub(crate) backend: &'static dyn Backend,
+    pub(crate) cluster: ClusterId,
+    pub(crate) bridge: String,
+    pub(crate) ranges: Vec<PodRange>,
+    pub(crate) peers: Vec<Peer>,
     pub(crate) directory: Directory,
     pub(crate) inherited: Inherited,
     pub(crate) kernel: Kernel,
@@ -72,8 +74,9 @@ impl Network {
     }
 
     fn of(state: State) -> Self {
-        let (gateway, status) = (state.range.gateway(), state.status.clone());
-        Self { gateway, state: Arc::new(Mutex::new(state)), status }
+        let gateways = state.ranges.iter().map(PodRange::gateway).collect();
+        let status = state.status.clone();
+        Self { gateways, state: Arc::new(Mutex::new(state)), status }
     }
 
     /// From now on whatever others break is mended as soon as the kernel tells of it.
@@ -81,9 +84,16 @@ impl Network {
         follow::spawn(tasks, &self.state)
     }
 
-    /// The bridge's address: pods' gateway, and where the node listens for them.
-    pub fn gateway(&self) -> Ipv4Addr {
-        self.gateway
+    /// The bridge's addresses, one of each family, in the order of the ranges: pods' gateways, and
+    /// where the node listens for them.
+    pub fn gateways(&self) -> &[IpAddr] {
+        &self.gateways
+    }
+
+    /// The other nodes, all of them, as they are now. Pods reach the pods of each when it returns;
+    /// on an error, of some. Refuses peers that the back end cannot reach, and then changes nothing.
+    pub fn set_peers(&self, peers: Vec<Peer>) -> Future<'_, ()> {
+        self.run(move |state| lock(state).set_peers(peers))
     }
 
     /// Removes the bridge, the pods' links, the rules and the files, and puts back the kernel
@@ -110,7 +120,7 @@ impl Network {
 
 impl PodNetwork for Network {
     fn attach(&self, attachment: Attachment) -> Future<'_, Vec<IpAddr>> {
-        self.run(move |state| lock(state).attach(attachment).map(|address| vec![address.into()]))
+        self.run(move |state| lock(state).attach(attachment))
     }
 
     fn detach(&self, sandbox: &SandboxId) -> Future<'_, ()> {
@@ -139,14 +149,9 @@ pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl State {
     fn open(config: Config, purpose: Purpose) -> Result<Self, node_api::Error> {
-        let (network, prefix_length) = (config.pod_network, config.prefix_length);
-        let range = Range::of_pods(network, prefix_length).ok_or_else(|| {
-            node_api::Error::Refused(format!(
-                "pod network {network}/{prefix_length} must be between /8 and /30"
-            ))
-        })?;
-        let cluster = Range::new(config.cluster_network, config.cluster_prefix_length);
-        let mut kernel = Kernel::open(&config, range.gateway())?;
+        let backend = backends::find(&config.backend).map_err(node_api::Error::Refused)?;
+        validate_ranges(&config.ranges).map_err(node_api::Error::Refused)?;
+        let mut kernel = Kernel::open(&config)?;
         if purpose == Purpose::Serve {
             kernel.validate_bridge()?;
         }
@@ -156,10 +161,12 @@ impl State {
         if records.settings_before.is_empty() && !kernel.other_clusters()?.is_empty() {
             records.settings_before = inherited.load();
         }
-        let settings = Settings { pods: range, cluster, group: config.cluster.link_group() };
         Ok(Self {
-            range,
-            settings,
+            backend,
+            cluster: config.cluster,
+            bridge: config.bridge,
+            ranges: config.ranges,
+            peers: Vec::new(),
             directory,
             inherited,
             kernel,
@@ -173,9 +180,9 @@ impl State {
         })
     }
 
-    fn attach(&mut self, attachment: Attachment) -> Result<Ipv4Addr, node_api::Error> {
+    fn attach(&mut self, attachment: Attachment) -> Result<Vec<IpAddr>, node_api::Error> {
         let Attachment { pod, sandbox, namespace, host_ports } = attachment;
-        host_ports::validate(&sandbox, &host_ports, &self.records)?;
+        host_ports::validate(&sandbox, &host_ports, &self.records, &self.families())?;
         self.validate_other_clusters(&host_ports)?;
         let opening = |err| node_api::Error::node("open the sandbox's network namespace", err);
         let opened = namespace
@@ -183,28 +190,78 @@ impl State {
             .map_err(opening)?
             .ok_or_else(|| node_api::Error::Refused(format!("sandbox {sandbox} has ended")))?;
         let before = self.records.clone();
-        let address = match before.sandboxes.get(&sandbox) {
-            Some(record) => record.address,
-            None => self.next_address()?,
+        let addresses = match before.sandboxes.get(&sandbox) {
+            Some(record) => record.addresses.clone(),
+            None => self.next_addresses()?,
         };
-        let record = Record { pod, address, host_ports };
+        let record = Record { pod, addresses: addresses.clone(), host_ports };
         let old = self.records.sandboxes.insert(sandbox.clone(), record.clone());
-        let link = link_name(&sandbox);
         let mut connect = || {
             if self.records != before {
                 self.directory.save(&self.records)?;
             }
-            self.kernel.connect(&link, opened.as_fd(), address)?;
+            self.connect(&sandbox, &record, opened.as_fd())?;
             self.change_pod(old.as_ref(), Some(&record))?;
             // Of two clusters that do this at once, one at least sees the other.
             self.validate_other_clusters(&record.host_ports)
         };
         if let Err(err) = connect() {
-            self.undo(&link, before, old.is_none());
+            self.undo(&link_name(&sandbox), before, old.is_none());
             return Err(err);
         }
         self.namespaces.insert(sandbox, namespace);
-        Ok(address)
+        Ok(addresses)
+    }
+
+    fn families(&self) -> Vec<Family> {
+        self.ranges.iter().map(PodRange::family).collect()
+    }
+
+    /// Makes the pod's link and all that is on it. What is right already stays; nothing else is
+    /// looked at.
+    fn connect(
+        &mut self,
+        sandbox: &SandboxId,
+        record: &Record,
+        namespace: BorrowedFd<'_>,
+    ) -> Result<(), kernel::Error> {
+        let link = link_name(sandbox);
+        let desired = self.desired_of(sandbox, record).of_link(&link);
+        let LinkKind::Pod { end: Some(end) } = &desired.links[&link].kind else { return Ok(()) };
+        let mut pod = PodNamespace::open(namespace)?;
+        let actual = self.kernel.observe_pod(&link, end, &mut pod)?;
+        if actual.links.contains_key(&link) {
+            pod.set_up(end)?;
+            self.kernel.harden_link(&link)?;
+        }
+        self.kernel.apply(&changes(&actual, &desired), Some(&mut pod))
+    }
+
+    /// What the back end wants if there is this pod alone.
+    fn desired_of(&self, sandbox: &SandboxId, record: &Record) -> KernelState {
+        let pods = BTreeMap::from([(sandbox.clone(), record.clone())]);
+        self.backend.desired(&self.this_node(pods, BTreeSet::new()), &[])
+    }
+
+    pub(crate) fn this_node(
+        &self,
+        pods: BTreeMap<SandboxId, Record>,
+        advertised: BTreeSet<String>,
+    ) -> ThisNode {
+        let (bridge, ranges) = (self.bridge.clone(), self.ranges.clone());
+        ThisNode { cluster: self.cluster, bridge, ranges, pods, advertised }
+    }
+
+    fn set_peers(&mut self, peers: Vec<Peer>) -> Result<(), node_api::Error> {
+        let node = self.this_node(BTreeMap::new(), BTreeSet::new());
+        for peer in &peers {
+            self.backend.validate(&node, peer).map_err(node_api::Error::Refused)?;
+        }
+        if self.peers == peers {
+            return Ok(());
+        }
+        self.peers = peers;
+        self.converge()
     }
 
     fn validate_other_clusters(&mut self, host_ports: &[HostPort]) -> Result<(), node_api::Error> {
@@ -214,31 +271,39 @@ impl State {
         }
     }
 
-    fn next_address(&mut self) -> Result<Ipv4Addr, node_api::Error> {
-        let used: BTreeSet<_> = self.records.sandboxes.values().map(|it| it.address).collect();
-        let range = self.range;
-        let address = range
-            .next_free(self.records.last, |it| used.contains(&it))
-            .ok_or_else(|| node_api::Error::AddressesExhausted { range: range.to_string() })?;
-        self.records.last = Some(address);
-        Ok(address)
+    /// One of each range.
+    fn next_addresses(&mut self) -> Result<Vec<IpAddr>, node_api::Error> {
+        let records = self.records.sandboxes.values();
+        let used: BTreeSet<_> = records.flat_map(|it| it.addresses.iter().copied()).collect();
+        let next = |range: &PodRange| {
+            let last = self.records.last(range.family());
+            addresses::next_free(range.node, last, &used).ok_or_else(|| {
+                node_api::Error::AddressesExhausted { range: range.node.to_string() }
+            })
+        };
+        let addresses: Vec<_> = self.ranges.iter().map(next).collect::<Result<_, _>>()?;
+        addresses.iter().for_each(|it| self.records.set_last(*it));
+        Ok(addresses)
     }
 
     /// After a failure: nothing of a new sandbox stays, and one that was there is as it was.
     fn undo(&mut self, link: &str, before: Records, was_new: bool) {
         // The address that failed is not the next one to be tried.
-        let last = self.records.last;
+        let last = std::mem::take(&mut self.records.last);
         self.records = Records { last, ..before };
         let mut errors = Vec::new();
         if was_new {
-            let delete = Change::DeleteLink(link.to_owned());
-            errors.extend(self.kernel.apply(&delete).err().map(node_api::Error::from));
+            errors.extend(self.delete_link(link).err().map(node_api::Error::from));
         }
-        errors.extend(self.converge_table().err());
+        errors.extend(self.converge_tables().err());
         errors.extend(self.directory.save(&self.records).err());
         for err in errors {
             tracing::warn!(link, error = error_chain(&err), "could not undo a failed attachment");
         }
+    }
+
+    fn delete_link(&mut self, link: &str) -> Result<(), kernel::Error> {
+        self.kernel.apply([&Change::DeleteLink { link: link.to_owned() }], None)
     }
 
     /// Returns what removes the link.
@@ -280,7 +345,7 @@ impl State {
     /// Detaches without writing it down. The namespace and the link may be gone. Says whether the
     /// sandbox was known.
     fn disconnect(&mut self, sandbox: &SandboxId) -> Result<bool, node_api::Error> {
-        self.kernel.apply(&Change::DeleteLink(link_name(sandbox)))?;
+        self.delete_link(&link_name(sandbox))?;
         let Some(record) = self.records.sandboxes.remove(sandbox) else { return Ok(false) };
         if let Err(err) = self.change_pod(Some(&record), None) {
             // The address stays taken until somebody tries again.
@@ -293,16 +358,22 @@ impl State {
         Ok(true)
     }
 
-    /// Makes the link anew. One whose sandbox ends just now needs none.
-    pub(crate) fn reconnect(
+    /// Makes these changes of one pod. One whose sandbox ends just now needs none that take its
+    /// namespace, and so none at all.
+    pub(crate) fn change_link(
         &mut self,
         sandbox: &SandboxId,
-        link: &str,
-        address: Ipv4Addr,
+        changes: &[Change],
     ) -> Result<(), kernel::Error> {
+        if !changes.iter().any(|it| matches!(it, Change::Connect { .. })) {
+            return self.kernel.apply(changes, None);
+        }
         let namespace = self.namespaces.get(sandbox).map(|it| it.open()).transpose();
         match namespace.map_err(kernel::Error::OpenNamespace)?.flatten() {
-            Some(namespace) => self.kernel.connect(link, namespace.as_fd(), address),
+            Some(namespace) => {
+                let mut pod = PodNamespace::open(namespace.as_fd())?;
+                self.kernel.apply(changes, Some(&mut pod))
+            }
             None => Ok(()),
         }
     }
@@ -314,11 +385,14 @@ impl State {
         before: Option<&Record>,
         after: Option<&Record>,
     ) -> Result<(), node_api::Error> {
-        let changes = table::pod_changes(before, after);
-        if changes.is_empty() {
+        let in_table = |it: Family| (it, table::pod_changes(before, after, it));
+        let changes: Vec<_> = self.families().into_iter().map(in_table).collect();
+        if changes.iter().all(|(_, changes)| changes.is_empty()) {
             return Ok(());
         }
-        if self.kernel.apply_to_table(&changes).is_err() {
+        let mut of_tables = changes.iter();
+        if of_tables.try_for_each(|(it, changes)| self.kernel.apply_to_table(*it, changes)).is_err()
+        {
             self.converge()?;
         }
         for pod in before.into_iter().chain(after) {
@@ -343,28 +417,32 @@ impl State {
             errors.extend(self.inherited.remove().err());
         }
         let desired = KernelState { settings, ..KernelState::default() };
-        match self.kernel.observe(&[FORWARDING]) {
+        match self.kernel.observe(&desired.settings.keys().cloned().collect()) {
             Ok(actual) => {
                 for change in changes(&actual, &desired) {
-                    errors.extend(self.kernel.apply(&change).err().map(node_api::Error::from));
+                    let applied = self.kernel.apply([&change], None);
+                    errors.extend(applied.err().map(node_api::Error::from));
                 }
             }
             Err(err) => errors.push(err.into()),
         }
-        errors.extend(self.kernel.purge_table().err().map(node_api::Error::from));
+        errors.extend(self.kernel.purge_tables().err().map(node_api::Error::from));
         self.records = Records::default();
         errors.extend(self.directory.remove().err());
         errors
     }
 }
 
-/// `veth` and eleven hexadecimal digits: fifteen characters are the most that the kernel takes. The
-/// digits are of FNV-1a, which is the same in every version of this program.
-pub(crate) fn link_name(sandbox: &SandboxId) -> String {
-    let digest = sandbox.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
-        (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("veth{:011x}", digest >> 20)
+/// One of each family at the most, and at least one.
+fn validate_ranges(ranges: &[PodRange]) -> Result<(), String> {
+    for range in ranges {
+        addresses::validate(range.node)?;
+    }
+    match ranges {
+        [_] => Ok(()),
+        [one, other] if one.family() != other.family() => Ok(()),
+        _ => Err("pods need one range of addresses, or two of different families".to_owned()),
+    }
 }
 
 fn warn_of_dropping_chains() {

@@ -9,20 +9,22 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use node_api::network::HostPort;
 use node_api::{PodRef, SandboxId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use stdx::Family;
 
 const FILE_START: &str = "addresses-";
 const NEW: &str = "new";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Records {
-    /// The address that was given last.
-    pub(crate) last: Option<Ipv4Addr>,
+    /// The addresses that were given last, one of each family.
+    #[serde(deserialize_with = "one_or_many")]
+    pub(crate) last: Vec<IpAddr>,
     pub(crate) sandboxes: BTreeMap<SandboxId, Record>,
     /// Kernel settings that we changed, as they were before.
     pub(crate) settings_before: BTreeMap<String, String>,
@@ -31,8 +33,42 @@ pub(crate) struct Records {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) pod: PodRef,
-    pub(crate) address: Ipv4Addr,
+    /// At most one of each family. (One alone was `address` before there were two.)
+    #[serde(alias = "address", deserialize_with = "one_or_many")]
+    pub(crate) addresses: Vec<IpAddr>,
     pub(crate) host_ports: Vec<HostPort>,
+}
+
+impl Records {
+    pub(crate) fn last(&self, family: Family) -> Option<IpAddr> {
+        self.last.iter().copied().find(|it| Family::of(*it) == family)
+    }
+
+    /// It is the last one of its family now.
+    pub(crate) fn set_last(&mut self, address: IpAddr) {
+        self.last.retain(|it| Family::of(*it) != Family::of(address));
+        self.last.push(address);
+    }
+}
+
+impl Record {
+    pub(crate) fn address(&self, family: Family) -> Option<IpAddr> {
+        self.addresses.iter().copied().find(|it| Family::of(*it) == family)
+    }
+}
+
+/// Where there was one address, or none, before there were two.
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpAddr>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Many(Vec<IpAddr>),
+        One(Option<IpAddr>),
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::Many(addresses) => addresses,
+        Written::One(address) => address.into_iter().collect(),
+    })
 }
 
 /// The folder of the file.
@@ -129,15 +165,15 @@ mod tests {
         assert_eq!(directory.load().unwrap(), Records::default());
         let host_port = HostPort {
             protocol: Protocol::Udp,
-            host_address: Some(Ipv4Addr::LOCALHOST.into()),
+            host_address: Some("127.0.0.1".parse().unwrap()),
             host_port: 53,
             container_port: 5353,
         };
         let pod = PodRef { namespace: "a".into(), name: "b".into(), uid: PodUid::new("c") };
-        let address = Ipv4Addr::new(10, 0, 0, 2);
-        let record = Record { pod, address, host_ports: vec![host_port] };
+        let addresses = vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
+        let record = Record { pod, addresses: addresses.clone(), host_ports: vec![host_port] };
         let records = Records {
-            last: Some(address),
+            last: addresses,
             sandboxes: BTreeMap::from([(SandboxId::new("s"), record)]),
             settings_before: BTreeMap::from([("net/x".into(), "0".into())]),
         };
@@ -146,6 +182,35 @@ mod tests {
         directory.remove().unwrap();
         assert!(!directory.path.exists());
         directory.remove().unwrap();
+    }
+
+    #[test]
+    fn what_was_written_before_there_were_two_families_is_read() {
+        let pod = r#"{"namespace": "a", "name": "b", "uid": "c"}"#;
+        let check = |last: &str, expected: &[&str]| {
+            let text = format!(
+                r#"{{"last": {last}, "settings_before": {{}}, "sandboxes": {{
+                    "s": {{"pod": {pod}, "address": "10.0.0.2", "host_ports": []}}}}}}"#
+            );
+            let records: Records = serde_json::from_str(&text).unwrap();
+            let shown: Vec<_> = records.last.iter().map(ToString::to_string).collect();
+            assert_eq!(shown, expected);
+            let record = &records.sandboxes[&SandboxId::new("s")];
+            assert_eq!(record.address(Family::V4), Some("10.0.0.2".parse().unwrap()));
+            assert_eq!(record.address(Family::V6), None);
+        };
+        check("null", &[]);
+        check(r#""10.0.0.7""#, &["10.0.0.7"]);
+    }
+
+    #[test]
+    fn the_last_address_is_kept_per_family() {
+        let mut records = Records::default();
+        for address in ["10.0.0.2", "fd00::2", "10.0.0.3"] {
+            records.set_last(address.parse().unwrap());
+        }
+        assert_eq!(records.last(Family::V4), Some("10.0.0.3".parse().unwrap()));
+        assert_eq!(records.last(Family::V6), Some("fd00::2".parse().unwrap()));
     }
 
     #[test]

@@ -2,42 +2,38 @@
 //! whole. Pure.
 //!
 //! Rules never change; pods are elements of sets and maps, so that a pod that comes or goes costs
-//! the same whatever the number of pods.
+//! the same whatever the number of pods. A family in which pods have no addresses has a table that
+//! lets nothing in from them (router advertisements, CVE-2020-10749).
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use linux::netlink::nftables::expression::{
-    Base, Comparison, FIB_LOCAL, FibAddress, Meta, Nat, Target, nat_flags, network_mask,
-};
+use linux::netlink::nftables::draft::{self, ENDPOINT, table_family};
+use linux::netlink::nftables::expression::{Base, Comparison};
 use linux::netlink::nftables::{
-    Chain, ChainKind, Change, Data, Expression, Hook, HookPoint, Key, Observed, Register, Rule,
-    Set, Table, TableFamily, TableId, Type, Value, Verdict, element_changes, priority,
+    Chain, ChainKind, Change, Data, Draft, Expression, Field, Hook, HookPoint, Key, Observed,
+    Register, Rule, Set, Table, TableId, Value, element_changes, priority,
 };
 use node_api::ClusterId;
 use node_api::network::HostPort;
+use stdx::{Cidr, Family};
 
-use crate::host_ports::{host_address, protocol_number};
-use crate::range::Range;
+use crate::host_ports::{On, on, protocol_number};
+use crate::node::PodRange;
 use crate::records::Record;
 
 const NAME: &str = "network";
 
-pub(crate) fn id(cluster: ClusterId) -> TableId {
-    TableId::new(TableFamily::Ip, cluster.table(NAME))
+pub(crate) fn id(cluster: ClusterId, family: Family) -> TableId {
+    TableId::new(table_family(family), cluster.table(NAME))
 }
 
-/// Pods have no IPv6: what comes from them by it (router advertisements, CVE-2020-10749) is not for
-/// us.
-pub(crate) fn id_ipv6(cluster: ClusterId) -> TableId {
-    TableId::new(TableFamily::Ip6, cluster.table(NAME))
-}
-
-/// Whose pod network the table is; `None` for any other table.
+/// Whose pod network the table is; `None` for any other table, and for the second of a cluster's
+/// two.
 pub(crate) fn cluster_of(id: &TableId) -> Option<ClusterId> {
     let words = id.name.strip_prefix("xebec-")?.strip_suffix(NAME)?;
     let cluster = words.strip_suffix('-')?.parse().ok()?;
-    (*id == self::id(cluster)).then_some(cluster)
+    (*id == self::id(cluster, Family::V4)).then_some(cluster)
 }
 
 /// From protocol and port to a pod's address and port.
@@ -47,106 +43,96 @@ const HOST_ADDRESS_PORTS: &str = "host-address-ports";
 /// Every pod's address with itself.
 const HAIRPINS: &str = "hairpins";
 
-const ADDRESS_AND_PORT: &[Type] = &[Type::Ipv4Address, Type::Port];
+const SETS: [&str; 3] = [HOST_PORTS, HOST_ADDRESS_PORTS, HAIRPINS];
+
+const PORT: &[Field] = &[Field::Protocol, Field::DestinationPort];
+const ADDRESS_AND_PORT: &[Field] = &[Field::Destination, Field::Protocol, Field::DestinationPort];
+const ENDS: &[Field] = &[Field::Source, Field::Destination];
 
 /// Before conntrack looks at packets (`NF_IP_PRI_RAW`).
 const PRIORITY_RAW: i32 = -300;
 
-/// Offsets in the IPv4 header.
-const SOURCE: u32 = 12;
-const DESTINATION: u32 = 16;
-/// Offset in the headers of TCP, UDP and SCTP.
-const DESTINATION_PORT: u32 = 2;
-
-/// What the rules depend on besides the pods.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    pub(crate) pods: Range,
-    pub(crate) cluster: Range,
-    /// The group of the host ends of the pods' links.
-    pub(crate) group: u32,
-}
-
-pub(crate) fn table<'a>(settings: &Settings, pods: impl Iterator<Item = &'a Record>) -> Table {
-    let mut elements = BTreeMap::from([
-        (HOST_PORTS, BTreeMap::new()),
-        (HOST_ADDRESS_PORTS, BTreeMap::new()),
-        (HAIRPINS, BTreeMap::new()),
-    ]);
+/// `group` is that of the host ends of the pods' links.
+pub(crate) fn table<'a>(
+    range: &PodRange,
+    group: u32,
+    pods: impl Iterator<Item = &'a Record>,
+) -> Table {
+    let family = range.family();
+    let mut elements: BTreeMap<_, BTreeMap<_, _>> = SETS.map(|it| (it, BTreeMap::new())).into();
     for pod in pods {
-        for (set, key, data) in pod_elements(pod) {
+        for (set, key, data) in pod_elements(pod, family) {
             elements.entry(set).or_default().insert(key, data);
         }
     }
-    Table {
-        chains: chains(settings),
-        sets: BTreeMap::from([
-            (HOST_PORTS, Set::map(&[Type::Protocol, Type::Port], ADDRESS_AND_PORT)),
-            (
-                HOST_ADDRESS_PORTS,
-                Set::map(&[Type::Ipv4Address, Type::Protocol, Type::Port], ADDRESS_AND_PORT),
-            ),
-            (HAIRPINS, Set::of(&[Type::Ipv4Address, Type::Ipv4Address])),
-        ]),
-        elements,
-    }
+    let types = |fields| draft::types(family, fields);
+    let sets = BTreeMap::from([
+        (HOST_PORTS, Set::map(types(PORT), types(ENDPOINT))),
+        (HOST_ADDRESS_PORTS, Set::map(types(ADDRESS_AND_PORT), types(ENDPOINT))),
+        (HAIRPINS, Set::of(types(ENDS))),
+    ]);
+    Table { chains: chains(range, group), sets, elements }
 }
 
-pub(crate) fn table_ipv6(settings: &Settings) -> Table {
-    let mut expressions = from_pods(settings.group);
-    expressions.push(Expression::Verdict(Verdict::Drop));
-    let rules = vec![Rule::new("pods do not speak IPv6", expressions)];
-    let hook = Hook::new(ChainKind::Filter, HookPoint::Prerouting, PRIORITY_RAW);
-    let chains = BTreeMap::from([("guard".into(), Chain::at(hook, rules))]);
+/// Of a family that pods do not have: what comes from them by it is not for us.
+pub(crate) fn closed(family: Family, group: u32) -> Table {
+    let comment = format!("pods do not speak {family}");
+    let rules = vec![Rule::draft(family, comment).input_group(group).drop()];
+    let chains = BTreeMap::from([("guard".into(), guard(rules))]);
     Table { chains, ..Table::default() }
 }
 
 /// What changes when a pod comes, goes or gets other host ports.
-pub(crate) fn pod_changes(before: Option<&Record>, after: Option<&Record>) -> Vec<Change> {
+pub(crate) fn pod_changes(
+    before: Option<&Record>,
+    after: Option<&Record>,
+    family: Family,
+) -> Vec<Change> {
     let elements_in = |pod: Option<&Record>, set| {
-        let elements = pod.map(pod_elements).unwrap_or_default();
+        let elements = pod.map(|it| pod_elements(it, family)).unwrap_or_default();
         elements
             .into_iter()
             .filter(|(it, _, _)| *it == set)
             .map(|(_, key, data)| (key, data))
             .collect()
     };
-    let sets = [HOST_PORTS, HOST_ADDRESS_PORTS, HAIRPINS];
-    sets.into_iter()
+    SETS.into_iter()
         .flat_map(|set| element_changes(set, &elements_in(before, set), &elements_in(after, set)))
         .collect()
 }
 
-/// Whether a table that another cluster made sends this port of the host to one of its pods. A port
-/// on all addresses meets those on any.
-pub(crate) fn has_host_port(observed: &Observed, port: &HostPort) -> bool {
+/// Whether a table of this family that another cluster made sends this port of the host to one of
+/// its pods. A port on all addresses meets those on any.
+pub(crate) fn has_host_port(observed: &Observed, port: &HostPort, family: Family) -> bool {
+    // Whether its pods have both families is not known here: what is said to be on all is.
+    let Some(on) = on(port, family, false) else { return false };
     let keys = |set: &str| observed.sets.get(set).into_iter().flat_map(|it| it.elements.keys());
     let of_all = Value::new().protocol(protocol_number(port.protocol)).port(port.host_port);
     if keys(HOST_PORTS).any(|it| it.start == of_all) {
         return true;
     }
-    let is_same_port = |key: &Key| key.start.as_bytes().get(ADDRESS..) == Some(of_all.as_bytes());
-    keys(HOST_ADDRESS_PORTS).filter(|it| is_same_port(it)).any(|it| match host_address(port) {
-        Ok(Some(address)) => it.start.as_bytes().get(..ADDRESS) == Some(&address.octets()),
-        _ => true,
+    let length = usize::from(family.bits() / 8);
+    let is_same_port = |key: &Key| key.start.as_bytes().get(length..) == Some(of_all.as_bytes());
+    keys(HOST_ADDRESS_PORTS).filter(|it| is_same_port(it)).any(|it| match on {
+        On::One(address) => {
+            it.start.as_bytes().get(..length) == Some(Value::new().address(address).as_bytes())
+        }
+        On::All => true,
     })
 }
 
-/// Length of an address at the front of a key.
-const ADDRESS: usize = 4;
-
-/// What one pod adds to the sets and maps.
-fn pod_elements(pod: &Record) -> Vec<(&'static str, Key, Option<Data>)> {
-    let hairpin = Value::new().address(pod.address).address(pod.address);
+/// What one pod adds to the sets and maps of one family.
+fn pod_elements(pod: &Record, family: Family) -> Vec<(&'static str, Key, Option<Data>)> {
+    let Some(address) = pod.address(family) else { return Vec::new() };
+    let hairpin = Value::new().address(address).address(address);
     let mut elements = vec![(HAIRPINS, Key::from(hairpin), None)];
     for port in &pod.host_ports {
         let number = protocol_number(port.protocol);
-        let target = Value::new().address(pod.address).port(port.container_port);
-        // What cannot be said was refused when the pod was attached.
-        let Ok(address) = host_address(port) else { continue };
-        let (set, start) = match address {
-            None => (HOST_PORTS, Value::new()),
-            Some(address) => (HOST_ADDRESS_PORTS, Value::new().address(address)),
+        let target = Value::new().address(address).port(port.container_port);
+        let (set, start) = match on(port, family, pod.addresses.len() > 1) {
+            None => continue,
+            Some(On::All) => (HOST_PORTS, Value::new()),
+            Some(On::One(address)) => (HOST_ADDRESS_PORTS, Value::new().address(address)),
         };
         let key = start.protocol(number).port(port.host_port);
         elements.push((set, Key::from(key), Some(Data::Value(target))));
@@ -154,195 +140,169 @@ fn pod_elements(pod: &Record) -> Vec<(&'static str, Key, Option<Data>)> {
     elements
 }
 
-fn chains(settings: &Settings) -> BTreeMap<String, Chain> {
-    let at = |kind, point, priority, rules| Chain::at(Hook::new(kind, point, priority), rules);
-    let nat = |point, rules| at(ChainKind::Nat, point, priority::DESTINATION_NAT, rules);
-    let guard = vec![own_address(settings.group), no_loopback(settings.group)];
-    let sources = vec![
-        loopback_clients(settings),
-        hairpins(settings.pods.gateway()),
-        egress(settings.pods, settings.cluster),
-    ];
-    let source_nat = priority::SOURCE_NAT;
-    let raw = at(ChainKind::Filter, HookPoint::Prerouting, PRIORITY_RAW, guard);
+fn chains(range: &PodRange, group: u32) -> BTreeMap<String, Chain> {
+    let nat = |point, priority, rules| Chain::at(Hook::new(ChainKind::Nat, point, priority), rules);
+    let family = range.family();
+    let ports = |point| nat(point, priority::DESTINATION_NAT, destinations(family));
+    let sources = vec![loopback_clients(range, group), hairpins(range), egress(range)];
+    let sources = nat(HookPoint::Postrouting, priority::SOURCE_NAT, sources);
+    let mut first = vec![own_address(family, group), no_loopback(family, group)];
+    first.extend((family == Family::V6).then(|| no_discovery(group)));
     BTreeMap::from([
-        ("guard".into(), raw),
-        ("host-ports-forwarded".into(), nat(HookPoint::Prerouting, destinations())),
-        ("host-ports-local".into(), nat(HookPoint::Output, destinations())),
-        ("sources".into(), at(ChainKind::Nat, HookPoint::Postrouting, source_nat, sources)),
+        ("guard".into(), guard(first)),
+        ("host-ports-forwarded".into(), ports(HookPoint::Prerouting)),
+        ("host-ports-local".into(), ports(HookPoint::Output)),
+        ("sources".into(), sources),
     ])
 }
 
-fn from_pods(group: u32) -> Vec<Expression> {
-    vec![load(Meta::InputGroup), equal(Value::new().mark(group))]
+fn guard(rules: Vec<Rule>) -> Chain {
+    Chain::at(Hook::new(ChainKind::Filter, HookPoint::Prerouting, PRIORITY_RAW), rules)
 }
 
-/// Over each pod's link only the pod's own address is routed back. `rp_filter` of the link says the
-/// same, but it is anybody's to change: a line in `sysctl.d`, as other network software brings one,
-/// sets it to 0 for every link that comes up.
-fn own_address(group: u32) -> Rule {
-    let mut expressions = from_pods(group);
-    expressions.push(Expression::FibReturns { into: Register(0) });
-    expressions.push(equal(Value::new().protocol(0)));
-    expressions.push(Expression::Verdict(Verdict::Drop));
-    Rule::new("pods send from their own address", expressions)
+/// Over each pod's link only the pod's own addresses are routed back. `rp_filter` of the link says
+/// the same of IPv4, but it is anybody's to change: a line in `sysctl.d`, as other network software
+/// brings one, sets it to 0 for every link that comes up. With link-local sources, which are routed
+/// nowhere, a pod advertises and redirects in vain.
+fn own_address(family: Family, group: u32) -> Rule {
+    Rule::draft(family, "pods send from their own address")
+        .input_group(group)
+        .source_is_not_routed_back()
+        .drop()
 }
 
 /// Links of pods let 127.0.0.0/8 pass so that the node's own clients can use host ports on it; no
 /// pod may use that to reach what listens on the node's loopback. Answers to such clients come with
 /// the gateway as destination, so no packet on the wire has a reason to carry a loopback address.
-fn no_loopback(group: u32) -> Rule {
-    let mut expressions = from_pods(group);
-    expressions.extend(is_in(DESTINATION, loopback(), Comparison::Equal));
-    expressions.push(Expression::Verdict(Verdict::Drop));
-    Rule::new("pods do not reach the node's loopback", expressions)
+fn no_loopback(family: Family, group: u32) -> Rule {
+    Rule::draft(family, "pods do not reach the node's loopback")
+        .input_group(group)
+        .destination_in(loopback(family))
+        .drop()
 }
 
-/// From wherever the packet comes, if it is for the node itself.
-fn destinations() -> Vec<Rule> {
-    let is_local = || {
-        let into = Register(0);
-        let address = FibAddress::Destination;
-        [Expression::FibType { address, into }, equal(Value::new().mark(FIB_LOCAL))]
+/// Router solicitation, router advertisement, neighbor solicitation and advertisement, redirect
+/// (RFC 4861). Both ends of a pod's link know each other for good: there is nothing to discover.
+fn no_discovery(group: u32) -> Rule {
+    const ICMPV6: u8 = 58;
+    const FIRST: u8 = 133;
+    const LAST: u8 = 137;
+    let comment = "pods have nothing to discover and nothing to advertise";
+    let mut rule: Rule =
+        Rule::draft(Family::V6, comment).input_group(group).protocol(ICMPV6).into();
+    let (base, into) = (Base::Transport, Register(0));
+    rule.expressions.push(Expression::Payload { base, offset: 0, length: 1, into });
+    for (comparison, kind) in [(Comparison::GreaterOrEqual, FIRST), (Comparison::LessOrEqual, LAST)]
+    {
+        let value = Value::raw(&[kind]);
+        rule.expressions.push(Expression::Compare { from: into, comparison, value });
+    }
+    let verdict = Expression::Verdict(linux::netlink::nftables::Verdict::Drop);
+    rule.expressions.push(verdict);
+    rule
+}
+
+/// From wherever the packet comes, if it is for the node itself. Answers to `::1` would not be
+/// routed: there the port is the node's own.
+fn destinations(family: Family) -> Vec<Rule> {
+    let local = |comment: &str| -> Draft {
+        let draft = Rule::draft(family, comment).destination_is_local();
+        match family {
+            Family::V4 => draft,
+            Family::V6 => draft.destination_not_in(loopback(family)),
+        }
     };
-    let to_pod = |set| {
-        let (address, port) = (Register(4), Some(Register(5)));
-        [
-            Expression::Lookup { set, key: Register(0), target: Target::Register(address) },
-            Expression::Nat { kind: Nat::Destination, address, port, flags: 0 },
-        ]
-    };
-    let mut of_address: Vec<_> = is_local().into();
-    of_address.push(load_address(DESTINATION, 0));
-    of_address.extend(load_protocol_and_port(1));
-    of_address.extend(to_pod(HOST_ADDRESS_PORTS));
-    let mut of_all: Vec<_> = is_local().into();
-    of_all.extend(load_protocol_and_port(0));
-    of_all.extend(to_pod(HOST_PORTS));
     vec![
-        Rule::new("host ports of one address", of_address),
-        Rule::new("host ports of all addresses", of_all),
+        local("host ports of one address").dnat_by(HOST_ADDRESS_PORTS, ADDRESS_AND_PORT),
+        local("host ports of all addresses").dnat_by(HOST_PORTS, PORT),
     ]
 }
 
 /// A client on 127.0.0.1 would be answered on the pod's own loopback.
-fn loopback_clients(settings: &Settings) -> Rule {
-    let mut expressions = vec![load(Meta::OutputGroup), equal(Value::new().mark(settings.group))];
-    expressions.extend(is_in(SOURCE, loopback(), Comparison::Equal));
-    expressions.extend(source_becomes(settings.pods.gateway()));
-    Rule::new("the node's loopback is seen as the gateway", expressions)
+fn loopback_clients(range: &PodRange, group: u32) -> Rule {
+    Rule::draft(range.family(), "the node's loopback is seen as the gateway")
+        .output_group(group)
+        .source_in(loopback(range.family()))
+        .snat_to(range.gateway())
 }
 
 /// A pod that reaches itself by a Service or a host port would see a packet from its own address,
 /// and drop it.
-fn hairpins(gateway: Ipv4Addr) -> Rule {
-    let key = Register(0);
-    let mut expressions = vec![
-        load_address(SOURCE, 0),
-        load_address(DESTINATION, 1),
-        Expression::Lookup { set: HAIRPINS, key, target: Target::Member },
-    ];
-    expressions.extend(source_becomes(gateway));
-    Rule::new("a pod that reaches itself sees the gateway", expressions)
+fn hairpins(range: &PodRange) -> Rule {
+    Rule::draft(range.family(), "a pod that reaches itself sees the gateway")
+        .is_in(HAIRPINS, ENDS)
+        .snat_to(range.gateway())
 }
 
-fn egress(pods: Range, cluster: Range) -> Rule {
-    let multicast = Range::new(Ipv4Addr::new(224, 0, 0, 0), 4);
-    let mut expressions = Vec::new();
-    expressions.extend(is_in(SOURCE, pods, Comparison::Equal));
-    expressions.extend(is_in(DESTINATION, cluster, Comparison::NotEqual));
-    expressions.extend(is_in(DESTINATION, multicast, Comparison::NotEqual));
-    expressions.push(Expression::Masquerade { flags: nat_flags::FULLY_RANDOM });
-    Rule::new("the world sees the node, not the pod", expressions)
+fn egress(range: &PodRange) -> Rule {
+    Rule::draft(range.family(), "the world sees the node, not the pod")
+        .source_in(range.node)
+        .destination_not_in(range.cluster)
+        .destination_not_in(multicast(range.family()))
+        .masquerade()
 }
 
-fn loopback() -> Range {
-    Range::new(Ipv4Addr::new(127, 0, 0, 0), 8)
+fn loopback(family: Family) -> Cidr {
+    match family {
+        Family::V4 => within([127, 0, 0, 0].into(), 8),
+        Family::V6 => Cidr::host(std::net::Ipv6Addr::LOCALHOST.into()),
+    }
 }
 
-fn load(key: Meta) -> Expression {
-    Expression::Meta { key, into: Register(0) }
+fn multicast(family: Family) -> Cidr {
+    match family {
+        Family::V4 => within([224, 0, 0, 0].into(), 4),
+        Family::V6 => within([0xff00, 0, 0, 0, 0, 0, 0, 0].into(), 8),
+    }
 }
 
-fn load_address(offset: u32, into: u8) -> Expression {
-    Expression::Payload { base: Base::Network, offset, length: 4, into: Register(into) }
-}
-
-/// Into two registers from this one on.
-fn load_protocol_and_port(first: u8) -> [Expression; 2] {
-    let (base, offset, into) = (Base::Transport, DESTINATION_PORT, Register(first + 1));
-    [
-        Expression::Meta { key: Meta::L4Protocol, into: Register(first) },
-        Expression::Payload { base, offset, length: 2, into },
-    ]
-}
-
-fn equal(value: Value) -> Expression {
-    compare(Comparison::Equal, value)
-}
-
-fn compare(comparison: Comparison, value: Value) -> Expression {
-    Expression::Compare { from: Register(0), comparison, value }
-}
-
-fn is_in(offset: u32, range: Range, comparison: Comparison) -> [Expression; 3] {
-    let mask = Value::new().address(network_mask(range.prefix_length()));
-    let xor = Value::new().address(Ipv4Addr::UNSPECIFIED);
-    [
-        load_address(offset, 0),
-        Expression::Bitwise { from: Register(0), into: Register(0), mask, xor },
-        compare(comparison, Value::new().address(range.network())),
-    ]
-}
-
-fn source_becomes(address: Ipv4Addr) -> [Expression; 2] {
-    let into = Register(0);
-    [
-        Expression::Immediate { into, value: Value::new().address(address) },
-        Expression::Nat { kind: Nat::Source, address: into, port: None, flags: 0 },
-    ]
+fn within(address: IpAddr, prefix_length: u8) -> Cidr {
+    Cidr::containing(address, prefix_length).unwrap_or_else(|| Cidr::host(address))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node_api::network::{HostPort, Protocol};
+    use node_api::network::Protocol;
     use node_api::{PodRef, PodUid};
 
-    fn settings() -> Settings {
-        Settings {
-            pods: Range::new(Ipv4Addr::new(10, 244, 1, 0), 24),
-            cluster: Range::new(Ipv4Addr::new(10, 244, 0, 0), 16),
-            group: 7,
-        }
+    fn range(node: &str, cluster: &str) -> PodRange {
+        PodRange { node: node.parse().unwrap(), cluster: cluster.parse().unwrap() }
+    }
+
+    fn ranges() -> [PodRange; 2] {
+        [range("10.244.1.0/24", "10.244.0.0/16"), range("fd00:10:244:1::/64", "fd00:10:244::/56")]
     }
 
     fn pod(last: u8, host_ports: Vec<HostPort>) -> Record {
         let pod = PodRef { namespace: "n".into(), name: "p".into(), uid: PodUid::new("u") };
-        Record { pod, address: Ipv4Addr::new(10, 244, 1, last), host_ports }
+        let nth = |it: PodRange| it.node.nth(last.into()).unwrap();
+        Record { pod, addresses: ranges().map(nth).into(), host_ports }
     }
 
     #[test]
     fn a_pod_is_elements_and_no_rule() {
-        let address = Some(Ipv4Addr::LOCALHOST.into());
-        let (protocol, host_port, container_port) = (Protocol::Udp, 53, 5353);
-        let ports = vec![
-            HostPort { protocol, host_address: None, host_port: 80, container_port },
-            HostPort { protocol, host_address: address, host_port, container_port },
-        ];
-        let empty = table(&settings(), [].iter());
-        let one = table(&settings(), [pod(9, ports)].iter());
-        assert_eq!((&empty.chains, &empty.sets), (&one.chains, &one.sets));
-        assert!(empty.elements.values().all(BTreeMap::is_empty));
-        let target = || {
-            let address = Ipv4Addr::new(10, 244, 1, 9);
-            Some(Data::Value(Value::new().address(address).port(5353)))
-        };
-        let all = Key::from(Value::new().protocol(17).port(80));
-        let local = Value::new().address(Ipv4Addr::LOCALHOST).protocol(17).port(53);
-        assert_eq!(one.elements[HOST_PORTS], BTreeMap::from([(all, target())]));
-        assert_eq!(one.elements[HOST_ADDRESS_PORTS], BTreeMap::from([(local.into(), target())]));
-        assert_eq!(one.elements[HAIRPINS].len(), 1);
+        for (range, local) in ranges().iter().zip(["127.0.0.1", "fd00:2::1"]) {
+            let local: IpAddr = local.parse().unwrap();
+            let (protocol, host_port, container_port) = (Protocol::Udp, 53, 5353);
+            let host_address = Some(local);
+            let ports = vec![
+                HostPort { protocol, host_address: None, host_port: 80, container_port },
+                HostPort { protocol, host_address, host_port, container_port },
+            ];
+            let empty = table(range, 7, [].iter());
+            let one = table(range, 7, [pod(9, ports)].iter());
+            assert_eq!((&empty.chains, &empty.sets), (&one.chains, &one.sets));
+            assert!(empty.elements.values().all(BTreeMap::is_empty));
+            let address = range.node.nth(9).unwrap();
+            let target = || Some(Data::Value(Value::new().address(address).port(5353)));
+            let all = Key::from(Value::new().protocol(17).port(80));
+            let local = Value::new().address(local).protocol(17).port(53);
+            assert_eq!(one.elements[HOST_PORTS], BTreeMap::from([(all, target())]));
+            let of_address = BTreeMap::from([(local.into(), target())]);
+            assert_eq!(one.elements[HOST_ADDRESS_PORTS], of_address);
+            assert_eq!(one.elements[HAIRPINS].len(), 1);
+        }
     }
 
     #[test]
@@ -354,7 +314,10 @@ mod tests {
             container_port: 80,
         };
         let check = |before: Option<&Record>, after: Option<&Record>, n_changes: usize| {
-            assert_eq!(pod_changes(before, after).len(), n_changes, "{before:?} {after:?}");
+            for family in [Family::V4, Family::V6] {
+                let changes = pod_changes(before, after, family);
+                assert_eq!(changes.len(), n_changes, "{before:?} {after:?}");
+            }
         };
         let (bare, with_port) = (pod(9, vec![]), pod(9, vec![port(80)]));
         check(None, None, 0);
@@ -365,5 +328,33 @@ mod tests {
         check(Some(&with_port), Some(&bare), 1);
         // Removed and added at once.
         check(Some(&with_port), Some(&pod(9, vec![port(81)])), 2);
+    }
+
+    #[test]
+    fn a_port_of_one_family_is_in_one_table() {
+        let port = |address: &str| HostPort {
+            protocol: Protocol::Tcp,
+            host_address: Some(address.parse().unwrap()),
+            host_port: 80,
+            container_port: 80,
+        };
+        let check = |address: &str, n_v4: usize, n_v6: usize| {
+            let pod = pod(9, vec![port(address)]);
+            let count = |family| pod_elements(&pod, family).len() - 1;
+            assert_eq!((count(Family::V4), count(Family::V6)), (n_v4, n_v6), "{address}");
+        };
+        check("0.0.0.0", 1, 0);
+        check("::", 0, 1);
+        check("192.0.2.1", 1, 0);
+        check("fd00::1", 0, 1);
+    }
+
+    #[test]
+    fn a_family_that_pods_do_not_have_lets_nothing_in() {
+        let table = closed(Family::V4, 7);
+        let comments: Vec<_> =
+            table.chains.values().flat_map(|it| &it.rules).map(|it| &it.comment).collect();
+        assert_eq!(comments, ["pods do not speak IPv4"]);
+        assert_eq!(closed(Family::V6, 7).chains["guard"].rules.len(), 1);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use linux::network_namespace::NetworkNamespace;
 
-use crate::places::{GATEWAY, Node, Server, ask};
+use crate::places::{GATEWAY, Node, Server, ask, range};
 
 fn link_names(node: &Node) -> BTreeSet<String> {
     node.routes().links().unwrap().into_iter().map(|it| it.name).collect()
@@ -30,17 +30,18 @@ fn the_same_sandbox_again_gets_the_same_address() {
 #[test]
 fn addresses_rest_before_they_are_given_again() {
     let Some(node) = Node::start() else { return };
-    let last = |name: &str| node.attach(name, &[]).address.octets()[3];
-    assert_eq!((last("a"), last("b")), (2, 3));
+    let address = |name: &str| node.attach(name, &[]).address.to_string();
+    assert_eq!((address("a"), address("b")), ("10.244.1.2".into(), "10.244.1.3".into()));
     node.detach("a");
     node.detach("b");
-    assert_eq!((last("c"), last("d")), (4, 5));
+    assert_eq!((address("c"), address("d")), ("10.244.1.4".into(), "10.244.1.5".into()));
 }
 
 #[test]
 fn when_all_addresses_are_used_that_is_said() {
     let Some(mut node) = Node::start() else { return };
-    node.open_with(network::Config { prefix_length: 29, ..node.config() }).unwrap();
+    let ranges = vec![range("10.244.1.0/29", "10.244.0.0/16")];
+    node.open_with(network::Config { ranges, ..node.config() }).unwrap();
     let pods: Vec<_> = (0..5).map(|it| node.attach(&format!("pod-{it}"), &[])).collect();
     let links = link_names(&node);
     let namespace = NetworkNamespace::create().unwrap();
@@ -97,6 +98,7 @@ fn a_name_that_is_no_bridge_is_refused_with_advice() {
     let config = network::Config { bridge: "lo".into(), ..node.config() };
     let err = node.open_with(config).unwrap_err();
     assert!(stdx::error_chain(&err).contains("lo is there and is no bridge"), "{err:?}");
-    let config = network::Config { prefix_length: 31, ..node.config() };
+    let ranges = vec![range("10.244.1.0/31", "10.244.0.0/16")];
+    let config = network::Config { ranges, ..node.config() };
     assert!(node.open_with(config).unwrap_err().to_string().contains("10.244.1.0/31"));
 }

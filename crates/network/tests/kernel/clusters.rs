@@ -1,7 +1,5 @@
 //! Two clusters in one network namespace: each sees, changes and removes what is its own.
 
-use std::net::Ipv4Addr;
-
 use linux::netlink::nftables::{Nftables, TableFamily, TableId};
 use linux::netlink::route::{Link, Route};
 use linux::network_namespace::NetworkNamespace;
@@ -10,7 +8,7 @@ use network::{Config, Network};
 use node_api::ClusterId;
 use node_api::network::{HostPort, Protocol};
 
-use crate::places::{GATEWAY, Node, Server, ask};
+use crate::places::{GATEWAY, Node, Server, ask, range};
 
 const OTHER_GATEWAY: &str = "10.245.1.1";
 
@@ -23,8 +21,7 @@ fn config_of_other(node: &Node) -> Config {
     Config {
         cluster: other(),
         bridge: "xebec1".into(),
-        pod_network: Ipv4Addr::new(10, 245, 1, 0),
-        cluster_network: Ipv4Addr::new(10, 245, 0, 0),
+        ranges: vec![range("10.245.1.0/24", "10.245.0.0/16")],
         directory: node.directory.path().join("other"),
         ..node.config()
     }
@@ -60,7 +57,7 @@ fn two_clusters_live_beside_each_other_and_leave_each_other_alone() {
     let _server = Server::start(&a.namespace, "0.0.0.0:8080");
     let network = open(&node, config_of_other(&node)).unwrap();
     let pod = NetworkNamespace::create().unwrap();
-    let b = node.attach_to(&network, "b", pod.path(), &[host_port(81, None)]).unwrap();
+    let b = node.attach_to(&network, "b", pod.path(), &[host_port(81, None)]).unwrap()[0];
     let _server_b = Server::start(&pod, "0.0.0.0:8080");
     let check = |node: &Node| {
         assert_eq!(ask(&node.namespace, "127.0.0.1:80").unwrap(), GATEWAY);

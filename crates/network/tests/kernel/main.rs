@@ -5,10 +5,12 @@
 #![expect(clippy::print_stdout, reason = "skipped tests and measurements are told")]
 
 mod attachment;
+mod both_families;
 mod clusters;
 mod contract;
 mod host_ports;
 mod mending;
+mod nodes;
 mod paths;
 mod places;
 mod restart;

@@ -14,7 +14,7 @@ fn pods_and_node_reach_each_other_by_their_own_addresses() {
         (a.address.to_string(), b.address.to_string()),
         ("10.244.1.2".into(), "10.244.1.3".into())
     );
-    assert_eq!(node.network().gateway().to_string(), GATEWAY);
+    assert_eq!(node.network().gateways(), [ip(GATEWAY)]);
     let _servers = [
         Server::start(&b.namespace, "0.0.0.0:80"),
         Server::start(&node.namespace, &format!("{GATEWAY}:53")),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,16 +10,18 @@ use std::time::Duration;
 use std::{io, thread};
 
 use linux::netlink::nftables::{
-    Chain, ChainKind, Expression, Hook, HookPoint, Nftables, Register, Rule, Table, TableFamily,
-    TableId, Value, expression, priority,
+    Chain, ChainKind, Expression, Hook, HookPoint, Nftables, Register, Rule, Table, TableId, Value,
+    draft::table_family, expression, priority,
 };
 use linux::netlink::route::{
     self, Destination, HardwareAddress, LinkChange, Peer, Route, RouteSocket, Scope, VethPair,
 };
 use linux::network_namespace::NetworkNamespace;
-use network::{Config, Network};
+use linux::sysctl;
+use network::{Config, Network, PodRange, SINGLE_NODE};
 use node_api::network::{Attachment, HostPort, Namespace};
 use node_api::{ClusterId, PodNetwork as _, PodRef, PodUid, SandboxId};
+use stdx::{Cidr, Family};
 
 pub(crate) const GATEWAY: &str = "10.244.1.1";
 pub(crate) const NODE: &str = "192.0.2.1";
@@ -27,12 +29,41 @@ pub(crate) const WORLD: &str = "192.0.2.2";
 /// In the cluster's network, on another node.
 pub(crate) const OTHER_NODES_POD: &str = "10.244.2.9";
 
+/// The same of IPv6.
+pub(crate) const GATEWAY_6: &str = "fd00:10:244:1::1";
+pub(crate) const NODE_6: &str = "2001:db8:2::1";
+pub(crate) const WORLD_6: &str = "2001:db8:2::2";
+pub(crate) const OTHER_NODES_POD_6: &str = "fd00:10:244:2::9";
+
+/// In which families the pods of a test have addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Families {
+    V4,
+    V6,
+    Both,
+}
+
+pub(crate) fn range(node: &str, cluster: &str) -> PodRange {
+    PodRange { node: node.parse().unwrap(), cluster: cluster.parse().unwrap() }
+}
+
+fn ranges(families: Families) -> Vec<PodRange> {
+    let v4 = range("10.244.1.0/24", "10.244.0.0/16");
+    let v6 = range("fd00:10:244:1::/64", "fd00:10:244::/56");
+    match families {
+        Families::V4 => vec![v4],
+        Families::V6 => vec![v6],
+        Families::Both => vec![v4, v6],
+    }
+}
+
 /// So long only a broken network lets us wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Node {
     pub(crate) namespace: NetworkNamespace,
     pub(crate) directory: tempfile::TempDir,
+    families: Families,
     runtime: tokio::runtime::Runtime,
     network: Option<Network>,
 }
@@ -52,7 +83,9 @@ impl Namespace for At {
 
 pub(crate) struct Pod {
     pub(crate) namespace: NetworkNamespace,
-    pub(crate) address: Ipv4Addr,
+    /// The first.
+    pub(crate) address: IpAddr,
+    pub(crate) addresses: Vec<IpAddr>,
 }
 
 pub(crate) fn cluster() -> ClusterId {
@@ -68,8 +101,13 @@ pub(crate) fn pod_ref(name: &str) -> PodRef {
 }
 
 impl Node {
-    /// `None`, said loudly, if this machine lets us make no network namespace.
+    /// With IPv4. `None`, said loudly, if this machine lets us make no network namespace.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(Families::V4)
+    }
+
+    /// `None` also if it has no IPv6 and that is asked for.
+    pub(crate) fn start_with(families: Families) -> Option<Self> {
         let namespace = match NetworkNamespace::create() {
             Ok(namespace) => namespace,
             Err(err) => {
@@ -78,9 +116,14 @@ impl Node {
             }
         };
         bring_up_loopback(&namespace);
+        let has_ipv6 = || sysctl::read("net/ipv6/conf/all/disable_ipv6").unwrap().is_some();
+        if families != Families::V4 && !namespace.run(has_ipv6).unwrap() {
+            println!("SKIPPED: this kernel has no IPv6");
+            return None;
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let mut node = Self { namespace, directory, runtime, network: None };
+        let mut node = Self { namespace, directory, families, runtime, network: None };
         node.open();
         Some(node)
     }
@@ -88,11 +131,9 @@ impl Node {
     pub(crate) fn config(&self) -> Config {
         Config {
             cluster: cluster(),
+            backend: SINGLE_NODE.into(),
             bridge: "xebec0".into(),
-            pod_network: Ipv4Addr::new(10, 244, 1, 0),
-            prefix_length: 24,
-            cluster_network: Ipv4Addr::new(10, 244, 0, 0),
-            cluster_prefix_length: 16,
+            ranges: ranges(self.families),
             directory: self.directory.path().join("network"),
             settings: self.directory.path().to_owned(),
             mtu: None,
@@ -125,17 +166,18 @@ impl Node {
     pub(crate) fn attach(&self, name: &str, host_ports: &[HostPort]) -> Pod {
         let namespace = NetworkNamespace::create().unwrap();
         let path = namespace.path();
-        let address = self.try_attach(name, path, host_ports).unwrap();
-        Pod { namespace, address }
+        let addresses = self.attach_to(self.network(), name, path, host_ports).unwrap();
+        Pod { namespace, address: addresses[0], addresses }
     }
 
+    /// The pod's first address.
     pub(crate) fn try_attach(
         &self,
         name: &str,
         namespace: PathBuf,
         host_ports: &[HostPort],
-    ) -> Result<Ipv4Addr, node_api::Error> {
-        self.attach_to(self.network(), name, namespace, host_ports)
+    ) -> Result<IpAddr, node_api::Error> {
+        Ok(self.attach_to(self.network(), name, namespace, host_ports)?[0])
     }
 
     /// To the network of another cluster, perhaps.
@@ -145,18 +187,14 @@ impl Node {
         name: &str,
         namespace: PathBuf,
         host_ports: &[HostPort],
-    ) -> Result<Ipv4Addr, node_api::Error> {
+    ) -> Result<Vec<IpAddr>, node_api::Error> {
         let attachment = Attachment {
             pod: pod_ref(name),
             sandbox: SandboxId::new(name),
             namespace: Arc::new(At(namespace)),
             host_ports: host_ports.to_vec(),
         };
-        let addresses = self.runtime.block_on(network.attach(attachment))?;
-        match addresses[..] {
-            [IpAddr::V4(address)] => Ok(address),
-            _ => panic!("{addresses:?}"),
-        }
+        self.runtime.block_on(network.attach(attachment))
     }
 
     pub(crate) fn detach(&self, name: &str) {
@@ -187,48 +225,37 @@ impl Node {
         let pair = VethPair { name: "uplink", address, group: 0, mtu: 1500, peer };
         node_routes.create_veth(&pair).unwrap();
         configure(&mut world_routes, "cable", &[WORLD, OTHER_NODES_POD]);
+        configure(&mut world_routes, "cable", &[WORLD_6, OTHER_NODES_POD_6]);
         configure(&mut node_routes, "uplink", &[NODE]);
-        let uplink = node_routes.link("uplink").unwrap().unwrap();
-        let route = Route {
-            destination: Destination::DEFAULT,
-            link: Some(uplink.index),
-            gateway: Some(ip(WORLD)),
-            source: None,
-            scope: Scope::Universe,
-            metric: 0,
-            protocol: Route::BY_HAND,
-        };
-        node_routes.put_route(&route).unwrap();
-        let cable = world_routes.link("cable").unwrap().unwrap();
+        configure(&mut node_routes, "uplink", &[NODE_6]);
+        for gateway in [WORLD, WORLD_6].map(ip) {
+            let default = Destination::default_of(gateway);
+            put_route(&mut node_routes, "uplink", default, gateway);
+        }
         // As another node would route.
-        let destination = Destination { address: ip("10.244.1.0"), prefix_length: 24 };
-        let route =
-            Route { destination, link: Some(cable.index), gateway: Some(ip(NODE)), ..route };
-        world_routes.put_route(&route).unwrap();
+        for (range, gateway) in [("10.244.1.0", NODE), ("fd00:10:244:1::", NODE_6)] {
+            let prefix_length = prefix_length_of(ip(range));
+            let destination = Destination { address: ip(range), prefix_length };
+            put_route(&mut world_routes, "cable", destination, ip(gateway));
+        }
         world
     }
 
     /// A Service, as simple as can be: everything to this address and port goes to one pod.
-    pub(crate) fn add_service(&self, address: &str, pod: Ipv4Addr, port: u16) {
-        let IpAddr::V4(address) = ip(address) else { panic!("{address}") };
-        let payload = expression::Base::Network;
-        let value = Value::new().address(address);
-        let (comparison, from) = (expression::Comparison::Equal, Register(0));
-        let port = Value::new().port(port);
-        let kind = expression::Nat::Destination;
-        let rule = Rule::new(
-            "service",
-            vec![
-                Expression::Payload { base: payload, offset: 16, length: 4, into: from },
-                Expression::Compare { from, comparison, value },
-                Expression::Immediate { into: from, value: Value::new().address(pod) },
-                Expression::Immediate { into: Register(1), value: port },
-                Expression::Nat { kind, address: from, port: Some(Register(1)), flags: 0 },
-            ],
-        );
+    pub(crate) fn add_service(&self, address: &str, pod: IpAddr, port: u16) {
+        let family = Family::of(pod);
+        let mut rule: Rule =
+            Rule::draft(family, "service").destination_in(Cidr::host(ip(address))).into();
+        let (kind, from) = (expression::Nat::Destination, Register(0));
+        let last = Register(family.bits() / 32);
+        rule.expressions.extend([
+            Expression::Immediate { into: from, value: Value::new().address(pod) },
+            Expression::Immediate { into: last, value: Value::new().port(port) },
+            Expression::Nat { kind, address: from, port: Some(last), flags: 0 },
+        ]);
         let hook = Hook::new(ChainKind::Nat, HookPoint::Prerouting, priority::DESTINATION_NAT);
         let chains = [("services".to_owned(), Chain::at(hook, vec![rule]))].into();
-        let id = TableId::new(TableFamily::Ip, "test-services");
+        let id = TableId::new(table_family(family), "test-services");
         let table = Table { chains, ..Table::default() };
         self.namespace.run(|| Nftables::open(id).unwrap().converge(&table).unwrap()).unwrap();
     }
@@ -243,13 +270,39 @@ pub(crate) fn bring_up_loopback(namespace: &NetworkNamespace) {
 }
 
 /// The first address is the link's own network, the others are addresses of the place.
-fn configure(routes: &mut RouteSocket, link: &str, addresses: &[&str]) {
+pub(crate) fn configure(routes: &mut RouteSocket, link: &str, addresses: &[&str]) {
     let link = routes.link(link).unwrap().unwrap();
     routes.change_link(&link, LinkChange { is_up: Some(true), ..LinkChange::default() }).unwrap();
     for (index, address) in addresses.iter().enumerate() {
-        let prefix_length = if index == 0 { 24 } else { 32 };
-        routes.add_address(&link, ip(address), prefix_length).unwrap();
+        let address = ip(address);
+        let all = Family::of(address).bits();
+        let prefix_length = if index == 0 { prefix_length_of(address) } else { all };
+        routes.add_address(&link, address, prefix_length).unwrap();
     }
+}
+
+/// That of the networks of a test.
+fn prefix_length_of(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 24 } else { 64 }
+}
+
+pub(crate) fn put_route(
+    routes: &mut RouteSocket,
+    link: &str,
+    destination: Destination,
+    gateway: IpAddr,
+) {
+    let link = routes.link(link).unwrap().unwrap();
+    let route = Route {
+        destination,
+        link: Some(link.index),
+        gateway: Some(gateway),
+        source: None,
+        scope: Scope::Universe,
+        metric: 0,
+        protocol: Route::BY_HAND,
+    };
+    routes.put_route(&route).unwrap();
 }
 
 /// A TCP server for one question at a time: it answers with the address from which it is asked.

@@ -9,7 +9,7 @@ use linux::netlink::route::RouteSocket;
 use linux::sysctl;
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sockopt};
 
-use crate::places::{GATEWAY, Node, Pod, ip, receive, udp};
+use crate::places::{Families, GATEWAY, Node, Pod, ip, receive, udp};
 
 const PREFIX: &str = "2001:db8::";
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
@@ -69,51 +69,90 @@ fn believed(node: &Node) -> usize {
         + found.filter(|it| it.gateway.is_some() || is_of_prefix(it.destination.address)).count()
 }
 
+/// What was sent before has been seen by the node when this has.
+fn settle(node: &Node, pod: &Pod) {
+    let gateway = udp(&node.namespace, &format!("{GATEWAY}:80"));
+    let client = udp(&pod.namespace, "10.244.1.2:0");
+    client.send_to(b"after", format!("{GATEWAY}:80")).unwrap();
+    assert_eq!(receive(&gateway).unwrap().0, "after");
+}
+
+fn check(node: &Node, pod: &Pod, router: &Router) {
+    for _ in 0..3 {
+        router.advertise();
+        settle(node, pod);
+    }
+    assert_eq!(believed(node), 0);
+}
+
+/// The host's end of the only pod's link.
+fn setting(node: &Node, name: &str) -> String {
+    let links = node.routes().links().unwrap();
+    let veth = links.into_iter().find(|it| it.name.starts_with("veth")).unwrap();
+    format!("net/ipv6/conf/{}/{name}", veth.name)
+}
+
+fn delete_rules(node: &Node) {
+    let id = TableId::new(TableFamily::Ip6, crate::places::cluster().table("network"));
+    node.namespace.run(|| Nftables::open(id).unwrap().purge().unwrap()).unwrap();
+}
+
+fn set(node: &Node, name: &str, value: &str) {
+    node.namespace.run(|| sysctl::write(name, value).unwrap()).unwrap();
+}
+
+fn get(node: &Node, name: &str) -> Option<String> {
+    node.namespace.run(|| sysctl::read(name).unwrap()).unwrap()
+}
+
+/// The test is able to fail.
+fn check_that_it_would_be_fooled(node: &Node, router: &Router) {
+    let is_fooled = (0..100).any(|_| {
+        router.advertise();
+        std::thread::sleep(Duration::from_millis(20));
+        believed(node) > 0
+    });
+    assert!(is_fooled);
+}
+
 #[test]
 fn a_pod_is_no_router_to_the_node() {
     let Some(mut node) = Node::start() else { return };
-    let has_ipv6 = || sysctl::read("net/ipv6/conf/all/disable_ipv6").unwrap();
-    if node.namespace.run(has_ipv6).unwrap().as_deref() != Some("0") {
+    if get(&node, "net/ipv6/conf/all/disable_ipv6").as_deref() != Some("0") {
         return println!("SKIPPED: no IPv6 here");
     }
     let pod = node.attach("a", &[]);
     let router = Router::new(&pod);
-    let gateway = udp(&node.namespace, &format!("{GATEWAY}:80"));
-    let client = udp(&pod.namespace, "10.244.1.2:0");
-    // What was sent before has been seen by the node when this has.
-    let settle = || {
-        client.send_to(b"after", format!("{GATEWAY}:80")).unwrap();
-        assert_eq!(receive(&gateway).unwrap().0, "after");
-    };
-    let check = |node: &Node| {
-        for _ in 0..3 {
-            router.advertise();
-            settle();
-        }
-        assert_eq!(believed(node), 0);
-    };
-    check(&node);
-    let links = node.routes().links().unwrap();
-    let veth = links.into_iter().find(|it| it.name.starts_with("veth")).unwrap();
-    let setting = format!("net/ipv6/conf/{}/disable_ipv6", veth.name);
+    check(&node, &pod, &router);
+    let setting = setting(&node, "disable_ipv6");
     // Either of the two is enough.
-    node.namespace.run(|| sysctl::write(&setting, "0").unwrap()).unwrap();
-    check(&node);
-    let id = TableId::new(TableFamily::Ip6, crate::places::cluster().table("network"));
-    let delete_table = || Nftables::open(id).unwrap().purge().unwrap();
-    node.namespace.run(delete_table).unwrap();
-    // Without both the node believes it: the test is able to fail.
-    let is_fooled = (0..100).any(|_| {
-        router.advertise();
-        std::thread::sleep(Duration::from_millis(20));
-        believed(&node) > 0
-    });
-    assert!(is_fooled);
+    set(&node, &setting, "0");
+    check(&node, &pod, &router);
+    delete_rules(&node);
+    check_that_it_would_be_fooled(&node, &router);
     // A start puts it right, on links that are there already.
     node.open();
-    assert_eq!(
-        node.namespace.run(|| sysctl::read(&setting).unwrap()).unwrap().as_deref(),
-        Some("1")
-    );
-    check(&node);
+    assert_eq!(get(&node, &setting).as_deref(), Some("1"));
+    check(&node, &pod, &router);
+}
+
+/// Where pods do have IPv6 the link listens, but not to that.
+#[test]
+fn a_pod_with_ipv6_is_no_router_to_the_node() {
+    let Some(mut node) = Node::start_with(Families::Both) else { return };
+    let pod = node.attach("a", &[]);
+    let router = Router::new(&pod);
+    check(&node, &pod, &router);
+    let [accept, make] = ["accept_ra", "addr_gen_mode"].map(|it| setting(&node, it));
+    assert_eq!((get(&node, &accept), get(&node, &make)), (Some("0".into()), Some("1".into())));
+    // The rules are enough, and so is the setting.
+    set(&node, &accept, "2");
+    check(&node, &pod, &router);
+    set(&node, &accept, "0");
+    delete_rules(&node);
+    check(&node, &pod, &router);
+    set(&node, &accept, "2");
+    check_that_it_would_be_fooled(&node, &router);
+    node.open();
+    assert_eq!(get(&node, &accept).as_deref(), Some("0"));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::places::{Node, Server, ask};
+use crate::places::{Families, Node, Server, ask};
 
 fn measure<T>(times: &mut Vec<Duration>, run: impl FnOnce() -> T) -> T {
     let start = Instant::now();
@@ -21,10 +21,17 @@ fn summary(mut times: Vec<Duration>) -> String {
 
 #[test]
 fn attaching_and_detaching_are_measured() {
-    let Some(node) = Node::start() else { return };
+    for families in [Families::V4, Families::Both] {
+        println!("{families:?}:");
+        measure_in(families);
+    }
+}
+
+fn measure_in(families: Families) {
+    let Some(node) = Node::start_with(families) else { return };
     let (mut attach, mut first, mut detach) = (Vec::new(), Vec::new(), Vec::new());
     let mut pods = Vec::new();
-    for index in 0..100 {
+    for index in 0..50 {
         let namespace = linux::network_namespace::NetworkNamespace::create().unwrap();
         let name = format!("pod-{index}");
         let address =

@@ -1,0 +1,26 @@
+//! A cluster of one node: pods reach each other, the node and the world. See README.md.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Backend, SINGLE_NODE};
+use crate::kernel_state::KernelState;
+use crate::node::{Peer, ThisNode};
+use crate::node_itself;
+
+#[derive(Debug)]
+pub(crate) struct SingleNode;
+
+impl Backend for SingleNode {
+    fn name(&self) -> &'static str {
+        SINGLE_NODE
+    }
+
+    fn validate(&self, _node: &ThisNode, peer: &Peer) -> Result<(), String> {
+        Err(format!("node {} cannot be reached: this pod network has one node", peer.node))
+    }
+
+    fn desired(&self, node: &ThisNode, _peers: &[Peer]) -> KernelState {
+        node_itself::desired(node)
+    }
+}

@@ -1,0 +1,107 @@
+//! What of the pod network is in the kernel: links, addresses, neighbors, routes, rules and
+//! settings, of both families. Pure.
+//!
+//! A back end says with it what should be, the kernel is described with it as it is, and
+//! [`changes`] says how to come from one to the other. (Rules are compared by
+//! `linux::netlink::nftables`.)
+
+mod changes;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use linux::netlink::nftables::Table;
+use linux::netlink::route::HardwareAddress;
+use stdx::{Cidr, Family};
+
+pub(crate) use changes::{Change, changes};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KernelState {
+    /// By name.
+    pub(crate) links: BTreeMap<String, Link>,
+    pub(crate) routes: BTreeSet<Route>,
+    /// The rules of each family. Empty in what is observed: they are compared where they are.
+    pub(crate) tables: BTreeMap<Family, Table>,
+    /// Names and values of kernel settings. Those that are not here may be what they are.
+    pub(crate) settings: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) kind: LinkKind,
+    pub(crate) is_up: bool,
+    /// With the lengths of their prefixes.
+    pub(crate) addresses: BTreeSet<(IpAddr, u8)>,
+    /// Whom it knows for good, so that it need not ask.
+    pub(crate) neighbors: BTreeMap<IpAddr, HardwareAddress>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LinkKind {
+    /// Without ports: where the gateways' addresses live, whether there are pods or not.
+    Bridge,
+    /// The host's end of a pair.
+    Pod {
+        /// `None` in what is observed: the pod's namespace is the pod's to change, and nobody looks
+        /// there.
+        end: Option<PodEnd>,
+    },
+}
+
+/// The other end of a pod's link, in the pod. Everything else is behind the gateways, whose
+/// hardware address it knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodEnd {
+    pub(crate) hardware: HardwareAddress,
+    pub(crate) host_hardware: HardwareAddress,
+    /// Each with the gateway of its family.
+    pub(crate) addresses: Vec<(IpAddr, IpAddr)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Route {
+    pub(crate) destination: Cidr,
+    pub(crate) next: Next,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Next {
+    /// On one of our links; the node sends there with this source.
+    Link { name: String, source: Option<IpAddr> },
+    /// Another node, on whatever link it is.
+    Gateway(IpAddr),
+    /// Who sends there, and has no better route, is told at once that nobody is there.
+    Nowhere,
+}
+
+impl Route {
+    pub(crate) fn nowhere(destination: Cidr) -> Self {
+        Self { destination, next: Next::Nowhere }
+    }
+
+    pub(crate) fn link(&self) -> Option<&str> {
+        match &self.next {
+            Next::Link { name, .. } => Some(name),
+            Next::Gateway(_) | Next::Nowhere => None,
+        }
+    }
+
+    /// The kernel has one route to a destination per metric, and ours have two metrics: that of
+    /// routes over our links, and that which says whose the others are.
+    fn replaces(&self, other: &Self) -> bool {
+        let is_same_metric = self.link().is_some() == other.link().is_some();
+        self.destination == other.destination && is_same_metric
+    }
+}
+
+impl KernelState {
+    /// The part that is of one link: what changes when its pod comes.
+    pub(crate) fn of_link(mut self, name: &str) -> Self {
+        self.links.retain(|it, _| it == name);
+        self.routes.retain(|it| it.link() == Some(name));
+        Self { tables: BTreeMap::new(), settings: BTreeMap::new(), ..self }
+    }
+}

@@ -1,0 +1,88 @@
+//! What every back end wants of the node itself: the bridge with the gateways, the pods' links, the
+//! rules, forwarding. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use stdx::{Cidr, Family};
+
+use crate::kernel_state::{KernelState, Link, LinkKind, Next, PodEnd, Route};
+use crate::node::{ThisNode, link_name};
+use crate::records::Record;
+use crate::{hardware, table};
+
+pub(crate) fn desired(node: &ThisNode) -> KernelState {
+    let mut state = KernelState { settings: settings(node), ..KernelState::default() };
+    state.links.insert(node.bridge.clone(), bridge(node));
+    state.routes.extend(node.ranges.iter().map(|it| Route::nowhere(it.node)));
+    for (sandbox, pod) in &node.pods {
+        let name = link_name(sandbox);
+        let addresses = with_gateways(node, pod);
+        let to_pod = |(address, gateway): &(IpAddr, IpAddr)| Route {
+            destination: Cidr::host(*address),
+            next: Next::Link { name: name.clone(), source: Some(*gateway) },
+        };
+        state.routes.extend(addresses.iter().map(to_pod));
+        state.links.extend(pod_link(addresses).map(|it| (name, it)));
+    }
+    for family in [Family::V4, Family::V6] {
+        let pods = node.pods.values();
+        let group = node.cluster.link_group();
+        let table = match node.range(family) {
+            Some(range) => table::table(range, group, pods),
+            None => table::closed(family, group),
+        };
+        state.tables.insert(family, table);
+    }
+    state
+}
+
+fn bridge(node: &ThisNode) -> Link {
+    let address = |it: IpAddr| (it, Family::of(it).bits());
+    let addresses = node.ranges.iter().map(|it| address(it.gateway())).collect();
+    Link { kind: LinkKind::Bridge, is_up: true, addresses, neighbors: BTreeMap::new() }
+}
+
+/// Those of a family that the node has, each with its gateway.
+fn with_gateways(node: &ThisNode, pod: &Record) -> Vec<(IpAddr, IpAddr)> {
+    let gateway = |it: &IpAddr| node.range(Family::of(*it)).map(|range| (*it, range.gateway()));
+    pod.addresses.iter().filter_map(gateway).collect()
+}
+
+/// `None` for a pod that has no address, which none has.
+fn pod_link(addresses: Vec<(IpAddr, IpAddr)>) -> Option<Link> {
+    let (first, _) = *addresses.first()?;
+    let (pod, host_hardware) = (hardware::of_pod(first), hardware::of_host(first));
+    let neighbors = addresses.iter().map(|(address, _)| (*address, pod)).collect();
+    let end = Some(PodEnd { hardware: pod, host_hardware, addresses });
+    Some(Link { kind: LinkKind::Pod { end }, is_up: true, addresses: BTreeSet::new(), neighbors })
+}
+
+/// Without forwarding the kernel does not pass packets on between pods, nor between pods and the
+/// world. A machine that forwards IPv6 stops listening to routers, and so forgets its own way to the
+/// world, unless it is told otherwise.
+fn settings(node: &ThisNode) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    for range in &node.ranges {
+        settings.insert(forwarding(range.family()).to_owned(), "1".to_owned());
+    }
+    if node.range(Family::V6).is_some() {
+        let accept = node.advertised.iter().map(|it| (accept_advertisements(it), "2".to_owned()));
+        settings.extend(accept);
+    }
+    settings
+}
+
+pub(crate) fn forwarding(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "net/ipv4/ip_forward",
+        Family::V6 => "net/ipv6/conf/all/forwarding",
+    }
+}
+
+/// How the names of these settings end.
+pub(crate) const ACCEPT_ADVERTISEMENTS: &str = "/accept_ra";
+
+fn accept_advertisements(link: &str) -> String {
+    format!("net/ipv6/conf/{link}{ACCEPT_ADVERTISEMENTS}")
+}
