@@ -24,13 +24,13 @@ impl Caches {
     /// The factory is started by its owner, after this.
     pub(crate) fn new(factory: &Arc<Factory>) -> Self {
         let services = factory.informer::<Service>();
-        services.add_index(BY_ADDRESS, cluster_addresses);
+        services.add_index(BY_ADDRESS, |it| plain(&cluster_addresses(it)));
         let slices = factory.informer::<EndpointSlice>();
         slices.add_index(BY_SERVICE, |it| {
             service_of(it).into_iter().map(|it| it.to_string()).collect()
         });
         slices.add_index(BY_ADDRESS, |it| {
-            it.endpoints.iter().flatten().flat_map(|it| it.addresses.iter().cloned()).collect()
+            it.endpoints.iter().flatten().flat_map(|it| plain(&it.addresses)).collect()
         });
         Self {
             namespaces: factory.informer::<Namespace>().indexer(),
@@ -38,6 +38,12 @@ impl Caches {
             slices: slices.indexer(),
         }
     }
+}
+
+/// Each address as we write it: IPv6 has several ways.
+fn plain(addresses: &[String]) -> Vec<String> {
+    let parsed = addresses.iter().filter_map(|it| it.parse::<IpAddr>().ok());
+    parsed.map(|it| it.to_string()).collect()
 }
 
 fn cluster_addresses(service: &Service) -> Vec<String> {

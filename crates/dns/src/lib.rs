@@ -24,25 +24,25 @@ use stdx::World;
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// UDP and TCP.
-    pub listen: SocketAddr,
+    /// UDP and TCP: one address, or one of each family.
+    pub listen: Vec<SocketAddr>,
     /// Such as `cluster.local`.
     pub domain: String,
     /// Where other names are asked; none: they are refused.
     pub upstreams: Vec<SocketAddr>,
 }
 
-/// Listens, then follows Services, EndpointSlices and Namespaces. An error when the address cannot
-/// be had.
+/// Listens, then follows Services, EndpointSlices and Namespaces. Returns where it listens; an error
+/// when one of the addresses cannot be had.
 pub async fn start(
     config: Config,
     tasks: &Tasks,
     world: &World,
     factory: &Arc<Factory>,
-) -> std::io::Result<SocketAddr> {
+) -> std::io::Result<Vec<SocketAddr>> {
     let caches = Arc::new(caches::Caches::new(factory));
     let zone = zone::Zone::new(&config.domain);
     let forwarder = forward::Forwarder::new(config.upstreams, world.random.clone());
     let answerer = answer::Answerer::new(zone, caches, forwarder, world.random.clone());
-    server::start(config.listen, tasks, Arc::new(answerer)).await
+    server::start(&config.listen, tasks, Arc::new(answerer)).await
 }

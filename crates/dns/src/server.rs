@@ -27,15 +27,27 @@ const TIMEOUTS: Timeouts = Timeouts {
     ..Timeouts::HTTPS
 };
 
-/// Both sockets or none. Port 0 picks one that is free for both.
+/// All sockets or none. Port 0 picks one that is free for both of an address.
 pub(crate) async fn start(
-    listen: SocketAddr,
+    listen: &[SocketAddr],
     tasks: &Tasks,
     answerer: Arc<Answerer>,
-) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind(listen).await?;
-    let address = listener.local_addr()?;
-    let socket = Arc::new(UdpSocket::bind(address).await?);
+) -> std::io::Result<Vec<SocketAddr>> {
+    let mut bound = Vec::new();
+    for address in listen {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        bound.push((address, listener, UdpSocket::bind(address).await?));
+    }
+    let serve = |(address, listener, socket): (SocketAddr, TcpListener, UdpSocket)| {
+        serve(&tasks.child(&address.to_string()), (listener, socket), &answerer);
+        address
+    };
+    Ok(bound.into_iter().map(serve).collect())
+}
+
+fn serve(tasks: &Tasks, (listener, socket): (TcpListener, UdpSocket), answerer: &Arc<Answerer>) {
+    let (socket, answerer) = (Arc::new(socket), answerer.clone());
     let (children, answering) = (tasks.clone(), answerer.clone());
     tasks.spawn_restarting("udp", move |shutdown| {
         serve_udp(socket.clone(), answering.clone(), children.clone(), shutdown)
@@ -45,7 +57,6 @@ pub(crate) async fn start(
     tasks.spawn_restarting("tcp", move |shutdown| {
         serve_tcp(listener.clone(), answerer.clone(), children.clone(), shutdown)
     });
-    Ok(address)
 }
 
 async fn serve_udp(

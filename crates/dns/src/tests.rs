@@ -24,10 +24,14 @@ fn port(name: &str, port: u16) -> Port {
     Port { name: name.to_owned(), protocol: "tcp".to_owned(), port }
 }
 
-fn host(name: Option<&str>, address: [u8; 4]) -> Host {
-    let address = IpAddr::from(address);
+fn host(name: Option<&str>, address: impl Into<IpAddr>) -> Host {
+    let address = address.into();
     let name = name.map_or_else(|| dashed(address), str::to_owned);
     Host { name, address, ports: vec![port("sql", 5432)] }
+}
+
+fn ipv6(text: &str) -> IpAddr {
+    text.parse().unwrap()
 }
 
 impl Source for Cluster {
@@ -46,6 +50,14 @@ impl Source for Cluster {
             ("default", "big") => {
                 ServiceKind::Headless((0..200).map(|n| host(None, [10, 244, 1, n])).collect())
             }
+            ("default", "both") => {
+                ServiceKind::Cluster(vec![[10, 96, 0, 8].into(), ipv6("fd00:10:96::8")])
+            }
+            ("default", "pair") => ServiceKind::Headless(vec![
+                host(Some("pair-0"), [10, 244, 0, 5]),
+                host(Some("pair-0"), ipv6("fd00:10:244::5")),
+                host(None, ipv6("fd00:10:244::6")),
+            ]),
             ("default", "empty") => ServiceKind::Headless(Vec::new()),
             ("default", "out") => ServiceKind::External("example.com".to_owned()),
             ("default", "near") => {
@@ -57,12 +69,21 @@ impl Source for Cluster {
     }
 
     fn service_at(&self, address: IpAddr) -> Option<(String, String)> {
-        (address == IpAddr::from([10, 96, 0, 7])).then(|| ("default".into(), "web".into()))
+        let name = match address.to_string().as_str() {
+            "10.96.0.7" => "web",
+            "fd00:10:96::8" => "both",
+            _ => return None,
+        };
+        Some(("default".into(), name.into()))
     }
 
     fn endpoint_at(&self, address: IpAddr) -> Option<(String, String, String)> {
-        (address == IpAddr::from([10, 244, 0, 3]))
-            .then(|| ("default".into(), "db".into(), "db-0".into()))
+        let (service, host) = match address.to_string().as_str() {
+            "10.244.0.3" => ("db", "db-0"),
+            "fd00:10:244::6" => ("pair", "fd00-10-244--6"),
+            _ => return None,
+        };
+        Some(("default".into(), service.into(), host.into()))
     }
 }
 
@@ -99,6 +120,30 @@ fn names_mean_what_the_specification_says() {
     check("7.0.96.10.in-addr.arpa", "web.default.svc.cluster.local");
     check("3.0.244.10.in-addr.arpa", "db-0.db.default.svc.cluster.local");
     check("9.9.9.9.in-addr.arpa", "foreign");
+    check("both.default.svc.cluster.local", "[10.96.0.8), fd00:10:96::8)");
+    check("pair.default.svc.cluster.local", "[10.244.0.5), fd00:10:244::5), fd00:10:244::6)");
+    check("pair-0.pair.default.svc.cluster.local", "[10.244.0.5), fd00:10:244::5]");
+    check("fd00-10-244--6.pair.default.svc.cluster.local", "[fd00:10:244::6]");
+    // A host is one target, whatever its families.
+    check(
+        "_sql._tcp.pair.default.svc.cluster.local",
+        "addresses: [fd00:10:244::6] }, Service { port: 5432, weight: 50, \
+         target: \"pair-0.pair.default.svc.cluster.local\", \
+         addresses: [10.244.0.5, fd00:10:244::5] }]",
+    );
+    check("fd00--1.default.pod.cluster.local", "[fd00::1]");
+    check("fd00-10-244--6.default.pod.cluster.local", "[fd00:10:244::6]");
+    check("--1.default.pod.cluster.local", "[::1]");
+    check("fd00-1.default.pod.cluster.local", "missing");
+    let reversed = |address: &str| {
+        let bytes = address.parse::<std::net::Ipv6Addr>().unwrap().octets();
+        let nibbles = bytes.iter().rev().map(|it| format!("{:x}.{:x}.", it & 15, it >> 4));
+        format!("{}ip6.arpa", nibbles.collect::<String>())
+    };
+    check(&reversed("fd00:10:96::8"), "Pointer(\"both.default.svc.cluster.local");
+    check(&reversed("fd00:10:244::6"), "Pointer(\"fd00-10-244--6.pair.default.svc.cluster.local");
+    check(&reversed("2001:db8::1"), "foreign");
+    check("1.ip6.arpa", "foreign");
     check("nowhere.cluster.local", "missing");
     check("example.com", "foreign");
     check("mycluster.local", "foreign");
@@ -122,10 +167,15 @@ async fn upstream() -> (SocketAddr, tokio::sync::watch::Receiver<u32>) {
 }
 
 async fn started(upstreams: Vec<SocketAddr>) -> SocketAddr {
+    started_on(&["127.0.0.1:0"], upstreams).await[0]
+}
+
+async fn started_on(listen: &[&str], upstreams: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let listen: Vec<_> = listen.iter().map(|it| it.parse().unwrap()).collect();
     let random = Random::from_seed(1);
     let forwarder = Forwarder::new(upstreams, random.clone());
     let answerer = Answerer::new(Zone::new("cluster.local"), Arc::new(Cluster), forwarder, random);
-    server::start("127.0.0.1:0".parse().unwrap(), &Tasks::new(), Arc::new(answerer)).await.unwrap()
+    server::start(&listen, &Tasks::new(), Arc::new(answerer)).await.unwrap()
 }
 
 fn query(name: &str, kind: TYPE) -> Vec<u8> {
@@ -143,6 +193,7 @@ fn render(reply: &[u8]) -> String {
         .answers
         .iter()
         .map(|it| match &it.rdata {
+            RData::AAAA(aaaa) => format!("{}", std::net::Ipv6Addr::from(aaaa.address)),
             RData::A(a) => format!("{}", std::net::Ipv4Addr::from(a.address)),
             RData::CNAME(alias) => format!("{} is {}", it.name, alias.0),
             RData::SRV(srv) => format!("{}:{}", srv.target, srv.port),
@@ -156,7 +207,8 @@ fn render(reply: &[u8]) -> String {
 }
 
 async fn ask(server: SocketAddr, query: &[u8]) -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let any = if server.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
+    let socket = UdpSocket::bind(any).await.unwrap();
     socket.send_to(query, server).await.unwrap();
     let mut reply = [0; 4096];
     let received = tokio::time::timeout(Duration::from_secs(20), socket.recv(&mut reply));
@@ -194,6 +246,19 @@ async fn questions_are_answered_over_udp_and_tcp() {
     let missing = query("nobody.default.svc.cluster.local", TYPE::A);
     assert_eq!(ask(server, &missing).await, "NameError ");
     assert_eq!(ask(server, &query("example.com", TYPE::A)).await, "Refused ");
+}
+
+#[tokio::test]
+async fn questions_of_both_families_are_answered_on_both() {
+    let servers = started_on(&["127.0.0.1:0", "[::1]:0"], Vec::new()).await;
+    let both = "both.default.svc.cluster.local";
+    for server in servers {
+        assert_eq!(ask(server, &query(both, TYPE::A)).await, "NoError 10.96.0.8");
+        assert_eq!(ask(server, &query(both, TYPE::AAAA)).await, "NoError fd00:10:96::8");
+        assert_eq!(ask_over_tcp(server, &query(both, TYPE::AAAA)).await, "NoError fd00:10:96::8");
+        let pair = query("pair.default.svc.cluster.local", TYPE::AAAA);
+        assert_eq!(ask(server, &pair).await, "NoError fd00:10:244::5 fd00:10:244::6");
+    }
 }
 
 #[tokio::test]

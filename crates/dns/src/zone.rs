@@ -1,5 +1,6 @@
 //! What the cluster's names mean. Pure: looks names up in a [`Source`], knows nothing of packets.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What the names are made from.
@@ -86,7 +87,7 @@ pub(crate) struct Zone {
     domain: String,
 }
 
-/// How a host without a name is called: `10-244-0-7`.
+/// How a host without a name is called: `10-244-0-7`, `fd00--7`.
 pub(crate) fn dashed(address: IpAddr) -> String {
     address.to_string().replace(['.', ':'], "-")
 }
@@ -186,18 +187,13 @@ impl Zone {
             (ServiceKind::Headless(hosts), []) => {
                 let mut records: Vec<Record> =
                     hosts.iter().map(|it| Record::Address(it.address)).collect();
-                records.extend(hosts.iter().flat_map(|host| {
-                    host.ports.iter().map(|it| target(it, host, hosts.len(), &own_name()))
-                }));
+                records.extend(targets(hosts, &own_name(), |_| true));
                 // A headless Service without endpoints is as good as none (CoreDNS: NXDOMAIN).
                 (!records.is_empty()).then_some(records)
             }
             (ServiceKind::Headless(hosts), [protocol, port]) => {
-                let records: Vec<Record> = hosts
-                    .iter()
-                    .filter_map(|host| Some((find_port(&host.ports, protocol, port)?, host)))
-                    .map(|(it, host)| target(it, host, hosts.len(), &own_name()))
-                    .collect();
+                let is_asked = |it: &Port| is_named(it, protocol, port);
+                let records = targets(hosts, &own_name(), is_asked);
                 (!records.is_empty()).then_some(records)
             }
             (ServiceKind::Headless(hosts), [name]) => {
@@ -234,19 +230,36 @@ fn addresses_of(addresses: &[IpAddr]) -> Vec<Record> {
 }
 
 /// `_tcp` and `_http`.
-fn find_port<'a>(ports: &'a [Port], protocol: &str, port: &str) -> Option<&'a Port> {
-    let protocol = protocol.strip_prefix('_')?;
-    let name = port.strip_prefix('_')?;
-    ports.iter().find(|it| it.protocol == protocol && it.name == name)
+fn is_named(it: &Port, protocol: &str, port: &str) -> bool {
+    protocol.strip_prefix('_') == Some(&it.protocol) && port.strip_prefix('_') == Some(&it.name)
 }
 
-fn target(port: &Port, host: &Host, n_hosts: usize, service: &str) -> Record {
-    Record::Service {
-        port: port.port,
-        weight: (100 / n_hosts.max(1)).max(1) as u16,
-        target: format!("{}.{service}", host.name),
-        addresses: vec![host.address],
+fn find_port<'a>(ports: &'a [Port], protocol: &str, port: &str) -> Option<&'a Port> {
+    ports.iter().find(|it| is_named(it, protocol, port))
+}
+
+/// One for each host's name and port: a host of two families has two addresses and one name.
+fn targets(hosts: &[Host], service: &str, is_asked: impl Fn(&Port) -> bool) -> Vec<Record> {
+    let mut by_name: BTreeMap<&str, (Vec<IpAddr>, Vec<&Port>)> = BTreeMap::new();
+    for host in hosts {
+        let (addresses, ports) = by_name.entry(&host.name).or_default();
+        addresses.push(host.address);
+        let new = host.ports.iter().filter(|it| is_asked(it) && !ports.contains(it));
+        let new: Vec<_> = new.collect();
+        ports.extend(new);
     }
+    let weight = (100 / by_name.len().max(1)).max(1) as u16;
+    let record = |(name, (addresses, ports)): (&str, (Vec<IpAddr>, Vec<&Port>))| {
+        let target = format!("{name}.{service}");
+        let of_port = move |it: &Port| Record::Service {
+            port: it.port,
+            weight,
+            target: target.clone(),
+            addresses: addresses.clone(),
+        };
+        ports.into_iter().map(of_port).collect::<Vec<_>>()
+    };
+    by_name.into_iter().flat_map(record).collect()
 }
 
 /// The address of `7.0.244.10.in-addr.arpa` and its like for IPv6.

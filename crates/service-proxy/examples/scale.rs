@@ -1,30 +1,39 @@
 //! How long the kernel takes for many Services: `cargo run --release -p service-proxy --example
-//! scale [SERVICES [ENDPOINTS]]`.
+//! scale [SERVICES [ENDPOINTS [MODE [IPv6]]]]`.
 //!
 //! Works in a network namespace of its own, so nothing of the host changes. Needs root.
 #![expect(clippy::print_stdout, reason = "prints what it measured")]
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
 use linux::network_namespace::NetworkNamespace;
-use service_proxy::backends::nftables::{Backend, Networks};
-use service_proxy::service_port::{
-    Endpoint, Endpoints, Network, Protocol, ServicePort, TrafficPolicy,
-};
+use service_proxy::backends::{self, Backend, Mode, Networks};
+use service_proxy::service_port::{Endpoint, Endpoints, Protocol, ServicePort, TrafficPolicy};
+use stdx::Family;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const CHANGES: u32 = 1000;
 
+#[derive(Clone, Copy)]
+struct Wanted {
+    n_services: u32,
+    n_endpoints: u32,
+    mode: &'static Mode,
+    family: Family,
+}
+
 fn main() -> Result<(), Failure> {
-    let mut arguments = std::env::args().skip(1).map(|it| it.parse());
-    let n_services = arguments.next().transpose()?.unwrap_or(10_000);
-    let n_endpoints = arguments.next().transpose()?.unwrap_or(10);
+    let mut arguments = std::env::args().skip(1);
+    let n_services = arguments.next().map_or(Ok(10_000), |it| it.parse())?;
+    let n_endpoints = arguments.next().map_or(Ok(10), |it| it.parse())?;
+    let mode = backends::mode(arguments.next().as_deref().unwrap_or("nftables"))?;
+    let family = if arguments.next().is_some() { Family::V6 } else { Family::V4 };
     let namespace = NetworkNamespace::create()?;
-    namespace.run(|| measure(n_services, n_endpoints))?
+    namespace.run(|| measure(Wanted { n_services, n_endpoints, mode, family }))?
 }
 
 #[expect(clippy::disallowed_methods, reason = "measures real time")]
@@ -39,8 +48,14 @@ fn name(number: u32) -> ObjectKey {
 }
 
 /// Endpoints of a Service, without the one at `skipped`.
-fn port(number: u32, n_endpoints: u32, skipped: Option<u32>) -> ServicePort {
-    let address = |base: u32, offset| Ipv4Addr::from(base + offset);
+fn port(number: u32, wanted: Wanted, skipped: Option<u32>) -> ServicePort {
+    let address = |base: u32, offset| match wanted.family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::from(base + offset)),
+        Family::V6 => {
+            IpAddr::V6(Ipv6Addr::from(0xfd00 << 112 | u128::from(base) << 32 | u128::from(offset)))
+        }
+    };
+    let n_endpoints = wanted.n_endpoints;
     let endpoints = (0..n_endpoints).filter(|it| Some(*it) != skipped).map(|it| Endpoint {
         address: address(0x0a00_0000, number * n_endpoints + it),
         port: 8080,
@@ -52,7 +67,7 @@ fn port(number: u32, n_endpoints: u32, skipped: Option<u32>) -> ServicePort {
         node_port: None,
         external_ips: BTreeSet::new(),
         load_balancer_ips: BTreeSet::new(),
-        source_ranges: BTreeSet::new(),
+        source_ranges: None,
         affinity: None,
         internal_policy: TrafficPolicy::Cluster,
         external_policy: TrafficPolicy::Cluster,
@@ -60,23 +75,24 @@ fn port(number: u32, n_endpoints: u32, skipped: Option<u32>) -> ServicePort {
     }
 }
 
-fn open() -> Result<Backend, Failure> {
-    let network =
-        |address: [u8; 4], prefix_length| Network { address: address.into(), prefix_length };
-    let networks =
-        Networks { cluster: network([10, 0, 0, 0], 8), services: network([10, 96, 0, 0], 12) };
-    Ok(Backend::open("0c0ffee0".parse()?, networks)?)
+fn open(mode: &Mode) -> Result<Box<dyn Backend>, Failure> {
+    let networks = Networks {
+        cluster: vec!["10.0.0.0/8".parse()?, "fd00:0:a00::/48".parse()?],
+        services: vec!["10.96.0.0/12".parse()?, "fd00::/16".parse()?],
+    };
+    Ok((mode.open)("0c0ffee0".parse()?, &networks)?)
 }
 
-fn measure(n_services: u32, n_endpoints: u32) -> Result<(), Failure> {
-    println!("{n_services} Services with {n_endpoints} endpoints each");
-    let mut backend = open()?;
-    let set_all = |backend: &mut Backend| {
+fn measure(wanted: Wanted) -> Result<(), Failure> {
+    let Wanted { n_services, n_endpoints, mode, family } = wanted;
+    println!("{n_services} Services with {n_endpoints} endpoints each, {mode:?}, {family}");
+    let mut backend = open(mode)?;
+    let set_all = |backend: &mut dyn Backend| {
         for number in 0..n_services {
-            backend.set(&name(number), vec![port(number, n_endpoints, None)]);
+            backend.set(&name(number), vec![port(number, wanted, None)]);
         }
     };
-    let ((), took) = timed(|| set_all(&mut backend));
+    let ((), took) = timed(|| set_all(&mut *backend));
     println!("full sync: decide     {took:>12.1?}");
     let (result, took) = timed(|| backend.resync());
     result?;
@@ -85,32 +101,40 @@ fn measure(n_services: u32, n_endpoints: u32) -> Result<(), Failure> {
     result?;
     println!("compare, no change    {took:>12.1?}");
 
-    let mut restarted = open()?;
+    let mut restarted = open(mode)?;
     let (result, took) = timed(|| {
         restarted.adopt()?;
-        set_all(&mut restarted);
+        set_all(&mut *restarted);
         restarted.resync()
     });
     result?;
     println!("restart, no change    {took:>12.1?}");
+    let (removals, additions) = change(&mut *restarted, wanted)?;
+    show("one endpoint less", removals);
+    show("one endpoint more", additions);
+    Ok(())
+}
 
+/// One endpoint goes and comes back, of one Service after the other.
+fn change(
+    backend: &mut dyn Backend,
+    wanted: Wanted,
+) -> Result<(Vec<Duration>, Vec<Duration>), Failure> {
     let (mut removals, mut additions) = (Vec::new(), Vec::new());
     for round in 0..CHANGES {
-        let number = round.wrapping_mul(7919) % n_services;
-        for (skipped, times) in [(Some(round % n_endpoints), &mut removals), (None, &mut additions)]
-        {
-            let ports = vec![port(number, n_endpoints, skipped)];
+        let number = round.wrapping_mul(7919) % wanted.n_services;
+        let skipped = Some(round % wanted.n_endpoints);
+        for (skipped, times) in [(skipped, &mut removals), (None, &mut additions)] {
+            let ports = vec![port(number, wanted, skipped)];
             let (result, took) = timed(|| {
-                restarted.set(&name(number), ports);
-                restarted.apply()
+                backend.set(&name(number), ports);
+                backend.apply()
             });
             result?;
             times.push(took);
         }
     }
-    show("one endpoint less", removals);
-    show("one endpoint more", additions);
-    Ok(())
+    Ok((removals, additions))
 }
 
 fn show(what: &str, mut times: Vec<Duration>) {

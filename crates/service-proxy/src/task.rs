@@ -16,15 +16,13 @@ use api::object::key_of;
 use apimachinery::ObjectKey;
 use informer::{EventHandler, Factory, Indexer, SharedInformer};
 use lifecycle::Tasks;
-use linux::netlink::Error;
 use stdx::{Backoff, error_chain};
 use tokio::sync::Notify;
 
 use crate::Config;
-use crate::backends::nftables::Backend;
+use crate::backends::{self, Backend, Error};
 use crate::health_check::HealthChecks;
 use crate::service_port::{ServicePort, service_ports};
-use crate::strangers::Strangers;
 
 const BY_SERVICE: &str = "service-proxy/service-name";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -132,7 +130,7 @@ pub(crate) fn spawn(config: Config, tasks: &Tasks, factory: &Arc<Factory>) {
     };
     let tasks = tasks.child("service-proxy");
     let children = tasks.clone();
-    tasks.spawn_restarting("nftables", move |shutdown| {
+    tasks.spawn_restarting(config.mode.name, move |shutdown| {
         let caches = (services.clone(), slices.clone());
         let health_checks = HealthChecks::new(&children);
         let follower = Follower {
@@ -182,10 +180,13 @@ impl Follower {
     /// Brings the kernel to the state of the caches, whatever it holds, then follows changes until
     /// one fails.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<Infallible, Error> {
-        let mut backend = Backend::open(self.config.cluster, self.config.networks())?;
-        let (table, own_port) = backend.identity();
-        // Before anything is compared, so that no change is missed.
-        let mut strangers = Strangers::listen(table, own_port)?;
+        let Config { cluster, mode, .. } = self.config;
+        // Another mode may have been in use before.
+        for other in backends::ALL.iter().filter(|it| it.name != mode.name) {
+            (other.purge)(cluster)?;
+        }
+        // From here on it hears of changes, before anything is compared, so that none is missed.
+        let mut backend = (mode.open)(cluster, &self.config.networks())?;
         backend.adopt()?;
         // What is noted from here on is seen below or in the loop.
         self.dirty.take();
@@ -193,7 +194,7 @@ impl Follower {
         let mut keys: BTreeSet<_> = services.iter().map(|it| key_of(&it.metadata)).collect();
         keys.extend(self.health_checks.services());
         for key in &keys {
-            self.set(&mut backend, key).await;
+            self.set(&mut *backend, key).await;
         }
         backend.resync()?;
         tracing::info!(n_services = services.len(), "the kernel's rules follow the Services");
@@ -203,11 +204,11 @@ impl Follower {
                 biased;
                 () = self.dirty.is_some.notified() => {
                     for key in self.dirty.take() {
-                        self.set(&mut backend, &key).await;
+                        self.set(&mut *backend, &key).await;
                     }
                     backend.apply()?;
                 }
-                changed = strangers.changed() => {
+                changed = backend.disturbed() => {
                     changed?;
                     tracing::warn!("somebody changed the rules for Services; comparing them all");
                     backend.resync()?;
@@ -216,7 +217,7 @@ impl Follower {
         }
     }
 
-    async fn set(&mut self, backend: &mut Backend, key: &ObjectKey) {
+    async fn set(&mut self, backend: &mut dyn Backend, key: &ObjectKey) {
         let observed = self.observer.observe(key);
         backend.set(key, self.observer.ports(&observed));
         let Observed { service, slices } = &observed;

@@ -63,24 +63,34 @@ fn event<T: Resource>(kind: WatchEventKind, json: &Value) -> WatchEvent {
     WatchEvent { kind, object, is_initial_end: kind == WatchEventKind::Bookmark }
 }
 
-fn service(version: u64) -> Value {
+/// With these ClusterIPs.
+fn service_at(version: u64, addresses: &[&str]) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"namespace": "default", "name": "web", "resourceVersion": version.to_string()},
         "spec": {
-            "type": "ClusterIP", "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"],
+            "type": "ClusterIP", "clusterIP": addresses[0], "clusterIPs": addresses,
             "ports": [{"port": 80, "protocol": "TCP"}],
         },
     })
 }
 
+fn service(version: u64) -> Value {
+    service_at(version, &["10.96.0.10"])
+}
+
 fn slice(version: u64, n_endpoints: usize) -> Value {
-    let endpoint = |it| json!({"addresses": [format!("10.244.0.{it}")], "nodeName": "here"});
-    let endpoints: Vec<_> = (2..n_endpoints + 2).map(endpoint).collect();
+    slice_of(version, "IPv4", (2..n_endpoints + 2).map(|it| format!("10.244.0.{it}")).collect())
+}
+
+fn slice_of(version: u64, family: &str, addresses: Vec<String>) -> Value {
+    let endpoint = |it| json!({"addresses": [it], "nodeName": "here"});
+    let endpoints: Vec<_> = addresses.into_iter().map(endpoint).collect();
+    let name = format!("web-{}", family.to_lowercase());
     json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
         "metadata": {
-            "namespace": "default", "name": "web-1", "resourceVersion": version.to_string(),
+            "namespace": "default", "name": name, "resourceVersion": version.to_string(),
             "labels": {"kubernetes.io/service-name": "web"},
         },
         "ports": [{"port": 8080}], "endpoints": endpoints,
@@ -91,10 +101,9 @@ fn config() -> Config {
     Config {
         cluster: "00c0ffee".parse().unwrap(),
         node_name: "here".to_owned(),
-        cluster_network: [10, 244, 0, 0].into(),
-        cluster_prefix_length: 16,
-        service_network: [10, 96, 0, 0].into(),
-        service_prefix_length: 12,
+        mode: service_proxy::backends::ALL[0],
+        pod_cidrs: ["10.244.0.0/16", "fd00:10:244::/56"].map(|it| it.parse().unwrap()).into(),
+        service_cidrs: ["10.96.0.0/12", "fd00:10:96::/108"].map(|it| it.parse().unwrap()).into(),
     }
 }
 
@@ -146,6 +155,19 @@ async fn exercise() {
     service_proxy::purge(config().cluster).unwrap();
     wait_for(&mut nftables, "no-endpoints", Some(1)).await;
     slices_tx.send(event::<EndpointSlice>(Added, &slice(7, 1))).unwrap();
+    wait_for(&mut nftables, "endpoints", Some(1)).await;
+
+    // A second family has a table of its own.
+    let id = TableId::new(TableFamily::Ip6, config().cluster.table("services"));
+    let mut nftables_ipv6 = Nftables::open(id).unwrap();
+    wait_for(&mut nftables_ipv6, "endpoints", Some(0)).await;
+    let both = service_at(8, &["10.96.0.10", "fd00:10:96::a"]);
+    services_tx.send(event::<Service>(Modified, &both)).unwrap();
+    wait_for(&mut nftables_ipv6, "no-endpoints", Some(1)).await;
+    let addresses = vec!["fd00:10:244::2".to_owned(), "fd00:10:244::3".to_owned()];
+    let slice_ipv6 = slice_of(9, "IPv6", addresses);
+    slices_tx.send(event::<EndpointSlice>(Added, &slice_ipv6)).unwrap();
+    wait_for(&mut nftables_ipv6, "endpoints", Some(2)).await;
     wait_for(&mut nftables, "endpoints", Some(1)).await;
 
     // Stopping leaves everything in place.

@@ -9,7 +9,8 @@ mod answer;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::answer::Health;
-use crate::service_port::local_ready_addresses;
+use crate::service_port::n_ready_local;
 
 /// Balancers ask every few seconds; a connection above these takes the place of one that has waited
 /// longest.
@@ -40,7 +41,7 @@ fn plan(
     let is_local = spec.external_traffic_policy.as_deref() == Some("Local");
     let number = spec.health_check_node_port.filter(|_| is_local)?;
     let port = u16::try_from(number).ok().filter(|it| *it != 0)?;
-    let n_endpoints = local_ready_addresses(slices, node_name).len();
+    let n_endpoints = n_ready_local(slices, node_name);
     Some((port, Health { service: key_of(&service.metadata), n_endpoints }))
 }
 
@@ -92,7 +93,7 @@ impl HealthChecks {
 
     /// A port that is taken is told of; the next change of the Service tries again.
     async fn listen(&mut self, key: &ObjectKey, port: u16, health: Health) {
-        let listener = match TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await {
+        let listener = match bind(port).await {
             Ok(listener) => listener,
             Err(err) => {
                 tracing::error!(service = %key, port, error = %err, "cannot listen on healthCheckNodePort");
@@ -104,6 +105,16 @@ impl HealthChecks {
         let connections = tasks.clone();
         tasks.spawn("listen", |shutdown| accept(listener, seen, connections, shutdown));
         self.listeners.insert(key.clone(), Listener { port, health, tasks });
+    }
+}
+
+/// On all addresses of both families, or of IPv4 where the kernel has no other.
+async fn bind(port: u16) -> io::Result<TcpListener> {
+    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+        Err(err) if err.kind() != io::ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+        }
+        result => result,
     }
 }
 

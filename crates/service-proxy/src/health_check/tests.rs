@@ -1,6 +1,6 @@
 //! Who listens where, and what is answered.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +38,11 @@ fn slices(nodes: &[&str]) -> Vec<Arc<EndpointSlice>> {
 }
 
 async fn ask(port: u16) -> Option<String> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()?;
+    ask_at(Ipv4Addr::LOCALHOST.into(), port).await
+}
+
+async fn ask_at(address: IpAddr, port: u16) -> Option<String> {
+    let mut stream = TcpStream::connect((address, port)).await.ok()?;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: node\r\n\r\n").await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
@@ -61,6 +65,7 @@ async fn a_balancer_hears_how_many_endpoints_the_node_has() {
     let answer = ask(port).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.contains("x-load-balancing-endpoint-weight: 2\r\n"), "{answer}");
+    assert_eq!(ask_at(Ipv6Addr::LOCALHOST.into(), port).await, Some(answer.clone()));
     let body = answer.split("\r\n\r\n").nth(1).unwrap();
     let expected = json!({
         "service": {"namespace": "default", "name": "web"},

@@ -1,11 +1,11 @@
-//! One port of a Service with the endpoints behind it, in plain terms: what every back end starts
-//! from. Pure.
+//! One port of a Service with the endpoints behind it, of one family, in plain terms: what every
+//! back end starts from. Pure.
 //!
 //! Which endpoints take part is decided here, as upstream decides it (`pkg/proxy/topology.go`,
 //! KEP-1669).
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use api::core::service::Service;
 use api::discovery::EndpointSlice;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
+use stdx::{Cidr, Family};
 
 /// A Service with this label is somebody else's (KEP-2447).
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
@@ -61,26 +62,22 @@ impl TrafficPolicy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     pub port: u16,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Network {
-    pub address: Ipv4Addr,
-    pub prefix_length: u8,
-}
-
+/// All addresses in it are of one family, that of the ClusterIP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
-    pub cluster_ip: Ipv4Addr,
+    pub cluster_ip: IpAddr,
     pub protocol: Protocol,
     pub port: u16,
     pub node_port: Option<u16>,
-    pub external_ips: BTreeSet<Ipv4Addr>,
-    pub load_balancer_ips: BTreeSet<Ipv4Addr>,
-    /// Who may use the load balancer's addresses; empty: everybody.
-    pub source_ranges: BTreeSet<Network>,
+    pub external_ips: BTreeSet<IpAddr>,
+    pub load_balancer_ips: BTreeSet<IpAddr>,
+    /// Who may use the load balancer's addresses; `None`: everybody. Ranges of the other family
+    /// alone let nobody in.
+    pub source_ranges: Option<BTreeSet<Cidr>>,
     /// How long a client stays with its endpoint.
     pub affinity: Option<Duration>,
     pub internal_policy: TrafficPolicy,
@@ -98,6 +95,10 @@ pub struct Endpoints {
 }
 
 impl ServicePort {
+    pub fn family(&self) -> Family {
+        Family::of(self.cluster_ip)
+    }
+
     /// Whether it can be reached other than by its ClusterIP.
     pub fn has_external_frontends(&self) -> bool {
         self.node_port.is_some()
@@ -105,13 +106,13 @@ impl ServicePort {
             || !self.load_balancer_ips.is_empty()
     }
 
-    pub fn external_addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn external_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.external_ips.union(&self.load_balancer_ips).copied()
     }
 }
 
-/// The ports that are ours to serve: none for headless Services, ExternalName, other families,
-/// other proxies.
+/// The ports that are ours to serve, for each family that the Service has: none for headless
+/// Services, ExternalName, other proxies.
 pub fn service_ports(
     service: &Service,
     slices: &[Arc<EndpointSlice>],
@@ -121,25 +122,26 @@ pub fn service_ports(
     let (Some(spec), None) = (&service.spec, labels.and_then(|it| it.get(PROXY_NAME_LABEL))) else {
         return Vec::new();
     };
-    let Some(cluster_ip) = cluster_ip(spec) else { return Vec::new() };
-    let ports = spec.ports.iter().flatten();
-    ports
-        .filter_map(|port| {
+    let of = |cluster_ip| {
+        let ports = spec.ports.iter().flatten();
+        ports.filter_map(move |port| {
+            let family = Family::of(cluster_ip);
             Some(ServicePort {
                 cluster_ip,
                 protocol: Protocol::parse(port.protocol.as_deref())?,
                 port: port_number(port.port)?,
                 node_port: port.node_port.and_then(port_number),
-                external_ips: addresses(spec.external_ips.iter().flatten()),
-                load_balancer_ips: load_balancer_ips(service),
-                source_ranges: source_ranges(spec),
+                external_ips: addresses(family, spec.external_ips.iter().flatten()),
+                load_balancer_ips: load_balancer_ips(family, service),
+                source_ranges: source_ranges(family, spec),
                 affinity: affinity(spec),
                 internal_policy: TrafficPolicy::parse(spec.internal_traffic_policy.as_deref()),
                 external_policy: TrafficPolicy::parse(spec.external_traffic_policy.as_deref()),
-                endpoints: endpoints(port.name.as_deref(), slices, node_name),
+                endpoints: endpoints(family, port.name.as_deref(), slices, node_name),
             })
         })
-        .collect()
+    };
+    cluster_ips(spec).into_iter().flat_map(of).collect()
 }
 
 /// Zero is no port: such as a node port that is not allocated.
@@ -147,37 +149,43 @@ fn port_number(number: i32) -> Option<u16> {
     u16::try_from(number).ok().filter(|it| *it != 0)
 }
 
-fn cluster_ip(spec: &core::ServiceSpec) -> Option<Ipv4Addr> {
+/// The first of each family.
+fn cluster_ips(spec: &core::ServiceSpec) -> Vec<IpAddr> {
     if spec.type_.as_deref() == Some("ExternalName") {
-        return None;
+        return Vec::new();
     }
     let all = spec.cluster_ips.iter().flatten().chain(&spec.cluster_ip);
-    all.filter_map(|it| it.parse().ok()).next()
+    let mut found: Vec<IpAddr> = Vec::new();
+    for address in all.filter_map(|it| it.parse().ok()) {
+        if !found.iter().any(|it| Family::of(*it) == Family::of(address)) {
+            found.push(address);
+        }
+    }
+    found
 }
 
-fn addresses<'a>(texts: impl Iterator<Item = &'a String>) -> BTreeSet<Ipv4Addr> {
-    texts.filter_map(|it| it.parse().ok()).collect()
+fn addresses<'a>(family: Family, texts: impl Iterator<Item = &'a String>) -> BTreeSet<IpAddr> {
+    texts.filter_map(|it| it.parse().ok()).filter(|it| Family::of(*it) == family).collect()
 }
 
 /// Without those whose traffic the load balancer sends on itself (`ipMode: Proxy`, KEP-1860).
-fn load_balancer_ips(service: &Service) -> BTreeSet<Ipv4Addr> {
+fn load_balancer_ips(family: Family, service: &Service) -> BTreeSet<IpAddr> {
     let is_load_balancer =
         service.spec.as_ref().is_some_and(|it| it.type_.as_deref() == Some("LoadBalancer"));
     let status = service.status.as_ref().filter(|_| is_load_balancer);
     let ingress = status.and_then(|it| it.load_balancer.as_ref()?.ingress.as_ref());
     let is_ours = |it: &&core::LoadBalancerIngress| it.ip_mode.as_deref() != Some("Proxy");
-    addresses(ingress.into_iter().flatten().filter(is_ours).filter_map(|it| it.ip.as_ref()))
+    let ips = ingress.into_iter().flatten().filter(is_ours).filter_map(|it| it.ip.as_ref());
+    addresses(family, ips)
 }
 
-fn source_ranges(spec: &core::ServiceSpec) -> BTreeSet<Network> {
-    let texts = spec.load_balancer_source_ranges.iter().flatten();
-    texts
-        .filter_map(|it| {
-            let (address, length) = it.trim().split_once('/')?;
-            let prefix_length = length.parse().ok().filter(|it| *it <= 32)?;
-            Some(Network { address: address.parse().ok()?, prefix_length })
-        })
-        .collect()
+fn source_ranges(family: Family, spec: &core::ServiceSpec) -> Option<BTreeSet<Cidr>> {
+    let texts = spec.load_balancer_source_ranges.as_ref().filter(|it| !it.is_empty())?;
+    let range = |text: &String| {
+        let (address, length) = text.trim().split_once('/')?;
+        Cidr::containing(address.parse().ok()?, length.parse().ok()?)
+    };
+    Some(texts.iter().filter_map(range).filter(|it| it.family() == family).collect())
 }
 
 fn affinity(spec: &core::ServiceSpec) -> Option<Duration> {
@@ -189,33 +197,46 @@ fn affinity(spec: &core::ServiceSpec) -> Option<Duration> {
     Some(Duration::from_secs(seconds.clamp(1, 86_400).unsigned_abs().into()))
 }
 
+fn is_of(slice: &EndpointSlice, family: Family) -> bool {
+    slice.address_type == family.to_string()
+}
+
 /// A port of a slice belongs to the Service's port of the same name.
-fn endpoints(name: Option<&str>, slices: &[Arc<EndpointSlice>], node_name: &str) -> Endpoints {
+fn endpoints(
+    family: Family,
+    name: Option<&str>,
+    slices: &[Arc<EndpointSlice>],
+    node_name: &str,
+) -> Endpoints {
     let mut choice = Choice::default();
-    for slice in slices.iter().filter(|it| it.address_type == "IPv4") {
+    for slice in slices.iter().filter(|it| is_of(it, family)) {
         let ports = slice.ports.iter().flatten();
         let is_named = |it: &&discovery::EndpointPort| {
             it.name.as_deref().unwrap_or_default() == name.unwrap_or_default()
         };
         for port in ports.filter(is_named).filter_map(|it| it.port.and_then(port_number)) {
             for endpoint in slice.endpoints.iter().flatten() {
-                choice.consider(endpoint, port, node_name);
+                choice.consider(endpoint, (family, port), node_name);
             }
         }
     }
     choice.made()
 }
 
-/// The ready endpoints on this node, whatever their ports: what a load balancer weighs the node by.
-pub fn local_ready_addresses(slices: &[Arc<EndpointSlice>], node_name: &str) -> BTreeSet<Ipv4Addr> {
+/// How many ready endpoints there are on this node, whatever their ports: what a load balancer
+/// weighs the node by. An endpoint of two families counts once.
+pub fn n_ready_local(slices: &[Arc<EndpointSlice>], node_name: &str) -> usize {
     let is_ready =
         |it: &discovery::Endpoint| it.conditions.as_ref().and_then(|it| it.ready).unwrap_or(true);
-    let slices = slices.iter().filter(|it| it.address_type == "IPv4");
-    slices
-        .flat_map(|it| it.endpoints.iter().flatten())
-        .filter(|it| it.node_name.as_deref() == Some(node_name) && is_ready(it))
-        .filter_map(|it| it.addresses.first()?.parse().ok())
-        .collect()
+    let of = |family| {
+        let slices = slices.iter().filter(|it| is_of(it, family));
+        let endpoints = slices
+            .flat_map(|it| it.endpoints.iter().flatten())
+            .filter(|it| it.node_name.as_deref() == Some(node_name) && is_ready(it));
+        let addresses = endpoints.filter_map(|it| it.addresses.first()?.parse::<IpAddr>().ok());
+        addresses.collect::<BTreeSet<_>>().len()
+    };
+    of(Family::V4).max(of(Family::V6))
 }
 
 /// Endpoints by how good they are. An endpoint may be in two slices for a moment, with different
@@ -227,9 +248,14 @@ struct Choice {
 }
 
 impl Choice {
-    fn consider(&mut self, endpoint: &discovery::Endpoint, port: u16, node_name: &str) {
+    fn consider(
+        &mut self,
+        endpoint: &discovery::Endpoint,
+        (family, port): (Family, u16),
+        node_name: &str,
+    ) {
         let address = endpoint.addresses.first().and_then(|it| it.parse().ok());
-        let Some(address) = address else { return };
+        let Some(address) = address.filter(|it| Family::of(*it) == family) else { return };
         let conditions = endpoint.conditions.as_ref();
         let is_ready = conditions.and_then(|it| it.ready).unwrap_or(true);
         let is_serving = conditions.and_then(|it| it.serving).unwrap_or(is_ready);

@@ -13,8 +13,8 @@ const NODE: &str = "here";
 
 /// Endpoints as `10.0.0.1@here ready,serving,!terminating`; a condition that is not named is not
 /// set.
-fn slice(endpoints: &[&str]) -> Arc<EndpointSlice> {
-    let endpoints: Vec<Value> = endpoints
+fn slice(texts: &[&str]) -> Arc<EndpointSlice> {
+    let endpoints: Vec<Value> = texts
         .iter()
         .map(|text| {
             let (place, words) = text.split_once(' ').unwrap_or((text, ""));
@@ -27,8 +27,10 @@ fn slice(endpoints: &[&str]) -> Arc<EndpointSlice> {
             json!({"addresses": [address], "nodeName": node, "conditions": conditions})
         })
         .collect();
+    let is_ipv6 = |it: &&str| it.split('@').next().unwrap().contains(':');
+    let family = if texts.iter().any(is_ipv6) { "IPv6" } else { "IPv4" };
     let json = json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
         "metadata": {"name": "web-1", "namespace": "default"},
         "ports": [{"name": "http", "port": 8080}, {"name": "other", "port": 1}],
         "endpoints": endpoints,
@@ -86,8 +88,9 @@ fn services_that_are_not_ours_have_no_ports() {
     check(json!({}), 1);
     check(json!({"clusterIP": "None", "clusterIPs": ["None"]}), 0);
     check(json!({"type": "ExternalName", "externalName": "example.org"}), 0);
-    check(json!({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1"]}), 0);
-    check(json!({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1", "10.96.0.9"]}), 1);
+    check(json!({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1"]}), 1);
+    check(json!({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1", "10.96.0.9"]}), 2);
+    check(json!({"clusterIP": "10.96.0.9", "clusterIPs": null}), 1);
     let many = json!([{"port": 53, "protocol": "UDP"}, {"port": 9, "protocol": "SCTP"}]);
     check(json!({"ports": many}), 2);
 }
@@ -102,12 +105,53 @@ fn what_a_service_asks_for_is_read() {
         "internalTrafficPolicy": "Local",
     });
     let ingress = json!([{"ip": "192.0.2.9"}, {"ip": "192.0.2.8", "ipMode": "Proxy"}]);
-    let port = &ports(spec, json!({"loadBalancer": {"ingress": ingress}}), &[])[0];
+    let status = json!({"loadBalancer": {"ingress": ingress}});
+    let port = &ports(spec, status, &[])[0];
     let (external, balancer) = (&port.external_ips, &port.load_balancer_ips);
     assert_eq!(format!("{external:?} {balancer:?}"), "{192.0.2.1} {192.0.2.9}");
-    assert_eq!(port.source_ranges.len(), 2);
+    let ranges: Vec<_> = port.source_ranges.iter().flatten().map(ToString::to_string).collect();
+    assert_eq!(ranges, ["10.0.0.0/8", "192.0.2.0/24"]);
     assert_eq!(port.node_port, Some(30080));
     assert_eq!(port.affinity.map(|it| it.as_secs()), Some(10_800));
     let policies = format!("{:?} {:?}", port.internal_policy, port.external_policy);
     assert_eq!(policies, "Local Local");
+}
+
+#[test]
+fn each_family_has_its_own_addresses_and_endpoints() {
+    let spec = json!({
+        "type": "LoadBalancer", "clusterIP": "fd00::a", "clusterIPs": ["fd00::a", "10.96.0.10"],
+        "externalIPs": ["192.0.2.1", "2001:db8::1"], "loadBalancerSourceRanges": ["192.0.2.7/24"],
+        "ports": [{"name": "http", "port": 80, "nodePort": 30080}],
+    });
+    let ingress = json!([{"ip": "192.0.2.9"}, {"ip": "2001:db8::9"}]);
+    let slices = [slice(&["10.0.0.1@here"]), slice(&["fd01::1@here", "fd01::2@there"])];
+    let ports = ports(spec, json!({"loadBalancer": {"ingress": ingress}}), &slices);
+    let text = |it: &ServicePort| {
+        let ranges: Option<Vec<_>> =
+            it.source_ranges.as_ref().map(|it| it.iter().map(ToString::to_string).collect());
+        let endpoints: Vec<_> = it.endpoints.cluster.iter().map(|it| it.address).collect();
+        format!(
+            "{} node {:?} external {:?} balancer {:?} from {ranges:?} to {endpoints:?}",
+            it.cluster_ip, it.node_port, it.external_ips, it.load_balancer_ips
+        )
+    };
+    assert_eq!(
+        ports.iter().map(text).collect::<Vec<_>>(),
+        [
+            "fd00::a node Some(30080) external {2001:db8::1} balancer {2001:db8::9} \
+             from Some([]) to [fd01::1, fd01::2]",
+            "10.96.0.10 node Some(30080) external {192.0.2.1} balancer {192.0.2.9} \
+             from Some([\"192.0.2.0/24\"]) to [10.0.0.1]",
+        ]
+    );
+}
+
+#[test]
+fn an_endpoint_of_two_families_counts_once() {
+    let ipv4 = slice(&["10.0.0.1@here", "10.0.0.2@here", "10.0.0.3@there"]);
+    let ipv6 = slice(&["fd01::1@here", "fd01::2@here !ready"]);
+    assert_eq!(super::n_ready_local(&[ipv4, ipv6.clone()], NODE), 2);
+    assert_eq!(super::n_ready_local(&[ipv6], NODE), 1);
+    assert_eq!(super::n_ready_local(&[], NODE), 0);
 }

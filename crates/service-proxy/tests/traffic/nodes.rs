@@ -2,18 +2,18 @@
 //! that say who they are and whom they see.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use linux::network_namespace::NetworkNamespace;
+use stdx::Family;
 
-pub(crate) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
-pub(crate) const NODE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 pub(crate) const TCP_PORT: u16 = 8080;
 pub(crate) const UDP_PORT: u16 = 8053;
+
+pub(crate) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// Nothing here takes longer than microseconds, so this only bounds a test that fails.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,8 +26,48 @@ pub(crate) struct Nodes {
     pub(crate) pods: Vec<NetworkNamespace>,
 }
 
-pub(crate) fn pod_address(pod: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 244, 0, u8::try_from(pod + 2).unwrap())
+/// Who has which address. Every namespace has one of each family.
+pub(crate) mod addresses {
+    use super::{Family, IpAddr};
+
+    fn parse(family: Family, ipv4: &str, ipv6: &str) -> IpAddr {
+        let text = match family {
+            Family::V4 => ipv4,
+            Family::V6 => ipv6,
+        };
+        text.parse().unwrap()
+    }
+
+    pub(crate) fn gateway(family: Family) -> IpAddr {
+        parse(family, "10.244.0.1", "fd00:10:244::1")
+    }
+
+    pub(crate) fn node(family: Family) -> IpAddr {
+        parse(family, "192.0.2.1", "2001:db8::1")
+    }
+
+    pub(crate) fn client(family: Family) -> IpAddr {
+        parse(family, "192.0.2.2", "2001:db8::2")
+    }
+
+    pub(crate) fn loopback(family: Family) -> IpAddr {
+        parse(family, "127.0.0.1", "::1")
+    }
+
+    pub(crate) fn pod(family: Family, index: usize) -> IpAddr {
+        let number = index + 2;
+        parse(family, &format!("10.244.0.{number}"), &format!("fd00:10:244::{number:x}"))
+    }
+
+    /// An address in the range of ClusterIPs.
+    pub(crate) fn service(family: Family, number: u8) -> IpAddr {
+        parse(family, &format!("10.96.0.{number}"), &format!("fd00:10:96::{number:x}"))
+    }
+
+    /// An address that nobody has, and to which the client goes by the node.
+    pub(crate) fn external(family: Family, number: u8) -> IpAddr {
+        parse(family, &format!("198.51.100.{number}"), &format!("2001:db8:1::{number:x}"))
+    }
 }
 
 /// Runs `ip` with these words in the namespace.
@@ -37,8 +77,19 @@ fn ip(namespace: &NetworkNamespace, words: &str) {
     assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+fn add_address(namespace: &NetworkNamespace, link: &str, address: IpAddr, length: u8) {
+    ip(namespace, &format!("addr add {address}/{length} dev {link}"));
+}
+
+fn subnet_length(family: Family) -> u8 {
+    match family {
+        Family::V4 => 24,
+        Family::V6 => 64,
+    }
+}
+
 fn sysctl(namespace: &NetworkNamespace, path: &str, value: &str) {
-    let path = format!("/proc/sys/net/ipv4/{path}");
+    let path = format!("/proc/sys/net/{path}");
     namespace.run(|| std::fs::write(&path, value)).unwrap().unwrap();
 }
 
@@ -75,30 +126,45 @@ impl Nodes {
 
     fn connect(&self) {
         let node = &self.node;
+        for namespace in self.pods.iter().chain([node, &self.client]) {
+            // Nobody has an address twice, and a bridge that sends packets back would make it seem
+            // so; and a shorter way than by the node is none.
+            sysctl(namespace, "ipv6/conf/default/accept_dad", "0");
+            sysctl(namespace, "ipv6/conf/default/accept_redirects", "0");
+        }
         ip(node, "link set lo up");
         ip(node, "link add xebec0 type bridge");
-        ip(node, &format!("addr add {GATEWAY}/24 dev xebec0"));
         ip(node, "link set xebec0 up");
-        sysctl(node, "ip_forward", "1");
-        sysctl(node, "conf/xebec0/route_localnet", "1");
+        sysctl(node, "ipv6/conf/all/forwarding", "1");
+        sysctl(node, "ipv4/ip_forward", "1");
+        sysctl(node, "ipv4/conf/xebec0/route_localnet", "1");
         join(node, "up0", &self.client);
         // The client is also the way out, so the node would tell it of a shorter way; and of ICMP
         // each host gets only so much.
-        sysctl(node, "conf/all/send_redirects", "0");
-        sysctl(node, "conf/up0/send_redirects", "0");
-        ip(node, &format!("addr add {NODE}/24 dev up0"));
-        ip(&self.client, &format!("addr add {CLIENT}/24 dev eth0"));
-        ip(&self.client, &format!("route add default via {NODE}"));
-        ip(node, &format!("route add default via {CLIENT}"));
+        sysctl(node, "ipv4/conf/all/send_redirects", "0");
+        sysctl(node, "ipv4/conf/up0/send_redirects", "0");
+        for family in FAMILIES {
+            let (node_address, client_address) =
+                (addresses::node(family), addresses::client(family));
+            let length = subnet_length(family);
+            add_address(node, "xebec0", addresses::gateway(family), length);
+            add_address(node, "up0", node_address, length);
+            add_address(&self.client, "eth0", client_address, length);
+            ip(&self.client, &format!("route add default via {node_address}"));
+            ip(node, &format!("route add default via {client_address}"));
+        }
         for (index, pod) in self.pods.iter().enumerate() {
             join(node, &format!("veth{index}"), pod);
             ip(node, &format!("link set veth{index} master xebec0"));
             // Where bridged packets pass netfilter, one that goes back to its pod is bridged, not
             // routed.
             ip(node, &format!("link set veth{index} type bridge_slave hairpin on"));
-            ip(pod, &format!("addr add {}/32 dev eth0", pod_address(index)));
-            ip(pod, &format!("route add {GATEWAY} dev eth0 scope link"));
-            ip(pod, &format!("route add default via {GATEWAY}"));
+            for family in FAMILIES {
+                let gateway = addresses::gateway(family);
+                add_address(pod, "eth0", addresses::pod(family, index), family.bits());
+                ip(pod, &format!("route add {gateway} dev eth0"));
+                ip(pod, &format!("route add default via {gateway}"));
+            }
             serve(pod, index);
         }
     }
@@ -108,7 +174,8 @@ impl Nodes {
 /// open, and answers each byte.
 fn serve(pod: &NetworkNamespace, index: usize) {
     let sockets = pod.run(|| {
-        let any = Ipv4Addr::UNSPECIFIED;
+        // Both families, as nobody says otherwise.
+        let any = Ipv6Addr::UNSPECIFIED;
         (TcpListener::bind((any, TCP_PORT)).unwrap(), UdpSocket::bind((any, UDP_PORT)).unwrap())
     });
     let (listener, socket) = sockets.unwrap();
@@ -119,13 +186,14 @@ fn serve(pod: &NetworkNamespace, index: usize) {
     });
     thread::spawn(move || {
         while let Ok((_, from)) = socket.recv_from(&mut [0; 64]) {
-            let _ = socket.send_to(format!("pod {index} from {}", from.ip()).as_bytes(), from);
+            let _ = socket
+                .send_to(format!("pod {index} from {}", from.ip().to_canonical()).as_bytes(), from);
         }
     });
 }
 
 fn answer(mut stream: TcpStream, index: usize) -> Option<()> {
-    let from = stream.peer_addr().ok()?.ip();
+    let from = stream.peer_addr().ok()?.ip().to_canonical();
     while stream.read_exact(&mut [0]).is_ok() {
         stream.write_all(format!("pod {index} from {from}\n").as_bytes()).ok()?;
     }
@@ -136,8 +204,8 @@ fn answer(mut stream: TcpStream, index: usize) -> Option<()> {
 pub(crate) struct Connection(TcpStream);
 
 impl Connection {
-    pub(crate) fn open(from: &NetworkNamespace, to: SocketAddrV4) -> Result<Self, ErrorKind> {
-        let connect = || TcpStream::connect_timeout(&to.into(), PATIENCE);
+    pub(crate) fn open(from: &NetworkNamespace, to: SocketAddr) -> Result<Self, ErrorKind> {
+        let connect = || TcpStream::connect_timeout(&to, PATIENCE);
         let stream = from.run(connect).unwrap().map_err(|err| err.kind())?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Ok(Self(stream))
@@ -156,17 +224,24 @@ impl Connection {
 }
 
 /// One question over a connection of its own.
-pub(crate) fn tcp(from: &NetworkNamespace, to: SocketAddrV4) -> Result<String, ErrorKind> {
+pub(crate) fn tcp(from: &NetworkNamespace, to: SocketAddr) -> Result<String, ErrorKind> {
     Connection::open(from, to)?.ask()
+}
+
+fn unspecified(to: SocketAddr) -> IpAddr {
+    match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
 }
 
 /// A flow of datagrams.
 pub(crate) struct Flow(UdpSocket);
 
 impl Flow {
-    pub(crate) fn open(from: &NetworkNamespace, to: SocketAddrV4) -> Self {
+    pub(crate) fn open(from: &NetworkNamespace, to: SocketAddr) -> Self {
         let socket = from.run(|| {
-            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+            let socket = UdpSocket::bind((unspecified(to), 0)).unwrap();
             socket.connect(to).map(|()| socket)
         });
         let socket = socket.unwrap().unwrap();
@@ -182,12 +257,12 @@ impl Flow {
     }
 }
 
-pub(crate) fn udp(from: &NetworkNamespace, to: SocketAddrV4) -> Result<String, ErrorKind> {
+pub(crate) fn udp(from: &NetworkNamespace, to: SocketAddr) -> Result<String, ErrorKind> {
     Flow::open(from, to).ask()
 }
 
 /// Nobody answers, not even by refusing.
-pub(crate) fn is_silent(from: &NetworkNamespace, to: SocketAddrV4) -> bool {
-    let connect = || TcpStream::connect_timeout(&to.into(), SILENCE);
+pub(crate) fn is_silent(from: &NetworkNamespace, to: SocketAddr) -> bool {
+    let connect = || TcpStream::connect_timeout(&to, SILENCE);
     from.run(connect).unwrap().is_err_and(|err| err.kind() == ErrorKind::TimedOut)
 }

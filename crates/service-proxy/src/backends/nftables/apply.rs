@@ -1,108 +1,172 @@
-//! Makes the kernel hold what the ruleset says, one transaction per change, and lets stale UDP
-//! flows begin anew.
+//! Makes the kernel hold what the rulesets say, one transaction per family and change, and lets
+//! stale UDP flows begin anew.
 
 use std::collections::BTreeMap;
 
 use apimachinery::ObjectKey;
-use linux::netlink::Error;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use linux::netlink;
 use linux::netlink::conntrack::Conntrack;
-use linux::netlink::nftables::{Nftables, Observed, TableFamily, TableId, changes};
+use linux::netlink::nftables::draft::table_family;
+use linux::netlink::nftables::{Nftables, Observed, TableId, changes};
 use node_api::ClusterId;
+use stdx::Family;
 
-use super::chains::Networks;
+use super::chains::FamilyNetworks;
 use super::flows::{Flows, is_stale, suspects};
 use super::ruleset::Ruleset;
 use super::sets::Frontend;
+use super::strangers::Strangers;
+use crate::backends::{Backend, Error, Networks};
 use crate::service_port::{Protocol, ServicePort};
 
-fn table(cluster: ClusterId) -> TableId {
-    TableId::new(TableFamily::Ip, cluster.table("services"))
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+fn table(cluster: ClusterId, family: Family) -> TableId {
+    TableId::new(table_family(family), cluster.table("services"))
 }
 
-/// The table in the kernel and what it should be. Whatever fails, [`Backend::resync`] puts right.
+pub(super) fn open(cluster: ClusterId, networks: &Networks) -> Result<Box<dyn Backend>, Error> {
+    let open = || {
+        let sides = FAMILIES.map(|family| Side::open(cluster, family, networks));
+        let sides = sides.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let own_ports = sides.iter().map(|it| it.nftables.port()).collect();
+        let name = table(cluster, Family::V4).name.into_owned();
+        let strangers = Strangers::listen(name, own_ports)?;
+        Ok(Tables { sides, conntrack: Conntrack::open()?, strangers })
+    };
+    let tables = open().map_err(|source| Error::Open { source })?;
+    Ok(Box::new(tables))
+}
+
+/// Removes the cluster's tables, if they are there.
+pub(super) fn purge(cluster: ClusterId) -> Result<(), Error> {
+    let purge = |family| Nftables::open(table(cluster, family))?.purge();
+    let purged = FAMILIES.map(purge).into_iter().collect::<Result<(), _>>();
+    purged.map_err(|source| Error::Purge { source })
+}
+
+/// The tables in the kernel and what they should be.
 #[derive(Debug)]
-pub struct Backend {
-    cluster: ClusterId,
-    nftables: Nftables,
+struct Tables {
+    sides: Vec<Side>,
     conntrack: Conntrack,
-    ruleset: Ruleset,
+    strangers: Strangers,
+}
+
+/// What there is of one family.
+#[derive(Debug)]
+struct Side {
+    family: Family,
+    nftables: Nftables,
+    /// `None` if the family is not served: then there is no table.
+    ruleset: Option<Ruleset>,
     /// Frontends whose flows may go to endpoints that are gone, until those flows are deleted.
     suspects: Flows,
     /// What `adopt` read, for the first `resync`, so that a start reads the table once.
     adopted: Option<Observed>,
 }
 
-impl Backend {
-    /// In the network namespace of the calling thread. Changes nothing yet.
-    pub fn open(cluster: ClusterId, networks: Networks) -> Result<Self, Error> {
-        let nftables = Nftables::open(table(cluster))?;
-        let ruleset = Ruleset::new(networks);
-        let conntrack = Conntrack::open()?;
-        let suspects = Flows::new();
-        Ok(Self { cluster, nftables, conntrack, ruleset, suspects, adopted: None })
+impl Side {
+    fn open(
+        cluster: ClusterId,
+        family: Family,
+        networks: &Networks,
+    ) -> Result<Self, netlink::Error> {
+        let nftables = Nftables::open(table(cluster, family))?;
+        let is_served = networks.serves(family);
+        let ruleset = is_served.then(|| Ruleset::new(FamilyNetworks::of(family, networks)));
+        Ok(Self { family, nftables, ruleset, suspects: Flows::new(), adopted: None })
     }
 
-    /// The name of the table, and what notices of our own changes carry.
-    pub(crate) fn identity(&self) -> (String, u32) {
-        (table(self.cluster).name.into_owned(), self.nftables.port())
-    }
-
-    /// From now on the Service has these ports; none if it is gone. The kernel hears of it with the
-    /// next `apply` or `resync`.
-    pub fn set(&mut self, service: &ObjectKey, ports: Vec<ServicePort>) {
-        let before = self.ruleset.udp_flows(service);
-        self.ruleset.set(service, ports);
-        let after = self.ruleset.udp_flows(service);
-        self.suspects.extend(suspects(&before, &after));
-    }
-
-    /// Tells the kernel what changed since it was last told. On an error it holds what it held
-    /// before, and only `resync` helps.
-    pub fn apply(&mut self) -> Result<(), Error> {
-        let changes = self.ruleset.take_changes();
-        self.nftables.apply(&changes)?;
-        self.delete_stale_flows()
-    }
-
-    /// Lets Services that come start from what the kernel holds. For the start, before any `set`.
-    pub fn adopt(&mut self) -> Result<(), Error> {
+    fn adopt(&mut self) -> Result<(), netlink::Error> {
+        let Some(ruleset) = &mut self.ruleset else { return Ok(()) };
         self.adopted = self.nftables.observe()?;
         if let Some(observed) = &self.adopted {
-            self.ruleset.adopt(observed);
+            ruleset.adopt(observed);
         }
         Ok(())
     }
 
-    /// Compares everything with what the kernel holds, and changes what differs.
-    pub fn resync(&mut self) -> Result<(), Error> {
+    fn set(&mut self, service: &ObjectKey, ports: Vec<ServicePort>) {
+        let Some(ruleset) = &mut self.ruleset else { return };
+        let before = ruleset.udp_flows(service);
+        ruleset.set(service, ports);
+        let after = ruleset.udp_flows(service);
+        self.suspects.extend(suspects(&before, &after));
+    }
+
+    fn apply(&mut self) -> Result<(), netlink::Error> {
+        let changes = self.ruleset.as_mut().map(Ruleset::take_changes).unwrap_or_default();
+        if changes.is_empty() { Ok(()) } else { self.nftables.apply(&changes) }
+    }
+
+    fn resync(&mut self) -> Result<(), netlink::Error> {
+        // The family may have been served before.
+        let Some(ruleset) = &mut self.ruleset else { return self.nftables.purge() };
         let observed = match self.adopted.take() {
             None => self.nftables.observe()?,
             adopted => adopted,
         };
-        let desired = self.ruleset.table();
+        let desired = ruleset.table();
         self.nftables.apply(&changes(observed.as_ref(), &desired))?;
-        self.ruleset.take_changes();
-        let services: Vec<_> = self.ruleset.services().cloned().collect();
+        ruleset.take_changes();
+        let services: Vec<_> = ruleset.services().cloned().collect();
         let flows: BTreeMap<Frontend, _> =
-            services.iter().flat_map(|it| self.ruleset.udp_flows(it)).collect();
+            services.iter().flat_map(|it| ruleset.udp_flows(it)).collect();
         self.suspects.extend(flows);
-        self.delete_stale_flows()
-    }
-
-    /// After the rules changed, so that what begins anew begins right.
-    fn delete_stale_flows(&mut self) -> Result<(), Error> {
-        if !self.suspects.is_empty() {
-            let suspects = &self.suspects;
-            let udp = Protocol::Udp.number();
-            let n_deleted = self.conntrack.delete_where(udp, |it| is_stale(it, suspects))?;
-            tracing::debug!(n_deleted, "deleted stale UDP flows");
-            self.suspects.clear();
-        }
         Ok(())
     }
 
-    /// Removes the cluster's table, if it is there.
-    pub fn purge(cluster: ClusterId) -> Result<(), Error> {
-        Nftables::open(table(cluster))?.purge()
+    /// After the rules changed, so that what begins anew begins right.
+    fn delete_stale_flows(&mut self, conntrack: &mut Conntrack) -> Result<(), netlink::Error> {
+        if self.suspects.is_empty() {
+            return Ok(());
+        }
+        let (udp, suspects) = (Protocol::Udp.number(), &self.suspects);
+        let n_deleted = conntrack.delete_where(self.family, udp, |it| is_stale(it, suspects))?;
+        tracing::debug!(family = %self.family, n_deleted, "deleted stale UDP flows");
+        self.suspects.clear();
+        Ok(())
+    }
+}
+
+impl Tables {
+    fn delete_stale_flows(&mut self) -> Result<(), Error> {
+        let mut delete = |it: &mut Side| it.delete_stale_flows(&mut self.conntrack);
+        self.sides.iter_mut().try_for_each(&mut delete).map_err(|source| Error::EndFlows { source })
+    }
+}
+
+impl Backend for Tables {
+    fn adopt(&mut self) -> Result<(), Error> {
+        let adopted = self.sides.iter_mut().try_for_each(Side::adopt);
+        adopted.map_err(|source| Error::Adopt { source })
+    }
+
+    fn set(&mut self, service: &ObjectKey, mut ports: Vec<ServicePort>) {
+        for side in &mut self.sides {
+            let (of_side, rest) = ports.into_iter().partition(|it| it.family() == side.family);
+            side.set(service, of_side);
+            ports = rest;
+        }
+    }
+
+    fn apply(&mut self) -> Result<(), Error> {
+        let applied = self.sides.iter_mut().try_for_each(Side::apply);
+        applied.map_err(|source| Error::Apply { source })?;
+        self.delete_stale_flows()
+    }
+
+    fn resync(&mut self) -> Result<(), Error> {
+        let synced = self.sides.iter_mut().try_for_each(Side::resync);
+        synced.map_err(|source| Error::Resync { source })?;
+        self.delete_stale_flows()
+    }
+
+    fn disturbed(&mut self) -> BoxFuture<'_, Result<(), Error>> {
+        let changed = self.strangers.changed();
+        async { changed.await.map_err(|source| Error::Listen { source }) }.boxed()
     }
 }

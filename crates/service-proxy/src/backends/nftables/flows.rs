@@ -5,16 +5,16 @@
 //! it was sent to a frontend and its packets go to none of the endpoints that the frontend has now.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 use linux::netlink::conntrack::Entry;
+use stdx::Family;
 
-use super::ruleset::{cluster_frontend, external_frontends};
+use super::ruleset::{cluster_frontend, external_frontends, unspecified};
 use super::sets::Frontend;
 use crate::service_port::{Endpoint, Protocol, ServicePort};
 
 /// Frontends and where flows to them may go.
-pub type Flows = BTreeMap<Frontend, BTreeSet<Endpoint>>;
+pub(super) type Flows = BTreeMap<Frontend, BTreeSet<Endpoint>>;
 
 /// Both choices count, whatever the policy: it is decided when a flow begins.
 pub(super) fn of(ports: &[ServicePort]) -> Flows {
@@ -57,7 +57,7 @@ pub(super) fn is_stale(entry: &Entry, suspects: &Flows) -> bool {
         // not translated may be other traffic.
         let is_translated = goes_to.address != entry.original.destination
             || goes_to.port != entry.original.destination_port;
-        suspects.get(&sent_to(Ipv4Addr::UNSPECIFIED)).filter(|_| is_translated)
+        suspects.get(&sent_to(unspecified(Family::of(goes_to.address)))).filter(|_| is_translated)
     });
     endpoints.is_some_and(|it| !it.contains(&goes_to))
 }

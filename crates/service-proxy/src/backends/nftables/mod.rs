@@ -1,5 +1,5 @@
-//! Services by nftables: one table, maps instead of chains per Service, one transaction per change.
-//! See `README.md`.
+//! Services by nftables: one table for each family, maps instead of chains per Service, one
+//! transaction per change. See `README.md`.
 
 mod apply;
 mod chains;
@@ -7,11 +7,10 @@ mod flows;
 mod ruleset;
 mod sets;
 mod slots;
+mod strangers;
 #[cfg(test)]
 mod tests;
 
-pub use apply::Backend;
-pub use chains::Networks;
-pub use flows::Flows;
-pub use ruleset::Ruleset;
-pub use sets::Frontend;
+use super::Mode;
+
+pub const MODE: Mode = Mode { name: "nftables", open: apply::open, purge: apply::purge };

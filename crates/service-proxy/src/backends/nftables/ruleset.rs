@@ -1,4 +1,4 @@
-//! What the kernel should hold for the Services that are known, and what one Service more, less or
+//! What the kernel should hold of one family for the Services that are known, and what one Service more, less or
 //! other changes. Pure.
 //!
 //! The elements of one Service are a function of its ports and of the slots of its endpoints
@@ -6,13 +6,14 @@
 //! Services; where two claim the same frontend, the one whose name comes first has it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use apimachinery::ObjectKey;
 use linux::netlink::nftables::{Change, Data, Element, Key, Observed, Table, Value, Verdict};
+use stdx::Family;
 
-use super::chains::{self, Networks};
+use super::chains::{self, FamilyNetworks};
 use super::sets::{self, Choice, ENDPOINTS_MAX, Frontend, Scope};
 use super::slots;
 use crate::service_port::{Endpoint, ServicePort, TrafficPolicy};
@@ -32,8 +33,8 @@ const PREPARED_MAX: u32 = 16;
 const UNUSED_MAX: usize = 256;
 
 #[derive(Debug)]
-pub struct Ruleset {
-    networks: Networks,
+pub(super) struct Ruleset {
+    networks: FamilyNetworks,
     services: BTreeMap<Arc<ObjectKey>, Known>,
     /// Who wants an element, sorted by name, and with which data: the first has it. No list is
     /// empty.
@@ -68,7 +69,7 @@ struct Known {
 }
 
 impl Ruleset {
-    pub fn new(networks: Networks) -> Self {
+    pub(super) fn new(networks: FamilyNetworks) -> Self {
         Self {
             networks,
             services: BTreeMap::new(),
@@ -81,11 +82,12 @@ impl Ruleset {
 
     /// Lets Services that are not known yet begin with the slots that they have in the kernel, so
     /// that a restart moves nothing.
-    pub fn adopt(&mut self, observed: &Observed) {
+    pub(super) fn adopt(&mut self, observed: &Observed) {
         let Some(endpoints) = observed.sets.get(sets::ENDPOINTS) else { return };
         let mut found: BTreeMap<(Frontend, Scope), BTreeMap<usize, Endpoint>> = BTreeMap::new();
         for (key, data) in &endpoints.elements {
-            let read = data.as_ref().and_then(|data| sets::read_slot(key, data));
+            let read =
+                data.as_ref().and_then(|data| sets::read_slot(self.networks.family, key, data));
             let Some((frontend, scope, slot, endpoint)) = read else { continue };
             found.entry((frontend, scope)).or_default().insert(slot, endpoint);
         }
@@ -93,8 +95,8 @@ impl Ruleset {
         self.adopted = slots.collect();
     }
 
-    /// From now on the Service has these ports; none if it is gone.
-    pub fn set(&mut self, service: &ObjectKey, ports: Vec<ServicePort>) {
+    /// From now on the Service has these ports, all of the family; none if it is gone.
+    pub(super) fn set(&mut self, service: &ObjectKey, ports: Vec<ServicePort>) {
         let (owner, before) = match self.services.remove_entry(service) {
             Some(it) => it,
             None if ports.is_empty() => return,
@@ -199,7 +201,7 @@ impl Ruleset {
     }
 
     /// From the table as it was when changes were last taken to the table as it should be now.
-    pub fn take_changes(&mut self) -> Vec<Change> {
+    pub(super) fn take_changes(&mut self) -> Vec<Change> {
         let Touched { elements, choices } = std::mem::take(&mut self.touched);
         let mut gone: BTreeMap<&'static str, Vec<Key>> = BTreeMap::new();
         let mut come: BTreeMap<&'static str, Vec<Element>> = BTreeMap::new();
@@ -231,7 +233,8 @@ impl Ruleset {
     fn chains_to_add(&self, new: &BTreeSet<Choice>, old: &BTreeSet<Choice>) -> Vec<Change> {
         let others = self.choices.keys().filter(|it| !new.contains(it)).chain(old);
         let there: BTreeSet<_> = others.flat_map(|it| chain_names(*it)).collect();
-        let chains: BTreeMap<_, _> = new.iter().flat_map(|it| chains::of_choice(*it)).collect();
+        let chains: BTreeMap<_, _> =
+            new.iter().flat_map(|it| chains::of_choice(self.networks.family, *it)).collect();
         let mut changes = Vec::new();
         let come: Vec<_> = chains.iter().filter(|(name, _)| !there.contains(*name)).collect();
         for (name, chain) in &come {
@@ -254,11 +257,11 @@ impl Ruleset {
     }
 
     /// The whole table, as it should be now.
-    pub fn table(&self) -> Table {
-        let mut table = Table { sets: sets::all().into(), ..Table::default() };
+    pub(super) fn table(&self) -> Table {
+        let mut table = Table { sets: sets::all(self.networks.family).into(), ..Table::default() };
         table.chains.extend(chains::all(self.networks));
         for choice in self.choices.keys() {
-            table.chains.extend(chains::of_choice(*choice));
+            table.chains.extend(chains::of_choice(self.networks.family, *choice));
         }
         for ((set, key), claims) in &self.elements {
             if let Some(claim) = claims.first() {
@@ -269,12 +272,12 @@ impl Ruleset {
     }
 
     /// The UDP frontends of a Service and the endpoints that flows to them may go on to.
-    pub fn udp_flows(&self, service: &ObjectKey) -> BTreeMap<Frontend, BTreeSet<Endpoint>> {
+    pub(super) fn udp_flows(&self, service: &ObjectKey) -> BTreeMap<Frontend, BTreeSet<Endpoint>> {
         let known = self.services.get(service);
         known.map(|it| super::flows::of(&it.ports)).unwrap_or_default()
     }
 
-    pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
+    pub(super) fn services(&self) -> impl Iterator<Item = &ObjectKey> {
         self.services.keys().map(|it| &**it)
     }
 }
@@ -320,12 +323,20 @@ const fn scope_of(policy: TrafficPolicy) -> Scope {
     }
 }
 
+/// The address of node ports.
+pub(super) fn unspecified(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
 /// External frontends of a port: where packets are sent to.
 pub(super) fn external_frontends(port: &ServicePort) -> impl Iterator<Item = Frontend> {
     let at = cluster_frontend(port);
     let addresses = port.external_addresses().map(move |address| Frontend { address, ..at });
     let node_port = port.node_port.map(|port| {
-        let address = Ipv4Addr::UNSPECIFIED;
+        let address = unspecified(Family::of(at.address));
         Frontend { address, port, ..at }
     });
     addresses.chain(node_port)
@@ -435,14 +446,12 @@ impl Rendering {
     }
 
     fn guard(&mut self, port: &ServicePort) {
-        if port.source_ranges.is_empty() {
-            return;
-        }
+        let Some(source_ranges) = &port.source_ranges else { return };
         for address in &port.load_balancer_ips {
             let frontend = Frontend { address: *address, ..cluster_frontend(port) };
             self.add(sets::GUARDED, frontend.key());
-            for network in &port.source_ranges {
-                self.add(sets::SOURCES, sets::source_range(frontend, *network));
+            for range in source_ranges {
+                self.add(sets::SOURCES, sets::source_range(frontend, *range));
             }
         }
     }

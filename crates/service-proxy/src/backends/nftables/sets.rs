@@ -1,16 +1,44 @@
-//! The sets and maps of our table: what they are for and how their keys and data are made. Pure.
+//! The sets and maps of our tables: what they are for and how their keys and data are made. Pure.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use linux::netlink::nftables::{Data, Element, Key, Set, Type, Value, Verdict};
+use linux::netlink::nftables::draft::{ENDPOINT, types};
+use linux::netlink::nftables::{Data, Element, Field, Key, Set, Value, Verdict};
+use stdx::{Cidr, Family};
 
-use crate::service_port::{Endpoint, Network, Protocol};
+use crate::service_port::{Endpoint, Protocol};
 
-const FRONTEND: &[Type] = &[Type::Protocol, Type::Ipv4Address, Type::Port];
-const ENDPOINT: &[Type] = &[Type::Ipv4Address, Type::Port];
-const MEMBER: &[Type] =
-    &[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Ipv4Address, Type::Port];
+/// What names the frontend that a packet is sent to.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    /// Its destination: a ClusterIP or an external address.
+    Address,
+    /// Only the port of its destination, under address 0.0.0.0 or ::.
+    NodePort,
+}
+
+/// Protocol, address and port that the packet is sent to.
+pub(super) const fn frontend(way: Way) -> [Field; 3] {
+    let address = match way {
+        Way::Address => Field::Destination,
+        Way::NodePort => Field::Unspecified,
+    };
+    [Field::Protocol, address, Field::DestinationPort]
+}
+
+pub(super) fn client(way: Way) -> [Field; 4] {
+    let [protocol, address, port] = frontend(way);
+    [Field::Source, protocol, address, port]
+}
+
+/// A frontend with one more field.
+pub(super) fn frontend_and(way: Way, field: Field) -> [Field; 4] {
+    let [protocol, address, port] = frontend(way);
+    [protocol, address, port, field]
+}
+
+pub(super) const PAIR: [Field; 2] = [Field::Source, Field::Destination];
 
 /// Clients of Services with affinity that are remembered at once; one more is served without being
 /// remembered.
@@ -20,7 +48,7 @@ const AFFINITY_MAX: u32 = 262_144;
 pub(super) const CLUSTER_IPS: &str = "cluster-ips";
 /// ClusterIP and port -> the chain that chooses an endpoint.
 pub(super) const INTERNAL: &str = "internal";
-/// External addresses, and node ports with address 0.0.0.0.
+/// External addresses, and node ports with address 0.0.0.0 or ::.
 pub(super) const EXTERNAL: &str = "external";
 /// The same for such whose traffic stays on this node.
 pub(super) const EXTERNAL_LOCAL: &str = "external-local";
@@ -45,35 +73,39 @@ pub(super) const NO_LOCAL_ENDPOINTS: &str = "no-local-endpoints";
 pub(super) const GUARDED: &str = "guarded";
 pub(super) const SOURCES: &str = "sources";
 
-pub(super) fn all() -> [(&'static str, Set); 15] {
-    let slot = &[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Mark];
-    let source = &[Type::Protocol, Type::Ipv4Address, Type::Port, Type::Ipv4Address];
-    let client = &[Type::Ipv4Address, Type::Protocol, Type::Ipv4Address, Type::Port];
+pub(super) fn all(family: Family) -> [(&'static str, Set); 15] {
+    let types = |fields: &[Field]| types(family, fields);
+    let frontend = || types(&frontend(Way::Address));
+    let slot = types(&frontend_and(Way::Address, Field::Random { modulus: 1, offset: 0 }));
+    let source = types(&frontend_and(Way::Address, Field::Source));
+    let client = types(&client(Way::Address));
+    let endpoint = || types(ENDPOINT);
+    let member = || [frontend(), endpoint()].concat();
     [
-        (CLUSTER_IPS, Set::of(&[Type::Ipv4Address])),
-        (INTERNAL, Set::verdict_map(FRONTEND)),
-        (EXTERNAL, Set::of(FRONTEND)),
-        (EXTERNAL_LOCAL, Set::of(FRONTEND)),
-        (CLUSTER, Set::verdict_map(FRONTEND)),
-        (LOCAL, Set::verdict_map(FRONTEND)),
-        (ENDPOINTS, Set::map(slot, ENDPOINT)),
-        (AFFINITY, Set::map(client, ENDPOINT).dynamic(AFFINITY_MAX)),
-        (CLUSTER_MEMBERS, Set::of(MEMBER)),
-        (LOCAL_MEMBERS, Set::of(MEMBER)),
-        (HAIRPIN, Set::of(&[Type::Ipv4Address, Type::Ipv4Address])),
-        (NO_ENDPOINTS, Set::of(FRONTEND)),
-        (NO_LOCAL_ENDPOINTS, Set::of(FRONTEND)),
-        (GUARDED, Set::of(FRONTEND)),
+        (CLUSTER_IPS, Set::of(types(&[Field::Destination]))),
+        (INTERNAL, Set::verdict_map(frontend())),
+        (EXTERNAL, Set::of(frontend())),
+        (EXTERNAL_LOCAL, Set::of(frontend())),
+        (CLUSTER, Set::verdict_map(frontend())),
+        (LOCAL, Set::verdict_map(frontend())),
+        (ENDPOINTS, Set::map(slot, endpoint())),
+        (AFFINITY, Set::map(client, endpoint()).dynamic(AFFINITY_MAX)),
+        (CLUSTER_MEMBERS, Set::of(member())),
+        (LOCAL_MEMBERS, Set::of(member())),
+        (HAIRPIN, Set::of(types(&PAIR))),
+        (NO_ENDPOINTS, Set::of(frontend())),
+        (NO_LOCAL_ENDPOINTS, Set::of(frontend())),
+        (GUARDED, Set::of(frontend())),
         (SOURCES, Set::of(source).interval()),
     ]
 }
 
-/// Where packets are sent to: an address and port, or a node port with address 0.0.0.0.
+/// Where packets are sent to: an address and port, or a node port with address 0.0.0.0 or ::.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Frontend {
-    pub protocol: Protocol,
-    pub address: Ipv4Addr,
-    pub port: u16,
+pub(super) struct Frontend {
+    pub(super) protocol: Protocol,
+    pub(super) address: IpAddr,
+    pub(super) port: u16,
 }
 
 impl Frontend {
@@ -164,47 +196,67 @@ pub(super) fn slot(frontend: Frontend, scope: Scope, slot: usize) -> Key {
 
 /// The frontend, scope, slot and endpoint of an element of [`ENDPOINTS`]; `None` if it is not of
 /// our making.
-pub(super) fn read_slot(key: &Key, data: &Data) -> Option<(Frontend, Scope, usize, Endpoint)> {
-    let [protocol, address, port, slot] = fields(&key.start)[..] else { return None };
-    let slot = u32::from_ne_bytes(slot);
+pub(super) fn read_slot(
+    family: Family,
+    key: &Key,
+    data: &Data,
+) -> Option<(Frontend, Scope, usize, Endpoint)> {
+    let Data::Value(data) = data else { return None };
+    let mut key = Fields(key.start.as_bytes());
+    let frontend =
+        Frontend { protocol: key.protocol()?, address: key.address(family)?, port: key.port()? };
+    let slot = key.mark()?;
+    let mut data = Fields(data.as_bytes());
+    let endpoint = Endpoint { address: data.address(family)?, port: data.port()? };
+    let is_whole = key.0.is_empty() && data.0.is_empty();
     let scope = if slot < Scope::Local.offset() { Scope::Cluster } else { Scope::Local };
-    let slot = usize::try_from(slot - scope.offset()).ok()?;
-    Some((read_frontend(protocol, address, port)?, scope, slot, read_endpoint(data)?))
+    let slot = usize::try_from(slot - scope.offset()).ok().filter(|_| is_whole)?;
+    Some((frontend, scope, slot, endpoint))
 }
 
-fn fields(value: &Value) -> Vec<[u8; 4]> {
-    value.as_bytes().as_chunks().0.to_vec()
-}
+/// The fields of a value that are not read yet.
+struct Fields<'a>(&'a [u8]);
 
-fn read_port(field: [u8; 4]) -> u16 {
-    u16::from_be_bytes([field[0], field[1]])
-}
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*field)
+    }
 
-fn read_frontend(protocol: [u8; 4], address: [u8; 4], port: [u8; 4]) -> Option<Frontend> {
-    let protocol = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
-        .into_iter()
-        .find(|it| it.number() == protocol[0])?;
-    Some(Frontend { protocol, address: address.into(), port: read_port(port) })
-}
+    fn protocol(&mut self) -> Option<Protocol> {
+        let [number, ..] = self.take::<4>()?;
+        let known = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+        known.into_iter().find(|it| it.number() == number)
+    }
 
-fn read_endpoint(data: &Data) -> Option<Endpoint> {
-    let Data::Value(value) = data else { return None };
-    let [address, port] = fields(value)[..] else { return None };
-    Some(Endpoint { address: address.into(), port: read_port(port) })
+    fn address(&mut self, family: Family) -> Option<IpAddr> {
+        match family {
+            Family::V4 => self.take::<4>().map(IpAddr::from),
+            Family::V6 => self.take::<16>().map(IpAddr::from),
+        }
+    }
+
+    fn port(&mut self) -> Option<u16> {
+        let [high, low, ..] = self.take::<4>()?;
+        Some(u16::from_be_bytes([high, low]))
+    }
+
+    fn mark(&mut self) -> Option<u32> {
+        self.take().map(u32::from_ne_bytes)
+    }
 }
 
 pub(super) fn member(frontend: Frontend, endpoint: Endpoint) -> Key {
     frontend.key().address(endpoint.address).port(endpoint.port).into()
 }
 
-pub(super) fn hairpin(address: Ipv4Addr) -> Key {
+pub(super) fn hairpin(address: IpAddr) -> Key {
     Value::new().address(address).address(address).into()
 }
 
-/// The clients of a network at a frontend.
-pub(super) fn source_range(frontend: Frontend, network: Network) -> Key {
-    let mask = linux::netlink::nftables::expression::network_mask(network.prefix_length);
-    let first = network.address & mask;
+/// The clients of a range at a frontend.
+pub(super) fn source_range(frontend: Frontend, range: Cidr) -> Key {
     let key = |address| frontend.key().address(address);
-    Element::range(key(first), key(first | !mask)).key
+    Element::range(key(range.network()), key(range.last())).key
 }

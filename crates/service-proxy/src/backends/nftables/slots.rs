@@ -42,14 +42,14 @@ mod tests {
     use super::*;
 
     fn endpoint(letter: u8) -> Endpoint {
-        Endpoint { address: [10, 0, 0, letter].into(), port: 80 }
+        Endpoint { address: [10, 0, 0, 0].into(), port: letter.into() }
     }
 
     fn check(previous: &str, wanted: &str, expected: &str) {
         let previous: Vec<_> = previous.bytes().map(endpoint).collect();
         let wanted = wanted.bytes().map(endpoint).collect();
         let slots = assign(&previous, &wanted);
-        let letters: Vec<_> = slots.iter().map(|it| it.address.octets()[3]).collect();
+        let letters = slots.iter().map(|it| u8::try_from(it.port).unwrap()).collect();
         assert_eq!(String::from_utf8(letters).unwrap(), expected);
     }
 

@@ -2,7 +2,7 @@
 //! must keep equal to the table.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
@@ -11,19 +11,32 @@ use linux::netlink::nftables::{
     Change, Data, DataType, Key, Observed, ObservedSet, Table, Type, Value, Verdict,
 };
 use proptest::prelude::*;
+use stdx::{Cidr, Family};
 
+use super::chains::FamilyNetworks;
 use super::flows::{self, Flows};
-use super::{Frontend, Networks, Ruleset, chains, sets};
-use crate::service_port::{Endpoint, Endpoints, Network, Protocol, ServicePort, TrafficPolicy};
+use super::ruleset::Ruleset;
+use super::sets::Frontend;
+use super::{chains, sets};
+use crate::backends::Networks;
+use crate::service_port::{Endpoint, Endpoints, Protocol, ServicePort, TrafficPolicy};
 
-const NETWORKS: Networks = Networks {
-    cluster: Network { address: Ipv4Addr::new(10, 0, 0, 0), prefix_length: 16 },
-    services: Network { address: Ipv4Addr::new(10, 96, 0, 0), prefix_length: 12 },
-};
+fn networks(family: Family) -> FamilyNetworks {
+    let ranges = |texts: [&str; 2]| texts.map(|it| it.parse().unwrap()).into();
+    let networks = Networks {
+        cluster: ranges(["10.0.0.0/16", "fd01::/56"]),
+        services: ranges(["10.96.0.0/12", "fd00::/108"]),
+    };
+    FamilyNetworks::of(family, &networks)
+}
+
+fn ruleset() -> Ruleset {
+    Ruleset::new(networks(Family::V4))
+}
 
 /// `tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 lb=192.0.2.2 from=192.0.2.0/24 sticky=10 internal
 /// external : 1 2*`, where `internal` and `external` stand for policy Local, and endpoints are the
-/// last number of 10.0.0.x:8080, with `*` on this node.
+/// last number of 10.0.0.x:8080, or of [fd01::x]:8080 for a ClusterIP of IPv6, with `*` on this node.
 fn port(text: &str) -> ServicePort {
     let (front, back) = text.split_once(" :").unwrap();
     let mut words = front.split(' ');
@@ -32,15 +45,15 @@ fn port(text: &str) -> ServicePort {
         "udp" => Protocol::Udp,
         _ => Protocol::Sctp,
     };
-    let (address, number) = words.next().unwrap().split_once(':').unwrap();
+    let (address, number) = words.next().unwrap().rsplit_once(':').unwrap();
     let mut port = ServicePort {
-        cluster_ip: address.parse().unwrap(),
+        cluster_ip: address.trim_matches(['[', ']']).parse().unwrap(),
         protocol,
         port: number.parse().unwrap(),
         node_port: None,
         external_ips: BTreeSet::new(),
         load_balancer_ips: BTreeSet::new(),
-        source_ranges: BTreeSet::new(),
+        source_ranges: None,
         affinity: None,
         internal_policy: TrafficPolicy::Cluster,
         external_policy: TrafficPolicy::Cluster,
@@ -51,10 +64,9 @@ fn port(text: &str) -> ServicePort {
             ("node", number) => port.node_port = Some(number.parse().unwrap()),
             ("ip", address) => drop(port.external_ips.insert(address.parse().unwrap())),
             ("lb", address) => drop(port.load_balancer_ips.insert(address.parse().unwrap())),
-            ("from", network) => {
-                let (address, length) = network.split_once('/').unwrap();
-                let (address, prefix_length) = (address.parse().unwrap(), length.parse().unwrap());
-                port.source_ranges.insert(Network { address, prefix_length });
+            ("from", range) => {
+                let ranges = port.source_ranges.get_or_insert_default();
+                ranges.extend((!range.is_empty()).then(|| range.parse::<Cidr>().unwrap()));
             }
             ("sticky", seconds) => {
                 port.affinity = Some(Duration::from_secs(seconds.parse().unwrap()));
@@ -65,8 +77,12 @@ fn port(text: &str) -> ServicePort {
         }
     }
     for word in back.split(' ').filter(|it| !it.is_empty()) {
-        let last = word.trim_end_matches('*').parse().unwrap();
-        let endpoint = Endpoint { address: [10, 0, 0, last].into(), port: 8080 };
+        let last: u8 = word.trim_end_matches('*').parse().unwrap();
+        let address = match port.family() {
+            Family::V4 => IpAddr::from([10, 0, 0, last]),
+            Family::V6 => Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, last.into()).into(),
+        };
+        let endpoint = Endpoint { address, port: 8080 };
         port.endpoints.cluster.insert(endpoint);
         if word.ends_with('*') {
             port.endpoints.local.insert(endpoint);
@@ -80,11 +96,14 @@ fn name(text: &str) -> ObjectKey {
 }
 
 fn show_value(value: &Value, types: &[Type]) -> String {
-    let fields = value.as_bytes().chunks(4).zip(types).map(|(bytes, kind)| match kind {
-        Type::Ipv4Address => Ipv4Addr::from(*bytes.first_chunk::<4>().unwrap()).to_string(),
-        Type::Protocol => ["tcp", "udp"][usize::from(bytes[0] != 6)].to_owned(),
-        Type::Port => u16::from_be_bytes([bytes[0], bytes[1]]).to_string(),
-        Type::Mark => format!("#{}", u32::from_ne_bytes(*bytes.first_chunk::<4>().unwrap())),
+    let mut rest = value.as_bytes();
+    let mut take = |length| rest.split_off(..length).unwrap();
+    let fields = types.iter().map(|kind| match kind {
+        Type::Ipv4Address => Ipv4Addr::from(*take(4).first_chunk::<4>().unwrap()).to_string(),
+        Type::Ipv6Address => Ipv6Addr::from(*take(16).first_chunk::<16>().unwrap()).to_string(),
+        Type::Protocol => ["tcp", "udp"][usize::from(take(4)[0] != 6)].to_owned(),
+        Type::Port => u16::from_be_bytes(*take(4).first_chunk::<2>().unwrap()).to_string(),
+        Type::Mark => format!("#{}", u32::from_ne_bytes(*take(4).first_chunk::<4>().unwrap())),
         Type::InterfaceName => panic!("no such key"),
     });
     fields.collect::<Vec<_>>().join(" ")
@@ -96,9 +115,9 @@ fn show(table: &Table) -> Vec<String> {
     for (set, elements) in &table.elements {
         let definition = &table.sets[set];
         for (key, data) in elements {
-            let mut line = format!("{set}: {}", show_value(&key.start, definition.key));
+            let mut line = format!("{set}: {}", show_value(&key.start, &definition.key));
             if let Some(end) = &key.end {
-                line += &format!(" - {}", show_value(end, definition.key));
+                line += &format!(" - {}", show_value(end, &definition.key));
             }
             match (data, &definition.data) {
                 (Some(Data::Value(value)), Some(DataType::Value(types))) => {
@@ -116,8 +135,9 @@ fn show(table: &Table) -> Vec<String> {
 }
 
 fn check(service: &str, expected: &[&str]) {
-    let mut ruleset = Ruleset::new(NETWORKS);
-    ruleset.set(&name("web"), vec![port(service)]);
+    let port = port(service);
+    let mut ruleset = Ruleset::new(networks(port.family()));
+    ruleset.set(&name("web"), vec![port]);
     let mut expected = expected.to_vec();
     expected.sort_unstable();
     assert_eq!(show(&ruleset.table()), expected, "{service}");
@@ -156,7 +176,7 @@ fn a_service_without_endpoints_refuses_at_each_frontend() {
 #[test]
 fn each_external_frontend_has_slots_of_its_own() {
     check(
-        "tcp 10.96.0.1:80 node=30080 lb=192.0.2.2 from=192.0.2.7/24 : 1",
+        "tcp 10.96.0.1:80 node=30080 lb=192.0.2.2 from=192.0.2.0/24 : 1",
         &[
             "cluster-ips: 10.96.0.1",
             "cluster: tcp 0.0.0.0 30080 -> pick-1",
@@ -169,6 +189,46 @@ fn each_external_frontend_has_slots_of_its_own() {
             "guarded: tcp 192.0.2.2 80",
             "internal: tcp 10.96.0.1 80 -> pick-1",
             "sources: tcp 192.0.2.2 80 192.0.2.0 - tcp 192.0.2.2 80 192.0.2.255",
+        ],
+    );
+}
+
+#[test]
+fn a_service_of_ipv6_has_the_same_elements() {
+    check(
+        "tcp [fd00::1]:80 node=30080 lb=2001:db8::2 from=2001:db8::/32 sticky=10 : 1*",
+        &[
+            "cluster-ips: fd00::1",
+            "cluster-members: tcp 2001:db8::2 80 fd01::1 8080",
+            "cluster-members: tcp :: 30080 fd01::1 8080",
+            "cluster-members: tcp fd00::1 80 fd01::1 8080",
+            "cluster: tcp 2001:db8::2 80 -> stick-10-1",
+            "cluster: tcp :: 30080 -> stick-10-1",
+            "endpoints: tcp 2001:db8::2 80 #0 -> fd01::1 8080",
+            "endpoints: tcp :: 30080 #0 -> fd01::1 8080",
+            "endpoints: tcp fd00::1 80 #0 -> fd01::1 8080",
+            "external: tcp 2001:db8::2 80",
+            "external: tcp :: 30080",
+            "guarded: tcp 2001:db8::2 80",
+            "hairpin: fd01::1 fd01::1",
+            "internal: tcp fd00::1 80 -> stick-10-1",
+            "sources: tcp 2001:db8::2 80 2001:db8:: - \
+             tcp 2001:db8::2 80 2001:db8:ffff:ffff:ffff:ffff:ffff:ffff",
+        ],
+    );
+}
+
+#[test]
+fn ranges_of_the_other_family_alone_let_nobody_in() {
+    check(
+        "tcp 10.96.0.1:80 lb=192.0.2.2 from= :",
+        &[
+            "cluster-ips: 10.96.0.1",
+            "cluster: tcp 192.0.2.2 80 -> Return",
+            "external: tcp 192.0.2.2 80",
+            "guarded: tcp 192.0.2.2 80",
+            "no-endpoints: tcp 10.96.0.1 80",
+            "no-endpoints: tcp 192.0.2.2 80",
         ],
     );
 }
@@ -247,7 +307,7 @@ fn n_touched(changes: &[Change]) -> (usize, usize) {
 
 #[test]
 fn one_endpoint_more_or_less_touches_few_elements_and_no_rule() {
-    let mut ruleset = Ruleset::new(NETWORKS);
+    let mut ruleset = ruleset();
     let all: Vec<_> = (1..=200).map(|it| it.to_string()).collect();
     let text =
         |it: &[String]| format!("tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 : {}", it.join(" "));
@@ -270,7 +330,7 @@ fn one_endpoint_more_or_less_touches_few_elements_and_no_rule() {
 
 #[test]
 fn chains_that_nobody_needs_stay_until_they_are_too_many() {
-    let mut ruleset = Ruleset::new(NETWORKS);
+    let mut ruleset = ruleset();
     let mut kernel = ruleset.table();
     let mut n_chains = Vec::new();
     for seconds in 1..=600 {
@@ -294,7 +354,7 @@ fn of_two_services_at_one_address_the_first_by_name_has_it() {
         };
         lines.filter(is_of).collect::<Vec<_>>()
     };
-    let mut ruleset = Ruleset::new(NETWORKS);
+    let mut ruleset = ruleset();
     let of_b =
         ["cluster: tcp 192.0.2.1 80 -> pick-1", "endpoints: tcp 192.0.2.1 80 #0 -> 10.0.0.2 8080"];
     ruleset.set(&name("b"), vec![port("tcp 10.96.0.2:80 ip=192.0.2.1 : 2")]);
@@ -381,6 +441,14 @@ fn any_service() -> impl Strategy<Value = (u8, Option<String>)> {
     )
 }
 
+/// The same Service with addresses of IPv6.
+fn as_ipv6(text: &str) -> String {
+    let text = text.replace("192.0.2.", "2001:db8::").replace("10.1.0.0/16", "2001:db8::/32");
+    let (before, rest) = text.split_once("10.96.0.").unwrap();
+    let (number, rest) = rest.split_once(':').unwrap();
+    format!("{before}[fd00::{number}]:{rest}")
+}
+
 fn observed_of(table: &Table) -> Observed {
     let elements = table.elements.get(sets::ENDPOINTS).cloned().unwrap_or_default();
     let signature = table.sets[sets::ENDPOINTS].signature();
@@ -391,13 +459,16 @@ fn observed_of(table: &Table) -> Observed {
 proptest! {
     #[test]
     fn changes_keep_the_kernel_equal_to_the_table(
-        steps in proptest::collection::vec(proptest::collection::vec(any_service(), 1..4), 1..8)
+        steps in proptest::collection::vec(proptest::collection::vec(any_service(), 1..4), 1..8),
+        is_ipv6: bool,
     ) {
-        let mut ruleset = Ruleset::new(NETWORKS);
+        let family = if is_ipv6 { Family::V6 } else { Family::V4 };
+        let mut ruleset = Ruleset::new(networks(family));
         let mut kernel = ruleset.table();
         let mut last = BTreeMap::new();
         for step in steps {
             for (service, text) in step {
+                let text = text.map(|it| if is_ipv6 { as_ipv6(&it) } else { it });
                 let ports: Vec<_> = text.as_deref().map(port).into_iter().collect();
                 ruleset.set(&name(&service.to_string()), ports.clone());
                 last.insert(service, ports);
@@ -406,7 +477,7 @@ proptest! {
             prop_assert_eq!(&kernel, &ruleset.table());
         }
         // After a restart the same Services need no change, slots included.
-        let mut again = Ruleset::new(NETWORKS);
+        let mut again = Ruleset::new(networks(family));
         again.adopt(&observed_of(&kernel));
         for (service, ports) in last {
             again.set(&name(&service.to_string()), ports);
@@ -417,8 +488,14 @@ proptest! {
 
 #[test]
 fn every_chain_and_set_that_a_rule_names_is_there() {
-    let mut ruleset = Ruleset::new(NETWORKS);
-    ruleset.set(&name("a"), vec![port("tcp 10.96.0.1:80 node=3 sticky=9 external : 1 2*")]);
+    for (family, address) in [(Family::V4, "10.96.0.1"), (Family::V6, "[fd00::1]")] {
+        check_names(family, &format!("tcp {address}:80 node=3 sticky=9 external : 1 2*"));
+    }
+}
+
+fn check_names(family: Family, text: &str) {
+    let mut ruleset = Ruleset::new(networks(family));
+    ruleset.set(&name("a"), vec![port(text)]);
     let table = ruleset.table();
     let text = format!("{:?}", table.chains);
     for set in table.sets.keys() {
@@ -431,7 +508,7 @@ fn every_chain_and_set_that_a_rule_names_is_there() {
         }
     }
     // What is prepared, and for each scope the chains of affinity.
-    assert_eq!(chains::all(NETWORKS).len() + 2 * 16 + 2 * 2, table.chains.len());
+    assert_eq!(chains::all(networks(family)).len() + 2 * 16 + 2 * 2, table.chains.len());
 }
 
 fn frontend(address: [u8; 4], port: u16) -> Frontend {
@@ -463,7 +540,7 @@ fn flows_are_suspect_when_an_endpoint_went_or_the_first_came() {
 fn a_flow_is_stale_if_it_goes_to_no_endpoint_of_its_frontend() {
     let suspects = flows::of(&[port("udp 10.96.0.1:53 node=30053 : 1")]);
     let check = |sent: ([u8; 4], u16), goes: ([u8; 4], u16), expected: bool| {
-        let client = Ipv4Addr::new(10, 0, 0, 200);
+        let client = IpAddr::from([10, 0, 0, 200]);
         let tuple = |source, source_port, destination, destination_port| Tuple {
             source,
             source_port,
@@ -489,9 +566,12 @@ fn a_slot_is_read_as_it_was_written() {
     let to = frontend([10, 96, 0, 1], 53);
     let endpoint = Endpoint { address: [10, 0, 0, 1].into(), port: 8080 };
     for (scope, slot) in [(sets::Scope::Cluster, 7), (sets::Scope::Local, 0)] {
-        let read = sets::read_slot(&sets::slot(to, scope, slot), &sets::endpoint(endpoint));
+        let read =
+            sets::read_slot(Family::V4, &sets::slot(to, scope, slot), &sets::endpoint(endpoint));
         assert_eq!(read, Some((to, scope, slot, endpoint)));
     }
     let short = Key::from(Value::new().mark(1));
-    assert_eq!(sets::read_slot(&short, &sets::endpoint(endpoint)), None);
+    assert_eq!(sets::read_slot(Family::V4, &short, &sets::endpoint(endpoint)), None);
+    let whole = sets::slot(to, sets::Scope::Cluster, 0);
+    assert_eq!(sets::read_slot(Family::V6, &whole, &sets::endpoint(endpoint)), None);
 }
