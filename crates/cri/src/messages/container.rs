@@ -1,0 +1,349 @@
+//! Containers. Field numbers are those of CRI v1 (k8s.io/cri-api, runtime/v1/api.proto); fields that
+//! nothing here reads or writes are left out, and skipped when they come.
+
+use std::collections::BTreeMap;
+
+use super::image::ImageSpec;
+use super::sandbox::{IdMapping, NamespaceOption, PodSandboxConfig, SecurityProfile};
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Mount {
+    #[prost(string, tag = "1")]
+    pub(crate) container_path: String,
+    #[prost(string, tag = "2")]
+    pub(crate) host_path: String,
+    #[prost(bool, tag = "3")]
+    pub(crate) readonly: bool,
+    #[prost(int32, tag = "5")]
+    pub(crate) propagation: i32,
+    #[prost(message, repeated, tag = "6")]
+    pub(crate) uid_mappings: Vec<IdMapping>,
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) gid_mappings: Vec<IdMapping>,
+    #[prost(bool, tag = "8")]
+    pub(crate) recursive_read_only: bool,
+    #[prost(message, optional, tag = "9")]
+    pub(crate) image: Option<ImageSpec>,
+    #[prost(string, tag = "10")]
+    pub(crate) image_sub_path: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Int64Value {
+    #[prost(int64, tag = "1")]
+    pub(crate) value: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct KeyValue {
+    #[prost(string, tag = "1")]
+    pub(crate) key: String,
+    #[prost(string, tag = "2")]
+    pub(crate) value: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct HugepageLimit {
+    #[prost(string, tag = "1")]
+    pub(crate) page_size: String,
+    #[prost(uint64, tag = "2")]
+    pub(crate) limit: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LinuxContainerResources {
+    #[prost(int64, tag = "1")]
+    pub(crate) cpu_period: i64,
+    #[prost(int64, tag = "2")]
+    pub(crate) cpu_quota: i64,
+    #[prost(int64, tag = "3")]
+    pub(crate) cpu_shares: i64,
+    #[prost(int64, tag = "4")]
+    pub(crate) memory_limit_in_bytes: i64,
+    #[prost(int64, tag = "5")]
+    pub(crate) oom_score_adj: i64,
+    #[prost(string, tag = "6")]
+    pub(crate) cpuset_cpus: String,
+    #[prost(string, tag = "7")]
+    pub(crate) cpuset_mems: String,
+    #[prost(message, repeated, tag = "8")]
+    pub(crate) hugepage_limits: Vec<HugepageLimit>,
+    #[prost(btree_map = "string, string", tag = "9")]
+    pub(crate) unified: BTreeMap<String, String>,
+    #[prost(int64, tag = "10")]
+    pub(crate) memory_swap_limit_in_bytes: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct SelinuxOption {
+    #[prost(string, tag = "1")]
+    pub(crate) user: String,
+    #[prost(string, tag = "2")]
+    pub(crate) role: String,
+    #[prost(string, tag = "3")]
+    pub(crate) kind: String,
+    #[prost(string, tag = "4")]
+    pub(crate) level: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Capability {
+    #[prost(string, repeated, tag = "1")]
+    pub(crate) add_capabilities: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub(crate) drop_capabilities: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LinuxContainerSecurityContext {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) capabilities: Option<Capability>,
+    #[prost(bool, tag = "2")]
+    pub(crate) privileged: bool,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) namespace_options: Option<NamespaceOption>,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) selinux_options: Option<SelinuxOption>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) run_as_user: Option<Int64Value>,
+    #[prost(string, tag = "6")]
+    pub(crate) run_as_username: String,
+    #[prost(bool, tag = "7")]
+    pub(crate) readonly_rootfs: bool,
+    #[prost(int64, repeated, tag = "8")]
+    pub(crate) supplemental_groups: Vec<i64>,
+    #[prost(bool, tag = "11")]
+    pub(crate) no_new_privs: bool,
+    #[prost(message, optional, tag = "12")]
+    pub(crate) run_as_group: Option<Int64Value>,
+    #[prost(string, repeated, tag = "13")]
+    pub(crate) masked_paths: Vec<String>,
+    #[prost(string, repeated, tag = "14")]
+    pub(crate) readonly_paths: Vec<String>,
+    #[prost(message, optional, tag = "15")]
+    pub(crate) seccomp: Option<SecurityProfile>,
+    #[prost(message, optional, tag = "16")]
+    pub(crate) apparmor: Option<SecurityProfile>,
+    #[prost(int32, tag = "17")]
+    pub(crate) supplemental_groups_policy: i32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LinuxContainerConfig {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) resources: Option<LinuxContainerResources>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) security_context: Option<LinuxContainerSecurityContext>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ContainerMetadata {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(uint32, tag = "2")]
+    pub(crate) attempt: u32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Device {
+    #[prost(string, tag = "1")]
+    pub(crate) container_path: String,
+    #[prost(string, tag = "2")]
+    pub(crate) host_path: String,
+    #[prost(string, tag = "3")]
+    pub(crate) permissions: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ContainerConfig {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) metadata: Option<ContainerMetadata>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) image: Option<ImageSpec>,
+    #[prost(string, repeated, tag = "3")]
+    pub(crate) command: Vec<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub(crate) args: Vec<String>,
+    #[prost(string, tag = "5")]
+    pub(crate) working_dir: String,
+    #[prost(message, repeated, tag = "6")]
+    pub(crate) envs: Vec<KeyValue>,
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) mounts: Vec<Mount>,
+    #[prost(message, repeated, tag = "8")]
+    pub(crate) devices: Vec<Device>,
+    #[prost(btree_map = "string, string", tag = "9")]
+    pub(crate) labels: BTreeMap<String, String>,
+    #[prost(btree_map = "string, string", tag = "10")]
+    pub(crate) annotations: BTreeMap<String, String>,
+    #[prost(string, tag = "11")]
+    pub(crate) log_path: String,
+    #[prost(bool, tag = "12")]
+    pub(crate) stdin: bool,
+    #[prost(bool, tag = "13")]
+    pub(crate) stdin_once: bool,
+    #[prost(bool, tag = "14")]
+    pub(crate) tty: bool,
+    #[prost(message, optional, tag = "15")]
+    pub(crate) linux: Option<LinuxContainerConfig>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct CreateContainerRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) pod_sandbox_id: String,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) config: Option<ContainerConfig>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) sandbox_config: Option<PodSandboxConfig>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct CreateContainerResponse {
+    #[prost(string, tag = "1")]
+    pub(crate) container_id: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ContainerRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) container_id: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct StopContainerRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) container_id: String,
+    #[prost(int64, tag = "2")]
+    pub(crate) timeout: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ContainerFilter {
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub(crate) label_selector: BTreeMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ListContainersRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) filter: Option<ContainerFilter>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Container {
+    #[prost(string, tag = "1")]
+    pub(crate) id: String,
+    #[prost(string, tag = "2")]
+    pub(crate) pod_sandbox_id: String,
+    #[prost(int32, tag = "6")]
+    pub(crate) state: i32,
+    #[prost(int64, tag = "7")]
+    pub(crate) created_at: i64,
+    #[prost(btree_map = "string, string", tag = "9")]
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ListContainersResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) containers: Vec<Container>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ContainerStatus {
+    #[prost(string, tag = "1")]
+    pub(crate) id: String,
+    #[prost(int32, tag = "3")]
+    pub(crate) state: i32,
+    #[prost(int64, tag = "4")]
+    pub(crate) created_at: i64,
+    #[prost(int64, tag = "5")]
+    pub(crate) started_at: i64,
+    #[prost(int64, tag = "6")]
+    pub(crate) finished_at: i64,
+    #[prost(int32, tag = "7")]
+    pub(crate) exit_code: i32,
+    #[prost(string, tag = "10")]
+    pub(crate) reason: String,
+    #[prost(string, tag = "11")]
+    pub(crate) message: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ContainerStatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) status: Option<ContainerStatus>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct UpdateContainerResourcesRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) container_id: String,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) linux: Option<LinuxContainerResources>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ExecSyncRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) container_id: String,
+    #[prost(string, repeated, tag = "2")]
+    pub(crate) cmd: Vec<String>,
+    #[prost(int64, tag = "3")]
+    pub(crate) timeout: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ExecSyncResponse {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(crate) stdout: bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(crate) stderr: bytes::Bytes,
+    #[prost(int32, tag = "3")]
+    pub(crate) exit_code: i32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ExecRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) container_id: String,
+    #[prost(string, repeated, tag = "2")]
+    pub(crate) cmd: Vec<String>,
+    #[prost(bool, tag = "3")]
+    pub(crate) tty: bool,
+    #[prost(bool, tag = "4")]
+    pub(crate) stdin: bool,
+    #[prost(bool, tag = "5")]
+    pub(crate) stdout: bool,
+    #[prost(bool, tag = "6")]
+    pub(crate) stderr: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct AttachRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) container_id: String,
+    #[prost(bool, tag = "2")]
+    pub(crate) stdin: bool,
+    #[prost(bool, tag = "3")]
+    pub(crate) tty: bool,
+    #[prost(bool, tag = "4")]
+    pub(crate) stdout: bool,
+    #[prost(bool, tag = "5")]
+    pub(crate) stderr: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct PortForwardRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) pod_sandbox_id: String,
+    #[prost(int32, repeated, tag = "2")]
+    pub(crate) port: Vec<i32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct UrlResponse {
+    #[prost(string, tag = "1")]
+    pub(crate) url: String,
+}
