@@ -29,7 +29,7 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn host_ips(&self) -> Vec<IpAddr> {
-        vec![self.config.node_address]
+        self.config.node_addresses.clone()
     }
 
     /// `pods/<uid>` below the kubelet's directory.

@@ -9,6 +9,7 @@ mod cgroups;
 pub mod container_config;
 mod context;
 mod disk;
+mod folder;
 pub mod hooks;
 pub mod host_files;
 mod metrics;
@@ -22,8 +23,9 @@ pub mod server;
 mod sources;
 mod status;
 mod tokens;
-pub mod volume_sources;
+pub mod volumes;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +33,7 @@ use std::sync::Arc;
 use authn::pki::Rotating;
 use client::Client;
 use informer::{Factory, Lister, Selection};
-use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Pod, Service, Taint};
 use lifecycle::Tasks;
 use node_api::containers::Resources;
 use node_api::{Cgroups, Containers, Images, Sandboxes, Volumes};
@@ -49,11 +51,12 @@ use probes::Probes;
 #[derive(Clone, Debug)]
 pub struct Config {
     pub node_name: String,
-    pub node_address: IpAddr,
+    /// One of each family at the most, the first one first.
+    pub node_addresses: Vec<IpAddr>,
     /// Where the kubelet's server listens (upstream: port 10250).
     pub listen: SocketAddr,
-    /// `spec.podCIDR` of the Node.
-    pub pod_cidr: String,
+    /// `spec.podCIDRs` of the Node.
+    pub pod_cidrs: Vec<stdx::Cidr>,
     pub cluster_dns: Vec<IpAddr>,
     pub cluster_domain: String,
     /// `pods/<uid>` with hosts files and termination logs is below it.
@@ -64,6 +67,12 @@ pub struct Config {
     /// As the Node shows it.
     pub version: String,
     pub max_pods: u32,
+    /// That the Node gets beside those that every node has.
+    pub labels: BTreeMap<String, String>,
+    /// That the Node is created with.
+    pub taints: Vec<Taint>,
+    /// Creates the Node, and gives it its labels; else somebody else does.
+    pub is_registering: bool,
     /// Beside those that are safe.
     pub allowed_unsafe_sysctls: Vec<linux::sysctl::Pattern>,
 }

@@ -11,8 +11,6 @@ mod service_links;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Container, Pod};
 use node_api::containers::ContainerConfig;
 
@@ -95,6 +93,6 @@ pub fn render(
         security: security::render(pod, container, &facts.directory)?,
         stop_signal: container.lifecycle.as_ref().and_then(|it| it.stop_signal.clone()),
         target: run.target.clone(),
-        annotations: BTreeMap::new(),
+        ..ContainerConfig::default()
     })
 }

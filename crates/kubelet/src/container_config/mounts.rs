@@ -134,6 +134,7 @@ fn of_volume(
             Some("Bidirectional") => Propagation::Bidirectional,
             _ => Propagation::Private,
         },
+        ..Mount::default()
     })
 }
 
@@ -142,10 +143,5 @@ fn absolute(path: &str) -> String {
 }
 
 fn writable(host_path: std::path::PathBuf, container_path: &str) -> Mount {
-    Mount {
-        host_path,
-        container_path: container_path.to_owned(),
-        read_only: false,
-        propagation: Propagation::Private,
-    }
+    Mount { host_path, container_path: container_path.to_owned(), ..Mount::default() }
 }

@@ -34,6 +34,7 @@ pub fn of_container(pod: &Pod, container: &Container, memory: i64) -> Resources 
         memory_limit: bytes(limit("memory").value()),
         pids_limit: None,
         oom_score_adj: i32::try_from(oom_score(pod, container, memory)).ok(),
+        ..Resources::default()
     }
 }
 

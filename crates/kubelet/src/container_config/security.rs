@@ -72,6 +72,7 @@ pub(super) fn render(
         },
         // `procMount: Unmasked` takes a user namespace, which admission refuses.
         unmasked_proc: privileged,
+        ..Security::default()
     })
 }
 

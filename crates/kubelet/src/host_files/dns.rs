@@ -85,31 +85,3 @@ fn without_repeats<T: PartialEq>(items: Vec<T>) -> Vec<T> {
     }
     kept
 }
-
-/// The node's own settings. The last `search` line counts, as resolv.conf(5) says; what cannot be
-/// read is left out.
-pub fn parse_resolv_conf(text: &str) -> Dns {
-    let mut dns = Dns::default();
-    for line in text.lines() {
-        let line = line.split(['#', ';']).next().unwrap_or_default();
-        let mut words = line.split_ascii_whitespace();
-        match words.next() {
-            Some("nameserver") => {
-                // An address of a link names the link, which no pod has.
-                dns.servers.extend(words.next().and_then(|it| it.parse::<IpAddr>().ok()));
-            }
-            Some("search") => dns.searches = words.map(without_dot).collect(),
-            Some("options") => dns.options = words.map(str::to_owned).collect(),
-            _ => {}
-        }
-    }
-    dns
-}
-
-/// `example.com.` is `example.com`; the root stays.
-fn without_dot(domain: &str) -> String {
-    match domain.strip_suffix('.') {
-        Some(shorter) if !shorter.is_empty() => shorter.to_owned(),
-        _ => domain.to_owned(),
-    }
-}

@@ -1,4 +1,8 @@
 //! What `/etc/resolv.conf`, `/etc/hosts` and the host name of a pod say. Pure.
+//!
+//! `/etc/hosts` is rendered here alone, since it has the pod's address and aliases, which no runtime
+//! is told; the kubelet writes and mounts it. Of `/etc/resolv.conf` only the settings are chosen
+//! here; its text is `node_api::resolv_conf`'s, and the sandbox's maker writes it.
 
 mod dns;
 mod hosts;
@@ -7,7 +11,7 @@ mod tests;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
-pub use dns::{dns, parse_resolv_conf};
+pub use dns::dns;
 pub use hosts::hosts;
 
 /// What the kernel lets a host name be long, and what a label of DNS may be.

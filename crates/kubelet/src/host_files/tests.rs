@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use node_api::sandboxes::Dns;
 use serde_json::{Value, json};
 
-use super::{dns, hostname, hosts, parse_resolv_conf, sandbox_hostname};
+use super::{dns, hostname, hosts, sandbox_hostname};
 
 fn pod(name: &str, spec: Value) -> Pod {
     let mut pod = json!({
@@ -30,7 +30,9 @@ fn render(dns: Option<Dns>) -> String {
 
 #[test]
 fn the_policy_chooses_the_servers() {
-    let node = parse_resolv_conf("nameserver 192.0.2.1\nsearch corp.example\noptions ndots:1\n");
+    let node = node_api::resolv_conf::parse(
+        "nameserver 192.0.2.1\nsearch corp.example\noptions ndots:1\n",
+    );
     let check = |spec: Value, expected: &str| {
         let dns = dns(&pod("web", spec.clone()), &ips(&["10.96.0.10"]), "cluster.local", &node);
         assert_eq!(render(dns), expected, "{spec}");
@@ -85,7 +87,7 @@ fn a_cluster_without_dns_uses_the_nodes() {
 #[test]
 fn the_nodes_file_is_understood() {
     let check = |text: &str, expected: &str| {
-        assert_eq!(render(Some(parse_resolv_conf(text))), expected);
+        assert_eq!(render(Some(node_api::resolv_conf::parse(text))), expected);
     };
     check("", " |  | ");
     check(

@@ -1,15 +1,17 @@
 //! Calls to the containers and images of the node, counted by the names of CRI's calls, whatever is
 //! behind them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use node_api::containers::{
-    Connection, Container, ContainerConfig, ExecRequest, Output, Resources, Streams, Usage,
+    Connection, Container, ContainerConfig, ContainerStats, ExecRequest, FilesystemUsage, Output,
+    Resources, Streams, Usage,
 };
 use node_api::images::{self, Credentials, Image};
 use node_api::network::Status;
-use node_api::sandboxes::{Events, Sandbox, SandboxConfig};
+use node_api::sandboxes::{self, Events, Sandbox, SandboxConfig, SandboxStats, Version};
 use node_api::{ContainerId, Containers, Future, Images, SandboxId, Sandboxes};
 use telemetry::{Buckets, Counter, Family, Histogram, Registry, exponential};
 use tokio::sync::watch;
@@ -73,6 +75,18 @@ impl<T: ?Sized> Measured<T> {
 }
 
 impl Sandboxes for Measured<dyn Sandboxes> {
+    fn version(&self) -> Version {
+        self.inner.version()
+    }
+
+    fn status(&self) -> watch::Receiver<sandboxes::Status> {
+        self.inner.status()
+    }
+
+    fn stats(&self, id: &SandboxId) -> Future<'_, SandboxStats> {
+        self.call("podsandbox_stats", self.inner.stats(id))
+    }
+
     fn network(&self) -> watch::Receiver<Status> {
         self.inner.network()
     }
@@ -152,6 +166,18 @@ impl Containers for Measured<dyn Containers> {
     fn usage(&self, id: &ContainerId) -> Future<'_, Usage> {
         self.call("container_stats", self.inner.usage(id))
     }
+
+    fn stats(&self, id: &ContainerId) -> Future<'_, ContainerStats> {
+        self.call("container_stats", self.inner.stats(id))
+    }
+
+    fn reopen_log(&self, id: &ContainerId) -> Future<'_, ()> {
+        self.call("reopen_container_log", self.inner.reopen_log(id))
+    }
+
+    fn checkpoint(&self, id: &ContainerId, location: &Path) -> Future<'_, ()> {
+        self.call("checkpoint_container", self.inner.checkpoint(id, location))
+    }
 }
 
 impl Images for Measured<dyn Images> {
@@ -169,5 +195,9 @@ impl Images for Measured<dyn Images> {
 
     fn remove(&self, reference: &str) -> Future<'_, ()> {
         self.call("remove_image", self.inner.remove(reference))
+    }
+
+    fn filesystem(&self) -> Future<'_, FilesystemUsage> {
+        self.call("image_fs_info", self.inner.filesystem())
     }
 }

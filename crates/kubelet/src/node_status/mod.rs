@@ -1,5 +1,6 @@
 //! The Node object and its lease: registration, conditions, what the node has and what is on it.
 
+mod conditions;
 mod network;
 mod node;
 mod task;

@@ -1,5 +1,4 @@
-//! How the pods' network is, as the API hears of it: the node's readiness, and events of pods that
-//! lost their network and got it back.
+//! Events of pods that lost their network and got it back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,15 +11,6 @@ use reconcile::EventType;
 use tokio::sync::watch;
 
 use crate::context::Context;
-
-/// As upstream's kubelet says what its container runtime says of the network; `None` while all is
-/// well.
-pub(super) fn not_ready(status: &Status) -> Option<String> {
-    let why = status.not_ready()?;
-    Some(format!(
-        "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:{why}"
-    ))
-}
 
 /// Tells of each loss and each mending once.
 pub(super) async fn run(
@@ -123,16 +113,5 @@ mod tests {
         check(&losses(1, "gone", true), &losses(1, "gone", true), &[]);
         check(&losses(1, "gone", true), &losses(2, "gone", true), &[News::Lost, News::Mended]);
         check(&losses(1, "gone", true), &none, &[]);
-    }
-
-    #[test]
-    fn the_node_says_it_in_upstreams_words() {
-        assert_eq!(not_ready(&Status::default()), None);
-        let status = Status { fault: Some("its bridge is gone".into()), ..Status::default() };
-        assert_eq!(
-            not_ready(&status).unwrap(),
-            "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \
-             message:its bridge is gone"
-        );
     }
 }

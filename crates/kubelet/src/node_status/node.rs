@@ -6,14 +6,15 @@ use apimachinery::quantity::canonical;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{
-    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints,
-    NodeFeatures, NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus,
-    NodeSystemInfo,
+    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeDaemonEndpoints, NodeFeatures,
+    NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeSpec, NodeStatus, NodeSystemInfo,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use node_api::images::Image;
+use node_api::sandboxes::Version;
 
+use super::conditions::{self, Observed};
 use crate::pod_facts::Allocatable;
 use crate::{Config, Machine};
 
@@ -23,33 +24,21 @@ const LEASE_SECONDS: i32 = 40;
 const IMAGES_MAX: usize = 50;
 const IMAGE_NAMES_MAX: usize = 5;
 
-/// (type, status when all is well, reason, message)
-const CONDITIONS: &[(&str, &str, &str, &str)] = &[
-    (
-        "MemoryPressure",
-        "False",
-        "KubeletHasSufficientMemory",
-        "kubelet has sufficient memory available",
-    ),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    (READY, "True", "KubeletReady", "kubelet is posting ready status"),
-];
-const READY: &str = "Ready";
-
 /// What a status is made from.
 pub(super) struct Facts<'a> {
     pub(super) config: &'a Config,
     pub(super) machine: &'a Machine,
     pub(super) allocatable: Allocatable,
     pub(super) images: Vec<Image>,
-    /// Why the node is not Ready, if it is not.
-    pub(super) not_ready: Option<String>,
+    /// Who runs the containers.
+    pub(super) runtime: Version,
+    pub(super) observed: Observed,
     pub(super) now: Timestamp,
 }
 
 pub(super) fn registration(facts: &Facts<'_>) -> Node {
     let config = facts.config;
+    let cidrs: Vec<String> = config.pod_cidrs.iter().map(ToString::to_string).collect();
     Node {
         metadata: ObjectMeta {
             name: Some(config.node_name.clone()),
@@ -57,8 +46,9 @@ pub(super) fn registration(facts: &Facts<'_>) -> Node {
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec {
-            pod_cidr: Some(config.pod_cidr.clone()).filter(|it| !it.is_empty()),
-            pod_cidrs: Some(vec![config.pod_cidr.clone()]).filter(|_| !config.pod_cidr.is_empty()),
+            pod_cidr: cidrs.first().cloned(),
+            pod_cidrs: Some(cidrs).filter(|it| !it.is_empty()),
+            taints: Some(config.taints.clone()).filter(|it| !it.is_empty()),
             ..NodeSpec::default()
         }),
         status: Some(status(facts, None)),
@@ -67,16 +57,15 @@ pub(super) fn registration(facts: &Facts<'_>) -> Node {
 
 pub(super) fn labels(facts: &Facts<'_>) -> BTreeMap<String, String> {
     let architecture = &facts.machine.architecture;
-    [
+    let of_every_node = [
         ("kubernetes.io/hostname", facts.config.node_name.as_str()),
         ("kubernetes.io/os", "linux"),
         ("kubernetes.io/arch", architecture),
         ("beta.kubernetes.io/os", "linux"),
         ("beta.kubernetes.io/arch", architecture),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .collect()
+    ];
+    let of_every_node = of_every_node.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    facts.config.labels.clone().into_iter().chain(of_every_node).collect()
 }
 
 /// On top of what others wrote into `old`.
@@ -84,10 +73,14 @@ pub(super) fn status(facts: &Facts<'_>, old: Option<&NodeStatus>) -> NodeStatus 
     let (config, machine) = (facts.config, facts.machine);
     let address = |kind: &str, address: String| NodeAddress { type_: kind.to_owned(), address };
     NodeStatus {
-        addresses: Some(vec![
-            address("InternalIP", config.node_address.to_string()),
-            address("Hostname", config.node_name.clone()),
-        ]),
+        addresses: Some(
+            config
+                .node_addresses
+                .iter()
+                .map(|it| address("InternalIP", it.to_string()))
+                .chain([address("Hostname", config.node_name.clone())])
+                .collect(),
+        ),
         capacity: Some(resources(
             i64::from(machine.cpus) * 1000,
             i64::try_from(machine.memory).unwrap_or(i64::MAX),
@@ -100,12 +93,12 @@ pub(super) fn status(facts: &Facts<'_>, old: Option<&NodeStatus>) -> NodeStatus 
             facts.allocatable.ephemeral_storage,
             config.max_pods,
         )),
-        conditions: Some(conditions(old, facts)),
+        conditions: Some(conditions::render(old, &facts.observed, facts.now)),
         daemon_endpoints: Some(NodeDaemonEndpoints {
             kubelet_endpoint: Some(DaemonEndpoint { port: i32::from(config.listen.port()) }),
         }),
         images: Some(images(&facts.images)),
-        node_info: Some(node_info(config, machine)),
+        node_info: Some(node_info(config, machine, &facts.runtime)),
         features: Some(NodeFeatures { supplemental_groups_policy: Some(true) }),
         runtime_handlers: Some(vec![NodeRuntimeHandler {
             name: Some(String::new()),
@@ -142,11 +135,11 @@ fn resources(
     .collect()
 }
 
-fn node_info(config: &Config, machine: &Machine) -> NodeSystemInfo {
+fn node_info(config: &Config, machine: &Machine, runtime: &Version) -> NodeSystemInfo {
     NodeSystemInfo {
         architecture: machine.architecture.clone(),
         boot_id: machine.boot_id.clone(),
-        container_runtime_version: format!("xebec://{}", env!("CARGO_PKG_VERSION")),
+        container_runtime_version: format!("{}://{}", runtime.name, runtime.version),
         kernel_version: machine.kernel_version.clone(),
         kubelet_version: config.version.clone(),
         machine_id: machine.machine_id.clone(),
@@ -169,43 +162,6 @@ fn images(images: &[Image]) -> Vec<ContainerImage> {
             size_bytes: i64::try_from(it.size).ok(),
         })
         .collect()
-}
-
-/// The time of a transition stays while the status does. Conditions of others stay.
-fn conditions(old: Option<&NodeStatus>, facts: &Facts<'_>) -> Vec<NodeCondition> {
-    let now = facts.now;
-    let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
-    let mut all = old.and_then(|it| it.conditions.clone()).unwrap_or_default();
-    for (kind, status, reason, message) in CONDITIONS {
-        let (status, reason, message) = match &facts.not_ready {
-            Some(why) if *kind == READY => (&"False", &"KubeletNotReady", &why.as_str()),
-            _ => (status, reason, message),
-        };
-        let mut condition = NodeCondition {
-            type_: (*kind).to_owned(),
-            status: (*status).to_owned(),
-            reason: Some((*reason).to_owned()),
-            message: Some((*message).to_owned()),
-            last_heartbeat_time: Some(now.clone()),
-            last_transition_time: Some(now.clone()),
-        };
-        match all.iter_mut().find(|it| it.type_ == *kind) {
-            None => all.push(condition),
-            Some(known) => {
-                if known.status == condition.status {
-                    condition.last_transition_time.clone_from(&known.last_transition_time);
-                }
-                *known = condition;
-            }
-        }
-    }
-    all
-}
-
-/// `None` if nothing is said of it.
-pub(super) fn is_ready(status: Option<&NodeStatus>) -> Option<bool> {
-    let conditions = status?.conditions.as_ref()?;
-    conditions.iter().find(|it| it.type_ == READY).map(|it| it.status == "True")
 }
 
 /// Whether they differ in more than the time of the last heartbeat.

@@ -11,13 +11,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use lifecycle::Shutdown;
-use node_api::network::Status;
 use reconcile::EventType;
 use stdx::Backoff;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::network;
+use super::conditions::{self, Signals};
 use super::node::{self, Facts, LEASE_NAMESPACE};
 use crate::context::Context;
 
@@ -31,17 +29,17 @@ const REPORT: SignedDuration = SignedDuration::from_mins(5);
 struct Task {
     context: Arc<Context>,
     nodes: Lister<Node>,
-    network: watch::Receiver<Status>,
+    signals: Signals,
     lease: Option<Arc<Lease>>,
     /// As it was last written, and when.
     posted: Option<(Arc<Node>, Timestamp)>,
 }
 
 pub(super) async fn run(context: Arc<Context>, nodes: Lister<Node>, shutdown: Shutdown) {
-    let network = context.parts.sandboxes.network();
-    let mut changes = network.clone();
-    let mut said = None;
-    let mut task = Task { context, nodes, network, lease: None, posted: None };
+    let sandboxes = &context.parts.sandboxes;
+    let mut signals = Signals { network: sandboxes.network(), runtime: sandboxes.status() };
+    let mut said = Vec::new();
+    let mut task = Task { context, nodes, signals: signals.clone(), lease: None, posted: None };
     let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MAX);
     let mut due = Instant::now();
     loop {
@@ -49,9 +47,9 @@ pub(super) async fn run(context: Arc<Context>, nodes: Lister<Node>, shutdown: Sh
             biased;
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep_until(due) => {}
-            () = differs(&mut changes, &said) => {}
+            () = conditions::differ(&mut signals, &said) => {}
         }
-        said = changes.borrow_and_update().not_ready();
+        said = conditions::all(&signals.observe());
         let turn = tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
@@ -68,14 +66,6 @@ pub(super) async fn run(context: Arc<Context>, nodes: Lister<Node>, shutdown: Sh
                 Instant::now() + delay
             }
         };
-    }
-}
-
-/// Returns when the network is not what was last said of it.
-async fn differs(network: &mut watch::Receiver<Status>, said: &Option<String>) {
-    if network.wait_for(|it| it.not_ready() != *said).await.is_err() {
-        // Nobody will say anything any more.
-        std::future::pending().await
     }
 }
 
@@ -98,18 +88,24 @@ impl Task {
             machine: &self.context.parts.machine,
             allocatable: self.context.allocatable,
             images: self.context.parts.images.list(),
-            not_ready: network::not_ready(&self.network.borrow()),
+            runtime: self.context.parts.sandboxes.version(),
+            observed: self.signals.clone().observe(),
             now: self.now(),
         }
     }
 
-    /// Creates the Node, or brings an existing one up to date.
+    /// Creates the Node, or brings an existing one up to date: all of it, or what is said of its
+    /// status alone if it is somebody else's to make.
     async fn register(&mut self) -> Result<(), ApiError> {
         let nodes = self.context.parts.client.api::<Node>();
-        let created = nodes.create(node::registration(&self.facts())).await;
-        let registered = match created {
-            Err(err) if err.is_already_exists() => self.take_over().await?,
-            other => other?.object()?,
+        let registered = if self.context.config.is_registering {
+            match nodes.create(node::registration(&self.facts())).await {
+                Err(err) if err.is_already_exists() => self.take_over().await?,
+                other => other?.object()?,
+            }
+        } else {
+            let existing = nodes.get("", &self.context.config.node_name).await?;
+            self.post(Arc::unwrap_or_clone(existing)).await?
         };
         let message = "Starting kubelet.".to_owned();
         self.context.recorder.event(&*registered, EventType::Normal, "Starting", message);
@@ -139,9 +135,9 @@ impl Task {
     }
 
     async fn post(&self, mut node: Node) -> Result<Arc<Node>, ApiError> {
-        let was_ready = node::is_ready(node.status.as_ref());
+        let was_ready = conditions::is_ready(node.status.as_ref());
         node.status = Some(node::status(&self.facts(), node.status.as_ref()));
-        let is_ready = node::is_ready(node.status.as_ref());
+        let is_ready = conditions::is_ready(node.status.as_ref());
         let posted = self.context.parts.client.api::<Node>().update_status(node).await?.object()?;
         if was_ready.is_some() && was_ready != is_ready {
             let reason = if is_ready == Some(true) { "NodeReady" } else { "NodeNotReady" };

@@ -16,7 +16,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use tokio::sync::watch;
 
 use crate::pod_facts::Lookups;
-use references::{Kind, references};
+pub(crate) use references::Kind;
+use references::references;
 
 /// Cheap to clone.
 #[derive(Clone)]

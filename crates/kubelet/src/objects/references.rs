@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, Pod, PodSpec, Volume};
+use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, Pod, PodSpec};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -14,7 +14,7 @@ pub(crate) fn references(pod: &Pod) -> BTreeSet<(Kind, String)> {
     let mut found = BTreeSet::new();
     let Some(spec) = &pod.spec else { return found };
     for volume in spec.volumes.iter().flatten() {
-        of_volume(volume, &mut found);
+        found.extend(crate::volumes::objects(volume));
     }
     for (one, all) in environments(spec) {
         one.iter().for_each(|it| of_variable(it, &mut found));
@@ -37,23 +37,6 @@ fn environments(spec: &PodSpec) -> Vec<Environment<'_>> {
         (it.env.as_deref().unwrap_or_default(), it.env_from.as_deref().unwrap_or_default())
     });
     own.chain(ephemeral).collect()
-}
-
-fn of_volume(volume: &Volume, found: &mut BTreeSet<(Kind, String)>) {
-    if let Some(source) = &volume.config_map {
-        found.insert((Kind::ConfigMap, source.name.clone()));
-    }
-    if let Some(name) = volume.secret.as_ref().and_then(|it| it.secret_name.clone()) {
-        found.insert((Kind::Secret, name));
-    }
-    for source in volume.projected.iter().flat_map(|it| &it.sources).flatten() {
-        if let Some(source) = &source.config_map {
-            found.insert((Kind::ConfigMap, source.name.clone()));
-        }
-        if let Some(source) = &source.secret {
-            found.insert((Kind::Secret, source.name.clone()));
-        }
-    }
 }
 
 fn of_variable(variable: &EnvVar, found: &mut BTreeSet<(Kind, String)>) {

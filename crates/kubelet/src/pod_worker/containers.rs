@@ -5,8 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use node_api::containers::{Container as Run, ContainerState};
 
+use super::operations::{Action, StartContainer, TellBackOff, TellPullBackOff, Why, is_stopping};
 use super::restart;
-use super::step::{Action, Step, Why, stop_container};
+use super::step::{Step, stop_container};
 use super::view::{ANNOTATION_IMAGE, Role, View, Wanted, exit, is_running};
 use crate::probes::Failed;
 
@@ -59,12 +60,22 @@ fn start(view: &View, wanted: &Wanted, step: &mut Step) -> bool {
 /// One at a time: who starts first may prepare something for the next (its postStart hook holds the
 /// others up).
 fn ask_start(view: &View, wanted: &Wanted, step: &mut Step) {
-    let is_asked = step.actions.iter().any(|it| matches!(it, Action::StartContainer { .. }));
+    let is_asked = step.actions.iter().any(|it| matches!(it, Action::StartContainer(_)));
     if view.memory.is_starting() || is_asked || view.memory.volumes.paths.is_none() {
         return;
     }
-    let attempt = next_attempt(view, wanted.name());
-    step.ask(view, Action::StartContainer { name: wanted.name().to_owned(), attempt });
+    let Some(sandbox) = view.sandbox() else { return };
+    let newest = view.newest(wanted.name());
+    let leftover = newest.filter(|it| it.state == ContainerState::Created);
+    step.ask(
+        view,
+        StartContainer {
+            name: wanted.name().to_owned(),
+            attempt: next_attempt(view, wanted.name()),
+            sandbox: sandbox.id.clone(),
+            leftover: leftover.map(|it| it.id.clone()),
+        },
+    );
 }
 
 fn need(view: &View, wanted: &Wanted) -> Need {
@@ -113,12 +124,7 @@ fn stop_failing(view: &View, wanted: &[Wanted], step: &mut Step) {
         let Some(run) = view.current(wanted.name()).filter(|it| is_running(it)) else { continue };
         let Some(why) = fault(view, wanted, run) else { continue };
         let grace = grace_of(view, wanted, why);
-        let is_stopping = view
-            .memory
-            .in_flight
-            .iter()
-            .any(|it| matches!(it, super::step::Op::Stop(id, _) if *id == run.id));
-        if !is_stopping {
+        if !is_stopping(&view.memory, &run.id, None) {
             let deadline = view.now.checked_add(grace).unwrap_or(Timestamp::MAX);
             stop_container(run, deadline, why, view, step);
         }
@@ -158,13 +164,13 @@ fn tell_waits(view: &View, wanted: &[Wanted], step: &mut Step) {
             && view.memory.troubles.get(name).is_none_or(|it| is_of_run(it.reason))
         {
             let (name, run) = (name.to_owned(), run.id.clone());
-            step.ask(view, Action::TellBackOff { name, run });
+            step.ask(view, TellBackOff { name, run });
         }
         let Some(trouble) = view.memory.troubles.get(name) else { continue };
         if trouble.reason == "ErrImagePull" {
             let at = trouble.since.checked_add(PULL_ERROR_SHOWN).unwrap_or(Timestamp::MAX);
             if at <= view.now {
-                step.ask(view, Action::TellPullBackOff { name: name.to_owned() });
+                step.ask(view, TellPullBackOff { name: name.to_owned() });
             } else {
                 step.wake_at(at);
             }

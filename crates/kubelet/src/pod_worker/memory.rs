@@ -1,24 +1,17 @@
-//! What a worker remembers between steps, and what the end of an operation changes in it. Pure.
+//! What a worker remembers between steps; operations change it when they begin and end. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use node_api::ContainerId;
 use node_api::containers::Container as Run;
 
+use super::operations::{Delays, On, Op, Operation, StartContainer};
 use super::restart;
-use super::step::Op;
-
-/// After a failure; the delay doubles up to the maximum.
-const RETRY_FIRST: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(120);
-/// Upstream's numbers for images that cannot be pulled, and for volumes.
-const PULL_FIRST: Duration = Duration::from_secs(10);
-const PULL_MAX: Duration = Duration::from_secs(300);
-const VOLUMES_FIRST: Duration = Duration::from_millis(500);
-const VOLUMES_MAX: Duration = Duration::from_secs(122);
 
 /// What the worker remembers between steps.
 #[derive(Clone, Debug, Default)]
@@ -40,12 +33,18 @@ pub(crate) struct Memory {
     pub(crate) is_torn_down: bool,
     /// The status as it was last sent, and the version of the pod that came back.
     pub(crate) sent: Option<Sent>,
+    /// What the API answered to a write of the status, until the task has taken it.
+    pub(crate) answered: Option<Arc<Pod>>,
+    /// There may be other sandboxes than those that were listed last.
+    pub(crate) is_sandbox_list_old: bool,
     pub(crate) is_deleted: bool,
+    /// Nothing is left to do.
+    pub(crate) is_ended: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sent {
-    pub(crate) status: k8s_openapi::api::core::v1::PodStatus,
+    pub(crate) status: PodStatus,
     pub(crate) version: Option<String>,
 }
 
@@ -57,6 +56,8 @@ pub(crate) struct VolumesMemory {
     pub(crate) done: u64,
     /// `None` until they were all set up once.
     pub(crate) paths: Option<BTreeMap<String, PathBuf>>,
+    /// When the first of their tokens is due.
+    pub(crate) renew_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,75 +82,20 @@ pub(crate) struct Crash {
 }
 
 impl Memory {
-    /// After an operation that succeeded.
-    pub(crate) fn done(&mut self, op: &Op) {
-        self.retries.remove(op);
-        match op {
-            Op::Cgroup => self.has_cgroup = true,
-            Op::StopSandbox(id) => {
-                self.stopped.insert(id.clone());
-            }
-            Op::TearDown => self.is_torn_down = true,
-            Op::Start(name) => {
-                self.troubles.remove(name);
-            }
-            Op::Delete => self.is_deleted = true,
-            Op::Volumes
-            | Op::Sandbox
-            | Op::Stop(..)
-            | Op::RemoveContainer(_)
-            | Op::RemoveSandbox(_)
-            | Op::Tell(_)
-            | Op::Status
-            | Op::End => {}
-        }
-    }
-
-    pub(crate) fn set_up(&mut self, wanted: u64, paths: BTreeMap<String, PathBuf>) {
-        self.retries.remove(&Op::Volumes);
-        self.volumes.done = wanted;
-        self.volumes.paths = Some(paths);
-    }
-
-    pub(crate) fn failed(&mut self, op: &Op, now: Timestamp) {
-        if *op == Op::Status {
-            self.sent = None;
-        }
-        match op {
-            Op::Volumes => self.wait(op, now, VOLUMES_FIRST, VOLUMES_MAX),
-            _ => self.wait(op, now, RETRY_FIRST, RETRY_MAX),
-        }
-    }
-
-    pub(crate) fn not_started(
-        &mut self,
-        op: &Op,
-        reason: &'static str,
-        message: String,
-        now: Timestamp,
-    ) {
-        // These leave a run that ended: the wait after it is that of a crash.
-        if !matches!(reason, "RunContainerError" | "PostStartHookError") {
-            self.wait(op, now, PULL_FIRST, PULL_MAX);
-        }
-        if let Op::Start(name) = op {
-            self.troubles.insert(name.clone(), Trouble { reason, message, since: now });
-        }
-    }
-
     /// A container that ended starts again: the next wait is longer.
     pub(crate) fn restarts(&mut self, name: &str, now: Timestamp) {
         let next = restart::next(self.crashes.get(name), now);
         self.crashes.insert(name.to_owned(), next);
     }
 
-    fn wait(&mut self, op: &Op, now: Timestamp, least: Duration, most: Duration) {
-        let delay = match self.retries.get(op) {
-            Some(earlier) => earlier.delay.saturating_mul(2).min(most),
-            None => least,
+    /// After a failure: the next wait is twice as long.
+    pub(crate) fn wait(&mut self, op: Op, delays: Delays, now: Timestamp) {
+        let delay = match self.retries.get(&op) {
+            Some(earlier) => earlier.delay.saturating_mul(2).min(delays.max),
+            None => delays.first,
         };
         let at = now.checked_add(delay).unwrap_or(Timestamp::MAX);
-        self.retries.insert(op.clone(), Retry { at, delay });
+        self.retries.insert(op, Retry { at, delay });
     }
 
     /// Something it depends on changed: do not wait.
@@ -159,12 +105,18 @@ impl Memory {
         }
     }
 
+    /// On whatever it works.
+    pub(crate) fn is_under_way<T: Operation>(&self) -> bool {
+        self.in_flight.iter().any(|it| it.on::<T>().is_some())
+    }
+
     /// Whether it is not through with its start: its postStart hook runs.
     pub(crate) fn is_starting_run(&self, run: &Run) -> bool {
-        self.in_flight.contains(&Op::Start(run.config.name.clone()))
+        let on = On::Container(run.config.name.clone());
+        self.in_flight.contains(&Op::of::<StartContainer>(on))
     }
 
     pub(crate) fn is_starting(&self) -> bool {
-        self.in_flight.iter().any(|it| matches!(it, Op::Start(_)))
+        self.is_under_way::<StartContainer>()
     }
 }

@@ -1,13 +1,13 @@
 //! One task for each pod on the node: it waits for one thing to happen, takes one step, and starts
 //! what the step asks for.
 //!
-//! `step` decides, purely; `ops` do; `task` joins them. What is under way is known by name, so
-//! nothing is started twice.
+//! `step` decides, purely; `operations` do; `task` joins them. What is under way is known by name,
+//! so nothing is started twice.
 
 mod containers;
 mod memory;
 mod messages;
-mod ops;
+mod operations;
 mod restart;
 mod step;
 mod task;

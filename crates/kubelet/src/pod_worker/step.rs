@@ -1,4 +1,5 @@
-//! The life of a pod on the node, and the one function that moves it on. Pure: a view of the world
+//! The life of a pod on the node, and the one function that moves it on: which operation is next,
+//! and nothing of what it does. Pure: a view of the world
 //! goes in, the next life and what to do come out. Level-triggered: the same view gives the same
 //! answer, whatever happened before.
 
@@ -8,9 +9,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use node_api::containers::Container as Run;
 use node_api::sandboxes::SandboxState;
-use node_api::{ContainerId, SandboxId};
 
 use super::containers;
+use super::operations::{
+    Action, CreateSandbox, DeletePod, End, EnsureCgroup, Operation, RemoveContainer, RemoveSandbox,
+    SetUpVolumes, StopContainer, StopSandbox, TearDown, TellDeadline, Why, WriteStatus,
+    is_stopping,
+};
 use super::view::{Role, View, is_running};
 use crate::status;
 
@@ -57,98 +62,6 @@ pub(crate) enum Cause {
     },
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
-    EnsureCgroup,
-    SetUpVolumes {
-        wanted: u64,
-    },
-    CreateSandbox {
-        attempt: u32,
-    },
-    StartContainer {
-        name: String,
-        attempt: u32,
-    },
-    StopContainer {
-        id: ContainerId,
-        name: String,
-        deadline: Timestamp,
-        why: Why,
-    },
-    RemoveContainer(ContainerId),
-    StopSandbox(SandboxId),
-    RemoveSandbox(SandboxId),
-    /// Volumes and cgroup.
-    TearDown,
-    /// An event about a container that waits after it ended.
-    TellBackOff {
-        name: String,
-        run: ContainerId,
-    },
-    /// An event about an image that is not pulled again yet.
-    TellPullBackOff {
-        name: String,
-    },
-    TellDeadline,
-    WriteStatus(Box<PodStatus>),
-    /// From the API: everything is done.
-    DeletePod,
-    /// The worker's work is done; its logs can go.
-    End,
-}
-
-/// What an action works on. At most one action on each is under way.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Op {
-    Cgroup,
-    Volumes,
-    Sandbox,
-    Start(String),
-    /// An earlier deadline is another stop of the same container.
-    Stop(ContainerId, Timestamp),
-    RemoveContainer(ContainerId),
-    StopSandbox(SandboxId),
-    RemoveSandbox(SandboxId),
-    TearDown,
-    Tell(String),
-    Status,
-    Delete,
-    End,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// The pod ends.
-    PodStops,
-    FailedLiveness,
-    FailedStartup,
-    Changed,
-}
-
-impl Action {
-    pub(crate) fn op(&self) -> Op {
-        match self {
-            Self::EnsureCgroup => Op::Cgroup,
-            Self::SetUpVolumes { .. } => Op::Volumes,
-            Self::CreateSandbox { .. } => Op::Sandbox,
-            Self::StartContainer { name, .. } => Op::Start(name.clone()),
-            Self::StopContainer { id, deadline, .. } => Op::Stop(id.clone(), *deadline),
-            Self::RemoveContainer(id) => Op::RemoveContainer(id.clone()),
-            Self::StopSandbox(id) => Op::StopSandbox(id.clone()),
-            Self::RemoveSandbox(id) => Op::RemoveSandbox(id.clone()),
-            Self::TearDown => Op::TearDown,
-            Self::TellBackOff { name, .. } | Self::TellPullBackOff { name } => {
-                Op::Tell(name.clone())
-            }
-            Self::TellDeadline => Op::Tell(String::new()),
-            Self::WriteStatus(_) => Op::Status,
-            Self::DeletePod => Op::Delete,
-            Self::End => Op::End,
-        }
-    }
-}
-
 #[derive(Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) life: Life,
@@ -158,15 +71,15 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Adds the action, unless it is under way or has to wait after a failure.
-    pub(super) fn ask(&mut self, view: &View, action: Action) {
-        let op = action.op();
+    /// Adds the operation, unless it is under way or has to wait after a failure.
+    pub(super) fn ask(&mut self, view: &View, operation: impl Operation) {
+        let op = operation.op();
         if view.memory.in_flight.contains(&op) {
             return;
         }
         match view.memory.retries.get(&op) {
             Some(retry) if retry.at > view.now => self.wake_at(retry.at),
-            _ => self.actions.push(action),
+            _ => self.actions.push(operation.action()),
         }
     }
 
@@ -202,7 +115,7 @@ fn starting(view: &View, step: &mut Step) {
         let is_dead_stopped = stop_sandboxes(view, step);
         if is_prepared && is_dead_stopped {
             let attempt = view.sandboxes.last().map_or(0, |it| it.config.attempt + 1);
-            step.ask(view, Action::CreateSandbox { attempt });
+            step.ask(view, CreateSandbox { attempt });
         }
     }
 }
@@ -227,7 +140,7 @@ fn ends(view: &View, step: &mut Step) -> Option<Life> {
     }
     if let Some(deadline) = active_deadline(view) {
         if deadline <= view.now {
-            step.actions.push(Action::TellDeadline);
+            step.actions.push(TellDeadline.action());
             return end(Cause::DeadlineExceeded, view.grace_of_spec());
         }
         step.wake_at(deadline);
@@ -246,10 +159,10 @@ fn active_deadline(view: &View) -> Option<Timestamp> {
 fn keep_up(view: &View, step: &mut Step) {
     let memory = &view.memory;
     if !memory.has_cgroup {
-        step.ask(view, Action::EnsureCgroup);
+        step.ask(view, EnsureCgroup);
     }
     if memory.volumes.paths.is_none() || memory.volumes.wanted != memory.volumes.done {
-        step.ask(view, Action::SetUpVolumes { wanted: memory.volumes.wanted });
+        step.ask(view, SetUpVolumes { wanted: memory.volumes.wanted });
     }
 }
 
@@ -260,12 +173,12 @@ fn remove_old(view: &View, step: &mut Step) {
         let newest_first: Vec<_> = view.runs_of(wanted.name()).rev().collect();
         kept.extend(newest_first.iter().take(2).map(|it| it.sandbox.clone()));
         for run in newest_first.into_iter().skip(2).filter(|it| !is_running(it)) {
-            step.ask(view, Action::RemoveContainer(run.id.clone()));
+            step.ask(view, RemoveContainer(run.id.clone()));
         }
     }
     let dead = view.sandboxes.iter().filter(|it| it.state == SandboxState::NotReady);
     for sandbox in dead.filter(|it| !kept.contains(&it.id)) {
-        step.ask(view, Action::RemoveSandbox(sandbox.id.clone()));
+        step.ask(view, RemoveSandbox(sandbox.id.clone()));
     }
 }
 
@@ -275,7 +188,7 @@ fn stop_sandboxes(view: &View, step: &mut Step) -> bool {
     for sandbox in &view.sandboxes {
         if !view.memory.stopped.contains(&sandbox.id) {
             is_all_stopped = false;
-            step.ask(view, Action::StopSandbox(sandbox.id.clone()));
+            step.ask(view, StopSandbox(sandbox.id.clone()));
         }
     }
     is_all_stopped
@@ -291,14 +204,14 @@ fn terminating(ending: &Ending, view: &View, step: &mut Step) {
         return;
     }
     let is_quiet = stop_containers(&ending, view, step);
-    let is_busy = view.memory.is_starting() || view.memory.in_flight.contains(&Op::Sandbox);
+    let is_busy = view.memory.is_starting() || view.memory.is_under_way::<CreateSandbox>();
     if !is_quiet || is_busy || !stop_sandboxes(view, step) {
         return;
     }
     if view.memory.is_torn_down {
         step.life = Life::Terminated(ending);
-    } else if !view.memory.in_flight.contains(&Op::Volumes) {
-        step.ask(view, Action::TearDown);
+    } else if !view.memory.is_under_way::<SetUpVolumes>() {
+        step.ask(view, TearDown);
     }
 }
 
@@ -332,10 +245,9 @@ pub(super) fn stop_container(
     view: &View,
     step: &mut Step,
 ) {
-    let is_stopping = |op: &Op| matches!(op, Op::Stop(id, at) if *id == run.id && *at <= deadline);
-    if !view.memory.in_flight.iter().any(is_stopping) {
+    if !is_stopping(&view.memory, &run.id, Some(deadline)) {
         let (id, name) = (run.id.clone(), run.config.name.clone());
-        step.ask(view, Action::StopContainer { id, name, deadline, why });
+        step.ask(view, StopContainer { id, name, deadline, why });
     }
 }
 
@@ -343,21 +255,20 @@ fn terminated(ending: &Ending, view: &View, step: &mut Step) {
     let Some(stop) = view.stop else { return };
     if stop.is_removed || view.memory.is_deleted {
         for sandbox in &view.sandboxes {
-            step.ask(view, Action::RemoveSandbox(sandbox.id.clone()));
+            step.ask(view, RemoveSandbox(sandbox.id.clone()));
         }
         if view.sandboxes.is_empty() && stop.is_removed {
-            step.ask(view, Action::End);
+            step.ask(view, End);
         }
     } else if !view.is_static && is_status_known(view, ending) {
-        step.ask(view, Action::DeletePod);
+        step.ask(view, DeletePod);
     }
 }
 
 /// Whether the API shows the last status.
 fn is_status_known(view: &View, ending: &Ending) -> bool {
     let life = Life::Terminated(ending.clone());
-    !view.memory.in_flight.contains(&Op::Status)
-        && !needs_write(view, &status::compute(view, &life))
+    !view.memory.is_under_way::<WriteStatus>() && !needs_write(view, &status::compute(view, &life))
 }
 
 fn write_status(view: &View, step: &mut Step) {
@@ -366,7 +277,7 @@ fn write_status(view: &View, step: &mut Step) {
     }
     let status = status::compute(view, &step.life);
     if needs_write(view, &status) {
-        step.ask(view, Action::WriteStatus(Box::new(status)));
+        step.ask(view, WriteStatus(Box::new(status)));
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) fn empty(pod: Arc<Pod>) -> View {
         messages: BTreeMap::new(),
         memory: Memory::default(),
         is_static: false,
+        runtime: "xebec".to_owned(),
     }
 }
 

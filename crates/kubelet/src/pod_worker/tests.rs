@@ -1,7 +1,6 @@
 //! The pod's life against a model of the node: whatever happens, in whatever order, it holds what
 //! it promises.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,9 @@ use node_api::sandboxes::SandboxState;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::memory::Sent;
-use super::step::{Action, Life, Op, step};
+use super::operations::Outcome::{Done, Failed};
+use super::operations::{self, Action, NotStarted, Operation, Outcome, Published, StartContainer};
+use super::step::{Life, step};
 use super::testing;
 use super::view::{Role, Stop, View, exit, is_running};
 use crate::probes::Health;
@@ -39,7 +39,6 @@ struct Model {
     /// With the sandbox that was there when it was asked for.
     under_way: Vec<(Action, Option<SandboxId>)>,
     next: u64,
-    is_over: bool,
 }
 
 impl Model {
@@ -47,8 +46,7 @@ impl Model {
         let pod = json!({ "metadata": { "name": "web", "namespace": "default", "uid": "u" }, "spec": spec });
         let pod: Pod = serde_json::from_value(pod).unwrap();
         let view = testing::empty(Arc::new(pod));
-        let mut model =
-            Self { view, life: Life::Starting, under_way: Vec::new(), next: 0, is_over: false };
+        let mut model = Self { view, life: Life::Starting, under_way: Vec::new(), next: 0 };
         model.advance();
         model
     }
@@ -57,8 +55,7 @@ impl Model {
     fn advance(&mut self) {
         for _ in 0..20 {
             let step = step(&self.life, &self.view);
-            let is_changed = step.life != self.life
-                || step.actions.iter().any(|it| matches!(it.op(), Op::Tell(_)));
+            let is_changed = step.life != self.life;
             self.life = step.life;
             for action in step.actions {
                 self.begin(action);
@@ -74,36 +71,19 @@ impl Model {
     fn begin(&mut self, action: Action) {
         let is_ending = matches!(self.life, Life::Terminating(_) | Life::Terminated(_));
         match &action {
-            Action::StartContainer { name, .. } => {
+            Action::StartContainer(StartContainer { name, .. }) => {
                 assert!(!is_ending, "a start while the pod ends");
                 assert!(!self.view.newest(name).is_some_and(is_running), "{name} starts twice");
                 assert!(!self.view.memory.is_starting(), "two starts at once");
-                if self.view.newest(name).and_then(exit).is_some() {
-                    self.view.memory.restarts(name, self.view.now);
-                }
             }
-            Action::CreateSandbox { .. } => {
+            Action::CreateSandbox(_) => {
                 assert!(!is_ending && self.view.sandbox().is_none(), "a second sandbox");
-            }
-            Action::TellBackOff { name, run } => {
-                self.view.memory.told.insert(run.clone());
-                self.view.memory.troubles.remove(name);
-                return;
-            }
-            Action::TellPullBackOff { name } => {
-                if let Some(trouble) = self.view.memory.troubles.get_mut(name) {
-                    trouble.reason = "ImagePullBackOff";
-                }
-                return;
-            }
-            Action::TellDeadline => return,
-            Action::WriteStatus(status) => {
-                let sent = Sent { status: (**status).clone(), version: None };
-                self.view.memory.sent = Some(sent);
             }
             _ => {}
         }
-        assert!(self.view.memory.in_flight.insert(action.op()), "{action:?} is under way already");
+        let n_under_way = self.view.memory.in_flight.len();
+        action.clone().any().begin(&mut self.view);
+        assert_ne!(self.view.memory.in_flight.len(), n_under_way, "{action:?} is under way");
         let sandbox = self.view.sandbox().map(|it| it.id.clone());
         self.under_way.push((action, sandbox));
     }
@@ -129,7 +109,7 @@ impl Model {
         match event {
             Event::Finish(index, is_good) if !self.under_way.is_empty() => {
                 let (action, sandbox) = self.under_way.remove(index % self.under_way.len());
-                self.finish(&action, sandbox.as_ref(), is_good);
+                self.finish(action, sandbox.as_ref(), is_good);
             }
             Event::Exit(index, code) => self.exit(index, code),
             Event::Kill => self.kill(),
@@ -156,50 +136,76 @@ impl Model {
         self.advance();
     }
 
-    fn finish(&mut self, action: &Action, sandbox: Option<&SandboxId>, is_good: bool) {
-        let (op, now) = (action.op(), self.view.now);
-        self.view.memory.in_flight.remove(&op);
-        let is_start = matches!(action, Action::StartContainer { .. });
-        // No container starts in a sandbox that died meanwhile.
-        let is_good = is_good && !(is_start && self.view.sandbox().map(|it| &it.id) != sandbox);
-        if !is_good {
-            return match action {
-                Action::StartContainer { .. } => {
-                    let message = String::new();
-                    self.view.memory.not_started(&op, "ErrImagePull", message, now);
-                }
-                _ => self.view.memory.failed(&op, now),
-            };
-        }
+    /// What a good end changes on the node, and what any end changes in the memory.
+    fn finish(&mut self, action: Action, sandbox: Option<&SandboxId>, is_good: bool) {
         match action {
-            Action::SetUpVolumes { wanted } => {
-                return self.view.memory.set_up(*wanted, BTreeMap::new());
+            Action::CreateSandbox(it) => {
+                self.end_of(&it, is_good, |model| model.add_sandbox(it.attempt));
             }
-            Action::CreateSandbox { attempt } => self.add_sandbox(*attempt),
-            Action::StartContainer { name, attempt } => self.add_run(name, *attempt),
-            Action::StopContainer { id, .. } => {
-                let index = self.view.runs.iter().position(|it| it.id == *id);
-                self.end(index, 143);
+            Action::DeletePod(it) => self.end_of(&it, is_good, |model| {
+                let grace = model.view.stop.map_or(Duration::ZERO, |it| it.grace);
+                model.view.stop = Some(Stop { grace, is_removed: true });
+            }),
+            Action::End(it) => self.end_of(&it, is_good, |_| {}),
+            Action::EnsureCgroup(it) => self.end_of(&it, is_good, |_| {}),
+            Action::RemoveContainer(it) => {
+                self.end_of(&it, is_good, |model| model.view.runs.retain(|run| run.id != it.0));
             }
-            Action::RemoveContainer(id) => self.view.runs.retain(|it| it.id != *id),
-            Action::StopSandbox(id) => self.stop_sandbox(&id.clone()),
-            Action::RemoveSandbox(id) => {
-                self.stop_sandbox(&id.clone());
-                self.view.runs.retain(|it| it.sandbox != *id);
-                self.view.sandboxes.retain(|it| it.id != *id);
+            Action::RemoveSandbox(it) => self.end_of(&it, is_good, |model| {
+                model.stop_sandbox(&it.0);
+                model.view.runs.retain(|run| run.sandbox != it.0);
+                model.view.sandboxes.retain(|sandbox| sandbox.id != it.0);
+            }),
+            Action::SetUpVolumes(it) => {
+                let outcome = if is_good { Done(Published::default()) } else { Failed(()) };
+                self.note_end(&it, outcome);
             }
-            Action::WriteStatus(status) => {
-                let pod = Pod { status: Some((**status).clone()), ..Pod::clone(&self.view.pod) };
-                self.view.pod = Arc::new(pod);
+            Action::StartContainer(it) => {
+                // No container starts in a sandbox that died meanwhile.
+                let is_alive = self.view.sandbox().map(|it| &it.id) == sandbox;
+                let not = NotStarted { reason: "ErrImagePull", message: String::new() };
+                let outcome = if is_good && is_alive { Done(()) } else { Failed(not) };
+                if matches!(outcome, Done(())) {
+                    self.add_run(&it.name, it.attempt);
+                }
+                self.note_end(&it, outcome);
             }
-            Action::DeletePod => {
-                let grace = self.view.stop.map_or(Duration::ZERO, |it| it.grace);
-                self.view.stop = Some(Stop { grace, is_removed: true });
+            Action::StopContainer(it) => self.end_of(&it, is_good, |model| {
+                let index = model.view.runs.iter().position(|run| run.id == it.id);
+                model.end(index, 143);
+            }),
+            Action::StopSandbox(it) => {
+                self.end_of(&it, is_good, |model| model.stop_sandbox(&it.0));
             }
-            Action::End => self.is_over = true,
-            _ => {}
+            Action::TearDown(it) => self.end_of(&it, is_good, |_| {}),
+            Action::TellBackOff(it) => self.end_of(&it, is_good, |_| {}),
+            Action::TellDeadline(it) => self.end_of(&it, is_good, |_| {}),
+            Action::TellPullBackOff(it) => self.end_of(&it, is_good, |_| {}),
+            Action::WriteStatus(it) => {
+                let status = Some((*it.0).clone());
+                let pod = Arc::new(Pod { status, ..Pod::clone(&self.view.pod) });
+                if is_good {
+                    self.view.pod = pod.clone();
+                }
+                self.note_end(&it, if is_good { Done(Some(pod)) } else { Failed(()) });
+            }
         }
-        self.view.memory.done(&op);
+    }
+
+    fn end_of(
+        &mut self,
+        operation: &impl Operation<Done = (), Failure = ()>,
+        is_good: bool,
+        change: impl FnOnce(&mut Self),
+    ) {
+        if is_good {
+            change(self);
+        }
+        self.note_end(operation, if is_good { Done(()) } else { Failed(()) });
+    }
+
+    fn note_end<T: Operation>(&mut self, operation: &T, outcome: Outcome<T::Done, T::Failure>) {
+        operations::finish(operation, outcome, &mut self.view.memory, self.view.now);
     }
 
     fn id(&mut self) -> String {
@@ -327,7 +333,7 @@ proptest! {
         before.into_iter().for_each(|it| model.happen(it));
         model.happen(Event::Delete(grace));
         after.into_iter().for_each(|it| model.happen(it));
-        model.settle(&[], |it| it.is_over);
+        model.settle(&[], |it| it.view.memory.is_ended);
         prop_assert!(model.view.runs.is_empty() && model.view.sandboxes.is_empty());
         prop_assert!(model.view.memory.is_torn_down);
         let phase = model.view.status().and_then(|it| it.phase.clone());
@@ -340,7 +346,7 @@ proptest! {
         before.into_iter().for_each(|it| model.happen(it));
         model.happen(Event::Remove);
         after.into_iter().for_each(|it| model.happen(it));
-        model.settle(&[], |it| it.is_over);
+        model.settle(&[], |it| it.view.memory.is_ended);
         prop_assert!(model.view.runs.is_empty() && model.view.sandboxes.is_empty());
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct View {
     pub(crate) memory: Memory,
     /// Static pods are never shown as finished, and are not deleted by us from the API.
     pub(crate) is_static: bool,
+    /// Who runs the containers: the prefix of their ids.
+    pub(crate) runtime: String,
 }
 
 /// Somebody wants the pod to end.
@@ -123,15 +125,8 @@ impl View {
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0).max(1))
     }
 
-    /// `web_default(uid)`, as upstream's messages name pods.
     pub(crate) fn pod_text(&self) -> String {
-        let meta = &self.pod.metadata;
-        format!(
-            "{}_{}({})",
-            meta.name.as_deref().unwrap_or_default(),
-            meta.namespace.as_deref().unwrap_or_default(),
-            meta.uid.as_deref().unwrap_or_default()
-        )
+        pod_text(&self.pod)
     }
 
     pub(crate) fn status(&self) -> Option<&k8s_openapi::api::core::v1::PodStatus> {
@@ -175,6 +170,17 @@ fn as_container(it: &EphemeralContainer) -> Container {
         working_dir: it.working_dir.clone(),
         ..Container::default()
     }
+}
+
+/// `web_default(uid)`, as upstream's messages name pods.
+pub(crate) fn pod_text(pod: &Pod) -> String {
+    let meta = &pod.metadata;
+    format!(
+        "{}_{}({})",
+        meta.name.as_deref().unwrap_or_default(),
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.uid.as_deref().unwrap_or_default()
+    )
 }
 
 pub(crate) fn is_running(run: &Run) -> bool {

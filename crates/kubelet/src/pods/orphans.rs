@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use node_api::PodUid;
 
-use crate::cgroups;
 use crate::context::Context;
-use crate::disk;
+use crate::{cgroups, disk, volumes};
 
 /// `pods` own sandboxes, volumes and cgroups; `finished` own their logs alone.
 pub(super) async fn clear(
@@ -26,7 +25,10 @@ pub(super) async fn clear(
     match parts.volumes.pods().await {
         Ok(found) => {
             for uid in found.into_iter().filter(|it| !pods.contains(it)) {
-                log("volumes", parts.volumes.tear_down(&uid).await);
+                // Its sandboxes are gone: nothing of it runs.
+                for problem in volumes::remove_all(parts.volumes.as_ref(), &uid, false).await {
+                    tracing::warn!(%uid, error = problem, "volumes without a pod are left");
+                }
             }
         }
         Err(err) => log("volumes", Err(err)),

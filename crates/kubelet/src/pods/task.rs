@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::directory::{Known, Registry};
 use super::{Sources, orphans, weights};
-use crate::admission::{self, Used};
+use crate::admission::{self, Candidate, Used};
 use crate::context::{Context, log_directory_name};
 use crate::disk;
 use crate::pod_worker::{Desired, Worker};
@@ -154,6 +154,13 @@ impl Dispatcher {
                     worker.sandboxes_changed();
                 }
             }
+            Event::Silent { pod, .. } => {
+                if let Some(worker) = self.workers.get(&pod.uid) {
+                    let message = "The process that holds the pod lives but does not answer: its status is what was last known".to_owned();
+                    let pod = worker.desired().pod;
+                    self.context.event(&pod, EventType::Warning, "HolderNotResponding", message);
+                }
+            }
             Event::Missed => self.workers.values().for_each(Worker::sandboxes_changed),
         }
     }
@@ -240,9 +247,16 @@ impl Dispatcher {
         }
         let node = self.nodes.get(&ObjectKey::cluster(&self.context.config.node_name));
         let allocatable = crate::node_status::allocatable(&self.context);
-        let admitted = admission::admit_kind(pod, &self.context)
-            .and_then(|()| admission::admit(spec, &used, &allocatable, node.as_deref()));
-        let rejection = admitted.err()?;
+        let candidate = Candidate {
+            pod,
+            spec,
+            machine: &self.context.parts.machine,
+            allowed_unsafe_sysctls: &self.context.config.allowed_unsafe_sysctls,
+            used: &used,
+            allocatable: &allocatable,
+            node: node.as_deref(),
+        };
+        let rejection = admission::admit(&candidate).err()?;
         let (reason, message) = &rejection;
         self.context.event(pod, EventType::Warning, reason, message.clone());
         Some(rejection)

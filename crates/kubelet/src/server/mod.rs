@@ -6,7 +6,6 @@
 
 mod access;
 mod asked;
-mod chunk;
 mod command;
 mod directory;
 pub mod garbage;
@@ -14,7 +13,6 @@ mod logs;
 mod port_forward;
 mod query;
 mod route;
-mod spdy;
 mod streaming;
 mod websocket;
 
@@ -31,6 +29,7 @@ use tokio::net::TcpListener;
 
 pub use directory::{ContainerOnNode, ContainerRun, PodDirectory, PodOnNode};
 
+pub(crate) use ::spdy::{self, chunk};
 use access::Access;
 
 /// Of the process's descriptors.

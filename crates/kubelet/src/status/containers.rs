@@ -139,7 +139,7 @@ fn of_run(
     old: Option<&ContainerStatus>,
 ) -> ContainerStatus {
     let mut status = ContainerStatus {
-        container_id: Some(id_of(run)),
+        container_id: Some(id_of(view, run)),
         restart_count: i32::try_from(run.config.attempt).unwrap_or(i32::MAX),
         ..Default::default()
     };
@@ -162,8 +162,9 @@ fn of_run(
     status
 }
 
-fn id_of(run: &Run) -> String {
-    format!("xebec://{}", run.id)
+/// With the name of whoever runs it, as upstream shows it.
+fn id_of(view: &View, run: &Run) -> String {
+    format!("{}://{}", view.runtime, run.id)
 }
 
 fn name_image(view: &View, wanted: &Wanted, run: &Run, status: &mut ContainerStatus) {
@@ -188,7 +189,7 @@ fn previous(view: &View, run: &Run, old: Option<&ContainerStatus>) -> Option<Con
     }
     let old = old.filter(|_| run.config.attempt > 0)?;
     let ended = old.state.as_ref().filter(|it| it.terminated.is_some());
-    let is_same = old.container_id.as_deref() == Some(id_of(run).as_str());
+    let is_same = old.container_id.as_deref() == Some(id_of(view, run).as_str());
     if is_same { old.last_state.clone() } else { ended.cloned().or_else(|| old.last_state.clone()) }
 }
 
@@ -207,7 +208,7 @@ fn terminated(view: &View, run: &Run, exit: &Exit) -> ContainerState {
         message: message.filter(|it| !it.is_empty()),
         started_at: Some(seconds(exit.started.unwrap_or(epoch))),
         finished_at: Some(seconds(exit.finished)),
-        container_id: Some(id_of(run)),
+        container_id: Some(id_of(view, run)),
         signal: None,
     };
     ContainerState { terminated: Some(terminated), ..Default::default() }

@@ -44,17 +44,10 @@ struct Held {
     renew_at: Timestamp,
 }
 
-/// Which tokens the pod's projections ask for.
+/// Which tokens the pod's volumes ask for.
 pub(crate) fn keys(pod: &Pod) -> Vec<TokenKey> {
     let volumes = pod.spec.iter().flat_map(|it| &it.volumes).flatten();
-    let sources = volumes.flat_map(|it| &it.projected).flat_map(|it| &it.sources).flatten();
-    let mut keys: Vec<TokenKey> = sources
-        .filter_map(|it| it.service_account_token.as_ref())
-        .map(|it| TokenKey {
-            audience: it.audience.clone().unwrap_or_default(),
-            expiration_seconds: it.expiration_seconds.unwrap_or(3600),
-        })
-        .collect();
+    let mut keys: Vec<TokenKey> = volumes.flat_map(crate::volumes::tokens).collect();
     keys.sort();
     keys.dedup();
     keys

@@ -19,7 +19,7 @@ fn a_pod_of_one_container_runs_and_is_removed() {
         assert_eq!(status["containerStatuses"][0]["restartCount"], 0);
         assert!(status["containerStatuses"][0]["state"]["running"].is_object());
         let id = status["containerStatuses"][0]["containerID"].as_str().unwrap().to_owned();
-        assert!(id.starts_with("xebec://"), "{id}");
+        assert!(id.starts_with("fake://"), "{id}");
         assert_eq!(setup.node.running(), ["c"]);
         assert_eq!(
             setup.events("web").await,

@@ -8,3 +8,4 @@ mod metrics;
 mod network;
 mod registration;
 mod setup;
+mod volumes;

@@ -1,5 +1,6 @@
 //! A control plane in memory, a node in memory, and a kubelet between them, under paused time.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
@@ -177,9 +178,9 @@ impl Setup {
 fn config(folder: &Path) -> Config {
     Config {
         node_name: "n1".to_owned(),
-        node_address: "192.0.2.1".parse().unwrap(),
+        node_addresses: vec!["192.0.2.1".parse().unwrap()],
         listen: "127.0.0.1:0".parse().unwrap(),
-        pod_cidr: "10.244.0.0/24".to_owned(),
+        pod_cidrs: vec!["10.244.0.0/24".parse().unwrap()],
         cluster_dns: vec!["10.96.0.10".parse().unwrap()],
         cluster_domain: "cluster.local".to_owned(),
         directory: folder.join("kubelet"),
@@ -187,6 +188,9 @@ fn config(folder: &Path) -> Config {
         static_pod_directory: Some(folder.join("manifests")),
         version: "v1.36.0+xebec".to_owned(),
         max_pods: 110,
+        labels: BTreeMap::new(),
+        taints: Vec::new(),
+        is_registering: true,
         allowed_unsafe_sysctls: Vec::new(),
     }
 }

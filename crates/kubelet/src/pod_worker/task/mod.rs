@@ -1,30 +1,27 @@
 //! The loop of one pod: wait for one thing, look, step, start what the step asks for.
 
 mod observe;
-mod outcome;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::{AbortHandle, Abortable, BoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use lifecycle::Shutdown;
-use node_api::containers::ContainerState;
 use node_api::sandboxes::Sandbox;
 use node_api::{ContainerId, PodUid};
-use reconcile::EventType;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::memory::{Memory, Sent};
-use super::ops::{self, Outcome, Scene, Start};
-use super::step::{Action, Life, Op, step};
-use super::view::{View, exit};
+use super::memory::Memory;
+use super::operations::{Action, Ended, On, Op, Scene, SetUpVolumes, StartContainer};
+use super::step::{Life, step};
+use super::view::View;
 use super::{Cause, Desired, Ending, Pokes};
 use crate::context::Context;
 use crate::metrics::Look;
@@ -32,7 +29,7 @@ use crate::objects::Followed;
 use crate::probes::Health;
 use crate::tokens::Tokens;
 
-type Working = FuturesUnordered<BoxFuture<'static, (Op, Outcome)>>;
+type Working = FuturesUnordered<BoxFuture<'static, Ended>>;
 /// `None`: the probes of this run ended.
 type Probing = FuturesUnordered<BoxFuture<'static, Option<(ContainerId, watch::Receiver<Health>)>>>;
 
@@ -50,14 +47,11 @@ pub(super) struct Task {
     messages: BTreeMap<ContainerId, String>,
     followed: Arc<Followed>,
     tokens: Arc<Tokens>,
-    renew_at: Option<Timestamp>,
     ending: CancellationToken,
     working: Working,
     probing: Probing,
-    /// Set before the API is told that the pod has finished: from then on its resources are free
-    /// for others.
+    /// Whether others may have what the pod took.
     is_over: Arc<AtomicBool>,
-    is_ended: bool,
 }
 
 pub(super) async fn run(
@@ -80,14 +74,14 @@ pub(super) async fn run(
             is_started = true;
             task.context.metrics.pod_started(first_seen.elapsed());
         }
-        if task.is_ended {
+        if task.memory.is_ended {
             break;
         }
         let now = task.now();
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            Some((op, outcome)) = task.working.next() => task.finish(op, outcome),
+            Some(ended) = task.working.next() => task.finish(ended),
             Some(health) = task.probing.next() => task.note_health(health),
             changed = task.desired.changed() => match changed {
                 Ok(()) => {
@@ -140,12 +134,10 @@ impl Task {
             messages: BTreeMap::new(),
             followed: Arc::new(context.objects.follow(&first.pod)),
             tokens: Arc::new(tokens),
-            renew_at: None,
             ending: CancellationToken::new(),
             working: FuturesUnordered::new(),
             probing: FuturesUnordered::new(),
             is_over,
-            is_ended: false,
             context,
             uid,
             desired,
@@ -186,7 +178,7 @@ impl Task {
         loop {
             let mut view = self.observe();
             let step = step(&self.life, &view);
-            let mut is_changed = step.life != self.life;
+            let is_changed = step.life != self.life;
             if is_changed {
                 tracing::debug!(uid = %self.uid, from = ?self.life, to = ?step.life, "pod moves on");
                 self.life = step.life;
@@ -195,123 +187,41 @@ impl Task {
                 self.ending.cancel();
             }
             for action in step.actions {
-                // What is told changes what the status says.
-                is_changed |= matches!(action.op(), Op::Tell(_));
                 self.begin(&mut view, action);
             }
             self.memory = view.memory;
             if !is_changed {
-                let wakes = [step.wake, self.renew_at];
+                let wakes = [step.wake, self.memory.volumes.renew_at];
                 return wakes.into_iter().flatten().min();
             }
         }
     }
 
     fn begin(&mut self, view: &mut View, action: Action) {
-        let op = action.op();
-        let (context, scene) = (self.context.clone(), self.scene(view));
-        let future: BoxFuture<'static, Outcome> = match action {
-            Action::EnsureCgroup => Box::pin(ops::ensure_cgroup(scene)),
-            Action::SetUpVolumes { wanted } => Box::pin(ops::set_up_volumes(scene, wanted)),
-            Action::CreateSandbox { attempt } => Box::pin(ops::create_sandbox(scene, attempt)),
-            Action::StartContainer { name, attempt } => {
-                match self.prepare_start(view, &name, attempt) {
-                    Some(start) => Box::pin(ops::start_container(scene, start)),
-                    None => return,
-                }
-            }
-            Action::StopContainer { id, name, deadline, why } => {
-                let container = container(view, &name);
-                let grace = Duration::try_from(deadline.duration_since(view.now));
-                let grace = grace.unwrap_or_default().max(Duration::from_secs(1));
-                Box::pin(ops::stop_container(scene, id, container, grace, why))
-            }
-            Action::RemoveContainer(id) => {
-                Box::pin(async move { outcome(context.parts.containers.remove(&id).await) })
-            }
-            Action::StopSandbox(id) => {
-                Box::pin(async move { outcome(context.parts.sandboxes.stop(&id).await) })
-            }
-            Action::RemoveSandbox(id) => {
-                Box::pin(async move { outcome(context.parts.sandboxes.remove(&id).await) })
-            }
-            Action::TearDown => Box::pin(ops::tear_down(scene)),
-            Action::TellBackOff { .. } | Action::TellPullBackOff { .. } | Action::TellDeadline => {
-                return self.tell(view, action);
-            }
-            Action::WriteStatus(status) => {
-                return self.write_status(view, *status);
-            }
-            Action::DeletePod => Box::pin(ops::delete_pod(context, self.pod.clone())),
-            Action::End => Box::pin(ops::remove_logs(context, self.pod.clone())),
-        };
-        self.work(view, op, future);
+        let operation = action.any();
+        operation.begin(view);
+        self.working.push(operation.work(self.scene(view)));
     }
 
-    fn work(&mut self, view: &mut View, op: Op, future: BoxFuture<'static, Outcome>) {
-        view.memory.in_flight.insert(op.clone());
-        self.working.push(Box::pin(async move { (op, future.await) }));
-    }
-
-    fn write_status(&mut self, view: &mut View, status: PodStatus) {
-        if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
-            self.is_over.store(true, Ordering::Relaxed);
+    fn finish(&mut self, ended: Ended) {
+        let now = self.now();
+        ended(&mut self.memory, now);
+        if std::mem::take(&mut self.memory.is_sandbox_list_old) {
+            self.list_sandboxes();
         }
-        let shown = self.api_pod();
-        let version = shown.as_ref().and_then(|it| it.metadata.resource_version.clone());
-        view.memory.sent = Some(Sent { status: status.clone(), version });
-        if let Some(shown) = shown {
-            let future = ops::write_status(self.context.clone(), shown, status);
-            self.work(view, Op::Status, Box::pin(future));
+        if let Some(pod) = self.memory.answered.take() {
+            self.take_answer(pod);
         }
     }
 
-    /// Also notes that a container that ended starts again: the next wait is longer.
-    fn prepare_start(&mut self, view: &mut View, name: &str, attempt: u32) -> Option<Start> {
-        let sandbox = view.sandbox()?.id.clone();
-        let newest = view.newest(name);
-        let is_created = newest.is_some_and(|it| it.state == ContainerState::Created);
-        let leftover = newest.filter(|_| is_created).map(|it| it.id.clone());
-        if newest.and_then(exit).is_some() {
-            view.memory.restarts(name, view.now);
-        }
-        Some(Start { container: container(view, name), attempt, sandbox, leftover })
-    }
-
-    fn tell(&mut self, view: &mut View, action: Action) {
-        let (context, pod) = (&self.context, &self.pod);
-        match action {
-            Action::TellBackOff { name, run } => {
-                let message = format!(
-                    "Back-off restarting failed container {name} in pod {}",
-                    view.pod_text()
-                );
-                context.container_event((pod, &name), EventType::Warning, "BackOff", message);
-                view.memory.told.insert(run);
-                view.memory.troubles.remove(&name);
-            }
-            Action::TellPullBackOff { name } => {
-                let image = container(view, &name).image.unwrap_or_default();
-                let message = format!("Back-off pulling image {image:?}");
-                context.container_event(
-                    (pod, &name),
-                    EventType::Normal,
-                    "BackOff",
-                    message.clone(),
-                );
-                let error = "Error: ImagePullBackOff".to_owned();
-                context.container_event((pod, &name), EventType::Warning, "Failed", error);
-                if let Some(trouble) = view.memory.troubles.get_mut(&name) {
-                    trouble.message = format!("{message}: ErrImagePull: {}", trouble.message);
-                    trouble.reason = "ImagePullBackOff";
-                }
-            }
-            Action::TellDeadline => {
-                let message = "Pod was active on the node longer than the specified deadline";
-                let reason = "DeadlineExceeded";
-                context.event(pod, EventType::Normal, reason, message.to_owned());
-            }
-            _ => {}
+    fn take_answer(&mut self, pod: Arc<Pod>) {
+        if self.desired.borrow().is_static {
+            let mut shown = Pod::clone(&self.pod);
+            shown.status.clone_from(&pod.status);
+            shown.metadata.resource_version.clone_from(&pod.metadata.resource_version);
+            self.pod = Arc::new(shown);
+        } else if !is_older(&pod, &self.pod) {
+            self.pod = pod;
         }
     }
 
@@ -320,9 +230,11 @@ impl Task {
             context: self.context.clone(),
             uid: self.uid.clone(),
             pod: self.pod.clone(),
+            shown: self.api_pod(),
             followed: self.followed.clone(),
             tokens: self.tokens.clone(),
             ending: self.ending.clone(),
+            is_over: self.is_over.clone(),
             volumes: view.memory.volumes.paths.clone().unwrap_or_default(),
             addresses: view.sandbox().map(|it| it.addresses.clone()).unwrap_or_default(),
         }
@@ -362,21 +274,21 @@ impl Task {
 
     fn objects_changed(&mut self) {
         self.memory.volumes.wanted += 1;
-        self.memory.retry_now(&Op::Volumes);
+        self.memory.retry_now(&Op::of::<SetUpVolumes>(On::Pod));
         // A container may wait for a ConfigMap that its environment needs.
         let config: Vec<_> = self
             .memory
             .troubles
             .iter()
             .filter(|(_, it)| it.reason == "CreateContainerConfigError")
-            .map(|(name, _)| Op::Start(name.clone()))
+            .map(|(name, _)| Op::of::<StartContainer>(On::Container(name.clone())))
             .collect();
         config.iter().for_each(|it| self.memory.retry_now(it));
     }
 
     fn renew_tokens(&mut self) {
-        if self.renew_at.is_some_and(|it| it <= self.now()) {
-            self.renew_at = None;
+        if self.memory.volumes.renew_at.is_some_and(|it| it <= self.now()) {
+            self.memory.volumes.renew_at = None;
             self.memory.volumes.wanted += 1;
         }
     }
@@ -418,20 +330,4 @@ fn shown(desired: &Desired) -> Arc<Pod> {
 fn is_older(pod: &Pod, than: &Pod) -> bool {
     let version = |it: &Pod| it.metadata.resource_version.as_ref()?.parse::<u64>().ok();
     matches!((version(pod), version(than)), (Some(it), Some(known)) if it < known)
-}
-
-fn container(view: &View, name: &str) -> Container {
-    let wanted = view.wanted().into_iter().find(|it| it.name() == name);
-    wanted.map(|it| it.container).unwrap_or_default()
-}
-
-fn outcome(result: Result<(), node_api::Error>) -> Outcome {
-    match result {
-        Ok(()) => Outcome::Done,
-        Err(err) => {
-            let text = stdx::error_chain(&err);
-            tracing::warn!(error = text, "the node refused");
-            Outcome::Failed
-        }
-    }
 }

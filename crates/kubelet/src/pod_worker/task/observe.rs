@@ -28,6 +28,7 @@ impl Task {
             messages: self.messages.clone(),
             memory: std::mem::take(&mut self.memory),
             is_static: self.desired.borrow().is_static,
+            runtime: self.context.parts.sandboxes.version().name,
             pod: self.pod.clone(),
             runs,
         }
@@ -72,7 +73,7 @@ impl Task {
             let sandbox = self.sandboxes.iter().find(|it| it.id == run.sandbox);
             let is_host = spec.host_network == Some(true);
             let address = match sandbox.and_then(|it| it.addresses.first()) {
-                _ if is_host => Some(self.context.config.node_address),
+                _ if is_host => self.context.config.node_addresses.first().copied(),
                 address => address.copied(),
             };
             let health = self.context.probes.add(Target {
@@ -89,7 +90,7 @@ impl Task {
 
     /// What the API last showed of this very run: so it was before this kubelet started.
     fn was(&self, id: &ContainerId) -> Option<Health> {
-        let id = format!("xebec://{id}");
+        let id = format!("{}://{id}", self.context.parts.sandboxes.version().name);
         let status = self.pod.status.as_ref()?;
         let lists = [&status.init_container_statuses, &status.container_statuses];
         let mut statuses = lists.into_iter().flatten().flatten();

@@ -6,36 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use linux::inotify::Changes;
 use node_api::containers::ContainerState;
 use node_api::{ContainerId, Containers, Events};
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use tokio::net::unix::pipe;
 
-/// inotify(7) on the directory: writes to the file, and the new file after a rotation. It is read
-/// as a pipe is; there is no safe way in tokio to wait for another kind of descriptor.
-pub(super) struct Watcher(pipe::Receiver);
+use crate::folder::Folder;
 
-impl Watcher {
-    pub(super) fn new(path: &Path) -> io::Result<Self> {
-        let directory = path.parent().ok_or(io::ErrorKind::NotFound)?;
-        let watcher = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let changes = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO;
-        inotify::add_watch(&watcher, directory, changes | WatchFlags::ONLYDIR)?;
-        Ok(Self(pipe::Receiver::from_owned_fd_unchecked(watcher)?))
-    }
-
-    /// Something in the directory has changed since the last call.
-    pub(super) async fn changed(&mut self) -> io::Result<()> {
-        self.0.readable().await?;
-        let mut buffer = [0; 4096];
-        loop {
-            match self.0.try_read(&mut buffer) {
-                Ok(_) => {}
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(err) => return Err(err),
-            }
-        }
-    }
+/// Writes to the file, and the new file after a rotation.
+pub(super) fn watch(path: &Path) -> io::Result<Folder> {
+    let directory = path.parent().ok_or(io::ErrorKind::NotFound)?;
+    Folder::watch(directory, Changes::Writes)
 }
 
 /// Knows when the container has ended, so that no more will be written.

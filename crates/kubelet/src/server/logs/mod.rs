@@ -25,7 +25,8 @@ use node_api::{ContainerId, Containers, Events};
 
 pub(crate) use options::Options;
 
-use follow::{Ending, Watcher};
+use crate::folder::Folder;
+use follow::Ending;
 use reader::{Reader, Step};
 
 /// Where the lines come from, and how to know that no more will come.
@@ -39,7 +40,7 @@ pub(crate) struct Source {
 struct Log {
     /// `None` while it reads on another thread.
     reader: Option<Reader>,
-    following: Option<(Watcher, Ending)>,
+    following: Option<(Folder, Ending)>,
     shutdown: Shutdown,
 }
 
@@ -52,7 +53,7 @@ pub(crate) async fn open(
     // Watching begins before reading, so that nothing falls between.
     let following = match options.follow {
         true => {
-            let watcher = Watcher::new(&source.path)?;
+            let watcher = follow::watch(&source.path)?;
             Some((watcher, Ending::new(source.container, source.containers, source.events)))
         }
         false => None,

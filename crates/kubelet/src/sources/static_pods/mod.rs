@@ -1,7 +1,6 @@
 //! Static pods: manifests in a folder, read at the start and when the kernel says that the folder
 //! changed.
 
-mod folder;
 mod manifest;
 
 use std::collections::BTreeMap;
@@ -12,11 +11,12 @@ use api::object::key_of;
 use apimachinery::ObjectKey;
 use k8s_openapi::api::core::v1::Pod;
 use lifecycle::{Shutdown, Tasks};
+use linux::inotify::Changes;
 use stdx::World;
 use tokio::sync::watch;
 
 use crate::disk;
-use folder::Folder;
+use crate::folder::Folder;
 
 /// By name; every pod has the node's name in its own, and a uid from its content.
 pub(crate) type StaticPods = BTreeMap<ObjectKey, Arc<Pod>>;
@@ -50,7 +50,7 @@ struct Reader {
 
 async fn run(reader: Reader, pods: watch::Sender<Option<StaticPods>>, shutdown: Shutdown) {
     // Watched before it is read, so that no change is missed.
-    let watched = Folder::watch(&reader.folder);
+    let watched = Folder::watch(&reader.folder, Changes::Files);
     let mut watched = match watched {
         Ok(it) => it,
         Err(err) => {
