@@ -69,6 +69,7 @@ pub mod rbac;
 pub mod scheduling;
 mod schemas;
 mod served;
+pub mod storage;
 
 pub use codec::{Counts, take_counts};
 pub use interned::{Interned, Pairs};

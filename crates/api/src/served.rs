@@ -4,7 +4,7 @@
 
 use k8s_openapi::api::{
     apps, authentication, authorization, autoscaling, coordination, core, discovery, events,
-    policy, rbac, scheduling,
+    policy, rbac, scheduling, storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 
@@ -40,6 +40,7 @@ served! {
         rbac::v1::Role,
         rbac::v1::RoleBinding,
         scheduling::v1::PriorityClass,
+        storage::v1::CSINode,
     }
     // The same resources in other versions, with the version that they are stored in.
     versions {

@@ -1,17 +1,19 @@
 //! What an API server is told from outside.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use features::{Gates, RuntimeConfig};
+use stdx::Cidr;
 
 use crate::encoding::Encoding;
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub service_cidr: ServiceCidr,
+    /// The addresses that Services get: one range, or one of each family, the first one first.
+    pub service_cidrs: Vec<Cidr>,
     pub node_port_range: RangeInclusive<u16>,
     /// Where clients reach this server; the `kubernetes` Service points to it.
     pub advertise: SocketAddr,
@@ -38,12 +40,17 @@ impl Config {
     pub(crate) fn is_shared(&self) -> bool {
         self.compaction == Compaction::ByServer
     }
+
+    /// The address of the `kubernetes` Service: the first after the network's own.
+    pub(crate) fn kubernetes_address(&self) -> Option<IpAddr> {
+        self.service_cidrs.first().and_then(|it| it.nth(1))
+    }
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
-            service_cidr: ServiceCidr { base: [10, 96, 0, 0].into(), prefix: 16 },
+            service_cidrs: Cidr::containing([10, 96, 0, 0].into(), 16).into_iter().collect(),
             node_port_range: 30_000..=32_767,
             advertise: ([127, 0, 0, 1], 6443).into(),
             issuer: authn::tokens::ISSUER_DEFAULT.to_owned(),
@@ -66,36 +73,4 @@ pub enum Compaction {
     ByStore,
     /// The API server, in turn with others over the same store.
     ByServer,
-}
-
-/// The addresses that Services get, as `10.96.0.0/16`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServiceCidr {
-    pub base: Ipv4Addr,
-    pub prefix: u8,
-}
-
-impl ServiceCidr {
-    pub fn parse(text: &str) -> Option<Self> {
-        let (base, prefix) = text.split_once('/')?;
-        let cidr = Self { base: base.parse().ok()?, prefix: prefix.parse().ok()? };
-        (8..=30).contains(&cidr.prefix).then_some(cidr)
-    }
-
-    /// Host addresses: without the network's own and the broadcast one.
-    pub(crate) fn hosts(self) -> (u32, u32) {
-        let mask = u32::MAX << (32 - self.prefix);
-        let base = u32::from(self.base) & mask;
-        (base + 1, (base | !mask) - 1)
-    }
-
-    pub fn first(self) -> Ipv4Addr {
-        Ipv4Addr::from(self.hosts().0)
-    }
-}
-
-impl std::fmt::Display for ServiceCidr {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.base, self.prefix)
-    }
 }

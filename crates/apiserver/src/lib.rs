@@ -37,7 +37,7 @@ pub mod garbage;
 
 mod server;
 
-pub use config::{Compaction, Config, ServiceCidr};
+pub use config::{Compaction, Config};
 pub use enabled::validate_runtime_config;
 pub use encoding::Encoding;
 pub use pipeline::Core;

@@ -1,7 +1,7 @@
 //! Follows one resource of the API: everything that is there, then every change, for as long as it
 //! runs.
 //!
-//! The first list is streamed (KEP-3157); a server that refuses that is listed in pages. A watch
+//! The first list is streamed (KEP-3157); a server that cannot do that is listed in pages. A watch
 //! that closes is resumed from the last version seen; a version that the server no longer has leads
 //! to a new list.
 
@@ -47,6 +47,9 @@ enum Error {
     List(#[source] ApiError),
     #[error("watching")]
     Watch(#[source] ApiError),
+    /// In the stream that should have begun with them.
+    #[error("reading the initial events")]
+    Initial(#[source] ApiError),
     #[error("the server closed the watch before the initial events were complete")]
     Incomplete,
     #[error("the server closed the watch at once")]
@@ -56,7 +59,7 @@ enum Error {
 impl Error {
     fn is_expired(&self) -> bool {
         match self {
-            Self::List(err) | Self::Watch(err) => err.is_expired(),
+            Self::List(err) | Self::Watch(err) | Self::Initial(err) => err.is_expired(),
             Self::Incomplete | Self::Short => false,
         }
     }
@@ -134,7 +137,14 @@ impl Reflector {
     async fn list_all(&mut self) -> Result<Option<WatchStream>, Error> {
         if !self.is_streaming_refused {
             match self.list_streamed().await {
-                Err(Error::Watch(err)) if is_refusal(&err) => self.is_streaming_refused = true,
+                Err(Error::Watch(err) | Error::Initial(err)) if is_refusal(&err) => {
+                    self.is_streaming_refused = true;
+                }
+                // Upstream's server over an old etcd says with 500 that it cannot, and relies on
+                // clients that list after any error (client-go's reflector).
+                Err(Error::Initial(err)) if !err.is_expired() => {
+                    tracing::debug!(error = %err, "no streamed list; listing in pages");
+                }
                 other => return other.map(Some),
             }
         }
@@ -151,7 +161,7 @@ impl Reflector {
             self.api.watch(&self.selection.namespace, options).await.map_err(Error::Watch)?;
         let mut items = std::collections::BTreeMap::new();
         while let Some(event) = stream.next().await {
-            let WatchEvent { kind, object, is_initial_end } = event.map_err(Error::Watch)?;
+            let WatchEvent { kind, object, is_initial_end } = event.map_err(Error::Initial)?;
             match kind {
                 WatchEventKind::Added | WatchEventKind::Modified => {
                     items.insert(object.meta.key.clone(), object);

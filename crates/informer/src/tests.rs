@@ -55,6 +55,9 @@ fn event(text: &str) -> Result<WatchEvent, ApiError> {
     if text == "expired" {
         return Err(ApiError::expired("too old resource version"));
     }
+    if text == "broken" {
+        return Err(ApiError::new(Reason::InternalError, "a storage feature is disabled"));
+    }
     let (kind, object) = match text.as_bytes()[0] {
         b'+' => (Added, &text[1..]),
         b'~' => (Modified, &text[1..]),
@@ -222,6 +225,21 @@ async fn a_server_without_streamed_lists_is_listed_in_pages() {
             "list rv=- limit=500 from=more",
             "watch rv=4",
         ],
+    )
+    .await;
+}
+
+/// Upstream's server over an etcd before 3.4.25 opens the stream and says there that it cannot.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_breaks_off_a_streamed_list_is_listed_in_pages() {
+    check(
+        vec![
+            Answer::Watch(&["+a@1", "broken"]),
+            Answer::Page(&["b@2"], 4, None),
+            Answer::Watch(&["~b@5", "open"]),
+        ],
+        &["initial b@2", "update b@2 b@5"],
+        &["watch rv=- initial", "list rv=- limit=500", "watch rv=4"],
     )
     .await;
 }

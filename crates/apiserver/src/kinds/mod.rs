@@ -37,7 +37,7 @@ pub(crate) struct Needs<'a> {
 pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let Needs { config, world, registry, cache, rbac, issuer } = needs;
     let kubelets = Kubelets::new(config.kubelet_tls.clone());
-    let (cidr, ports) = (config.service_cidr, config.node_port_range.clone());
+    let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
@@ -46,7 +46,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(pod::Pods::new(kubelets)),
         Arc::new(priority_class::PriorityClasses),
         Arc::new(rbac::Roles::new(rbac.clone())),
-        Arc::new(service::Addresses::new(cidr, ports, world.random.clone())),
+        Arc::new(service::Addresses::new(&cidrs, ports, world.random.clone())),
         Arc::new(service_account::ServiceAccounts::new(issuer)),
     ];
     all.extend(reviews::all().map(|it| Arc::new(it) as Arc<dyn Hooks>));

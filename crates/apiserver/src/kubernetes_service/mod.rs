@@ -12,6 +12,7 @@ use std::time::Duration;
 use api::core::Endpoints;
 use api::discovery::EndpointSlice;
 use lifecycle::Shutdown;
+use stdx::Family;
 
 pub(crate) use master_lease::MasterLease;
 pub(crate) use objects::service;
@@ -37,16 +38,21 @@ impl Servers {
         Self { addresses: vec![address.ip()], port: address.port() }
     }
 
-    /// Endpoints have one port: the one that most servers have, and of several the lowest, so that
-    /// all servers choose the same.
+    /// Endpoints have one port and one family: those that most servers have, and of several the
+    /// lowest, so that all servers choose the same.
     fn of(found: &BTreeSet<SocketAddr>) -> Option<Self> {
-        let mut by_port: BTreeMap<u16, Vec<IpAddr>> = BTreeMap::new();
+        let mut alike: BTreeMap<(u16, Family), Vec<IpAddr>> = BTreeMap::new();
         for address in found {
-            by_port.entry(address.port()).or_default().push(address.ip());
+            let key = (address.port(), Family::of(address.ip()));
+            alike.entry(key).or_default().push(address.ip());
         }
-        let most = by_port.values().map(Vec::len).max()?;
-        let (port, addresses) = by_port.into_iter().find(|(_, it)| it.len() == most)?;
+        let most = alike.values().map(Vec::len).max()?;
+        let ((port, _), addresses) = alike.into_iter().find(|(_, it)| it.len() == most)?;
         Some(Self { addresses, port })
+    }
+
+    fn family(&self) -> Family {
+        self.addresses.first().map_or(Family::V4, |it| Family::of(*it))
     }
 }
 
@@ -57,12 +63,10 @@ pub(crate) fn plan_endpoints(core: &Core, servers: &Servers, plan: &mut Plan) {
             .then(|| Endpoints { subsets: new.subsets.clone(), ..old.clone() })
     });
     plan.ensure(core, objects::endpoint_slice(servers), |old, new| {
-        let is_same = old.endpoints == new.endpoints && old.ports == new.ports;
-        (!is_same).then(|| EndpointSlice {
-            endpoints: new.endpoints.clone(),
-            ports: new.ports.clone(),
-            ..old.clone()
-        })
+        let is_same = old.endpoints == new.endpoints
+            && old.ports == new.ports
+            && old.address_type == new.address_type;
+        (!is_same).then(|| EndpointSlice { metadata: old.metadata.clone(), ..new.clone() })
     });
 }
 
@@ -118,6 +122,10 @@ mod tests {
         check(
             &["10.0.0.1:6443", "10.0.0.2:7443", "10.0.0.3:7443"],
             "Some(([10.0.0.2, 10.0.0.3], 7443))",
+        );
+        check(
+            &["10.0.0.1:6443", "[fd00::1]:6443", "[fd00::2]:6443"],
+            "Some(([fd00::1, fd00::2], 6443))",
         );
     }
 }

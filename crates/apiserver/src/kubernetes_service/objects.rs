@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use stdx::Family;
 
 use super::Servers;
 use crate::pipeline::Core;
@@ -23,14 +24,16 @@ fn metadata(pairs: &[(&str, &str)]) -> ObjectMeta {
 }
 
 pub(crate) fn service(core: &Core) -> Service {
-    let address = core.config.service_cidr.first().to_string();
+    let address = core.config.kubernetes_address();
+    let family = address.map_or(Family::V4, Family::of);
+    let address = address.map(|it| it.to_string());
     Service {
         metadata: metadata(&[("component", "apiserver"), ("provider", "kubernetes")]),
         spec: Some(ServiceSpec {
-            cluster_ip: Some(address.clone()),
-            cluster_ips: Some(vec![address]),
+            cluster_ip: address.clone(),
+            cluster_ips: address.map(|it| vec![it]),
             internal_traffic_policy: Some("Cluster".to_owned()),
-            ip_families: Some(vec!["IPv4".to_owned()]),
+            ip_families: Some(vec![family.to_string()]),
             ip_family_policy: Some("SingleStack".to_owned()),
             ports: Some(vec![ServicePort {
                 name: Some("https".to_owned()),
@@ -75,7 +78,7 @@ pub(super) fn endpoint_slice(servers: &Servers) -> EndpointSlice {
     });
     EndpointSlice {
         metadata: metadata(&[("kubernetes.io/service-name", "kubernetes")]),
-        address_type: "IPv4".to_owned(),
+        address_type: servers.family().to_string(),
         endpoints: Some(endpoints.collect()),
         ports: Some(vec![EndpointPort {
             name: Some("https".to_owned()),

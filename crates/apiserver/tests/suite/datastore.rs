@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::Resource as _;
 use api::core::{ConfigMap, Service};
 use api::rbac::ClusterRole;
-use apiserver::{Compaction, Config, ServiceCidr};
+use apiserver::{Compaction, Config};
 use client::{Client, ListOptions, WatchEventKind, WatchStream};
 use futures_util::StreamExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -46,8 +46,8 @@ async fn names(client: &Client) -> Vec<String> {
 
 /// Few addresses, so that two servers would soon give the same one.
 fn shared() -> Config {
-    let service_cidr = ServiceCidr::parse("10.96.0.0/25").expect("a network");
-    Config { compaction: Compaction::ByServer, service_cidr, ..Config::default() }
+    let service_cidrs = vec!["10.96.0.0/25".parse().expect("a range")];
+    Config { compaction: Compaction::ByServer, service_cidrs, ..Config::default() }
 }
 
 async fn over(memory: &Arc<Memory>, seed: u64) -> (Arc<Remote>, Harness) {

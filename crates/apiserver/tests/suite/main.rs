@@ -5,6 +5,7 @@ mod costs;
 mod custom_resources;
 mod datastore;
 mod dry_run;
+mod dual_stack;
 mod encoding;
 mod families;
 mod faults;

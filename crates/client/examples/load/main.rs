@@ -9,6 +9,8 @@
 //! load KUBECONFIG watch   WATCHERS EVENTS          all watch everything
 //! load KUBECONFIG one     WATCHERS EVENTS          each watches another name; events are about one of them
 //! load KUBECONFIG idle    WATCHERS SECONDS         watches that see nothing
+//! load KUBECONFIG pods    IMAGE COUNT              pods one after the other, each until it is Ready
+//! load KUBECONFIG burst   IMAGE COUNT              pods at once, until all are Ready
 //! ```
 
 #![expect(clippy::print_stdout, reason = "the result goes to standard output")]
@@ -19,6 +21,7 @@
 
 mod calls;
 mod connect;
+mod pods;
 mod watches;
 
 use std::error::Error;
@@ -40,9 +43,9 @@ async fn main() -> Result<()> {
     };
     let target = Arc::new(Target::read(kubeconfig)?);
     calls::make_namespace(&target).await?;
-    let number = |index: usize| -> Result<usize> {
-        Ok(rest.get(index).ok_or("a number is missing")?.parse()?)
-    };
+    let word =
+        |index: usize| -> Result<&str> { Ok(rest.get(index).ok_or("an argument is missing")?) };
+    let number = |index: usize| -> Result<usize> { Ok(word(index)?.parse()?) };
     let result = match *command {
         "create" => calls::create(target, number(0)?, number(1)?).await?,
         "get" => calls::get(target, number(0)?, number(1)?).await?,
@@ -51,6 +54,8 @@ async fn main() -> Result<()> {
         "watch" => watches::all(target, number(0)?, number(1)?).await?,
         "one" => watches::one(target, number(0)?, number(1)?).await?,
         "idle" => watches::idle(target, number(0)?, number(1)?).await?,
+        "pods" => pods::one_by_one(&target, word(0)?, number(1)?).await?,
+        "burst" => pods::at_once(&target, word(0)?, number(1)?).await?,
         other => return Err(format!("no such load: {other}").into()),
     };
     println!("{result}");

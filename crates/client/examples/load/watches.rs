@@ -128,7 +128,7 @@ async fn open(
     Ok(seen)
 }
 
-async fn connect(target: &Target) -> Result<SendRequest<Empty<Bytes>>> {
+pub(crate) async fn connect(target: &Target) -> Result<SendRequest<Empty<Bytes>>> {
     let stream = TokioIo::new(target.dial(b"h2").await?);
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(1 << 20)

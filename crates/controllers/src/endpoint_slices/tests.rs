@@ -12,10 +12,13 @@ use serde_json::json;
 
 use super::plan::{Action, Observed, plan};
 
-fn service() -> Arc<Service> {
+fn service(families: &[&str]) -> Arc<Service> {
     let service = json!({
         "metadata": {"name": "web", "namespace": "default", "uid": "uid-web"},
-        "spec": {"clusterIP": "10.0.0.9", "ports": [{"name": "web", "port": 80, "targetPort": 8080}]},
+        "spec": {
+            "clusterIP": "10.0.0.9", "ipFamilies": families,
+            "ports": [{"name": "web", "port": 80, "targetPort": 8080}],
+        },
     });
     Arc::new(serde_json::from_value(service).unwrap())
 }
@@ -26,7 +29,10 @@ fn pod(number: usize, is_ready: bool, is_deleting: bool) -> Arc<PodView> {
         "spec": {"containers": [], "nodeName": "n"},
         "status": {
             "phase": "Running",
-            "podIPs": [{"ip": format!("10.1.{}.{}", number / 200, number % 200)}],
+            "podIPs": [
+                {"ip": format!("10.1.{}.{}", number / 200, number % 200)},
+                {"ip": format!("fd01::{number:x}")},
+            ],
             "conditions": [{"type": "Ready", "status": if is_ready { "True" } else { "False" }}],
         },
     });
@@ -42,18 +48,32 @@ fn pods(numbers: impl IntoIterator<Item = usize>) -> Vec<Arc<PodView>> {
 
 /// A Service, its slices, and the writes made so far.
 struct Model {
+    families: &'static [&'static str],
     slices: BTreeMap<String, Arc<EndpointSlice>>,
     next: usize,
 }
 
 impl Model {
     fn new() -> Self {
-        Self { slices: BTreeMap::new(), next: 0 }
+        Self { families: &["IPv4"], slices: BTreeMap::new(), next: 0 }
     }
 
     fn observed(&self, pods: Vec<Arc<PodView>>) -> Observed {
         let slices = self.slices.values().cloned().collect();
-        Observed { service: service(), pods, slices, endpoints_per_slice: 3 }
+        let service = service(self.families);
+        Observed { service, pods, slices, endpoints_per_slice: 3 }
+    }
+
+    /// The slices by family and addresses: `IPv4: 10.1.0.0,10.1.0.1`.
+    fn show(&self) -> Vec<String> {
+        let show = |it: &Arc<EndpointSlice>| {
+            let endpoints = it.endpoints.iter().flatten();
+            let addresses: Vec<_> = endpoints.flat_map(|it| it.addresses.clone()).collect();
+            format!("{}: {}", it.address_type, addresses.join(",")).trim_end().to_owned()
+        };
+        let mut lines: Vec<_> = self.slices.values().map(show).collect();
+        lines.sort();
+        lines
     }
 
     /// Plans, carries out, and tells: `create 3, update 2, delete`.
@@ -124,6 +144,23 @@ fn a_terminating_pod_serves_but_is_not_ready() {
     let conditions = slice.endpoints.as_ref().unwrap()[0].conditions.clone().unwrap();
     let found = (conditions.ready, conditions.serving, conditions.terminating);
     assert_eq!(found, (Some(false), Some(true), Some(true)));
+}
+
+#[test]
+fn a_service_has_slices_of_each_of_its_families() {
+    let mut model = Model { families: &["IPv6", "IPv4"], ..Model::new() };
+    model.step(pods(0..2));
+    assert_eq!(model.show(), ["IPv4: 10.1.0.0,10.1.0.1", "IPv6: fd01::0,fd01::1"]);
+    assert_eq!(model.step(pods(0..2)), "");
+    // A family that it has no longer leaves none, and one that it gets has its own.
+    model.families = &["IPv6"];
+    assert_eq!(model.step(pods(0..2)), "delete");
+    assert_eq!(model.show(), ["IPv6: fd01::0,fd01::1"]);
+    model.families = &["IPv6", "IPv4"];
+    assert_eq!(model.step(pods(0..2)), "create 2");
+    model.step(Vec::new());
+    assert_eq!(model.show(), ["IPv4:", "IPv6:"]);
+    assert_eq!(model.step(Vec::new()), "");
 }
 
 proptest! {

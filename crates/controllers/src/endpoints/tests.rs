@@ -19,13 +19,14 @@ fn service(options: &str) -> Arc<Service> {
         "spec": {
             "clusterIP": if options.contains("headless") { "None" } else { "10.0.0.9" },
             "publishNotReadyAddresses": publishes,
+            "ipFamilies": if options.contains("ipv6") { ["IPv6", "IPv4"] } else { ["IPv4", "IPv6"] },
             "ports": [{"name": "web", "port": 80, "targetPort": target}],
         },
     });
     Arc::new(serde_json::from_value(service).unwrap())
 }
 
-/// `name ip [ready] [deleting] [Phase] [port=n]`
+/// `name ip[,ip] [ready] [deleting] [Phase] [port=n]`
 fn pod(text: &str) -> Arc<PodView> {
     let words: Vec<&str> = text.split(' ').collect();
     let has = |word: &str| words.contains(&word);
@@ -39,7 +40,7 @@ fn pod(text: &str) -> Arc<PodView> {
         "spec": {"containers": [{"name": "c", "ports": ports}], "nodeName": "n"},
         "status": {
             "phase": phase,
-            "podIPs": [{"ip": words[1]}],
+            "podIPs": words[1].split(',').map(|it| json!({"ip": it})).collect::<Vec<_>>(),
             "conditions": [{"type": "Ready", "status": if has("ready") { "True" } else { "False" }}],
         },
     });
@@ -77,6 +78,14 @@ fn ready_pods_are_addresses_and_others_wait() {
     check("", &["a 10.1.0.1 ready", "b 10.1.0.2"], "10.1.0.1|10.1.0.2:8080");
     check("", &["a 10.1.0.1 ready deleting", "b 10.1.0.2 Failed"], "");
     check("publish", &["a 10.1.0.1", "b 10.1.0.2 deleting"], "10.1.0.1,10.1.0.2|:8080");
+}
+
+#[test]
+fn addresses_are_of_the_first_family() {
+    let pods = ["a 10.1.0.1,fd01::1 ready", "b 10.1.0.2 ready"];
+    check("", &pods, "10.1.0.1,10.1.0.2|:8080");
+    check("ipv6", &pods, "fd01::1|:8080");
+    check("ipv6 headless", &pods, "fd01::1|:8080");
 }
 
 #[test]

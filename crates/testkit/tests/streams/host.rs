@@ -4,8 +4,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use node_api::containers::{
-    Connection, Container, ContainerConfig, Containers, ExecRequest, Output, Resources, Streams,
-    Usage,
+    Connection, Container, ContainerConfig, ContainerStats, Containers, ExecRequest, Output,
+    Resources, Streams, Usage,
 };
 use node_api::fake::Node;
 use node_api::{ContainerId, Error, Future, SandboxId};
@@ -92,5 +92,9 @@ impl Containers for Host {
 
     fn usage(&self, id: &ContainerId) -> Future<'_, Usage> {
         Containers::usage(&self.0, id)
+    }
+
+    fn stats(&self, id: &ContainerId) -> Future<'_, ContainerStats> {
+        Containers::stats(&self.0, id)
     }
 }

@@ -9,13 +9,13 @@ use crate::check::text;
 
 const HEADLESS: &str = "None";
 
-fn spec(service: &Service) -> &ServiceSpec {
+pub(super) fn spec(service: &Service) -> &ServiceSpec {
     static ABSENT: std::sync::LazyLock<ServiceSpec> =
         std::sync::LazyLock::new(ServiceSpec::default);
     service.spec.as_ref().unwrap_or(&ABSENT)
 }
 
-fn type_of(service: &Service) -> &str {
+pub(super) fn type_of(service: &Service) -> &str {
     text(spec(service).type_.as_ref())
 }
 
@@ -68,29 +68,6 @@ pub fn set_cluster_ips(service: &mut Service, addresses: Vec<String>) {
     spec.cluster_ips = Some(addresses);
 }
 
-/// Fills `ipFamilies` and `ipFamilyPolicy` for a cluster whose Services have one family (`IPv4` or
-/// `IPv6`). A headless Service without selector may have endpoints of both.
-pub fn complete_families(service: &mut Service, family: &str) {
-    if !uses_cluster_ips(service) {
-        return;
-    }
-    let is_open =
-        is_headless(service) && spec(service).selector.as_ref().is_none_or(|it| it.is_empty());
-    let spec = service.spec.get_or_insert_default();
-    if spec.ip_family_policy.is_none() {
-        let policy = if is_open { "RequireDualStack" } else { "SingleStack" };
-        spec.ip_family_policy = Some(policy.to_owned());
-    }
-    let families = spec.ip_families.get_or_insert_default();
-    if families.is_empty() {
-        families.push(family.to_owned());
-    }
-    if is_open && families.len() == 1 && spec.ip_family_policy.as_deref() != Some("SingleStack") {
-        let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
-        families.push(other.to_owned());
-    }
-}
-
 /// On create: clients may give only the singular field.
 pub(super) fn normalize_new(service: &mut Service) {
     let spec = service.spec.get_or_insert_default();
@@ -100,7 +77,7 @@ pub(super) fn normalize_new(service: &mut Service) {
     }
 }
 
-fn addresses(service: &Service) -> &[String] {
+pub(super) fn addresses(service: &Service) -> &[String] {
     spec(service).cluster_ips.as_deref().unwrap_or_default()
 }
 

@@ -3,6 +3,7 @@
 
 mod allocation;
 mod defaults;
+mod families;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -21,9 +22,9 @@ use k8s_openapi::api::core::v1::{LoadBalancerStatus, ServiceStatus};
 use serde_json::Value;
 
 pub use allocation::{
-    complete_families, is_headless, needs_cluster_ip, needs_health_check_port, needs_node_port,
-    set_cluster_ips,
+    is_headless, needs_cluster_ip, needs_health_check_port, needs_node_port, set_cluster_ips,
 };
+pub use families::complete_families;
 
 pub use k8s_openapi::api::core::v1::Service;
 

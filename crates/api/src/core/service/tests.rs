@@ -1,6 +1,7 @@
 //! Manifest in; problems, defaults and cells out.
 
 use serde_json::{Value, json};
+use stdx::Family;
 
 use super::{Service, complete_families, needs_cluster_ip, needs_node_port, set_cluster_ips};
 use crate::kind::{Part, Resource};
@@ -20,7 +21,7 @@ fn stored(spec: Value) -> Service {
     if needs_cluster_ip(&service) {
         set_cluster_ips(&mut service, vec!["10.0.0.1".to_owned()]);
     }
-    complete_families(&mut service, "IPv4");
+    assert!(complete_families(&mut service, None, &[Family::V4]).is_empty());
     if needs_node_port(&service) {
         let ports = service.spec.as_mut().unwrap().ports.iter_mut().flatten();
         ports.zip(30000..).for_each(|(port, number)| port.node_port = Some(number));
@@ -202,4 +203,158 @@ fn a_load_balancer_that_nobody_makes_says_so() {
     let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
     served.status = serde_json::from_value(status).unwrap();
     assert_eq!(served.warnings(), none, "somebody has made one");
+}
+
+/// What a Service asks for, in a cluster whose Services have these families, after `old`: its
+/// policy, families and addresses, or what is wrong.
+fn families(configured: &[Family], old: Option<&Service>, spec: Value) -> String {
+    let mut object = defaulted::<Service>(service(spec));
+    match old {
+        Some(old) => object.prepare_update(old, Part::Main),
+        None => object.prepare_create(),
+    }
+    let errors = complete_families(&mut object, old, configured);
+    if !errors.is_empty() {
+        let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        return texts.join("; ");
+    }
+    let spec = object.spec.unwrap();
+    let text = |it: Option<Vec<String>>| it.unwrap_or_default().join(",");
+    let policy = spec.ip_family_policy.unwrap_or_default();
+    format!("{policy} {} {}", text(spec.ip_families), text(spec.cluster_ips)).trim().to_owned()
+}
+
+const V4: &[Family] = &[Family::V4];
+const V6: &[Family] = &[Family::V6];
+const V4_V6: &[Family] = &[Family::V4, Family::V6];
+const V6_V4: &[Family] = &[Family::V6, Family::V4];
+
+/// With one port and a selector, unless it says otherwise.
+fn with(more: Value) -> Value {
+    let mut spec = json!({"selector": {"app": "web"}, "ports": [{"port": 80}]});
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    spec
+}
+
+#[test]
+fn a_new_service_has_the_families_that_it_asks_for_and_the_cluster_has() {
+    let check = |configured: &[Family], spec: Value, expected: &str| {
+        assert_eq!(families(configured, None, with(spec.clone())), expected, "{spec}");
+    };
+    let policy = |policy: &str| json!({"ipFamilyPolicy": policy});
+    check(V4, json!({}), "SingleStack IPv4");
+    check(V6, json!({}), "SingleStack IPv6");
+    check(V4_V6, json!({}), "SingleStack IPv4");
+    check(V6_V4, json!({}), "SingleStack IPv6");
+    check(V4, policy("PreferDualStack"), "PreferDualStack IPv4");
+    check(V4_V6, policy("PreferDualStack"), "PreferDualStack IPv4,IPv6");
+    check(V6_V4, policy("RequireDualStack"), "RequireDualStack IPv6,IPv4");
+    check(V4_V6, json!({"ipFamilies": ["IPv6"]}), "SingleStack IPv6");
+    let second = json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6"]});
+    check(V4_V6, second, "PreferDualStack IPv6,IPv4");
+    check(V4_V6, json!({"clusterIP": "fd00::9"}), "SingleStack IPv6 fd00::9");
+    let both = json!({
+        "ipFamilyPolicy": "RequireDualStack", "clusterIP": "fd00::9",
+        "clusterIPs": ["fd00::9", "10.0.0.9"],
+    });
+    check(V4_V6, both, "RequireDualStack IPv6,IPv4 fd00::9,10.0.0.9");
+    check(V4_V6, json!({"type": "ExternalName", "externalName": "a.example"}), "");
+}
+
+#[test]
+fn families_that_cannot_be_are_refused() {
+    let check = |configured: &[Family], spec: Value, expected: &str| {
+        assert_eq!(families(configured, None, with(spec.clone())), expected, "{spec}");
+    };
+    check(
+        V4,
+        json!({"ipFamilyPolicy": "RequireDualStack"}),
+        "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services",
+    );
+    check(
+        V4,
+        json!({"ipFamilies": ["IPv6"]}),
+        "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster",
+    );
+    check(
+        V4,
+        json!({"clusterIP": "fd00::9"}),
+        "spec.clusterIPs[0]: Invalid value: [\"fd00::9\"]: IPv6 is not configured on this cluster",
+    );
+    check(
+        V4_V6,
+        json!({"ipFamilies": ["IPv4", "IPv6"]}),
+        "spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified",
+    );
+    check(
+        V4_V6,
+        json!({"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9", "fd00::9"]}),
+        "spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified",
+    );
+    check(
+        V4_V6,
+        json!({"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ipFamilies": ["IPv6"]}),
+        "spec.clusterIPs[0]: Invalid value: \"10.0.0.9\": expected an IPv6 value as indicated by `ipFamilies[0]`",
+    );
+    check(
+        V4_V6,
+        json!({"ipFamilies": ["IPv5"]}),
+        "spec.ipFamilies[0]: Unsupported value: \"IPv5\": supported values: \"IPv4\", \"IPv6\"",
+    );
+}
+
+#[test]
+fn headless_services_have_families_too() {
+    let check = |configured: &[Family], spec: Value, expected: &str| {
+        let mut spec = with(spec);
+        spec["clusterIP"] = json!("None");
+        assert_eq!(families(configured, None, spec.clone()), expected, "{spec}");
+    };
+    check(V4_V6, json!({}), "SingleStack IPv4 None");
+    check(V4_V6, json!({"ipFamilyPolicy": "PreferDualStack"}), "PreferDualStack IPv4,IPv6 None");
+    check(V4, json!({"ipFamilyPolicy": "PreferDualStack"}), "PreferDualStack IPv4 None");
+    // Without selector the cluster's families are no bound.
+    let open = |more: Value| {
+        let mut spec = json!({"selector": null});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    check(V6, open(json!({})), "RequireDualStack IPv6,IPv4 None");
+    check(V4, open(json!({"ipFamilyPolicy": "SingleStack"})), "SingleStack IPv4 None");
+    check(V4, open(json!({"ipFamilies": ["IPv6"]})), "RequireDualStack IPv6,IPv4 None");
+}
+
+#[test]
+fn a_service_gets_and_loses_its_second_family_as_its_policy_says() {
+    let old = |policy: &str, addresses: &[&str]| {
+        let mut service = defaulted::<Service>(service(with(json!({"ipFamilyPolicy": policy}))));
+        let spec = service.spec.as_mut().unwrap();
+        spec.ip_families =
+            Some(addresses.iter().map(|it| Family::of(it.parse().unwrap()).to_string()).collect());
+        set_cluster_ips(&mut service, addresses.iter().map(|it| (*it).to_owned()).collect());
+        service
+    };
+    let single = old("SingleStack", &["10.0.0.1"]);
+    let both = old("PreferDualStack", &["10.0.0.1", "fd00::1"]);
+    let check = |old: &Service, spec: Value, expected: &str| {
+        assert_eq!(families(V4_V6, Some(old), with(spec.clone())), expected, "{spec}");
+    };
+    let policy = |policy: &str| json!({"ipFamilyPolicy": policy});
+    check(&single, json!({}), "SingleStack IPv4 10.0.0.1");
+    // The second address is still to be allocated.
+    check(&single, policy("PreferDualStack"), "PreferDualStack IPv4,IPv6 10.0.0.1");
+    check(&single, policy("RequireDualStack"), "RequireDualStack IPv4,IPv6 10.0.0.1");
+    check(&both, json!({}), "PreferDualStack IPv4,IPv6 10.0.0.1,fd00::1");
+    check(&both, policy("SingleStack"), "SingleStack IPv4 10.0.0.1");
+    check(
+        &both,
+        json!({"ipFamilies": ["IPv4"], "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}),
+        "spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be 'SingleStack' to release the secondary cluster IP; \
+         spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be 'SingleStack' to release the secondary IP family",
+    );
+    // What prefers two families keeps what it has when the cluster gets a second one, or loses it.
+    let alone = old("PreferDualStack", &["10.0.0.1"]);
+    check(&alone, policy("PreferDualStack"), "PreferDualStack IPv4 10.0.0.1");
+    let kept = families(V4, Some(&both), with(json!({})));
+    assert_eq!(kept, "PreferDualStack IPv4,IPv6 10.0.0.1,fd00::1");
 }

@@ -132,11 +132,11 @@ fn validate_affinity(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) 
     }
 }
 
-fn list(values: &[String]) -> Value {
+pub(super) fn list(values: &[String]) -> Value {
     Value::from(values.to_vec())
 }
 
-fn validate_cluster_ips(
+pub(super) fn validate_cluster_ips(
     service: &Service,
     spec: &ServiceSpec,
     path: &Path,
@@ -351,6 +351,8 @@ fn validate_addresses_kept(
         }
         for (index, (new_value, old_value)) in new.iter().zip(old).enumerate() {
             if new_value != old_value && (index == 0 || new.len() == old.len()) {
+                // Of families upstream names the first, whichever it is.
+                let index = if field == "ipFamilies" { 0 } else { index };
                 errors.invalid(&path_field.index(index), list(new), ONCE);
             }
         }

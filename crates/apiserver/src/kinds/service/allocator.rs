@@ -2,28 +2,88 @@
 //! fails or the Service no longer has them. Rebuilt from the cache at start, kept current by
 //! observing it.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::Resource as _;
 use api::core::Service;
-use api::core::service::{complete_families, needs_health_check_port, needs_node_port};
+use api::core::service::{
+    complete_families, needs_cluster_ip, needs_health_check_port, needs_node_port, set_cluster_ips,
+};
 use apimachinery::{ApiError, FieldErrors, GroupKind, Path};
 use kvstore::{Compare, KeyRange, Relation, Revision, Target};
-use stdx::Random;
+use stdx::{Cidr, Family, Random};
 
 use super::pool::Pool;
 use crate::cache::{Change, ROOT};
-use crate::config::ServiceCidr;
 use crate::pipeline::hooks;
 
 struct Pools {
-    addresses: Pool,
+    /// One for each family of the cluster's Services, the first one first.
+    addresses: Vec<AddressPool>,
     ports: Pool,
 }
 
+impl Pools {
+    fn of(&mut self, family: Family) -> Option<&mut AddressPool> {
+        self.addresses.iter_mut().find(|it| it.cidr.family() == family)
+    }
+}
+
+/// The addresses of a range, by their position in it.
+struct AddressPool {
+    cidr: Cidr,
+    pool: Pool,
+}
+
+impl AddressPool {
+    fn new(cidr: Cidr) -> Self {
+        let (first, last) = host_positions(cidr);
+        // The first part of each range is for those who ask for a certain one (KEP-3070).
+        let n_static = ((last - first).saturating_add(1) / 16).clamp(16, 256);
+        Self { cidr, pool: Pool::new(first, last, n_static) }
+    }
+
+    /// Positions that no Service can have, those of other ranges among them, are left out.
+    fn positions(&self, addresses: &[IpAddr]) -> Vec<u128> {
+        addresses.iter().filter_map(|it| self.cidr.position(*it)).collect()
+    }
+
+    fn take(&mut self, address: IpAddr) -> Result<(), String> {
+        match self.cidr.position(address).filter(|it| self.pool.contains(*it)) {
+            None => Err(format!(
+                "the provided IP ({address}) is not in the valid range. The range of valid IPs is {}",
+                self.cidr
+            )),
+            Some(position) if self.pool.take(position) => Ok(()),
+            Some(_) => Err("provided IP is already allocated".to_owned()),
+        }
+    }
+
+    fn take_any(&mut self, random: &Random) -> Option<IpAddr> {
+        self.pool.take_any(random).and_then(|it| self.cidr.nth(it))
+    }
+
+    fn release(&mut self, address: IpAddr) {
+        if let Some(position) = self.cidr.position(address) {
+            self.pool.release(position);
+        }
+    }
+}
+
+/// The first and last that Services can have: not the network's own, and of IPv4 not the one for
+/// broadcasts. A range that has no others is for whoever asks.
+fn host_positions(cidr: Cidr) -> (u128, u128) {
+    let last = cidr.position(cidr.last()).unwrap_or_default();
+    match cidr.family() {
+        _ if last < 2 => (0, last),
+        Family::V4 => (1, last - 1),
+        Family::V6 => (1, last),
+    }
+}
+
 pub(super) struct Allocator {
-    cidr: ServiceCidr,
+    families: Vec<Family>,
     pools: Arc<Mutex<Pools>>,
     random: Random,
 }
@@ -34,8 +94,8 @@ pub(super) struct Reservation {
     /// Everything up to this revision had been seen when it was taken.
     seen: u64,
     pools: Arc<Mutex<Pools>>,
-    addresses: Vec<u32>,
-    ports: Vec<u32>,
+    addresses: Vec<IpAddr>,
+    ports: Vec<u128>,
 }
 
 impl admission::Reservation for Reservation {
@@ -65,7 +125,9 @@ impl Drop for Reservation {
         }
         let mut pools = lock(&self.pools);
         for address in &self.addresses {
-            pools.addresses.release(*address);
+            if let Some(pool) = pools.of(Family::of(*address)) {
+                pool.release(*address);
+            }
         }
         for port in &self.ports {
             pools.ports.release(*port);
@@ -79,20 +141,19 @@ fn lock(pools: &Mutex<Pools>) -> MutexGuard<'_, Pools> {
 
 impl Allocator {
     pub(super) fn new(
-        cidr: ServiceCidr,
+        cidrs: &[Cidr],
         ports: std::ops::RangeInclusive<u16>,
         random: Random,
     ) -> Self {
-        let (first, last) = cidr.hosts();
-        let n_ports = u32::from(*ports.end()) - u32::from(*ports.start()) + 1;
-        // The first part of each range is for those who ask for a certain one (KEP-3070, KEP-3668).
-        let static_addresses = ((last - first + 1) / 16).clamp(16, 256);
-        let static_ports = (n_ports / 32).clamp(16, 128);
+        let (first, last) = (u128::from(*ports.start()), u128::from(*ports.end()));
+        // The first part is for those who ask for a certain one (KEP-3668).
+        let static_ports = ((last - first + 1) / 32).clamp(16, 128);
         let pools = Pools {
-            addresses: Pool::new(first, last, static_addresses),
-            ports: Pool::new(u32::from(*ports.start()), u32::from(*ports.end()), static_ports),
+            addresses: cidrs.iter().copied().map(AddressPool::new).collect(),
+            ports: Pool::new(first, last, static_ports),
         };
-        Self { cidr, pools: Arc::new(Mutex::new(pools)), random }
+        let families = cidrs.iter().map(|it| it.family()).collect();
+        Self { families, pools: Arc::new(Mutex::new(pools)), random }
     }
 
     /// Fills in what a Service is missing. `seen` is a revision that had been reached before the
@@ -109,9 +170,11 @@ impl Allocator {
             addresses: Vec::new(),
             ports: Vec::new(),
         };
-        let mut errors = FieldErrors::new();
-        self.reserve_address(service, old, &mut reservation, &mut errors);
-        self.reserve_ports(service, old, &mut reservation, &mut errors);
+        let mut errors = complete_families(service, old, &self.families);
+        if errors.is_empty() {
+            self.reserve_addresses(service, old, &mut reservation, &mut errors);
+            self.reserve_ports(service, old, &mut reservation, &mut errors);
+        }
         if errors.is_empty() {
             return Ok(reservation);
         }
@@ -120,67 +183,49 @@ impl Allocator {
         Err(ApiError::invalid(&kind, &name, &errors))
     }
 
-    fn reserve_address(
+    /// One address for each family; those that the Service had or names stay.
+    fn reserve_addresses(
         &self,
         service: &mut Service,
         old: Option<&Service>,
         reservation: &mut Reservation,
         errors: &mut FieldErrors,
     ) {
-        let kept: Vec<u32> = old.map(addresses).unwrap_or_default();
-        let Some(spec) = service.spec.as_mut() else { return };
-        if spec.type_.as_deref() == Some("ExternalName") {
+        if !needs_cluster_ip(service) {
             return;
         }
+        let kept: Vec<IpAddr> = old.map(addresses).unwrap_or_default();
+        let Some(spec) = &service.spec else { return };
+        let mut texts = spec.cluster_ips.clone().unwrap_or_default();
+        let named = texts.clone();
+        let path = Path::new("spec").child("clusterIPs");
         let mut pools = lock(&self.pools);
-        match spec.cluster_ip.as_deref().unwrap_or_default() {
-            "None" => {
-                spec.cluster_ips.get_or_insert_with(|| vec!["None".to_owned()]);
-            }
-            "" => match pools.addresses.take_any(&self.random) {
-                Some(address) => {
-                    reservation.addresses.push(address);
-                    let text = Ipv4Addr::from(address).to_string();
-                    spec.cluster_ip = Some(text.clone());
-                    spec.cluster_ips = Some(vec![text]);
-                }
-                None => errors.internal(
-                    &Path::new("spec").child("clusterIPs"),
-                    "failed to allocate IP: range is full",
-                ),
-            },
-            text => {
-                let path = Path::new("spec").child("clusterIPs");
-                match text.parse::<IpAddr>() {
-                    Ok(IpAddr::V4(address)) if kept.contains(&u32::from(address)) => {}
-                    Ok(IpAddr::V4(address)) if !pools.addresses.contains(u32::from(address)) => {
-                        let why = format!(
-                            "failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. \
-                             The range of valid IPs is {}",
-                            self.cidr
-                        );
-                        errors.invalid(&path, vec![text.to_owned()], &why);
-                    }
-                    Ok(IpAddr::V4(address)) => {
-                        if pools.addresses.take(u32::from(address)) {
-                            reservation.addresses.push(u32::from(address));
-                        } else {
-                            let why = format!(
-                                "failed to allocate IP {address}: provided IP is already allocated"
-                            );
-                            errors.invalid(&path, vec![text.to_owned()], &why);
-                        }
-                    }
-                    Ok(IpAddr::V6(_)) => {
-                        errors.invalid(&path, vec![text.to_owned()], "must be a valid IPv4 address")
-                    }
-                    // Validation says what is wrong with it.
-                    Err(_) => {}
-                }
-                spec.cluster_ips.get_or_insert_with(|| vec![text.to_owned()]);
+        for (index, family) in spec.ip_families.iter().flatten().enumerate() {
+            let wanted = texts.get(index).and_then(|it| it.parse::<IpAddr>().ok());
+            // Validation says what is wrong with a text that is no address, and a Service may have
+            // kept the address of a family that the cluster has no longer.
+            let is_settled = wanted.is_some_and(|it| kept.contains(&it)) || {
+                texts.get(index).is_some_and(|it| !it.is_empty()) && wanted.is_none()
+            };
+            let pool =
+                pools.addresses.iter_mut().find(|it| it.cidr.family().to_string() == *family);
+            let Some(pool) = pool.filter(|_| !is_settled) else { continue };
+            let taken = match wanted {
+                Some(address) => pool.take(address).map(|()| address).map_err(|why| {
+                    let why = format!("failed to allocate IP {address}: {why}");
+                    errors.invalid(&path, named.clone(), &why);
+                }),
+                None => pool.take_any(&self.random).ok_or_else(|| {
+                    errors.internal(&path, "failed to allocate IP: range is full");
+                }),
+            };
+            let Ok(address) = taken else { continue };
+            reservation.addresses.push(address);
+            if index >= texts.len() {
+                texts.push(address.to_string());
             }
         }
-        complete_families(service, "IPv4");
+        set_cluster_ips(service, texts);
     }
 
     fn reserve_ports(
@@ -234,12 +279,13 @@ struct Draw<'a> {
 }
 
 impl Draw<'_> {
-    fn take(&mut self, wanted: u32, path: &Path) {
+    fn take(&mut self, wanted: u128, path: &Path) {
         if !self.pool.contains(wanted) {
             self.refuse(i32::try_from(wanted).unwrap_or_default(), path);
         } else if self.pool.take(wanted) {
             self.reservation.ports.push(wanted);
         } else {
+            let wanted = i32::try_from(wanted).unwrap_or_default();
             self.errors.invalid(path, wanted, "provided port is already allocated");
         }
     }
@@ -263,36 +309,30 @@ impl Draw<'_> {
 }
 
 /// A port that is set: zero is none, and what can be no port is none either.
-fn number(port: Option<i32>) -> Option<u32> {
-    port.and_then(|it| u16::try_from(it).ok()).map(u32::from).filter(|it| *it != 0)
+fn number(port: Option<i32>) -> Option<u128> {
+    port.and_then(|it| u16::try_from(it).ok()).map(u128::from).filter(|it| *it != 0)
 }
 
-fn addresses(service: &Service) -> Vec<u32> {
-    let spec = service.spec.as_ref();
-    let texts = spec.and_then(|it| it.cluster_ips.clone()).unwrap_or_default();
-    let first = spec.and_then(|it| it.cluster_ip.clone());
-    let mut addresses: Vec<u32> = texts
-        .iter()
-        .chain(first.iter())
-        .filter_map(|it| it.parse::<Ipv4Addr>().ok())
-        .map(u32::from)
-        .collect();
+fn addresses(service: &Service) -> Vec<IpAddr> {
+    let Some(spec) = &service.spec else { return Vec::new() };
+    let texts = spec.cluster_ips.iter().flatten().chain(&spec.cluster_ip);
+    let mut addresses: Vec<IpAddr> = texts.filter_map(|it| it.parse().ok()).collect();
     addresses.sort_unstable();
     addresses.dedup();
     addresses
 }
 
-fn node_ports(service: &Service) -> Vec<u32> {
+fn node_ports(service: &Service) -> Vec<u128> {
     let ports = service.spec.as_ref().and_then(|it| it.ports.as_ref());
     ports.into_iter().flatten().filter_map(|it| number(it.node_port)).collect()
 }
 
-fn health_check_port(service: &Service) -> Option<u32> {
+fn health_check_port(service: &Service) -> Option<u128> {
     number(service.spec.as_ref()?.health_check_node_port)
 }
 
 /// All that a Service holds.
-fn ports(service: &Service) -> Vec<u32> {
+fn ports(service: &Service) -> Vec<u128> {
     node_ports(service).into_iter().chain(health_check_port(service)).collect()
 }
 
@@ -302,13 +342,14 @@ impl Allocator {
         let typed = |it: &Arc<api::Stored>| Service::decode(&it.bytes).ok();
         let new = change.object.as_ref().and_then(typed);
         let old = change.previous.as_ref().and_then(typed);
-        let held = |of: fn(&Service) -> Vec<u32>| {
-            (new.as_ref().map(of).unwrap_or_default(), old.as_ref().map(of).unwrap_or_default())
-        };
         let mut pools = lock(&self.pools);
-        let (new_addresses, old_addresses) = held(addresses);
-        pools.addresses.follow(&new_addresses, &old_addresses);
-        let (new_ports, old_ports) = held(ports);
-        pools.ports.follow(&new_ports, &old_ports);
+        let addresses = |it: &Option<Service>| it.as_ref().map(addresses).unwrap_or_default();
+        let (new_addresses, old_addresses) = (addresses(&new), addresses(&old));
+        for pool in &mut pools.addresses {
+            let (new, old) = (pool.positions(&new_addresses), pool.positions(&old_addresses));
+            pool.pool.follow(&new, &old);
+        }
+        let ports = |it: &Option<Service>| it.as_ref().map(ports).unwrap_or_default();
+        pools.ports.follow(&ports(&new), &ports(&old));
     }
 }

@@ -10,11 +10,10 @@ use std::ops::RangeInclusive;
 use api::ApiObject;
 use api::core::Service;
 use apimachinery::{ApiError, GroupResource};
-use stdx::Random;
+use stdx::{Cidr, Random};
 
 use self::allocator::Allocator;
 use crate::cache::Change;
-use crate::config::ServiceCidr;
 use crate::pipeline::hooks::{Hooks, Of, Reserved};
 use crate::pipeline::{Core, Draft};
 
@@ -23,8 +22,8 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    pub(crate) fn new(cidr: ServiceCidr, ports: RangeInclusive<u16>, random: Random) -> Self {
-        Self { allocator: Allocator::new(cidr, ports, random) }
+    pub(crate) fn new(cidrs: &[Cidr], ports: RangeInclusive<u16>, random: Random) -> Self {
+        Self { allocator: Allocator::new(cidrs, ports, random) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Numbers from a range, each held by at most one. The first `n_static` are handed out to those who
-//! do not care only when the rest is taken.
+//! do not care only when the rest is taken. A range may be as large as one of IPv6: nothing here walks
+//! over more than what is taken.
 
 use std::collections::BTreeSet;
 
@@ -9,36 +10,37 @@ use stdx::Random;
 const DRAWS_MAX: usize = 32;
 
 pub(super) struct Pool {
-    first: u32,
-    last: u32,
-    n_static: u32,
-    taken: BTreeSet<u32>,
+    first: u128,
+    last: u128,
+    n_static: u128,
+    taken: BTreeSet<u128>,
 }
 
 impl Pool {
-    pub(super) fn new(first: u32, last: u32, n_static: u32) -> Self {
+    pub(super) fn new(first: u128, last: u128, n_static: u128) -> Self {
         let n_static = n_static.min(last - first);
         Self { first, last, n_static, taken: BTreeSet::new() }
     }
 
-    pub(super) fn bounds(&self) -> (u32, u32) {
+    pub(super) fn bounds(&self) -> (u128, u128) {
         (self.first, self.last)
     }
 
-    pub(super) fn contains(&self, number: u32) -> bool {
+    pub(super) fn contains(&self, number: u128) -> bool {
         (self.first..=self.last).contains(&number)
     }
 
     /// Whether it was free.
-    pub(super) fn take(&mut self, number: u32) -> bool {
+    pub(super) fn take(&mut self, number: u128) -> bool {
         self.contains(number) && self.taken.insert(number)
     }
 
-    pub(super) fn take_any(&mut self, random: &Random) -> Option<u32> {
+    pub(super) fn take_any(&mut self, random: &Random) -> Option<u128> {
         let start = self.first + self.n_static;
         for _ in 0..DRAWS_MAX {
-            let offset = random.below(u64::from(self.last - start) + 1);
-            let number = start + u32::try_from(offset).unwrap_or(0);
+            // Of a larger range the first 2^64 - 1 are drawn from.
+            let bound = u64::try_from(self.last - start).unwrap_or(u64::MAX).saturating_add(1);
+            let number = start + u128::from(random.below(bound));
             if self.taken.insert(number) {
                 return Some(number);
             }
@@ -49,12 +51,12 @@ impl Pool {
         Some(free)
     }
 
-    pub(super) fn release(&mut self, number: u32) {
+    pub(super) fn release(&mut self, number: u128) {
         self.taken.remove(&number);
     }
 
     /// A holder had `old` and now has `new`.
-    pub(super) fn follow(&mut self, new: &[u32], old: &[u32]) {
+    pub(super) fn follow(&mut self, new: &[u128], old: &[u128]) {
         for number in old.iter().filter(|it| !new.contains(it)) {
             self.taken.remove(number);
         }

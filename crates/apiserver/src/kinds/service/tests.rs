@@ -3,14 +3,17 @@
 use admission::Reservation as _;
 use api::core::Service;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
-use stdx::Random;
+use stdx::{Cidr, Random};
 
 use super::allocator::Allocator;
-use crate::config::ServiceCidr;
 
 fn services() -> Allocator {
-    let cidr = ServiceCidr::parse("10.0.0.0/28").expect("a CIDR");
-    Allocator::new(cidr, 30_000..=30_003, Random::from_seed(1))
+    services_in(&["10.0.0.0/28"])
+}
+
+fn services_in(ranges: &[&str]) -> Allocator {
+    let cidrs: Vec<Cidr> = ranges.iter().map(|it| it.parse().expect("a range")).collect();
+    Allocator::new(&cidrs, 30_000..=30_003, Random::from_seed(1))
 }
 
 fn service(kind: &str, address: Option<&str>) -> Service {
@@ -90,4 +93,78 @@ fn a_service_without_address_and_selector_may_have_endpoints_of_both_families() 
     let labels = [("a".to_owned(), "b".to_owned())];
     selecting.spec.as_mut().expect("a spec").selector = Some(labels.into());
     assert_eq!(families(selecting), pair("SingleStack", "IPv4"));
+}
+
+/// With the addresses that a write would give it.
+fn allocated(services: &Allocator, policy: &str, old: Option<&Service>) -> Service {
+    let mut service = old.cloned().unwrap_or_else(|| service("ClusterIP", None));
+    service.spec.as_mut().expect("a spec").ip_family_policy = Some(policy.to_owned());
+    services.reserve(&mut service, old, 1).map(Box::new).expect("free").keep();
+    service
+}
+
+fn addresses(service: &Service) -> Vec<String> {
+    let spec = service.spec.clone().expect("a spec");
+    assert_eq!(spec.cluster_ip.as_ref(), spec.cluster_ips.iter().flatten().next());
+    spec.cluster_ips.unwrap_or_default()
+}
+
+#[test]
+fn a_service_of_two_families_has_an_address_of_each_the_clusters_first_one_first() {
+    let is_in = |address: &str, range: &str| {
+        let range: Cidr = range.parse().expect("a range");
+        range.contains(address.parse().expect("an address"))
+    };
+    let (v4, v6) = ("10.0.0.0/28", "fd00:10:96::/108");
+    for ranges in [[v4, v6], [v6, v4]] {
+        let services = services_in(&ranges);
+        let single = allocated(&services, "SingleStack", None);
+        let both = allocated(&services, "RequireDualStack", None);
+        let (one, two) = (addresses(&single), addresses(&both));
+        assert_eq!((one.len(), two.len()), (1, 2));
+        assert!(
+            is_in(&one[0], ranges[0]) && is_in(&two[0], ranges[0]) && is_in(&two[1], ranges[1])
+        );
+        assert_ne!(one[0], two[0]);
+        // A second address comes and goes; the first one stays.
+        let more = allocated(&services, "PreferDualStack", Some(&single));
+        assert_eq!(addresses(&more).first(), one.first());
+        assert!(is_in(&addresses(&more)[1], ranges[1]));
+        let less = allocated(&services, "SingleStack", Some(&more));
+        assert_eq!(addresses(&less), one);
+    }
+}
+
+#[test]
+fn a_range_of_ipv6_may_be_larger_than_what_could_be_walked() {
+    let services = services_in(&["fd00::/8"]);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        assert!(seen.insert(addresses(&allocated(&services, "SingleStack", None))));
+    }
+    let named = |address: &str| {
+        let error = services.reserve(&mut service("ClusterIP", Some(address)), None, 1).err();
+        error.map(|it| it.message().to_owned()).unwrap_or_default()
+    };
+    assert_eq!(named("fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), "", "there are no broadcasts");
+    let own = named("fd00::");
+    assert!(own.contains("the provided IP (fd00::) is not in the valid range"), "{own}");
+    let other = named("10.0.0.3");
+    assert!(other.contains("IPv4 is not configured on this cluster"), "{other}");
+}
+
+#[test]
+fn one_family_that_is_full_gives_nothing_of_the_other() {
+    let services = services_in(&["10.0.0.0/28", "fd00::/126"]);
+    let held: Vec<_> = (0..3).map(|_| allocated(&services, "RequireDualStack", None)).collect();
+    let mut another = service("ClusterIP", None);
+    another.spec.as_mut().expect("a spec").ip_family_policy = Some("RequireDualStack".to_owned());
+    let error = services.reserve(&mut another, None, 1).err().expect("full");
+    assert!(error.message().contains("failed to allocate IP: range is full"), "{error}");
+    // Of fourteen addresses three are held, and the one that was taken beside came back.
+    for _ in 0..11 {
+        drop(allocated(&services, "SingleStack", None));
+    }
+    assert!(services.reserve(&mut service("ClusterIP", None), None, 1).is_err());
+    drop(held);
 }
