@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use apiserver::{Config, Parts, Server, ServiceCidr};
+use apiserver::{Config, Parts, Server};
 use features::{Gates, RuntimeConfig};
 use lifecycle::{Readiness, Tasks};
-use stdx::World;
+use stdx::{Family, World};
 use telemetry::Registry;
 use tokio::net::TcpListener;
 
 use crate::cluster;
-use crate::commands::network::{Cidr, PortRange};
+use crate::commands::network::{Cidrs, PortRange, covers};
 use crate::data_dir::DataDir;
 use crate::datastore::{self, Datastore};
 use crate::kubeconfig_file::{self, Cluster};
@@ -25,12 +25,12 @@ pub(crate) struct Settings {
     /// What the cluster is called in kubeconfigs.
     pub(crate) context: String,
     pub(crate) bind: SocketAddr,
-    pub(crate) service_cidr: Cidr,
+    pub(crate) service_cidrs: Cidrs,
     pub(crate) node_ports: PortRange,
-    /// Where pods of this machine reach the server, beside `bind`.
-    pub(crate) pods_reach: Option<Ipv4Addr>,
+    /// Where pods of this machine reach the server, beside `bind`: one of each family.
+    pub(crate) pods_reach: Vec<IpAddr>,
     /// Of the node on this machine.
-    pub(crate) node_address: Option<IpAddr>,
+    pub(crate) node_addresses: Vec<IpAddr>,
     pub(crate) names: server_names::Flags,
     pub(crate) datastore: datastore::Flags,
     pub(crate) gates: Gates,
@@ -63,10 +63,8 @@ impl ApiServer {
         tasks: &Tasks,
     ) -> Result<Self> {
         let address = listener.local_addr().context("reading the listening address")?;
-        let inner = match settings.pods_reach.filter(|_| !address.ip().is_unspecified()) {
-            Some(gateway) => Some(listen(SocketAddr::new(gateway.into(), address.port()))?),
-            None => None,
-        };
+        settings.validate()?;
+        let inner = settings.listen_for_pods(address)?;
         let pki = Pki::load_or_create(&data.pki(), world)?;
         let name = format!("{}-{}", crate::node::node_name(), address.port());
         let store = settings.datastore.open(&data, &name, world, tasks).await?;
@@ -80,10 +78,7 @@ impl ApiServer {
             metrics: settings.metrics.clone(),
         };
         let config = Config {
-            service_cidr: ServiceCidr {
-                base: settings.service_cidr.address,
-                prefix: settings.service_cidr.prefix_length,
-            },
+            service_cidrs: settings.service_cidrs.all().to_vec(),
             node_port_range: settings.node_ports.first..=settings.node_ports.last,
             advertise: SocketAddr::new(settings.advertised(), address.port()),
             kubelet_tls: Some(Arc::new(authn::pki::rotating_client_config(
@@ -102,8 +97,8 @@ impl ApiServer {
         let authority = pki.authority.certificate_pem();
         let tls = Arc::new(authn::pki::rotating_server_config(identity, authority)?);
         server.serve(listener, tls.clone());
-        if let Some(inner) = inner {
-            server.serve(inner, tls);
+        for inner in inner {
+            server.serve(inner, tls.clone());
         }
         tokio::time::timeout(PATIENCE, readiness.wait())
             .await
@@ -147,9 +142,9 @@ impl Settings {
             if bind.is_unspecified() { server_names::interface_addresses() } else { Vec::new() };
         Subjects::of(&Known {
             bind,
-            service: self.service_cidr.first_address(),
-            gateway: self.pods_reach,
-            node: self.node_address,
+            services: &self.service_cidrs.nth(1),
+            gateways: &self.pods_reach,
+            nodes: &self.node_addresses,
             flags: &self.names,
             host_name: &rustix::system::uname().nodename().to_string_lossy(),
             interfaces: &interfaces,
@@ -160,9 +155,31 @@ impl Settings {
     /// else where it listens, which is the machine's own address if it listens on all.
     fn advertised(&self) -> IpAddr {
         let bind = self.bind.ip();
-        let given = self.names.advertise_address.or(self.pods_reach).map(IpAddr::V4);
-        let own = || if bind.is_unspecified() { crate::node::machine_address() } else { None };
+        let is_right =
+            |it: &IpAddr| self.service_cidrs.families().first() == Some(&Family::of(*it));
+        let pods_reach = || self.pods_reach.iter().copied().find(is_right);
+        let given = self.names.advertise_address.or_else(pods_reach);
+        let machine = || crate::node::machine_addresses().into_iter().find(is_right);
+        let own = || if bind.is_unspecified() { machine() } else { None };
         given.or_else(own).unwrap_or_else(|| reachable(self.bind).ip())
+    }
+
+    /// As upstream: the Service `kubernetes` has the first family, and leads to one address.
+    fn validate(&self) -> Result<()> {
+        let Some(given) = self.names.advertise_address else { return Ok(()) };
+        let is_first = self.service_cidrs.families().first() == Some(&Family::of(given));
+        anyhow::ensure!(
+            is_first,
+            "--advertise-address {given}: it must be of the family of the first addresses of Services, {}",
+            self.service_cidrs
+        );
+        Ok(())
+    }
+
+    /// Beside what it listens on already.
+    fn listen_for_pods(&self, address: SocketAddr) -> Result<Vec<TcpListener>> {
+        let inner = self.pods_reach.iter().filter(|it| !covers(address.ip(), **it));
+        inner.map(|it| listen(SocketAddr::new(*it, address.port()))).collect()
     }
 }
 

@@ -1,5 +1,9 @@
 //! What every component has, alone or not: log lines, feature gates, metrics of its own.
 
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use clap::ValueEnum as _;
 use features::{Gates, RuntimeConfig};
 use telemetry::logs::Format;
 use telemetry::{Build, Gate, Registry};
@@ -12,9 +16,9 @@ pub(crate) struct Flags {
     /// Feature gates of Kubernetes v1.36 to set; what xebec cannot switch is refused
     #[arg(long, value_name = "NAME=BOOL,...", value_parser = Gates::parse)]
     feature_gates: Vec<Gates>,
-    /// Form of log lines
-    #[arg(long, alias = "log-format", value_name = "FORMAT", default_value = "text")]
-    logging_format: LogFormat,
+    /// Form of log lines (default: text)
+    #[arg(long, alias = "log-format", value_name = "FORMAT")]
+    logging_format: Option<LogFormat>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -29,13 +33,33 @@ impl Flags {
     /// `verbosity` is upstream's `-v`.
     pub(crate) fn start_logging(&self, verbosity: u8) {
         let format = match self.logging_format {
-            LogFormat::Text => Format::Text,
-            LogFormat::Json => Format::Json,
+            None | Some(LogFormat::Text) => Format::Text,
+            Some(LogFormat::Json) => Format::Json,
         };
         telemetry::logs::start(verbosity, format);
         for (gate, value) in self.gates().leaving() {
             tracing::warn!(gate = gate.name, value, "this feature gate will be removed");
         }
+    }
+
+    /// What a configuration file says where no flag does.
+    pub(crate) fn or_file(
+        mut self,
+        format: &str,
+        gates: &BTreeMap<String, bool>,
+    ) -> anyhow::Result<Self> {
+        if self.logging_format.is_none() {
+            let known = LogFormat::from_str(format, false);
+            self.logging_format = Some(known.map_err(|_| {
+                anyhow::anyhow!("logging.format: {format:?} is not supported: choose text or json")
+            })?);
+        }
+        let gates: Vec<String> = gates.iter().map(|(name, on)| format!("{name}={on}")).collect();
+        if !gates.is_empty() {
+            let gates = Gates::parse(&gates.join(",")).context("featureGates")?;
+            self.feature_gates.insert(0, gates);
+        }
+        Ok(self)
     }
 
     pub(crate) fn gates(&self) -> Gates {

@@ -2,7 +2,7 @@
 //! long to wait for nodes.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use api::core::node::NodeView;
 use apiserver::Server;
 use control_plane::{Clients, FleetConfig};
 use informer::{EventHandler, Factory};
-use stdx::World;
+use stdx::{Family, World};
 use tokio::sync::watch;
 
 use crate::api_server::PATIENCE;
+use crate::commands::network::Cidrs;
 
 /// As `/version` shows it.
 pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARGO_PKG_VERSION"));
@@ -28,6 +29,16 @@ pub(crate) const FOLLOWED: &[&str] = &["apps"];
 pub(crate) struct PodNetwork {
     pub(crate) address: Ipv4Addr,
     pub(crate) prefix_length: u8,
+}
+
+impl PodNetwork {
+    /// Simulated pods have IPv4 addresses.
+    pub(crate) fn of(pods: &Cidrs) -> Result<Self> {
+        match pods.of(Family::V4).map(|it| (it.network(), it.prefix_length())) {
+            Some((IpAddr::V4(address), prefix_length)) => Ok(Self { address, prefix_length }),
+            _ => bail!("--simulate: simulated pods have IPv4 addresses, and pods have {pods}"),
+        }
+    }
 }
 
 /// Each component with a client in this process.

@@ -4,6 +4,7 @@ mod api_server;
 mod cluster;
 mod commands;
 mod component;
+mod component_config;
 mod component_server;
 mod control_plane;
 mod data_dir;
@@ -12,6 +13,7 @@ mod detach;
 mod kubeconfig_file;
 mod node;
 mod pki_files;
+mod plain_server;
 mod progress;
 mod serve;
 mod server_names;
@@ -37,7 +39,7 @@ const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_raw_mode(0o022);
 #[command(name = "xebec", version = concat!(env!("CARGO_PKG_VERSION"), " (Kubernetes ", "v1.36", ")"))]
 enum Command {
     /// Run a cluster on this machine
-    Up(commands::up::Flags),
+    Up(Box<commands::up::Flags>),
     /// Stop a cluster, or remove it with everything it made
     Down(commands::down::Flags),
     /// List the clusters of this machine
@@ -46,6 +48,8 @@ enum Command {
     Status(commands::status::Flags),
     /// Print the kubeconfig of a cluster
     Kubeconfig(commands::kubeconfig::Flags),
+    /// Write what a node needs to join a cluster: kubeconfigs and a certificate
+    Enroll(commands::enroll::Flags),
     /// Load, list, remove and pull images of the node
     Image(commands::image::Flags),
     /// Snapshot, restore, check and serve the store
@@ -56,6 +60,10 @@ enum Command {
     ControllerManager(commands::controller_manager::Flags),
     /// Run the scheduler alone, against any API server
     Scheduler(commands::scheduler::Flags),
+    /// Run the kubelet alone, against any API server
+    Kubelet(Box<commands::kubelet::Flags>),
+    /// Run the service proxy alone, against any API server
+    Proxy(Box<commands::proxy::Flags>),
     /// Print the completion for a shell, such as `xebec completion bash`
     Completion(commands::completion::Flags),
     /// Show the version
@@ -66,6 +74,9 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|it| it == containers::holder::ARGUMENT) {
         return containers::holder::run(arguments.into_iter().skip(2).collect());
+    }
+    if arguments.get(1).is_some_and(|it| it == containers::setup::ARGUMENT) {
+        containers::setup::run(&arguments[2..]);
     }
     let called = arguments.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     if called == toolbox::PROGRAM || toolbox::TOOLS.iter().any(|it| called == *it) {
@@ -82,16 +93,19 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match command {
-        Command::Up(flags) => commands::up::run(flags),
+        Command::Up(flags) => commands::up::run(*flags),
         Command::Down(flags) => commands::down::run(&flags),
         Command::List(flags) => commands::list::run(&flags),
         Command::Status(flags) => commands::status::run(&flags),
         Command::Kubeconfig(flags) => commands::kubeconfig::run(&flags),
+        Command::Enroll(flags) => commands::enroll::run(&flags),
         Command::Image(flags) => commands::image::run(flags),
         Command::Store(flags) => commands::store::run(flags),
         Command::Apiserver(flags) => commands::apiserver::run(flags),
         Command::ControllerManager(flags) => commands::controller_manager::run(flags),
         Command::Scheduler(flags) => commands::scheduler::run(flags),
+        Command::Kubelet(flags) => commands::kubelet::run(*flags),
+        Command::Proxy(flags) => commands::proxy::run(*flags),
         Command::Completion(flags) => commands::completion::run(&flags, Command::command()),
         Command::Version(flags) => commands::version::run(&flags),
     };

@@ -29,7 +29,7 @@ pub(crate) struct Flags {
     pub(crate) tls_san: Vec<San>,
     /// Address under which the Service `kubernetes` leads to this API server
     #[arg(long, value_name = "IP", value_parser = parse_advertised)]
-    pub(crate) advertise_address: Option<Ipv4Addr>,
+    pub(crate) advertise_address: Option<IpAddr>,
 }
 
 impl Flags {
@@ -75,16 +75,18 @@ impl San {
 }
 
 /// Where pods and others can reach it.
-fn parse_advertised(text: &str) -> Result<Ipv4Addr, String> {
+fn parse_advertised(text: &str) -> Result<IpAddr, String> {
     let address: IpAddr = text.parse().map_err(|_| "not an IP address".to_owned())?;
+    let is_link_local = matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
+    let is_broadcast = matches!(address, IpAddr::V4(it) if it.is_broadcast());
     match address {
-        IpAddr::V6(_) => Err("must be an IPv4 address: Services have no others yet".to_owned()),
-        IpAddr::V4(it) if it.is_unspecified() => Err("may not be the unspecified address".into()),
-        IpAddr::V4(it) if it.is_loopback() => Err("may not be in the loopback range".into()),
-        IpAddr::V4(it) if it.is_multicast() || it.is_broadcast() => {
+        it if it.is_unspecified() => Err("may not be the unspecified address".to_owned()),
+        it if it.is_loopback() => Err("may not be in the loopback range".to_owned()),
+        it if it.is_multicast() || is_broadcast => {
             Err("must be the address of one machine".to_owned())
         }
-        IpAddr::V4(it) => Ok(it),
+        _ if is_link_local => Err("may not be an address of one link alone".to_owned()),
+        it => Ok(it),
     }
 }
 
@@ -93,10 +95,10 @@ fn parse_advertised(text: &str) -> Result<Ipv4Addr, String> {
 pub(crate) struct Known<'a> {
     pub(crate) bind: IpAddr,
     /// The Service `kubernetes`.
-    pub(crate) service: Ipv4Addr,
+    pub(crate) services: &'a [IpAddr],
     /// Where pods reach the server.
-    pub(crate) gateway: Option<Ipv4Addr>,
-    pub(crate) node: Option<IpAddr>,
+    pub(crate) gateways: &'a [IpAddr],
+    pub(crate) nodes: &'a [IpAddr],
     pub(crate) flags: &'a Flags,
     pub(crate) host_name: &'a str,
     /// Of all interfaces; they count if it listens on all.
@@ -114,14 +116,15 @@ impl Subjects {
     pub(crate) fn of(known: &Known<'_>) -> Self {
         let mut names: Vec<String> = NAMES.iter().map(|it| (*it).to_owned()).collect();
         let mut addresses: Vec<IpAddr> =
-            vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), known.service.into()];
+            vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        addresses.extend(known.services);
         let host_name = known.host_name.to_ascii_lowercase();
         if is_dns_subdomain(&host_name).is_empty() {
             names.push(host_name);
         }
-        addresses.extend(known.gateway.map(IpAddr::V4));
-        addresses.extend(known.node);
-        addresses.extend(known.flags.advertise_address.map(IpAddr::V4));
+        addresses.extend(known.gateways);
+        addresses.extend(known.nodes);
+        addresses.extend(known.flags.advertise_address);
         if known.bind.is_unspecified() {
             addresses.extend(reachable(known.interfaces));
         } else {
@@ -201,12 +204,15 @@ mod tests {
 
     #[test]
     fn what_is_advertised_can_be_reached() {
-        assert_eq!(parse_advertised("192.0.2.7"), Ok(Ipv4Addr::new(192, 0, 2, 7)));
-        for wrong in ["127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "box"] {
+        for right in ["192.0.2.7", "2001:db8::7"] {
+            assert_eq!(parse_advertised(right), Ok(right.parse().unwrap()));
+        }
+        let wrong =
+            ["127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "fe80::1", "box"];
+        for wrong in wrong {
             assert!(parse_advertised(wrong).is_err(), "{wrong}");
         }
-        let flags =
-            Flags { advertise_address: Some(Ipv4Addr::new(192, 0, 2, 7)), ..Flags::default() };
+        let flags = Flags { advertise_address: Some([192, 0, 2, 7].into()), ..Flags::default() };
         assert!(flags.validate(Ipv4Addr::LOCALHOST.into()).is_err());
         assert!(flags.validate(Ipv4Addr::UNSPECIFIED.into()).is_ok());
         let many = Flags { tls_san: vec![San::Name("a".into()); 101], ..Flags::default() };
@@ -221,9 +227,9 @@ mod tests {
         let tls_san = sans.iter().map(|it| San::parse(it).unwrap()).collect();
         let subjects = Subjects::of(&Known {
             bind: address(&bind),
-            service: Ipv4Addr::new(10, 96, 0, 1),
-            gateway: Some(Ipv4Addr::new(10, 244, 0, 1)),
-            node: Some(address(&"192.0.2.1")),
+            services: &[[10, 96, 0, 1].into()],
+            gateways: &[[10, 244, 0, 1].into()],
+            nodes: &[address(&"192.0.2.1")],
             flags: &Flags { tls_san, ..Flags::default() },
             host_name: "Box",
             interfaces: &interfaces,

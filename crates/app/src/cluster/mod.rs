@@ -12,16 +12,17 @@ mod selection;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use node_api::ClusterId;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use stdx::{Cidr, Family};
 
-use crate::commands::network::{Cidr, PortRange};
+use crate::commands::network::{Cidrs, PortRange};
 use crate::data_dir::write_private;
 
-pub(crate) use choice::{NodeWishes, Wishes};
+pub(crate) use choice::{ContainerRuntime, NodeWishes, Wishes, node_addresses};
 pub(crate) use claim::{Claim, claim, listen};
 pub(crate) use name::Name;
 pub(crate) use neighborhood::process_in_namespace_of;
@@ -31,8 +32,14 @@ pub(crate) use selection::{Selection, table};
 const FILE: &str = "cluster.json";
 /// What a node had, before clusters had ids.
 const FILE_BEFORE: &str = "node.json";
-/// Addresses of one node's pods.
-const NODE_PREFIX: u8 = 24;
+
+/// Of the addresses of one node's pods, as upstream's `--node-cidr-mask-size-ipv4` and `-ipv6`.
+fn node_prefix(family: Family) -> u8 {
+    match family {
+        Family::V4 => 24,
+        Family::V6 => 64,
+    }
+}
 
 /// What a cluster is and has. Kept in its directory, so that a restart has the same and `down
 /// --purge` finds what `up` made.
@@ -47,8 +54,10 @@ pub(crate) struct Cluster {
     pub(crate) network_namespace: u64,
     pub(crate) bind_address: IpAddr,
     pub(crate) https_port: u16,
-    pub(crate) service_cidr: Cidr,
-    pub(crate) pod_cidr: Cidr,
+    #[serde(rename = "serviceCidr")]
+    pub(crate) service_cidrs: Cidrs,
+    #[serde(rename = "podCidr")]
+    pub(crate) pod_cidrs: Cidrs,
     pub(crate) node_ports: PortRange,
     /// `None`: it never had one.
     pub(crate) node: Option<Node>,
@@ -59,10 +68,15 @@ pub(crate) struct Cluster {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Node {
     pub(crate) name: String,
-    pub(crate) ip: Option<IpAddr>,
+    /// Those that were asked for, one of each family at the most. (One alone was `ip` before.)
+    #[serde(alias = "ip", deserialize_with = "one_or_many")]
+    pub(crate) ips: Vec<IpAddr>,
     pub(crate) bridge: String,
     pub(crate) cgroup_root: String,
     pub(crate) kubelet_port: u16,
+    /// The socket of the runtime that has the pods; `None`: we ourselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) container_runtime: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -94,16 +108,38 @@ impl Cluster {
         }
     }
 
-    /// The node's part of the pod network: the first.
-    pub(crate) fn node_cidr(&self) -> Cidr {
-        let prefix_length = self.pod_cidr.prefix_length.max(NODE_PREFIX);
-        Cidr { address: self.pod_cidr.address, prefix_length }
+    /// The node's parts of the pod network: the first of each family.
+    pub(crate) fn node_cidrs(&self) -> Vec<Cidr> {
+        let part = |whole: &Cidr| {
+            let prefix_length = whole.prefix_length().max(node_prefix(whole.family()));
+            whole.subnet(prefix_length, 0).unwrap_or(*whole)
+        };
+        self.pod_cidrs.all().iter().map(part).collect()
+    }
+
+    /// The first address of each of the node's parts.
+    pub(crate) fn gateways(&self) -> Vec<IpAddr> {
+        self.node_cidrs().iter().filter_map(|it| it.nth(1)).collect()
     }
 
     /// Where clients on this machine reach the API server.
     pub(crate) fn server(&self) -> SocketAddr {
         crate::api_server::reachable(SocketAddr::new(self.bind_address, self.https_port))
     }
+}
+
+/// Where there was one address, or none, before there were two families.
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpAddr>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Many(Vec<IpAddr>),
+        One(Option<IpAddr>),
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::Many(addresses) => addresses,
+        Written::One(address) => address.into_iter().collect(),
+    })
 }
 
 mod id_as_text {
@@ -116,5 +152,52 @@ mod id_as_text {
 
     pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<ClusterId, D::Error> {
         String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_before_there_were_two_families_is_read() {
+        let node = r#""name": "a", "bridge": "xebec0", "cgroupRoot": "x", "kubeletPort": 1"#;
+        let check = |ip: &str, expected: &[&str]| {
+            let json = format!(
+                r#"{{"id": "0000000a", "name": "a", "networkNamespace": 1, "bindAddress": "127.0.0.1",
+                "httpsPort": 1, "serviceCidr": {{"address": "10.96.0.0", "prefix_length": 16}},
+                "podCidr": {{"address": "10.244.0.0", "prefix_length": 16}},
+                "nodePorts": {{"first": 1, "last": 2}}, "node": {{"ip": {ip}, {node}}}}}"#
+            );
+            let cluster: Cluster = serde_json::from_str(&json).unwrap();
+            let ips = cluster.node.as_ref().map(|it| it.ips.clone()).unwrap_or_default();
+            let shown: Vec<_> = ips.iter().map(ToString::to_string).collect();
+            assert_eq!(shown, expected);
+            assert_eq!(cluster.node_cidrs(), ["10.244.0.0/24".parse().unwrap()]);
+            let again = serde_json::to_string(&cluster).unwrap();
+            assert_eq!(serde_json::from_str::<Cluster>(&again).unwrap(), cluster);
+        };
+        check("null", &[]);
+        check(r#""192.0.2.1""#, &["192.0.2.1"]);
+    }
+
+    #[test]
+    fn a_node_has_the_first_part_of_each_range() {
+        let check = |pods: &str, expected: &[&str], gateways: &[&str]| {
+            let pod_cidrs = crate::commands::network::parse_pod_cidrs(pods).unwrap();
+            let cluster = Cluster { pod_cidrs, ..choice::tests::cluster("a") };
+            let show = |it: Vec<Cidr>| it.iter().map(ToString::to_string).collect::<Vec<_>>();
+            assert_eq!(show(cluster.node_cidrs()), expected);
+            let found: Vec<_> = cluster.gateways().iter().map(ToString::to_string).collect();
+            assert_eq!(found, gateways);
+        };
+        check("10.244.0.0/16", &["10.244.0.0/24"], &["10.244.0.1"]);
+        check("10.244.0.0/26", &["10.244.0.0/26"], &["10.244.0.1"]);
+        check(
+            "fd00:10:244::/56,10.244.0.0/16",
+            &["fd00:10:244::/64", "10.244.0.0/24"],
+            &["fd00:10:244::1", "10.244.0.1"],
+        );
+        check("fd00::/112", &["fd00::/112"], &["fd00::1"]);
     }
 }

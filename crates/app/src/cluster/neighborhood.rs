@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use linux::netlink::route::{Link, Route, RouteSocket};
+use stdx::Cidr;
 
 use super::ports::Transport;
 use super::{Cluster, Registry, ports};
-use crate::commands::network::{Cidr, host_range};
 
 /// Another cluster.
 #[derive(Clone, Debug)]
@@ -121,6 +121,14 @@ fn has_bridge(cluster: &Cluster, links: &BTreeMap<String, u32>) -> bool {
 /// default route.
 const PREFIX_MIN: u8 = 8;
 
+/// What every link has, and nobody can take: link-local addresses and multicast.
+fn is_of_link(range: Cidr) -> bool {
+    match range.network() {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(it) => it.is_unicast_link_local() || it.is_multicast(),
+    }
+}
+
 fn networks_of_others(
     socket: &mut RouteSocket,
     links: &[Link],
@@ -133,9 +141,7 @@ fn networks_of_others(
     let name = |index: u32| link(index).map_or_else(|| index.to_string(), |it| it.name.clone());
     let mut networks = Vec::new();
     for route in socket.routes()? {
-        let Some(range) = range_of(&route).filter(|it| it.prefix_length >= PREFIX_MIN) else {
-            continue;
-        };
+        let Some(range) = range_of(&route) else { continue };
         match route.link {
             Some(index) if is_own_link(index) => {}
             Some(index) => {
@@ -150,7 +156,8 @@ fn networks_of_others(
         }
     }
     for address in socket.addresses()?.into_iter().filter(|it| !is_own_link(it.link)) {
-        if let Some(range) = host_range(address.address) {
+        let range = Cidr::host(address.address);
+        if !is_of_link(range) {
             let what = format!("the address {} of {}", address.address, name(address.link));
             networks.push(Network { range, what });
         }
@@ -159,6 +166,6 @@ fn networks_of_others(
 }
 
 fn range_of(route: &Route) -> Option<Cidr> {
-    let range = host_range(route.destination.address)?;
-    Some(Cidr { prefix_length: route.destination.prefix_length, ..range })
+    let range = Cidr::containing(route.destination.address, route.destination.prefix_length)?;
+    (range.prefix_length() >= PREFIX_MIN && !is_of_link(range)).then_some(range)
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use stdx::World;
 
-use super::network::{Cidr, PortRange, parse_cidr, parse_port_range};
+use super::network::{Cidrs, PortRange, parse_port_range, parse_service_cidrs};
 use crate::api_server::{ApiServer, Settings, serve_on};
 use crate::cluster::{Name, listen};
 use crate::data_dir::DataDir;
@@ -28,8 +28,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = 6443)]
     secure_port: u16,
     /// Addresses of Services
-    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = parse_cidr)]
-    service_cluster_ip_range: Cidr,
+    #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.96.0.0/16", value_parser = parse_service_cidrs)]
+    service_cluster_ip_range: Cidrs,
     /// Ports of Services of the type NodePort, the last one included
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = parse_port_range)]
     service_node_port_range: PortRange,
@@ -61,10 +61,10 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         let settings = Settings {
             context: Name::default().context(),
             bind,
-            service_cidr: flags.service_cluster_ip_range,
+            service_cidrs: flags.service_cluster_ip_range,
             node_ports: flags.service_node_port_range,
-            pods_reach: None,
-            node_address: None,
+            pods_reach: Vec::new(),
+            node_addresses: Vec::new(),
             names: flags.names,
             datastore: flags.datastore,
             gates: flags.component.gates(),

@@ -13,12 +13,16 @@ use lifecycle::Tasks;
 use linux::sysctl::{Pattern, PatternError};
 use network::Network;
 use node_api::ClusterId;
+use service_proxy::backends;
 use stdx::World;
 
-use super::network::{Cidr, PortRange, parse_cidr, parse_port_range};
+use super::network::{
+    Addresses, Cidrs, PortRange, parse_addresses, parse_pod_cidrs, parse_port_range,
+    parse_service_cidrs,
+};
 use super::next_steps;
 use crate::api_server::{ApiServer, PATIENCE, Settings, serve_on};
-use crate::cluster::{Claim, Cluster, Name, NodeWishes, Registry, Wishes, claim};
+use crate::cluster::{Claim, Cluster, ContainerRuntime, Name, NodeWishes, Registry, Wishes, claim};
 use crate::control_plane::{self, PodNetwork};
 use crate::detach::{self, Parent};
 use crate::progress::{Progress, say};
@@ -43,12 +47,14 @@ pub(crate) struct Flags {
     bind_address: IpAddr,
     #[command(flatten)]
     names: server_names::Flags,
-    /// Addresses of Services (default: those it had, else 10.96.0.0/16 or the next free ones)
-    #[arg(long, value_name = "CIDR", value_parser = parse_cidr)]
-    service_cidr: Option<Cidr>,
-    /// Addresses of pods (default: those it had, else 10.244.0.0/16 or the next free ones)
-    #[arg(long, value_name = "CIDR", value_parser = parse_cidr)]
-    pod_cidr: Option<Cidr>,
+    /// Addresses of Services, of IPv4, IPv6 or both, such as 10.96.0.0/16,fd00:10:96::/112 (default:
+    /// those it had, else the next free ones of the pods' families)
+    #[arg(long, value_name = "CIDR[,CIDR]", value_parser = parse_service_cidrs)]
+    service_cidr: Option<Cidrs>,
+    /// Addresses of pods, of IPv4, IPv6 or both, such as 10.244.0.0/16,fd00:10:244::/56 (default:
+    /// those it had, else 10.244.0.0/16 or the next free ones)
+    #[arg(long, value_name = "CIDR[,CIDR]", value_parser = parse_pod_cidrs)]
+    pod_cidr: Option<Cidrs>,
     /// Ports of Services of the type NodePort (default: those it had, else 30000-32767 or the next
     /// free thousand below)
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_port_range)]
@@ -59,19 +65,26 @@ pub(crate) struct Flags {
     /// Name of the node (default: the one it had, else the host's)
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// Address of the node (default: the one that the machine sends from)
-    #[arg(long, value_name = "IP")]
-    node_ip: Option<IpAddr>,
+    /// Address of the node, or one of each family (default: those that the machine sends from)
+    #[arg(long, value_name = "IP[,IP]", value_parser = parse_addresses)]
+    node_ip: Option<Addresses>,
     /// Port of the kubelet (default: the one it had, else the first free one from 10250 on)
     #[arg(long, value_name = "N")]
     kubelet_port: Option<u16>,
     /// Cgroup below which the pods' are made (default: xebec-ID, where ID is the cluster's)
     #[arg(long, value_name = "PATH")]
     cgroup_root: Option<String>,
+    /// Socket of a container runtime that speaks CRI, such as unix:///run/containerd/containerd.sock;
+    /// empty: none but ourselves (default: the one it had, else none)
+    #[arg(long, value_name = "ENDPOINT", value_parser = parse_container_runtime)]
+    container_runtime_endpoint: Option<ContainerRuntime>,
     /// Kernel settings that pods may ask for though they are not safe; `*` at the end stands for
     /// anything
     #[arg(long, value_name = "SYSCTL,...", value_delimiter = ',', value_parser = parse_sysctl_pattern)]
     allowed_unsafe_sysctls: Vec<Pattern>,
+    /// How the node serves Services
+    #[arg(long, value_name = "MODE", default_value = "nftables", value_parser = backends::mode)]
+    proxy_mode: &'static backends::Mode,
     /// Simulated nodes beside it
     #[arg(long, value_name = "N", default_value_t = 0)]
     simulate: usize,
@@ -139,6 +152,9 @@ fn prepare(flags: &Flags) -> Result<Claim> {
     if flags.simulate > SIMULATE_MAX {
         bail!("--simulate: at most {SIMULATE_MAX} nodes");
     }
+    if let Some(pods) = flags.pod_cidr.as_ref().filter(|_| flags.simulate > 0) {
+        PodNetwork::of(pods)?;
+    }
     flags.names.validate(flags.bind_address)?;
     flags.api.runtime_config(control_plane::FOLLOWED)?;
     if flags.node == NodeKind::Embedded {
@@ -163,18 +179,19 @@ fn wishes(flags: &Flags) -> Wishes {
     let node = NodeWishes {
         name: flags.node_name.clone(),
         default_name: node::node_name(),
-        ip: flags.node_ip,
-        default_ip: node::machine_address(),
+        ips: flags.node_ip.clone().map(|it| it.0).unwrap_or_default(),
+        default_ips: node::machine_addresses(),
         kubelet_port: flags.kubelet_port,
         cgroup_root: flags.cgroup_root.clone(),
+        container_runtime: flags.container_runtime_endpoint.clone(),
     };
     let random = World::system().random.next_u64() as u32;
     Wishes {
         name: flags.name.clone(),
         bind_address: flags.bind_address,
         https_port: flags.https_port,
-        service_cidr: flags.service_cidr,
-        pod_cidr: flags.pod_cidr,
+        service_cidrs: flags.service_cidr.clone(),
+        pod_cidrs: flags.pod_cidr.clone(),
         node_ports: flags.service_node_port_range,
         node: (flags.node == NodeKind::Embedded).then_some(node),
         fresh_id: ClusterId::new(NonZeroU32::MIN.saturating_add(random)),
@@ -190,10 +207,10 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
     let settings = Settings {
         context: cluster.name.context(),
         bind: SocketAddr::new(cluster.bind_address, cluster.https_port),
-        service_cidr: cluster.service_cidr,
+        service_cidrs: cluster.service_cidrs.clone(),
         node_ports: cluster.node_ports,
-        pods_reach: machine.as_ref().map(|it| it.network.gateway()),
-        node_address: machine.as_ref().map(|it| it.settings.node_address(it.network.gateway())),
+        pods_reach: machine.as_ref().map(|it| it.network.gateways().to_vec()).unwrap_or_default(),
+        node_addresses: machine.as_ref().map(Machine::addresses).unwrap_or_default(),
         names: flags.names.clone(),
         datastore: flags.datastore.clone(),
         gates: flags.component.gates(),
@@ -222,8 +239,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
     }
     if flags.simulate > 0 {
         progress.waiting("registering simulated nodes");
-        let Cidr { address, prefix_length } = cluster.pod_cidr;
-        let network = PodNetwork { address, prefix_length };
+        let network = PodNetwork::of(&cluster.pod_cidrs)?;
         let fleet = control_plane::fleet(flags.simulate, network);
         components.start_fleet(tasks, &factory, fleet);
         let wanted = flags.simulate + usize::from(machine.is_some());
@@ -298,6 +314,12 @@ struct Machine {
     network: Arc<Network>,
 }
 
+impl Machine {
+    fn addresses(&self) -> Vec<IpAddr> {
+        self.settings.node_addresses(self.network.gateways())
+    }
+}
+
 fn open_machine(
     flags: &Flags,
     cluster: &Cluster,
@@ -307,9 +329,17 @@ fn open_machine(
         return Ok(None);
     };
     let settings = node::Settings {
+        proxy_mode: flags.proxy_mode,
         allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
         ..node::Settings::new(cluster, node)
     };
     let network = node::open_network(&settings, data.path())?;
     Ok(Some(Machine { settings, network }))
+}
+
+fn parse_container_runtime(text: &str) -> Result<ContainerRuntime, cri::ParseEndpointError> {
+    match text {
+        "" => Ok(ContainerRuntime::Embedded),
+        text => cri::parse_endpoint(text).map(ContainerRuntime::Socket),
+    }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use kubelet::Machine;
-use linux::netlink::route::RouteSocket;
+use linux::netlink::route::{Destination, RouteSocket};
 
 /// More are not asked anyway.
 const NAME_SERVERS_MAX: usize = 3;
@@ -49,16 +49,22 @@ pub(crate) fn architecture() -> &'static str {
     }
 }
 
-/// The address that packets to the outside are sent from.
-pub(crate) fn address() -> Option<IpAddr> {
-    let found = RouteSocket::open().and_then(|mut it| it.default_interface());
-    match found {
-        Ok(found) => found.map(|it| it.address.into()),
-        Err(err) => {
-            tracing::warn!(error = %stdx::error_chain(&err), "default route not read");
-            None
+/// The addresses that packets to the outside are sent from, of each family that has a way there,
+/// IPv4 first.
+pub(crate) fn addresses() -> Vec<IpAddr> {
+    let find = || -> Result<Vec<IpAddr>, linux::netlink::Error> {
+        let mut socket = RouteSocket::open()?;
+        let mut addresses = Vec::new();
+        for default in [Destination::DEFAULT, Destination::DEFAULT_IPV6] {
+            let interface = socket.default_interface_to(default)?;
+            addresses.extend(interface.map(|it| it.address));
         }
-    }
+        Ok(addresses)
+    };
+    find().unwrap_or_else(|err| {
+        tracing::warn!(error = %stdx::error_chain(&err), "default route not read");
+        Vec::new()
+    })
 }
 
 /// The servers of `/etc/resolv.conf`; what stands behind a stub on this machine where there is one.
@@ -77,13 +83,8 @@ pub(crate) fn name_servers() -> Vec<SocketAddr> {
 }
 
 fn parse_name_servers(resolv_conf: &str) -> Vec<SocketAddr> {
-    resolv_conf
-        .lines()
-        .filter_map(|it| it.trim().strip_prefix("nameserver"))
-        .filter_map(|it| it.trim().parse::<IpAddr>().ok())
-        .map(|it| SocketAddr::new(it, 53))
-        .take(NAME_SERVERS_MAX)
-        .collect()
+    let servers = node_api::resolv_conf::parse(resolv_conf).servers.into_iter();
+    servers.map(|it| SocketAddr::new(it, 53)).take(NAME_SERVERS_MAX).collect()
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ::containers::Embedded;
 use anyhow::{Context as _, Result, bail};
-use containers::Embedded;
 use lifecycle::Tasks;
 use network::Network;
-use node_api::{PodNetwork, Volumes as _};
+use node_api::{PodNetwork, Sandboxes, Volumes as _};
 use stdx::World;
 use volumes::LocalVolumes;
 
@@ -25,15 +25,23 @@ pub(crate) fn purge(data_dir: &Path, cluster: &Cluster) -> Result<Vec<String>> {
             data_dir.display()
         );
     }
-    let settings = Settings::new(cluster, node);
+    purge_settings(&Settings::new(cluster, node), data_dir, &data_dir.join("pods"))
+}
+
+/// Volumes of pods are in `pods`, all else in `data_dir`.
+pub(crate) fn purge_settings(
+    settings: &Settings,
+    data_dir: &Path,
+    pods: &Path,
+) -> Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting the tokio runtime")?;
-    Ok(runtime.block_on(purge_node(&settings, data_dir)))
+    Ok(runtime.block_on(purge_node(settings, data_dir, pods)))
 }
 
-async fn purge_node(settings: &Settings, data_dir: &Path) -> Vec<String> {
+async fn purge_node(settings: &Settings, data_dir: &Path, pods: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     let tasks = Tasks::new();
     match Network::open_to_purge(super::network_config(settings, data_dir)) {
@@ -47,7 +55,7 @@ async fn purge_node(settings: &Settings, data_dir: &Path) -> Vec<String> {
         Err(err) => problems.push(stdx::error_chain(&err).to_string()),
     }
     tasks.cancel();
-    problems.extend(purge_volumes(data_dir).await);
+    problems.extend(purge_volumes(pods).await);
     if let Err(err) = service_proxy::purge(settings.cluster) {
         problems.push(stdx::error_chain(&err).to_string());
     }
@@ -60,6 +68,7 @@ async fn purge_containers(
     network: Arc<dyn PodNetwork>,
     tasks: &Tasks,
 ) -> Result<()> {
+    purge_cri(settings, tasks).await?;
     let images = super::open_images(data_dir)?;
     let config = super::containers_config(settings, data_dir)?;
     let embedded = Embedded::open(config, images, network, World::system(), tasks).await?;
@@ -74,9 +83,19 @@ async fn purge_containers(
     }
 }
 
-async fn purge_volumes(data_dir: &Path) -> Vec<String> {
+/// The cluster's pods; what else the runtime has is not ours.
+async fn purge_cri(settings: &Settings, tasks: &Tasks) -> Result<()> {
+    let Some(config) = super::containers::cri_config(settings) else { return Ok(()) };
+    let cri = super::containers::open_cri(config, &World::system(), tasks).await?;
+    for sandbox in Sandboxes::list(&cri) {
+        Sandboxes::remove(&cri, &sandbox.id).await?;
+    }
+    Ok(())
+}
+
+async fn purge_volumes(directory: &Path) -> Vec<String> {
     let mut problems = Vec::new();
-    let config = volumes::Config { directory: data_dir.join("pods") };
+    let config = volumes::Config { directory: directory.to_owned() };
     let volumes = match LocalVolumes::open(config, &World::system()) {
         Ok(volumes) => volumes,
         Err(err) => return vec![format!("opening the volumes: {err}")],

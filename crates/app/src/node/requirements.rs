@@ -12,7 +12,7 @@ use linux::netlink::route::RouteSocket;
 pub(crate) fn validate() -> Result<()> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
-        missing.push("root: containers need it; start with `sudo xebec up`".to_owned());
+        missing.push("root: containers need it; start with `sudo`".to_owned());
     } else {
         missing.extend(kernel_features());
     }
@@ -21,7 +21,7 @@ pub(crate) fn validate() -> Result<()> {
     }
     let list: Vec<String> = missing.iter().map(|it| format!("\n  - {it}")).collect();
     bail!(
-        "this machine cannot be a node; it lacks{}\nA control plane alone, without a node, runs with --node none.",
+        "this machine cannot be a node; it lacks{}\nA control plane alone, without a node, runs with `xebec up --node none`.",
         list.concat()
     )
 }

@@ -1,26 +1,33 @@
 //! What a node is started with, and purged by.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use linux::sysctl::Pattern;
 use node_api::ClusterId;
+use service_proxy::backends::{self, Mode};
+use stdx::Cidr;
 
-use crate::cluster::{Cluster, Node};
-use crate::commands::network::Cidr;
+use crate::cluster::{Cluster, Node, node_addresses};
+use crate::commands::network::Cidrs;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) cluster: ClusterId,
     pub(crate) node_name: String,
-    pub(crate) node_ip: Option<IpAddr>,
+    /// Those that were asked for.
+    pub(crate) node_ips: Vec<IpAddr>,
     pub(crate) bridge: String,
-    /// This node's part of the pod network.
-    pub(crate) node_cidr: Cidr,
-    pub(crate) pod_cidr: Cidr,
-    pub(crate) service_cidr: Cidr,
+    /// This node's parts of the pod network, in the order of `pod_cidrs`.
+    pub(crate) node_cidrs: Vec<Cidr>,
+    pub(crate) pod_cidrs: Cidrs,
+    pub(crate) service_cidrs: Cidrs,
     pub(crate) cgroup_root: String,
     pub(crate) kubelet_port: u16,
-    /// For this start alone: nothing has to be found again by it.
+    /// The socket of another runtime than ours.
+    pub(crate) container_runtime: Option<PathBuf>,
+    /// For this start alone, as the next: nothing has to be found again by them.
+    pub(crate) proxy_mode: &'static Mode,
     pub(crate) allowed_unsafe_sysctls: Vec<Pattern>,
 }
 
@@ -29,26 +36,27 @@ impl Settings {
         Self {
             cluster: cluster.id,
             node_name: node.name.clone(),
-            node_ip: node.ip,
+            node_ips: node.ips.clone(),
             bridge: node.bridge.clone(),
-            node_cidr: cluster.node_cidr(),
-            pod_cidr: cluster.pod_cidr,
-            service_cidr: cluster.service_cidr,
+            node_cidrs: cluster.node_cidrs(),
+            pod_cidrs: cluster.pod_cidrs.clone(),
+            service_cidrs: cluster.service_cidrs.clone(),
             cgroup_root: node.cgroup_root.clone(),
             kubelet_port: node.kubelet_port,
+            container_runtime: node.container_runtime.clone(),
+            proxy_mode: backends::ALL[0],
             allowed_unsafe_sysctls: Vec::new(),
         }
     }
 
-    /// The tenth address of the Services, as everywhere.
-    pub(crate) fn dns_address(&self) -> Ipv4Addr {
-        Ipv4Addr::from(u32::from(self.service_cidr.address) + 10)
+    /// The tenth address of the Services, as everywhere; of each family.
+    pub(crate) fn dns_addresses(&self) -> Vec<IpAddr> {
+        self.service_cidrs.nth(10)
     }
 
-    /// The one that was given, else the one the machine sends from, else the bridge's: a machine
-    /// without a network.
-    pub(crate) fn node_address(&self, gateway: Ipv4Addr) -> IpAddr {
-        self.node_ip.or_else(super::machine::address).unwrap_or(IpAddr::V4(gateway))
+    /// Never empty.
+    pub(crate) fn node_addresses(&self, gateways: &[IpAddr]) -> Vec<IpAddr> {
+        node_addresses(&self.node_ips, &super::machine::addresses(), gateways)
     }
 }
 

@@ -59,13 +59,29 @@ impl Host {
         inside(&self.node, program)
     }
 
+    /// What comes before a command to run it inside the node's network.
+    #[allow(
+        dead_code,
+        clippy::allow_attributes,
+        reason = "of those who share this file one needs it"
+    )]
+    pub(crate) fn words_inside(&self) -> Vec<std::ffi::OsString> {
+        let network = format!("--net=/proc/{}/ns/net", self.node.id());
+        ["nsenter", &network, "--"].map(Into::into).into()
+    }
+
     /// Must succeed; returns what it printed.
     pub(crate) fn on_node(&self, words: &[&str]) -> String {
         ok(&mut inside(&self.node, words[0]), words)
     }
 
+    /// A command inside the neighbor's network.
+    pub(crate) fn neighbor_command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        inside(&self.neighbor, program)
+    }
+
     pub(crate) fn on_neighbor(&self, words: &[&str]) -> String {
-        ok(&mut inside(&self.neighbor, words[0]), words)
+        ok(&mut self.neighbor_command(words[0]), words)
     }
 
     /// Everything a cluster could leave on this machine: links, addresses, routes, rules, switches;

@@ -8,11 +8,17 @@
     reason = "a test fails by panicking, and says what it skips"
 )]
 
+mod both_families;
 mod churn;
 mod cluster;
+mod container_runtime;
 mod crash;
+#[path = "../../../cri/tests/containerd/daemon.rs"]
+mod daemon;
 mod debug;
 mod host;
+#[path = "../../../cri/tests/containerd/image.rs"]
+mod image;
 mod images;
 mod isolation;
 mod mending;

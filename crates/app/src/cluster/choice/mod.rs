@@ -8,15 +8,17 @@
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use apimachinery::validation::is_dns_subdomain;
 use node_api::ClusterId;
+use stdx::{Cidr, Family};
 
 use super::neighborhood::{Neighbor, Neighborhood};
 use super::ports::Transport;
 use super::{Cluster, Name, Node};
-use crate::commands::network::{Cidr, PortRange};
+use crate::commands::network::{Cidrs, PortRange, covers};
 
 const HTTPS_PORT: u16 = 6443;
 const KUBELET_PORT: u16 = 10250;
@@ -35,8 +37,8 @@ pub(crate) struct Wishes {
     pub(crate) bind_address: IpAddr,
     /// 0: any that is free.
     pub(crate) https_port: Option<u16>,
-    pub(crate) service_cidr: Option<Cidr>,
-    pub(crate) pod_cidr: Option<Cidr>,
+    pub(crate) service_cidrs: Option<Cidrs>,
+    pub(crate) pod_cidrs: Option<Cidrs>,
     pub(crate) node_ports: Option<PortRange>,
     /// `None`: this start has no node.
     pub(crate) node: Option<NodeWishes>,
@@ -48,11 +50,21 @@ pub(crate) struct NodeWishes {
     pub(crate) name: Option<String>,
     /// What it is called if nobody says.
     pub(crate) default_name: String,
-    pub(crate) ip: Option<IpAddr>,
-    /// The machine's own, if it has one.
-    pub(crate) default_ip: Option<IpAddr>,
+    /// Empty: whichever it has.
+    pub(crate) ips: Vec<IpAddr>,
+    /// The machine's own, as far as it has any.
+    pub(crate) default_ips: Vec<IpAddr>,
     pub(crate) kubelet_port: Option<u16>,
     pub(crate) cgroup_root: Option<String>,
+    pub(crate) container_runtime: Option<ContainerRuntime>,
+}
+
+/// Who runs the pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ContainerRuntime {
+    Embedded,
+    /// Whoever speaks CRI there.
+    Socket(PathBuf),
 }
 
 /// What one kind of range is called, and what it may be by default.
@@ -62,18 +74,38 @@ struct RangeKind {
     /// The second numbers of the ranges below 10.0.0.0/8 and 172.16.0.0/12 that are tried.
     tens: std::ops::Range<u8>,
     seventeens: std::ops::Range<u8>,
+    /// The length of the ranges of IPv6 that are tried, fd00:10:244::, with the same numbers.
+    length_ipv6: u8,
 }
 
-const PODS: RangeKind =
-    RangeKind { of: "pods", flag: "--pod-cidr", tens: 244..254, seventeens: 24..28 };
-const SERVICES: RangeKind =
-    RangeKind { of: "Services", flag: "--service-cidr", tens: 96..106, seventeens: 28..32 };
+const PODS: RangeKind = RangeKind {
+    of: "pods",
+    flag: "--pod-cidr",
+    tens: 244..254,
+    seventeens: 24..28,
+    length_ipv6: 56,
+};
+const SERVICES: RangeKind = RangeKind {
+    of: "Services",
+    flag: "--service-cidr",
+    tens: 96..106,
+    seventeens: 28..32,
+    length_ipv6: 112,
+};
 
 impl RangeKind {
-    fn candidates(&self) -> impl Iterator<Item = Cidr> {
-        let range = |a, b| Cidr { address: Ipv4Addr::new(a, b, 0, 0), prefix_length: 16 };
-        let tens = self.tens.clone().map(move |it| range(10, it));
-        tens.chain(self.seventeens.clone().map(move |it| range(172, it)))
+    fn candidates(&self, family: Family) -> impl Iterator<Item = Cidr> {
+        let v4 = |a: u8, b: u8| Cidr::containing([a, b, 0, 0].into(), 16);
+        // The digits of IPv6 are hexadecimal: 0x0244 reads as 244.
+        let digits = |it: u8| u16::from_str_radix(&it.to_string(), 16).ok();
+        let v6 = move |it: u8| {
+            let address = IpAddr::from([0xfd00, 0x10, digits(it)?, 0, 0, 0, 0, 0]);
+            Cidr::containing(address, self.length_ipv6)
+        };
+        let is_v4 = family == Family::V4;
+        let tens = self.tens.clone().filter_map(move |it| if is_v4 { v4(10, it) } else { v6(it) });
+        let seventeens = self.seventeens.clone().filter(move |_| is_v4);
+        tens.chain(seventeens.filter_map(move |it| v4(172, it)))
     }
 }
 
@@ -89,6 +121,23 @@ pub(super) fn choose(
     if choosing.problems.is_empty() { Ok(cluster) } else { Err(choosing.problems) }
 }
 
+/// The first one's family is that of the pods' first; those that were asked for, else the machine's,
+/// else the bridge's: a machine without a network. Never empty if there is a gateway.
+pub(crate) fn node_addresses(
+    given: &[IpAddr],
+    machine: &[IpAddr],
+    gateways: &[IpAddr],
+) -> Vec<IpAddr> {
+    let mut addresses = match (given, machine) {
+        ([], []) => gateways.to_vec(),
+        ([], machine) => machine.to_vec(),
+        (given, _) => given.to_vec(),
+    };
+    let first = gateways.first().map(IpAddr::is_ipv4);
+    addresses.sort_by_key(|it| Some(it.is_ipv4()) != first);
+    addresses
+}
+
 struct Choosing<'a> {
     wishes: &'a Wishes,
     kept: Option<&'a Cluster>,
@@ -101,36 +150,71 @@ impl Choosing<'_> {
     fn choose(&mut self) -> Cluster {
         self.validate_copy();
         let name = self.name();
-        let given_services =
-            self.wishes.service_cidr.or_else(|| self.kept.map(|it| it.service_cidr));
-        let given_pods = self.wishes.pod_cidr.or_else(|| self.kept.map(|it| it.pod_cidr));
-        let pod_cidr = self.range(&PODS, given_pods, given_services);
-        let service_cidr = self.range(&SERVICES, given_services, Some(pod_cidr));
-        if pod_cidr.overlaps(service_cidr) {
-            self.problems.push(format!(
-                "the addresses of pods, {pod_cidr}, and of Services, {service_cidr}, overlap: choose others with --pod-cidr or --service-cidr"
-            ));
-        }
+        let (service_cidrs, pod_cidrs) = self.ranges();
         let mut cluster = Cluster {
             id: self.id,
             name,
             network_namespace: self.around.namespace,
             bind_address: self.wishes.bind_address,
             https_port: 0,
-            service_cidr,
-            pod_cidr,
+            service_cidrs,
+            pod_cidrs,
             node_ports: self.node_ports(),
             node: self.kept.and_then(|it| it.node.clone()),
         };
-        let gateway = IpAddr::V4(cluster.node_cidr().first_address());
-        cluster.https_port = self.https_port(gateway);
+        let gateways = cluster.gateways();
+        cluster.https_port = self.https_port(&gateways);
         if let Some(wishes) = &self.wishes.node {
-            cluster.node = Some(self.node(wishes, gateway));
-            if self.problems.is_empty() {
-                self.validate_dns(SocketAddr::new(gateway, DNS_PORT));
+            cluster.node = Some(self.node(wishes, &gateways));
+            for gateway in gateways {
+                if self.problems.is_empty() {
+                    self.validate_dns(SocketAddr::new(gateway, DNS_PORT));
+                }
             }
         }
         cluster
+    }
+
+    /// Of Services and of pods. Where one of the two was given, the other has the same families.
+    fn ranges(&mut self) -> (Cidrs, Cidrs) {
+        let kept = self.kept;
+        let given_services =
+            self.wishes.service_cidrs.clone().or_else(|| kept.map(|it| it.service_cidrs.clone()));
+        let given_pods =
+            self.wishes.pod_cidrs.clone().or_else(|| kept.map(|it| it.pod_cidrs.clone()));
+        let given = given_pods.as_ref().or(given_services.as_ref());
+        let families = given.map_or_else(|| vec![Family::V4], Cidrs::families);
+        let pods = self.cidrs(&PODS, given_pods, &families, given_services.as_ref());
+        let services = self.cidrs(&SERVICES, given_services, &families, Some(&pods));
+        if pods.overlaps(&services) {
+            self.problems.push(format!(
+                "the addresses of pods, {pods}, and of Services, {services}, overlap: choose others with --pod-cidr or --service-cidr"
+            ));
+        }
+        let lacking = services.families().into_iter().find(|it| pods.of(*it).is_none());
+        if let Some(family) = lacking {
+            self.problems.push(format!(
+                "Services have {family} addresses, {services}, and pods have none, {pods}: nobody could answer there; \
+                 choose others with --pod-cidr or --service-cidr"
+            ));
+        }
+        (services, pods)
+    }
+
+    fn cidrs(
+        &mut self,
+        kind: &RangeKind,
+        given: Option<Cidrs>,
+        families: &[Family],
+        avoid: Option<&Cidrs>,
+    ) -> Cidrs {
+        if let Some(given) = given {
+            given.all().iter().for_each(|it| self.validate_range(kind, *it));
+            return given;
+        }
+        let free = |family: &Family| self.free_range(kind, *family, avoid);
+        let chosen = Cidrs::new(families.iter().map(free).collect());
+        chosen.expect("the families are those of other ranges, and so differ")
     }
 
     /// Two directories with one id would take each other's things for their own.
@@ -174,18 +258,21 @@ impl Choosing<'_> {
         self.around.clusters.iter().filter(is_met)
     }
 
-    fn range(&mut self, kind: &RangeKind, given: Option<Cidr>, avoid: Option<Cidr>) -> Cidr {
+    fn validate_range(&mut self, kind: &RangeKind, range: Cidr) {
         let RangeKind { of, flag, .. } = kind;
-        if let Some(range) = given {
-            if let Some(owner) = self.owner_of_range(range, false) {
-                self.problems.push(format!(
-                    "the addresses of {of}, {range}, are taken by {owner}: choose others with {flag}"
-                ));
-            }
-            return range;
+        if let Some(owner) = self.owner_of_range(range, false) {
+            self.problems.push(format!(
+                "the addresses of {of}, {range}, are taken by {owner}: choose others with {flag}"
+            ));
         }
+    }
+
+    fn free_range(&mut self, kind: &RangeKind, family: Family, avoid: Option<&Cidrs>) -> Cidr {
+        let RangeKind { of, flag, .. } = kind;
+        let avoid = avoid.and_then(|it| it.of(family));
+        let is_apart = |it: &Cidr| avoid.is_none_or(|avoid| !it.overlaps(avoid));
         let mut first_owner = None;
-        for range in kind.candidates().filter(|it| avoid.is_none_or(|avoid| !it.overlaps(avoid))) {
+        for range in kind.candidates(family).filter(is_apart) {
             match self.owner_of_range(range, true) {
                 None => return range,
                 Some(owner) => first_owner = first_owner.or(Some((range, owner))),
@@ -196,12 +283,14 @@ impl Choosing<'_> {
             "no range is free for the addresses of {of}{}: choose one with {flag}",
             taken.unwrap_or_default()
         ));
-        kind.candidates().next().unwrap_or(Cidr { address: Ipv4Addr::LOCALHOST, prefix_length: 32 })
+        // The problem ends the start; it is only that there must be one.
+        kind.candidates(family).next().expect("every kind has some of each family")
     }
 
     fn owner_of_range(&self, range: Cidr, with_absent: bool) -> Option<String> {
         let has = |it: &&Neighbor| {
-            range.overlaps(it.cluster.pod_cidr) || range.overlaps(it.cluster.service_cidr)
+            let cidrs = [&it.cluster.pod_cidrs, &it.cluster.service_cidrs];
+            cidrs.into_iter().any(|it| it.all().iter().any(|it| it.overlaps(range)))
         };
         if let Some(neighbor) = self.neighbors(with_absent).find(has) {
             return Some(neighbor.to_string());
@@ -237,10 +326,11 @@ impl Choosing<'_> {
         })
     }
 
-    fn https_port(&mut self, gateway: IpAddr) -> u16 {
+    fn https_port(&mut self, gateways: &[IpAddr]) -> u16 {
         let mut addresses = vec![self.wishes.bind_address];
-        if self.wishes.node.is_some() && !self.wishes.bind_address.is_unspecified() {
-            addresses.push(gateway);
+        if self.wishes.node.is_some() {
+            let bind = self.wishes.bind_address;
+            addresses.extend(gateways.iter().filter(|it| !covers(bind, **it)));
         }
         let given = self.wishes.https_port.or_else(|| self.kept.map(|it| it.https_port));
         self.port(&addresses, HTTPS_PORT, given, "--https-port")
@@ -283,22 +373,30 @@ impl Choosing<'_> {
         Some(self.around.clusters.iter().find(of).map_or(holder, Neighbor::to_string))
     }
 
-    fn node(&mut self, wishes: &NodeWishes, gateway: IpAddr) -> Node {
+    fn node(&mut self, wishes: &NodeWishes, gateways: &[IpAddr]) -> Node {
         let kept = self.kept.and_then(|it| it.node.as_ref());
         let name = wishes.name.clone().or_else(|| kept.map(|it| it.name.clone()));
         let name = name.unwrap_or_else(|| wishes.default_name.clone());
         for problem in is_dns_subdomain(&name) {
             self.problems.push(format!("--node-name {name:?}: {problem}"));
         }
-        let ip = wishes.ip.or_else(|| kept.and_then(|it| it.ip));
-        let address = ip.or(wishes.default_ip).unwrap_or(gateway);
+        let ips = match (&wishes.ips[..], kept) {
+            ([], Some(kept)) => kept.ips.clone(),
+            (wished, _) => wished.to_vec(),
+        };
+        let listen = node_addresses(&ips, &wishes.default_ips, gateways);
         let given = wishes.kubelet_port.or_else(|| kept.map(|it| it.kubelet_port));
         Node {
             name,
-            ip,
+            ips,
             bridge: self.bridge(kept),
             cgroup_root: self.cgroup_root(wishes, kept),
-            kubelet_port: self.port(&[address], KUBELET_PORT, given, "--kubelet-port"),
+            kubelet_port: self.port(&listen[..1], KUBELET_PORT, given, "--kubelet-port"),
+            container_runtime: match &wishes.container_runtime {
+                Some(ContainerRuntime::Socket(path)) => Some(path.clone()),
+                Some(ContainerRuntime::Embedded) => None,
+                None => kept.and_then(|it| it.container_runtime.clone()),
+            },
         }
     }
 

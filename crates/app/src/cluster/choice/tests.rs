@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::super::neighborhood::Network;
 use super::*;
-use crate::commands::network::{parse_cidr, parse_port_range};
+use crate::commands::network::{parse_pod_cidrs, parse_port_range, parse_service_cidrs};
 
 const NAMESPACE: u64 = 1;
 
@@ -15,17 +15,18 @@ pub(crate) fn cluster(name: &str) -> Cluster {
         id: "0000000a".parse().unwrap(),
         name: Name::parse(name).unwrap(),
         network_namespace: NAMESPACE,
-        bind_address: Ipv4Addr::LOCALHOST.into(),
+        bind_address: IpAddr::from([127, 0, 0, 1]),
         https_port: 6443,
-        service_cidr: parse_cidr("10.96.0.0/16").unwrap(),
-        pod_cidr: parse_cidr("10.244.0.0/16").unwrap(),
+        service_cidrs: parse_service_cidrs("10.96.0.0/16").unwrap(),
+        pod_cidrs: parse_pod_cidrs("10.244.0.0/16").unwrap(),
         node_ports: NODE_PORTS,
         node: Some(Node {
             name: "host".to_owned(),
-            ip: None,
+            ips: Vec::new(),
             bridge: "xebec0".to_owned(),
             cgroup_root: "xebec-0000000a".to_owned(),
             kubelet_port: 10250,
+            container_runtime: None,
         }),
     }
 }
@@ -37,18 +38,19 @@ fn neighbor(cluster: Cluster, pid: Option<i32>) -> Neighbor {
 fn wishes() -> Wishes {
     Wishes {
         name: None,
-        bind_address: Ipv4Addr::LOCALHOST.into(),
+        bind_address: IpAddr::from([127, 0, 0, 1]),
         https_port: None,
-        service_cidr: None,
-        pod_cidr: None,
+        service_cidrs: None,
+        pod_cidrs: None,
         node_ports: None,
         node: Some(NodeWishes {
             name: None,
             default_name: "host".to_owned(),
-            ip: None,
-            default_ip: None,
+            ips: Vec::new(),
+            default_ips: Vec::new(),
             kubelet_port: None,
             cgroup_root: None,
+            container_runtime: None,
         }),
         fresh_id: "0000000b".parse().unwrap(),
     }
@@ -69,13 +71,13 @@ fn around(clusters: Vec<Neighbor>) -> Neighborhood<'static> {
 }
 
 fn render(cluster: &Cluster) -> String {
-    let Cluster { name, https_port, service_cidr, pod_cidr, node_ports, .. } = cluster;
+    let Cluster { name, https_port, service_cidrs, pod_cidrs, node_ports, .. } = cluster;
     let node = cluster
         .node
         .as_ref()
         .map(|it| format!(" {} {} {} {}", it.name, it.bridge, it.cgroup_root, it.kubelet_port));
     format!(
-        "{name} {https_port} {service_cidr} {pod_cidr} {node_ports}{}",
+        "{name} {https_port} {service_cidrs} {pod_cidrs} {node_ports}{}",
         node.unwrap_or_default()
     )
 }
@@ -122,13 +124,13 @@ fn without_a_node_ranges_meet_nobody() {
 fn what_was_asked_for_is_never_changed_and_who_has_it_is_named() {
     let running = around(vec![neighbor(cluster("a"), Some(42))]);
     let taken = |wishes: Wishes, expected: &str| check(&wishes, None, &running, expected);
-    let cidr = |text| Some(parse_cidr(text).unwrap());
+    let cidr = |text| Some(parse_pod_cidrs(text).unwrap());
     taken(
-        Wishes { pod_cidr: cidr("10.244.128.0/17"), ..wishes() },
+        Wishes { pod_cidrs: cidr("10.244.128.0/17"), ..wishes() },
         "the addresses of pods, 10.244.128.0/17, are taken by the cluster a in /data/a (process 42): choose others with --pod-cidr",
     );
     taken(
-        Wishes { service_cidr: cidr("10.244.0.0/16"), ..wishes() },
+        Wishes { service_cidrs: cidr("10.244.0.0/16"), ..wishes() },
         "the addresses of Services, 10.244.0.0/16, are taken by the cluster a in /data/a (process 42): choose others with --service-cidr",
     );
     taken(
@@ -150,7 +152,7 @@ fn what_was_asked_for_is_never_changed_and_who_has_it_is_named() {
 #[test]
 fn what_a_stopped_cluster_had_can_be_asked_for() {
     let stopped = around(vec![neighbor(cluster("a"), None)]);
-    let same = Wishes { pod_cidr: Some(cluster("a").pod_cidr), ..wishes() };
+    let same = Wishes { pod_cidrs: Some(cluster("a").pod_cidrs), ..wishes() };
     let expected =
         "xebec 6444 10.97.0.0/16 10.244.0.0/16 29000-29999 host xebec1 xebec-0000000b 10251";
     check(&same, None, &stopped, expected);
@@ -196,7 +198,7 @@ fn a_name_server_on_every_address_is_in_the_way_of_dns() {
 #[test]
 fn routes_and_links_of_others_are_passed_over_or_told() {
     let route = |text: &str| Network {
-        range: parse_cidr(text).unwrap(),
+        range: text.parse().unwrap(),
         what: format!("the route {text} over tun0"),
     };
     let links = BTreeMap::from([("xebec0".to_owned(), 0)]);
@@ -204,7 +206,7 @@ fn routes_and_links_of_others_are_passed_over_or_told() {
     let expected = FIRST.replace("10.244", "10.245").replace("xebec0", "xebec1");
     check(&wishes(), None, &vpn, &expected);
     check(
-        &Wishes { pod_cidr: Some(parse_cidr("10.244.0.0/20").unwrap()), ..wishes() },
+        &Wishes { pod_cidrs: Some(parse_pod_cidrs("10.244.0.0/20").unwrap()), ..wishes() },
         None,
         &vpn,
         "the addresses of pods, 10.244.0.0/20, are taken by the route 10.244.0.0/16 over tun0: choose others with --pod-cidr",
@@ -216,12 +218,12 @@ fn routes_and_links_of_others_are_passed_over_or_told() {
 
 #[test]
 fn ranges_of_one_cluster_do_not_overlap() {
-    let cidr = |text| Some(parse_cidr(text).unwrap());
+    let cidr = |text| Some(parse_pod_cidrs(text).unwrap());
     let both =
-        Wishes { pod_cidr: cidr("10.0.0.0/8"), service_cidr: cidr("10.96.0.0/16"), ..wishes() };
+        Wishes { pod_cidrs: cidr("10.0.0.0/8"), service_cidrs: cidr("10.96.0.0/16"), ..wishes() };
     let expected = "the addresses of pods, 10.0.0.0/8, and of Services, 10.96.0.0/16, overlap: choose others with --pod-cidr or --service-cidr";
     check(&both, None, &around(Vec::new()), expected);
-    let pods = Wishes { pod_cidr: cidr("10.96.0.0/16"), ..wishes() };
+    let pods = Wishes { pod_cidrs: cidr("10.96.0.0/16"), ..wishes() };
     let expected = FIRST.replace("10.96.0.0", "10.97.0.0").replace("10.244", "10.96");
     check(&pods, None, &around(Vec::new()), &expected);
 }
@@ -253,4 +255,56 @@ fn a_node_name_must_be_one() {
     assert!(
         problems[0].starts_with("--node-name \"Bad_Name\": a lowercase RFC 1123 subdomain must")
     );
+}
+
+const BOTH: &str = "xebec 6443 10.96.0.0/16,fd00:10:96::/112 10.244.0.0/16,fd00:10:244::/56 30000-32767 host xebec0 xebec-0000000b 10250";
+
+#[test]
+fn where_pods_have_two_families_services_have_them_too_and_the_other_way_round() {
+    let pods = |text| Wishes { pod_cidrs: Some(parse_pod_cidrs(text).unwrap()), ..wishes() };
+    let services =
+        |text| Wishes { service_cidrs: Some(parse_service_cidrs(text).unwrap()), ..wishes() };
+    let alone = around(Vec::new());
+    check(&pods("10.244.0.0/16,fd00:10:244::/56"), None, &alone, BOTH);
+    check(&services("10.96.0.0/16,fd00:10:96::/112"), None, &alone, BOTH);
+    let only_ipv6 =
+        FIRST.replace("10.96.0.0/16", "fd00:10:96::/112").replace("10.244.0.0/16", "fd00:9::/56");
+    check(&pods("fd00:9::/56"), None, &alone, &only_ipv6);
+    // Beside another, the next ones.
+    let first = choose(&pods("10.244.0.0/16,fd00:10:244::/56"), None, &alone).unwrap();
+    let beside = around(vec![neighbor(first, Some(42))]);
+    let next = "2 6444 10.97.0.0/16,fd00:10:97::/112 10.245.0.0/16,fd00:10:245::/56 29000-29999 host xebec1 xebec-0000000b 10251";
+    let wished = services("10.97.0.0/16,fd00:10:97::/112");
+    let fresh_id = "0000000c".parse().unwrap();
+    let expected = next.replace("0000000b", "0000000c");
+    check(&Wishes { fresh_id, ..wished }, None, &beside, &expected);
+}
+
+#[test]
+fn services_of_a_family_without_pods_are_refused() {
+    let one = Wishes {
+        pod_cidrs: Some(parse_pod_cidrs("10.244.0.0/16").unwrap()),
+        service_cidrs: Some(parse_service_cidrs("10.96.0.0/16,fd00::/112").unwrap()),
+        ..wishes()
+    };
+    let expected = "Services have IPv6 addresses, 10.96.0.0/16,fd00::/112, and pods have none, 10.244.0.0/16: nobody could answer there; \
+                    choose others with --pod-cidr or --service-cidr";
+    check(&one, None, &around(Vec::new()), expected);
+}
+
+#[test]
+fn a_nodes_first_address_is_of_the_family_of_the_pods_first() {
+    let check = |given: &[&str], machine: &[&str], gateways: &[&str], expected: &[&str]| {
+        let ip = |it: &&str| it.parse::<IpAddr>().unwrap();
+        let [given, machine, gateways] =
+            [given, machine, gateways].map(|it| it.iter().map(ip).collect::<Vec<_>>());
+        let found = node_addresses(&given, &machine, &gateways);
+        assert_eq!(found, expected.iter().map(ip).collect::<Vec<_>>());
+    };
+    let (v4, v6) = ("192.0.2.1", "2001:db8::1");
+    check(&[], &[v4, v6], &["10.244.0.1"], &[v4, v6]);
+    check(&[], &[v4, v6], &["fd00::1", "10.244.0.1"], &[v6, v4]);
+    check(&[v6], &[v4], &["10.244.0.1"], &[v6]);
+    check(&[], &[v4], &["fd00::1"], &[v4]);
+    check(&[], &[], &["10.244.0.1", "fd00::1"], &["10.244.0.1", "fd00::1"]);
 }
