@@ -17,8 +17,11 @@ const USAGE: &str = "usage: cargo xtask <command>
   test               everything that must pass: tools, format, tidy, lints, tests
   tidy               the shape of the repository alone
   bench api          calls, lists and watches over TLS, beside the server that UPSTREAM_KUBECONFIG names
+  bench node         pods on this machine: starts, commands, idle, images; beside containerd and runc
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
+  torture node       [ROUNDS] [--from REV] [--pods N] [--freeze SECONDS] [--debug]: pods of an older version are taken over; kill -9,
+                     ROUNDS times (1000), under chatty pods; holders that stop for a while
   fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
   bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
   dist               a tarball of the release binary with unit, completions, documents and checksum
@@ -31,8 +34,10 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(&root()),
         ["bench", "api"] => bench::api::measure(&root()),
+        ["bench", "node"] => bench::node::measure(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
-        ["torture", "store", rest @ ..] => torture::store(rest),
+        ["torture", "store", rest @ ..] => torture::store::run(rest),
+        ["torture", "node", rest @ ..] => torture::node::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", "store"] => bench::store::measure(&root(), bench::store::Ours::Xebec),
         ["bench", "store", "alone"] => {

@@ -26,6 +26,9 @@ const DEBIAN: &[(&str, &str, &str)] = &[
 /// Packages whose programs the tests put into images or run as peers. Unpacked below `target/`, not
 /// installed: installing would start servers. The first column is what shows that it is there.
 const UNPACKED: &[(&str, &str)] = &[
+    ("usr/bin/containerd", "containerd"),
+    ("usr/lib/cni/ptp", "containernetworking-plugins"),
+    ("usr/sbin/runc", "runc"),
     ("usr/bin/docker-registry", "docker-registry"),
     ("usr/bin/etcd", "etcd-server"),
     ("usr/bin/etcdctl", "etcd-client"),
@@ -69,6 +72,9 @@ impl Tools {
         }
         if has_kernel(&self.unpacked) {
             command.env("XEBEC_TEST_KERNEL", &self.unpacked);
+        }
+        if self.unpacked.join("usr/bin/containerd").exists() {
+            command.env("XEBEC_TEST_CONTAINERD", &self.unpacked);
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let ours = ["usr/bin", "usr/sbin"].map(|it| self.unpacked.join(it));

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use super::median;
 use super::usage::{self, now, report};
-use super::{median, node};
 use crate::process::{output, run};
 use crate::say;
 
@@ -22,7 +22,6 @@ pub(crate) fn measure(root: &Path) -> Result<()> {
     let starts = (0..7).map(|_| start_time(&binary)).collect::<Result<Vec<_>>>()?;
     report("exec to /readyz, median of 7, empty directory", median(starts), "ms", 150.0);
     idle(&binary)?;
-    node::measure(&binary)?;
     scale(&binary, 1_000, 10_000)
 }
 

@@ -10,9 +10,9 @@ use super::{Problem, read};
 const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["features", "lifecycle", "linux", "telemetry"],
-    &["apimachinery", "kvstore", "node-api", "serving"],
+    &["apimachinery", "kvstore", "grpc", "node-api", "serving", "spdy"],
     &["api", "etcd", "images"],
-    &["client", "containers"],
+    &["client", "containers", "cri"],
     &["informer"],
     &["reconcile", "authn", "authz"],
     &["admission"],

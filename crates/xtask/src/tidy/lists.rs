@@ -1,5 +1,5 @@
-//! Every folder of a kind, a controller or a plugin is in the list beside it, and has its tests: a
-//! module that is declared but in no list compiles, and does nothing.
+//! Every folder of a kind, a controller, a plugin or an operation is in the list beside it, and has
+//! its tests: a module that is declared but in no list compiles, and does nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,13 @@ struct List {
 
 const LISTS: &[List] = &[
     List {
+        folder: "crates/network/src/backends",
+        opening: "pub(crate) const ALL: &[&dyn Backend]",
+        sign: "impl Backend for",
+        entry: |folder| format!("&{folder}::"),
+        has_tests: true,
+    },
+    List {
         folder: "crates/controllers/src",
         opening: "pub const ALL: &[Descriptor]",
         sign: "const DESCRIPTOR: Descriptor",
@@ -40,6 +47,41 @@ const LISTS: &[List] = &[
         opening: "pub fn all(",
         sign: "impl Plugin for",
         entry: |folder| format!("({folder}::"),
+        has_tests: false,
+    },
+    List {
+        folder: "crates/kubelet/src/pod_worker/operations",
+        opening: "pub(crate) enum Action",
+        sign: "impl Operation for",
+        entry: |folder| format!(" {0}({0}),", in_camel_case(folder)),
+        has_tests: false,
+    },
+    List {
+        folder: "crates/kubelet/src/admission",
+        opening: "pub(crate) const HANDLERS: &[&dyn Handler]",
+        sign: "impl Handler for",
+        entry: |folder| format!("&{folder}::"),
+        has_tests: false,
+    },
+    List {
+        folder: "crates/kubelet/src/node_status/conditions",
+        opening: "const SOURCES: &[&dyn Source]",
+        sign: "impl Source for",
+        entry: |folder| format!("&{folder}::"),
+        has_tests: false,
+    },
+    List {
+        folder: "crates/kubelet/src/volumes/plugins",
+        opening: "const PLUGINS: &[&dyn Plugin]",
+        sign: "impl Plugin for",
+        entry: |folder| format!("&{folder}::"),
+        has_tests: false,
+    },
+    List {
+        folder: "crates/volumes/src/drivers",
+        opening: "const DRIVERS: &[&dyn Driver]",
+        sign: "impl Driver for",
+        entry: |folder| format!("&{folder}::"),
         has_tests: false,
     },
 ];
@@ -88,6 +130,12 @@ fn check_kinds(groups: &Path, list: &Path) -> Result<Vec<Problem>> {
         }
     }
     Ok(problems)
+}
+
+/// `stop_sandbox` as `StopSandbox`.
+fn in_camel_case(name: &str) -> String {
+    let capitalized = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
+    name.split('_').filter(|it| !it.is_empty()).map(capitalized).collect()
 }
 
 fn name_of(folder: &Path) -> String {

@@ -20,7 +20,7 @@ struct Wish {
     seed: u64,
 }
 
-pub(crate) fn store(words: &[&str]) -> Result<()> {
+pub(crate) fn run(words: &[&str]) -> Result<()> {
     let Wish { rounds, seed } = parse(words)?;
     process::run(
         Command::new("cargo")

@@ -1,0 +1,5 @@
+//! `cargo xtask torture`: the long runs that try to break what must not break, one file or folder
+//! for each thing.
+
+pub(crate) mod node;
+pub(crate) mod store;
