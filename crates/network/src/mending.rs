@@ -88,7 +88,7 @@ impl State {
 
     /// Without a time, whatever was mended when.
     fn mend(&mut self, now: Option<Instant>) -> Result<Option<Instant>, Error> {
-        let damage = self.examine()?;
+        let mut damage = self.examine()?;
         let mut dues = Vec::new();
         let mut fault = None;
         if damage.has_shared() {
@@ -103,7 +103,7 @@ impl State {
                         tracing::warn!(fault, "somebody changed the pod network; mending it");
                         self.shared.try_now(now);
                     }
-                    self.mend_shared(&damage)?;
+                    damage = self.mend_shared(damage)?;
                 }
             }
         }
@@ -157,11 +157,25 @@ impl State {
         }
     }
 
-    fn mend_shared(&mut self, damage: &Damage) -> Result<(), Error> {
+    /// Whoever deletes the bridge takes its addresses first, and we may look in between: then the
+    /// bridge that was to be mended goes under our hands, and what is broken now is mended instead.
+    fn mend_shared(&mut self, damage: Damage) -> Result<Damage, Error> {
+        let gone = match self.try_to_mend_shared(&damage) {
+            Err(err) if err.is_missing_link() => err,
+            result => return result.map(|()| damage).map_err(Error::from),
+        };
+        tracing::debug!(fault = error_chain(&gone), "looking at the pod network once more");
+        let damage = self.examine()?;
+        self.try_to_mend_shared(&damage)?;
+        Ok(damage)
+    }
+
+    fn try_to_mend_shared(&mut self, damage: &Damage) -> Result<(), kernel::Error> {
         self.kernel.apply(&damage.shared, None)?;
         self.kernel.harden_bridge()?;
         if damage.has_other_rules {
-            self.converge_tables()?;
+            let desired = self.desired(BTreeSet::new());
+            self.kernel.converge_tables(&desired.tables)?;
         }
         Ok(())
     }

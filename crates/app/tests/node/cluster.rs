@@ -178,6 +178,26 @@ impl Cluster {
         });
     }
 
+    /// Until so many endpoints of the Service are ready, and the node's rules know of one.
+    pub(crate) fn wait_served(&self, service: &str, count: usize) {
+        let of_service = format!("kubernetes.io/service-name={service}");
+        self.until(&["get", "endpointslices", "-l", &of_service, "-o", "yaml"], |it| {
+            it.matches("ready: true").count() >= count
+        });
+        let address = self.field(&["service", service], ".spec.clusterIP");
+        let port = self.field(&["service", service], ".spec.ports[0].port");
+        let connect = format!("exec 3<>/dev/tcp/{address}/{port}");
+        let is_there = (0..200).any(|_| {
+            let tried = self.host.command("timeout").args(["2", "bash", "-c", &connect]).output();
+            let is_there = tried.is_ok_and(|it| it.status.success());
+            if !is_there {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            is_there
+        });
+        assert!(is_there, "{service} does not answer on {address}:{port}\n{}", self.state());
+    }
+
     /// Runs a command in a pod and returns what it printed.
     pub(crate) fn exec(&self, pod: &str, words: &[&str]) -> String {
         self.ok(&[&["exec", pod, "--"], words].concat())

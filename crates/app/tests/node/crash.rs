@@ -23,7 +23,7 @@ fn containers_connections_and_logs_survive() {
     cluster.wait_ready("app=counter", 1);
     cluster.ok(&["expose", "pod", "echo", "--port=80", "--target-port=8080"]);
     let address = cluster.field(&["service", "echo"], ".spec.clusterIP");
-    cluster.until(&["get", "endpointslices", "-o", "yaml"], |it| it.contains("ready: true"));
+    cluster.wait_served("echo", 1);
     let ids = "jsonpath={.items[*].status.containerStatuses[*].containerID}";
     let before = cluster.ok(&["get", "pods", "-o", ids]);
 

@@ -65,7 +65,7 @@ fn a_pod_keeps_its_address_when_its_link_and_the_bridge_are_deleted() {
     cluster.host.on_node(&["nft", "flush", "ruleset"]);
     cluster.ok(&["expose", "deploy", "web", "--port=80", "--target-port=8080"]);
     let service = cluster.field(&["service", "web"], ".spec.clusterIP");
-    cluster.until(&["get", "endpointslices", "-o", "yaml"], |it| it.contains("ready: true"));
+    cluster.wait_served("web", 1);
     let url = format!("http://{service}/");
     let seen = cluster.exec(&pod, &["get", &url]);
     assert_eq!(seen.trim(), pod);

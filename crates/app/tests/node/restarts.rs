@@ -112,9 +112,7 @@ fn no_request_fails_during_a_rolling_update() {
     cluster.wait_ready("app=web", 3);
     cluster.ok(&["expose", "deploy", "web", "--port=80", "--target-port=8080"]);
     let url = format!("http://{}/", cluster.field(&["service", "web"], ".spec.clusterIP"));
-    cluster.until(&["get", "endpointslices", "-o", "yaml"], |it| {
-        it.matches("ready: true").count() >= 3
-    });
+    cluster.wait_served("web", 3);
     let (answered, failed) =
         (Arc::new(AtomicU32::new(0)), Arc::new(std::sync::Mutex::new(Vec::new())));
     let is_over = Arc::new(AtomicBool::new(false));

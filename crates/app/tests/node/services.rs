@@ -123,14 +123,8 @@ fn a_client_stays_with_one_pod_when_the_service_asks_for_it() {
          sessionAffinity: ClientIP, ports: [{port: 80, targetPort: 8080}]}}",
     );
     let url = format!("http://{}/", cluster.field(&["service", "web"], ".spec.clusterIP"));
-    cluster.until(&["get", "endpointslices", "-o", "yaml"], |it| {
-        it.matches("ready: true").count() >= 3
-    });
-    let first = (0..50).find_map(|_| {
-        let output = cluster.host.command("curl").args(["-sS", "--max-time", "5", &url]).output();
-        output.ok().filter(|it| it.status.success()).map(|it| it.stdout)
-    });
-    let first = String::from_utf8(first.expect("somebody answers")).unwrap();
+    cluster.wait_served("web", 3);
+    let first = cluster.curl(&url);
     for _ in 0..20 {
         assert_eq!(cluster.curl(&url), first);
     }

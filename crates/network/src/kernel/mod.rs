@@ -19,6 +19,7 @@ use linux::network_namespace::{self, NetworkNamespace};
 use linux::{netlink, sysctl};
 use node_api::ClusterId;
 use node_api::network::{HostPort, Protocol};
+use rustix::io::Errno;
 use stdx::Family;
 
 pub(crate) use pod::PodNamespace;
@@ -63,6 +64,15 @@ impl Error {
     /// of that is on its way, and the next look finds it missing.
     pub(crate) fn is_in_pod(&self) -> bool {
         matches!(self, Self::InPod(_) | Self::NoLink(_))
+    }
+
+    /// Whether a link was there when we looked, and was not when it was to be changed.
+    pub(crate) fn is_missing_link(&self) -> bool {
+        match self {
+            Self::NoLink(_) => true,
+            Self::Netlink(err) => err.is(Errno::NODEV),
+            _ => false,
+        }
     }
 }
 
