@@ -264,7 +264,7 @@ fn add_to_kind(kind: &mut Kind, words: &[&str], of: (&str, &str), place: &Place<
         ["rules", rules @ ..] => kind.rules = owned(rules),
         // Kubernetes has it, and it is not served here yet.
         [name, ..] if name.starts_with("-/") => {}
-        [name, door @ ("part" | "scale" | "action" | "stream"), verbs, kinds @ ..]
+        [name, door @ ("part" | "scale" | "action" | "stream" | "proxy"), verbs, kinds @ ..]
             if name.starts_with('/') =>
         {
             let kind_there = kinds.first().map(|it| {

@@ -72,6 +72,7 @@ fn subresource(it: &Subresource) -> String {
         "scale" => ("Door::Scale".to_owned(), ("autoscaling", "v1", "Scale")),
         "action" => ("Door::Action".to_owned(), ("", "", "")),
         "stream" => ("Door::Stream".to_owned(), ("", "", "")),
+        "proxy" => ("Door::Proxy".to_owned(), ("", "", "")),
         _ if name == "status" => ("Door::Part(Part::Status)".to_owned(), ("", "", "")),
         _ => (format!("Door::Part(Part::Other({name:?}))"), ("", "", "")),
     };

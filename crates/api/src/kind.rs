@@ -97,6 +97,8 @@ pub enum Door {
     Action,
     /// Bytes from and to a node, not objects.
     Stream,
+    /// Whatever HTTP is sent, with any method and any path below, to what the object stands for.
+    Proxy,
 }
 
 impl Subresource {
@@ -114,7 +116,7 @@ impl Subresource {
     };
 
     pub fn is_stream(&self) -> bool {
-        self.door == Door::Stream
+        matches!(self.door, Door::Stream | Door::Proxy)
     }
 
     /// What is read and written here, below an object of the kind `names`.

@@ -36,13 +36,7 @@ impl Kubelets {
 
     pub(crate) async fn dial(&self, node: &Node) -> Result<TlsStream<TcpStream>, ApiError> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
-        // Its address may be somebody else's, outside of this machine.
-        if is_simulated(node) {
-            return Err(ApiError::bad_request(format!(
-                "node {name:?} is simulated: its pods have no containers to run commands in, to read \
-                 logs of or to connect to"
-            )));
-        }
+        refuse_simulated(node)?;
         let tls = self.tls.clone().ok_or_else(|| {
             unreachable("error dialing backend: this server has no identity for kubelets")
         })?;
@@ -69,13 +63,26 @@ impl Kubelets {
     }
 }
 
+/// Its address, and those of its pods, may be somebody else's, outside of this machine.
+pub(crate) fn refuse_simulated(node: &Node) -> Result<(), ApiError> {
+    if !is_simulated(node) {
+        return Ok(());
+    }
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    Err(ApiError::bad_request(format!(
+        "node {name:?} is simulated: its pods have no containers to run commands in, to read \
+         logs of or to connect to"
+    )))
+}
+
 /// That a node cannot be reached is told as it is: people look at a node, not into this server's
 /// log, to find out why.
 pub(crate) fn unreachable(why: &str) -> ApiError {
     ApiError::new(Reason::InternalError, format!("Internal error occurred: {why}"))
 }
 
-fn address(node: &Node) -> Option<(String, u16)> {
+/// Where its kubelet listens.
+pub(crate) fn address(node: &Node) -> Option<(String, u16)> {
     let status = node.status.as_ref()?;
     let addresses = status.addresses.as_deref().unwrap_or_default();
     let found = ADDRESS_TYPES.iter().find_map(|kind| addresses.iter().find(|it| it.type_ == *kind));

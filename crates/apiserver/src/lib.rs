@@ -27,6 +27,10 @@ mod http;
 mod kubelets;
 mod plan;
 
+mod relay;
+
+mod proxy;
+
 mod in_process;
 mod kinds;
 mod kubernetes_service;

@@ -9,6 +9,7 @@ pub mod kubeconfig;
 mod request;
 pub mod reviews;
 mod transport;
+mod unverified;
 
 pub use api::{Api, Client, DynamicApi, Written};
 pub use request::{
@@ -16,3 +17,4 @@ pub use request::{
     WriteOptions,
 };
 pub use transport::{Discovered, List, Reply, Transport, WatchEvent, WatchEventKind, WatchStream};
+pub use unverified::unverified_tls;

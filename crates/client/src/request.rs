@@ -14,6 +14,8 @@ pub enum Verb {
     Patch,
     Delete,
     DeleteCollection,
+    /// OPTIONS, which has no name of its own: it is only passed on, by `proxy`.
+    Options,
 }
 
 impl Verb {
@@ -28,6 +30,7 @@ impl Verb {
             Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
+            Self::Options => "",
         }
     }
 }

@@ -11,6 +11,10 @@ use crate::Exchange;
 /// A larger piece would be held whole for a reader that takes none of it.
 const PIECE: usize = 64 << 10;
 
+/// In a request's extensions: where it came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub std::net::SocketAddr);
+
 /// In a response's extensions: its reader may pause for as long as it likes (a log in a pager).
 /// Others must take what they asked for.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ mod room;
 mod stream;
 
 pub use accept::{Guest, accept};
-pub use body::{Farewell, Patient};
+pub use body::{Farewell, Patient, Peer};
 pub use https::serve as serve_https;
 pub use limits::{Limits, Share, Timeouts};
 pub use meter::{Exchange, Meter, Overdue};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -33,6 +33,8 @@ pub(crate) struct Flags {
 
 /// While it exists, `/healthz` fails.
 const UNHEALTHY: &str = "/tmp/unhealthy";
+/// Of a body that is sent back.
+const ECHO_MAX: usize = 1 << 20;
 /// How long connections may take to end after the drain.
 const CLOSE: Duration = Duration::from_secs(10);
 
@@ -79,8 +81,13 @@ pub(crate) async fn run(flags: Flags) -> Result<()> {
 /// `is_last`: the client is asked to go elsewhere for its next request.
 fn serve(graceful: &GracefulShutdown, stream: TcpStream, answer: Rc<str>, is_last: bool) {
     let answering = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let response = respond(&request, &answer, is_last);
-        std::future::ready(Ok::<_, Infallible>(response))
+        let answer = answer.clone();
+        async move {
+            Ok::<_, Infallible>(match request.uri().path() {
+                "/echo" => echo(request).await,
+                _ => respond(&request, &answer, is_last),
+            })
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -112,6 +119,27 @@ fn respond(request: &Request<Incoming>, answer: &str, is_last: bool) -> Response
     if is_last {
         headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
     }
+    response
+}
+
+/// What was asked, as text: what stands between a client and this server shows in it.
+async fn echo(request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let mut text = format!("{} {}\n", head.method, head.uri);
+    let mut headers: Vec<_> = head.headers.iter().collect();
+    headers.sort_by_key(|it| it.0.as_str());
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())));
+    }
+    let body = Limited::new(body, ECHO_MAX).collect().await;
+    let (status, body) = match body {
+        Ok(body) => (StatusCode::OK, body.to_bytes()),
+        Err(_) => (StatusCode::PAYLOAD_TOO_LARGE, Bytes::new()),
+    };
+    let mut bytes = format!("{text}\n").into_bytes();
+    bytes.extend_from_slice(&body);
+    let mut response = Response::new(Full::new(bytes.into()));
+    *response.status_mut() = status;
     response
 }
 

@@ -27,7 +27,7 @@ pub(super) fn unread(
     query: Query,
     body: Offered,
 ) -> Unread {
-    if matches!(verb, Verb::Get | Verb::List | Verb::Watch) {
+    if matches!(verb, Verb::Get | Verb::List | Verb::Watch | Verb::Options) {
         return Unread::there(Body::Empty);
     }
     let kind = headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
@@ -63,7 +63,7 @@ async fn read(body: Incoming) -> Result<Bytes, ApiError> {
 fn parse(verb: Verb, kind: &str, query: &Query, bytes: Bytes) -> Result<Read, ApiError> {
     let mut waits = Waits::default();
     let body = match verb {
-        Verb::Get | Verb::List | Verb::Watch => Body::Empty,
+        Verb::Get | Verb::List | Verb::Watch | Verb::Options => Body::Empty,
         Verb::Delete | Verb::DeleteCollection => {
             let bytes = match kind {
                 _ if bytes.is_empty() => bytes,

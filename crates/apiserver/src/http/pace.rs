@@ -1,6 +1,5 @@
 //! Which requests may take as long as they like.
 
-use api::kind::Door;
 use http::Uri;
 
 use super::path::{self, ResourcePath};
@@ -17,7 +16,7 @@ fn leads_to_stream(registry: &Registry, target: &ResourcePath) -> bool {
     let Some(name) = &target.subresource else { return false };
     let kinds = registry.kinds();
     let subresources = kinds.find(&target.resource).map(|it| it.subresources());
-    subresources.into_iter().flatten().any(|it| it.name == name && it.door == Door::Stream)
+    subresources.into_iter().flatten().any(|it| it.name == name && it.is_stream())
 }
 
 #[cfg(test)]

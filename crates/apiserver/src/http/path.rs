@@ -40,7 +40,8 @@ pub(crate) fn parse(path: &str) -> Option<ResourcePath> {
     let resource = rest.next().filter(|it| !it.is_empty())?;
     let name = rest.next();
     let subresource = rest.next();
-    if rest.next().is_some() {
+    // What is below a proxy is for whoever is behind it.
+    if rest.next().is_some() && subresource.as_deref() != Some("proxy") {
         return None;
     }
     let resource = GroupVersionResource::new(group_version.group, group_version.version, resource);
@@ -83,6 +84,10 @@ mod tests {
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
             "rbac.authorization.k8s.io/v1 clusterroles - system:node -",
         );
+        check("/api/v1/namespaces/a/pods/b/proxy", "v1 pods a b proxy");
+        check("/api/v1/namespaces/a/pods/https:b:80/proxy/x/y/", "v1 pods a https:b:80 proxy");
+        check("/api/v1/nodes/b/proxy/metrics", "v1 nodes - b proxy");
+        check("/api/v1/nodes/b/status/metrics", "none");
         check("/apis/apps/v1", "none");
         check("/healthz", "none");
     }

@@ -172,9 +172,10 @@ async fn carry_out(
     (head, body): (Head, Offered),
     recording: &mut Option<Recording>,
 ) -> Result<Response<Body>, ApiError> {
-    if request.door() == Some(Door::Stream) {
-        let recording = recording.take();
-        return pipeline::connect(core, Exchange { request, head, options: None, recording }).await;
+    if matches!(request.door(), Some(Door::Stream | Door::Proxy)) {
+        let (recording, body) = (recording.take(), Box::new(|| body.take()));
+        let exchange = Exchange { request, head, body, options: None, recording };
+        return pipeline::connect(core, exchange).await;
     }
     let accept = head.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     let form = if request.kind.is_custom() { form_of_text(accept)? } else { form(accept)? };
@@ -241,6 +242,7 @@ fn verb_of(method: &Method, target: &ResourcePath, watches: bool) -> Result<Verb
         ("PATCH", true) => Verb::Patch,
         ("DELETE", true) => Verb::Delete,
         ("DELETE", false) => Verb::DeleteCollection,
+        ("OPTIONS", true) if target.subresource.is_some() => Verb::Options,
         _ => return Err(pipeline::method_not_allowed()),
     })
 }

@@ -3,7 +3,6 @@
 //! the cache. The seat of the request is kept to the end.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -159,12 +158,12 @@ impl Sent {
 
 impl http_body::Body for Sent {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = hyper::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         if self.left == Some(0) {
             return Poll::Ready(None);
         }

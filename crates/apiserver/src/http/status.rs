@@ -11,7 +11,7 @@ use super::Body;
 use super::negotiate::Form;
 
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).boxed_unsync()
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 pub(super) fn json(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {

@@ -4,6 +4,7 @@
 mod custom_resource_definition;
 mod event;
 mod namespace;
+mod node;
 mod pod;
 mod priority_class;
 mod rbac;
@@ -36,12 +37,13 @@ pub(crate) struct Needs<'a> {
 /// Every kind that has hooks.
 pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let Needs { config, world, registry, cache, rbac, issuer } = needs;
-    let kubelets = Kubelets::new(config.kubelet_tls.clone());
+    let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
         Arc::new(namespace::Namespaces),
+        Arc::new(node::Nodes::new(kubelets.clone())),
         Arc::new(pod::Bindings),
         Arc::new(pod::Pods::new(kubelets)),
         Arc::new(priority_class::PriorityClasses),

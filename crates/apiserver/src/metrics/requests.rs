@@ -264,6 +264,7 @@ fn labels_of<'a>(about: &About<'a>) -> [&'a str; 8] {
         Verb::Patch => "PATCH",
         // Upstream tells them apart by their scope.
         Verb::Delete | Verb::DeleteCollection => "DELETE",
+        Verb::Options => "OPTIONS",
     };
     let scope = match about {
         _ if about.name.is_some() || about.verb == Verb::Create => "resource",

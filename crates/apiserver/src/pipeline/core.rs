@@ -11,7 +11,7 @@ use authz::{Attributes, Authorizer};
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, ObjectPath};
 use crate::config::Config;
 use crate::documents::Documents;
 use crate::flow::Flow;
@@ -69,6 +69,22 @@ impl Core {
             self.authorizer.authorize(real.user(), attributes)?;
         }
         Ok(impersonation.confirm(real))
+    }
+
+    /// One object of a built-in kind, as the cache has it.
+    pub(crate) fn find_shared<T: Resource>(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<T>, ApiError> {
+        let kind = self.kind_of::<T>();
+        let path = ObjectPath::of(kind.as_ref(), namespace, name)?;
+        let stored = self.cache.get(kind.as_ref(), &path);
+        let missing = || ApiError::not_found(&kind.names().group_resource(), name);
+        stored
+            .ok_or_else(missing)?
+            .shared::<T>()
+            .map_err(|err| ApiError::internal("a stored object cannot be read").with_source(err))
     }
 
     /// The served form of a built-in kind.

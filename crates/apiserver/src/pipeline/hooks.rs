@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use http::Response;
 use http::request::Parts as Head;
 use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
 use jiff::Timestamp;
 use kvstore::Compare;
 
@@ -24,7 +25,8 @@ pub(crate) type Of = (&'static str, &'static str);
 
 pub(crate) type Acting<'a> = BoxFuture<'a, Result<(Outcome, u16), ApiError>>;
 
-pub(crate) type StreamBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+/// What is passed on may break off, which the client must be able to tell from its end.
+pub(crate) type StreamBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
 pub(crate) type Streaming<'a> = BoxFuture<'a, Result<Response<StreamBody>, ApiError>>;
 
@@ -105,6 +107,8 @@ pub(crate) struct Write<'a> {
 pub(crate) struct Exchange {
     pub(crate) request: Request,
     pub(crate) head: Head,
+    /// Of those who read it; else it is left where it is.
+    pub(crate) body: Box<dyn FnOnce() -> Option<Incoming> + Send>,
     /// As they were admitted.
     pub(crate) options: Option<Dynamic>,
     /// Taken by what goes on after the answer.

@@ -174,7 +174,7 @@ pub(crate) async fn connect(
 async fn dispatch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     match request.door() {
         Some(Door::Scale) => return scale::call(core, request).await,
-        Some(Door::Stream) => {
+        Some(Door::Stream | Door::Proxy) => {
             return Err(ApiError::bad_request("streams are served over HTTP/1.1 alone"));
         }
         Some(Door::Action) => return act(core, request).await,
@@ -189,7 +189,7 @@ async fn dispatch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), 
         Verb::Patch => patch::patch(core, request).await,
         Verb::Delete => delete(core, request).await,
         Verb::DeleteCollection => delete::delete_collection(core, request).await,
-        Verb::Watch => Err(method_not_allowed()),
+        Verb::Watch | Verb::Options => Err(method_not_allowed()),
     }
 }
 

@@ -86,7 +86,7 @@ fn length(core: &Core, call: &Call) -> Length {
     match call.verb {
         Verb::Watch => Length::Long,
         _ if is_stream => Length::Long,
-        Verb::Get | Verb::List => Length::Read,
+        Verb::Get | Verb::List | Verb::Options => Length::Read,
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
             Length::Write
         }
@@ -177,7 +177,11 @@ fn find_kind(
     let subresource = find_subresource(kind.as_ref(), &call)?;
     let verbs = subresource.map_or_else(|| kind.verbs(), |it| it.verbs.to_vec());
     // A POST to one object, or a PUT to the collection, is no verb at all.
-    if !verbs.contains(&call.verb.name()) {
+    let is_known = match call.verb {
+        Verb::Options => subresource.is_some_and(|it| it.door == Door::Proxy),
+        verb => verbs.contains(&verb.name()),
+    };
+    if !is_known {
         return Err(method_not_allowed());
     }
     validate_place(kind.as_ref(), &call)?;
@@ -283,7 +287,7 @@ impl Request {
         match self.door() {
             None => Part::Main,
             Some(Door::Part(part)) => part,
-            Some(Door::Scale | Door::Action | Door::Stream) => Part::Other(""),
+            Some(Door::Scale | Door::Action | Door::Stream | Door::Proxy) => Part::Other(""),
         }
     }
 

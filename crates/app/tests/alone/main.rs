@@ -16,5 +16,6 @@ mod host;
 mod worker;
 
 mod access;
+mod nodes;
 mod pods;
 mod refusals;

@@ -1,21 +1,38 @@
-//! A node on the neighbor: what was enrolled for it, and the processes that run there.
+//! A node on a machine beside the control plane's: what was enrolled for it, and the processes that
+//! run there.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 
 use crate::cluster::{Cluster, Ran, ran};
-use crate::host::{NEIGHBOR, NODE};
+use crate::host::{NEIGHBOR, NODE, inside, namespace, ok};
 
 pub(crate) const NAME: &str = "node-b";
 pub(crate) const PODS: &str = "10.244.7.0/24";
+
+/// Of the second worker, which has a cable of its own.
+pub(crate) const NAME_SECOND: &str = "node-c";
+pub(crate) const PODS_SECOND: &str = "10.244.8.0/24";
+const NODE_SECOND: &str = "198.51.100.1";
+const NEIGHBOR_SECOND: &str = "198.51.100.2";
+
+struct Place {
+    name: &'static str,
+    address: &'static str,
+    pods: &'static str,
+    /// `None`: the host's neighbor.
+    namespace: Option<Child>,
+}
 
 /// The cluster is dropped last: what the node left is removed first.
 pub(crate) struct Worker {
     kubelet: Option<Child>,
     proxy: Option<Child>,
-    pub(crate) cluster: Cluster,
+    place: Place,
+    pub(crate) cluster: Rc<Cluster>,
 }
 
 impl Worker {
@@ -25,40 +42,85 @@ impl Worker {
         // Without a way to the world a machine does not reach cluster IPs itself.
         cluster.host.on_neighbor(&["ip", "route", "add", "default", "via", NODE]);
         cluster.up_with(&["--node", "none", "--bind-address", "0.0.0.0"]);
+        let place = Place { name: NAME, address: NEIGHBOR, pods: PODS, namespace: None };
+        Some(Self::on(place, Rc::new(cluster)))
+    }
+
+    /// Another machine for the cluster of this one. The control plane's is the router between both,
+    /// and knows which pods are where.
+    pub(crate) fn start_second(&self) -> Self {
+        let host = &self.cluster.host;
+        let machine = namespace();
+        host.join(&machine, "eth1", (NODE_SECOND, NEIGHBOR_SECOND));
+        let way = ["ip", "route", "add", "default", "via", NODE_SECOND];
+        ok(&mut inside(&machine, "ip"), &way);
+        host.on_node(&["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+        host.on_node(&["ip", "route", "add", PODS, "via", NEIGHBOR]);
+        host.on_node(&["ip", "route", "add", PODS_SECOND, "via", NEIGHBOR_SECOND]);
+        let place = Place {
+            name: NAME_SECOND,
+            address: NEIGHBOR_SECOND,
+            pods: PODS_SECOND,
+            namespace: Some(machine),
+        };
+        let mut worker = Self::on(place, self.cluster.clone());
+        worker.start_both();
+        worker
+    }
+
+    fn on(place: Place, cluster: Rc<Cluster>) -> Self {
+        let worker = Self { kubelet: None, proxy: None, place, cluster };
+        let (Place { name, address, .. }, cluster) = (&worker.place, &worker.cluster);
         let server = format!("https://{NODE}:6443");
-        let output = cluster.path("files").display().to_string();
-        let address = ["--address", NEIGHBOR, "--server", &server, "--output", &output];
-        cluster.xebec_ok(&[&["enroll", NAME], &address[..]].concat());
+        let output = worker.directory("files").display().to_string();
+        let flags = ["--address", address, "--server", &server, "--output", &output];
+        cluster.xebec_ok(&[&["enroll", name], &flags[..]].concat());
         let configuration = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
-             podLogsDir: log\ncgroupRoot: {}\ntlsCertFile: kubelet.crt\n\
+             podLogsDir: log\ncgroupRoot: {}-{name}\ntlsCertFile: kubelet.crt\n\
              tlsPrivateKeyFile: kubelet.key\nauthentication: {{x509: {{clientCAFile: ca.crt}}}}\n",
             cluster.host.cgroup
         );
-        std::fs::write(cluster.path("files/kubelet.yaml"), configuration).unwrap();
-        Some(Self { kubelet: None, proxy: None, cluster })
+        std::fs::write(worker.file("kubelet.yaml"), configuration).unwrap();
+        worker
     }
 
     /// With both, and addresses for pods. Returns when the node is Ready.
     pub(crate) fn start() -> Option<Self> {
         let mut worker = Self::enroll()?;
-        worker.start_kubelet(&["--pod-cidr", PODS]);
-        worker.start_proxy(&["--cluster-cidr", "10.244.0.0/16"]);
-        worker.wait_ready();
+        worker.start_both();
         Some(worker)
     }
 
+    fn start_both(&mut self) {
+        self.start_kubelet(&["--pod-cidr", self.place.pods]);
+        self.start_proxy(&["--cluster-cidr", "10.244.0.0/16"]);
+        self.wait_ready();
+    }
+
+    fn directory(&self, name: &str) -> PathBuf {
+        self.cluster.path(&format!("{}-{name}", self.place.name))
+    }
+
     pub(crate) fn file(&self, name: &str) -> String {
-        self.cluster.path("files").join(name).display().to_string()
+        self.directory("files").join(name).display().to_string()
     }
 
     pub(crate) fn root(&self) -> PathBuf {
-        self.cluster.path("root")
+        self.directory("root")
     }
 
-    /// `xebec` on the neighbor.
+    /// A command on its machine.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        match &self.place.namespace {
+            None => self.cluster.host.neighbor_command(program),
+            Some(machine) => inside(machine, program),
+        }
+    }
+
+    /// `xebec` on its machine.
     pub(crate) fn xebec(&self, words: &[&str]) -> Command {
-        let mut command = self.cluster.host.neighbor_command(env!("CARGO_BIN_EXE_xebec"));
+        let mut command = self.command(env!("CARGO_BIN_EXE_xebec"));
         command.args(words).env("HOME", self.cluster.path("")).stdin(Stdio::null());
         command
     }
@@ -75,16 +137,16 @@ impl Worker {
             "--root-dir",
             &root,
             "--hostname-override",
-            NAME,
+            self.place.name,
             "--node-ip",
-            NEIGHBOR,
+            self.place.address,
         ];
         self.xebec(&[&own, flags].concat())
     }
 
     fn proxy_command(&self, flags: &[&str]) -> Command {
         let kubeconfig = self.file("proxy.kubeconfig");
-        let own = ["proxy", "--kubeconfig", &kubeconfig, "--hostname-override", NAME];
+        let own = ["proxy", "--kubeconfig", &kubeconfig, "--hostname-override", self.place.name];
         self.xebec(&[&own, flags].concat())
     }
 
@@ -100,7 +162,7 @@ impl Worker {
     }
 
     fn spawn(&self, mut command: Command, log: &str) -> Child {
-        let file = File::options().create(true).append(true).open(self.cluster.path(log)).unwrap();
+        let file = File::options().create(true).append(true).open(self.directory(log)).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(file).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let is_ready = lines.by_ref().map_while(Result::ok).any(|it| it.contains("ready"));
@@ -110,7 +172,7 @@ impl Worker {
     }
 
     pub(crate) fn log(&self, name: &str) -> String {
-        std::fs::read_to_string(self.cluster.path(name)).unwrap_or_default()
+        std::fs::read_to_string(self.directory(name)).unwrap_or_default()
     }
 
     pub(crate) fn kill_kubelet(&mut self) {
@@ -138,11 +200,12 @@ impl Worker {
     pub(crate) fn wait_condition(&self, field: &str, is_right: impl Fn(&str) -> bool) -> String {
         let field = field.trim_matches(['{', '}']);
         let template = format!("jsonpath={{.status.conditions[?(@.type=='Ready')]{field}}}");
-        self.cluster.until(&["get", "node", NAME, "-o", &template], is_right)
+        self.cluster.until(&["get", "node", self.place.name, "-o", &template], is_right)
     }
 
     pub(crate) fn curl(&self, url: &str) -> String {
-        self.cluster.host.on_neighbor(&["curl", "-sS", "--max-time", "10", url])
+        let words = ["curl", "-sS", "--max-time", "10", url];
+        ok(&mut self.command(words[0]), &words)
     }
 }
 
@@ -160,6 +223,10 @@ impl Drop for Worker {
         }
         for ran in self.clean_up().iter().filter(|it| !it.is_ok) {
             eprintln!("not removed: {}{}", ran.stdout, ran.stderr);
+        }
+        if let Some(machine) = &mut self.place.namespace {
+            let _ = machine.kill();
+            let _ = machine.wait();
         }
     }
 }

@@ -9,6 +9,7 @@
 
 mod commands;
 #[path = "../node/host.rs"]
+#[expect(dead_code, reason = "shared with the node tests, which use all of it")]
 mod host;
 mod machine;
 mod names;

@@ -141,9 +141,13 @@ if [ -x /bin/kubectl ]; then
     until_ok "the status of the pod out of memory" 30 has_reason
     tell hungry.status "$(cat /run/reason)"
     # Without what kubectl itself complains of: before 1.33 it may read from the connection before its streams exist.
-    see() { kubectl --kubeconfig $DATA/kubeconfig exec web-guest -- "$@" 2>/run/exec.err; }
-    tell family.exec "$(kubectl --kubeconfig $DATA/kubeconfig exec family-guest -- ls /proc/1/root/ 2>&1)"
-    tell web.exec "$(see cat /proc/self/cgroup /sys/fs/cgroup/cpu.weight | tr '\n' ' ')"
+    see() {
+        pod=$1
+        shift
+        kubectl --kubeconfig $DATA/kubeconfig exec "$pod" -- "$@" 2>/run/exec.err
+    }
+    tell family.exec "$(see family-guest ls /proc/1/root/ || cat /run/exec.err)"
+    tell web.exec "$(see web-guest cat /proc/self/cgroup /sys/fs/cgroup/cpu.weight | tr '\n' ' ')"
 fi
 
 # A server that crashed finds the cgroups as they are, and can still end what does not want to.

@@ -37,19 +37,11 @@ impl Host {
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let cgroup = format!("xebec-test-{}-{number}", std::process::id());
         let host = Self { node: namespace(), neighbor: namespace(), cgroup };
-        let neighbor = host.neighbor.id().to_string();
         // Or its link-local address would change by itself while a test compares.
         host.on_node(&["sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"]);
         host.on_node(&["sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6"]);
         host.on_node(&["ip", "link", "set", "lo", "up"]);
-        host.on_neighbor(&["ip", "link", "set", "lo", "up"]);
-        host.on_node(&[
-            "ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", &neighbor,
-        ]);
-        host.on_node(&["ip", "address", "add", &format!("{NODE}/24"), "dev", "eth0"]);
-        host.on_node(&["ip", "link", "set", "eth0", "up"]);
-        host.on_neighbor(&["ip", "address", "add", &format!("{NEIGHBOR}/24"), "dev", "eth0"]);
-        host.on_neighbor(&["ip", "link", "set", "eth0", "up"]);
+        host.join(&host.neighbor, "eth0", (NODE, NEIGHBOR));
         host.on_node(&["ip", "route", "add", "default", "via", NEIGHBOR]);
         Some(host)
     }
@@ -57,6 +49,20 @@ impl Host {
     /// A command inside the node's network.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         inside(&self.node, program)
+    }
+
+    /// Lays a cable from the node to another machine.
+    pub(crate) fn join(&self, machine: &Child, link: &str, (node, other): (&str, &str)) {
+        let id = machine.id().to_string();
+        let on = |words: &[&str]| ok(&mut inside(machine, words[0]), words);
+        self.on_node(&[
+            "ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", &id,
+        ]);
+        self.on_node(&["ip", "address", "add", &format!("{node}/24"), "dev", link]);
+        self.on_node(&["ip", "link", "set", link, "up"]);
+        on(&["ip", "link", "set", "lo", "up"]);
+        on(&["ip", "address", "add", &format!("{other}/24"), "dev", "eth0"]);
+        on(&["ip", "link", "set", "eth0", "up"]);
     }
 
     /// What comes before a command to run it inside the node's network.
@@ -132,7 +138,7 @@ impl Drop for Host {
 }
 
 /// A process that holds a new network namespace open; it says when it has it.
-fn namespace() -> Child {
+pub(crate) fn namespace() -> Child {
     let mut child = Command::new("unshare")
         .args(["--net", "sh", "-c", "echo ready; exec sleep 100000"])
         .stdout(Stdio::piped())
@@ -143,13 +149,14 @@ fn namespace() -> Child {
     child
 }
 
-fn inside(child: &Child, program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub(crate) fn inside(child: &Child, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/proc/{}/ns/net", child.id())).arg("--").arg(program);
     command
 }
 
-fn ok(command: &mut Command, words: &[&str]) -> String {
+/// Must succeed; returns what it printed. The first word is the program already.
+pub(crate) fn ok(command: &mut Command, words: &[&str]) -> String {
     let output = command.args(&words[1..]).stdin(Stdio::null()).output().unwrap();
     assert!(
         output.status.success(),

@@ -23,6 +23,7 @@ mod images;
 mod isolation;
 mod mending;
 mod pods;
+mod proxy;
 mod remote;
 mod restarts;
 mod services;

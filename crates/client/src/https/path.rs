@@ -25,6 +25,7 @@ pub(super) fn render(request: &Request) -> Rendered {
         Verb::Update => Method::PUT,
         Verb::Patch => Method::PATCH,
         Verb::Delete | Verb::DeleteCollection => Method::DELETE,
+        Verb::Options => Method::OPTIONS,
     };
     let query = query(request);
     let separator = if query.is_empty() { "" } else { "?" };

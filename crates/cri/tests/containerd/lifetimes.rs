@@ -31,7 +31,9 @@ pub(crate) async fn output_is_logged_and_the_log_can_be_rotated() {
     std::fs::rename(&config.log_path, &rotated).unwrap();
     node.containers().reopen_log(&id).await.unwrap();
     let go = node.containers().exec_output(&id, shell("echo > /tmp/go"), PATIENCE, 100).await;
-    assert_eq!(go.unwrap().code, 0);
+    // Killed, if the container has seen the file and ended before the shell has.
+    let code = go.unwrap().code;
+    assert!(matches!(code, 0 | 137), "{code}");
     assert_eq!(node.exit(&id).await.code, 0);
     assert!(log(&rotated).contains("stdout F before"));
     assert!(log(&config.log_path).contains("stdout F after"), "{}", log(&config.log_path));

@@ -28,7 +28,7 @@ use self::refusals::Refusals;
 use crate::body::Measured;
 use crate::gathered::Gathered;
 use crate::{
-    Farewell, Guest, Limits, Meter, Overdue, Patient, Room, Share, Stream, Timeouts, accept,
+    Farewell, Guest, Limits, Meter, Overdue, Patient, Peer, Room, Share, Stream, Timeouts, accept,
 };
 
 /// Upstream's `--http2-max-streams-per-connection`.
@@ -141,7 +141,7 @@ where
         };
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         meter.greeted(!is_http2);
-        let service = service_fn(self.service(&stream, &meter));
+        let service = service_fn(self.service(&stream, Peer(address), &meter));
         let builder = builder(is_http2, Streams(self.tasks.clone()));
         let stream = TokioIo::new(Gathered::new(stream, is_http2));
         let connection = builder.serve_connection_with_upgrades(stream, service);
@@ -189,14 +189,16 @@ where
     fn service<S>(
         &self,
         stream: &TlsStream<Stream<S>>,
+        peer: Peer,
         meter: &Arc<Meter>,
     ) -> impl Fn(Request<Incoming>) -> Answered<B> + use<P, F, R, B, S> {
         let certificates = stream.get_ref().1.peer_certificates();
-        let peer = (self.identify)(certificates.and_then(|it| it.first()).map(AsRef::as_ref));
+        let client = (self.identify)(certificates.and_then(|it| it.first()).map(AsRef::as_ref));
         let (answer, meter) = (self.answer.clone(), meter.clone());
-        move |request| {
+        move |mut request| {
             let exchange = meter.begin();
-            let (answered, meter) = (answer(peer.clone(), request), meter.clone());
+            request.extensions_mut().insert(peer);
+            let (answered, meter) = (answer(client.clone(), request), meter.clone());
             Box::pin(async move {
                 let response = answered.await;
                 if response.extensions().get::<Patient>().is_some() {

@@ -2,11 +2,13 @@
 
 mod bind;
 mod evict;
+mod proxy;
 mod streams;
 
 use std::sync::Arc;
 
 use api::Dynamic;
+use api::kind::Door;
 use apimachinery::{ApiError, Reason};
 use client::Verb;
 
@@ -17,11 +19,11 @@ use crate::pipeline::{Core, Request, method_not_allowed};
 pub(crate) use bind::Bindings;
 
 pub(crate) struct Pods {
-    kubelets: Kubelets,
+    kubelets: Arc<Kubelets>,
 }
 
 impl Pods {
-    pub(crate) fn new(kubelets: Kubelets) -> Self {
+    pub(crate) fn new(kubelets: Arc<Kubelets>) -> Self {
         Self { kubelets }
     }
 }
@@ -49,10 +51,16 @@ impl Hooks for Pods {
     }
 
     fn stream_options(&self, exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> {
-        streams::options(exchange)
+        match exchange.request.door() {
+            Some(Door::Proxy) => Ok(Some(crate::proxy::options("PodProxyOptions", exchange))),
+            _ => streams::options(exchange),
+        }
     }
 
     fn connect<'a>(&'a self, core: &'a Arc<Core>, exchange: Exchange) -> Streaming<'a> {
-        Box::pin(streams::connect(core, &self.kubelets, exchange))
+        match exchange.request.door() {
+            Some(Door::Proxy) => Box::pin(proxy::connect(core, exchange)),
+            _ => Box::pin(streams::connect(core, &self.kubelets, exchange)),
+        }
     }
 }

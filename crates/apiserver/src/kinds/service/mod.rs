@@ -2,19 +2,21 @@
 
 mod allocator;
 mod pool;
+mod proxy;
 #[cfg(test)]
 mod tests;
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use api::ApiObject;
 use api::core::Service;
+use api::{ApiObject, Dynamic};
 use apimachinery::{ApiError, GroupResource};
 use stdx::{Cidr, Random};
 
 use self::allocator::Allocator;
 use crate::cache::Change;
-use crate::pipeline::hooks::{Hooks, Of, Reserved};
+use crate::pipeline::hooks::{Exchange, Hooks, Of, Reserved, Streaming};
 use crate::pipeline::{Core, Draft};
 
 pub(crate) struct Addresses {
@@ -45,5 +47,13 @@ impl Hooks for Addresses {
         let service = draft.change().downcast_mut::<Service>().expect("the kind is Service");
         let old = old.and_then(|it| it.downcast_ref::<Service>());
         self.allocator.reserve(service, old, core.cache.revision()).map(Reserved::new)
+    }
+
+    fn stream_options(&self, exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> {
+        Ok(Some(crate::proxy::options("ServiceProxyOptions", exchange)))
+    }
+
+    fn connect<'a>(&'a self, core: &'a Arc<Core>, exchange: Exchange) -> Streaming<'a> {
+        Box::pin(proxy::connect(core, exchange))
     }
 }

@@ -8,11 +8,10 @@ mod options;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::Dynamic;
 use api::core::{Node, Pod};
-use apimachinery::{ApiError, GroupResource, Reason};
+use apimachinery::{ApiError, Reason};
 use bytes::Bytes;
 use client::Verb;
 use futures_util::StreamExt as _;
@@ -23,23 +22,19 @@ use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use lifecycle::Shutdown;
-use tokio::io::{AsyncWriteExt as _, copy, split};
 
 use self::location::{Location, Stream, locate};
 use self::options::Wanted;
-use crate::cache::ObjectPath;
 use crate::http::query::Query;
 use crate::http::status;
 use crate::kubelets::{Kubelets, unreachable};
 use crate::metrics::Recording;
 use crate::pipeline::hooks::{Exchange, StreamBody};
 use crate::pipeline::{self, Core};
+use crate::relay;
 
 /// Of a kubelet's message about what went wrong.
 const MESSAGE_MAX: usize = 2_000;
-/// How long one direction may go on after the other has ended.
-const CLOSE_MAX: Duration = Duration::from_secs(10);
 
 /// Passed on to the kubelet; everything else is between the client and this server.
 const HEADERS: &[&str] = &[
@@ -62,7 +57,7 @@ pub(super) fn options(exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> 
 pub(super) async fn connect(
     core: &Arc<Core>,
     kubelets: &Kubelets,
-    Exchange { request, mut head, options, mut recording }: Exchange,
+    Exchange { request, mut head, options, mut recording, body: _ }: Exchange,
 ) -> Result<Response<StreamBody>, ApiError> {
     let stream = Stream::of(request.subresource().unwrap_or_default())
         .ok_or_else(pipeline::method_not_allowed)?;
@@ -73,9 +68,7 @@ pub(super) async fn connect(
         request.authorize_also(core, Verb::Create)?;
     }
     core.cache.wait_current().await?;
-    let stored = core.cache.get(request.kind.as_ref(), &request.path()?);
-    let stored = stored.ok_or_else(|| request.not_found())?;
-    let pod = stored.shared::<Pod>().map_err(unreadable)?;
+    let pod = core.find_shared::<Pod>(request.namespace(), request.name())?;
     let wanted = match &options {
         Some(options) => Wanted::of_options(options),
         None => Wanted::of_log(&Query::parse(head.uri.query()))?,
@@ -91,10 +84,6 @@ pub(super) async fn connect(
     let upgrade = upgrade.filter(|_| head.headers.contains_key(header::UPGRADE));
     let upgrade = upgrade.ok_or_else(|| ApiError::bad_request("Upgrade request required"))?;
     pass(&way, &head, upgrade, recording.take()).await
-}
-
-fn unreadable(err: serde_json::Error) -> ApiError {
-    ApiError::internal("a stored object cannot be read").with_source(err)
 }
 
 fn unreachable_place(err: impl Into<http::Error>) -> ApiError {
@@ -114,12 +103,7 @@ async fn send(
     &Way { core, kubelets, location }: &Way<'_>,
     mut request: Request<Empty<Bytes>>,
 ) -> Result<Response<Incoming>, ApiError> {
-    let kind = core.kind_of::<Node>();
-    let path = ObjectPath::of(kind.as_ref(), "", &location.node)?;
-    let node = core.cache.get(kind.as_ref(), &path);
-    let node =
-        node.ok_or_else(|| ApiError::not_found(&GroupResource::new("", "nodes"), &location.node))?;
-    let node = node.shared::<Node>().map_err(unreadable)?;
+    let node = core.find_shared::<Node>("", &location.node)?;
     let failed = |err: hyper::Error| {
         let node = &location.node;
         let why = format!("error dialing backend: the kubelet of node {node:?} did not answer");
@@ -202,7 +186,7 @@ async fn pass(
     let body = if code == StatusCode::SWITCHING_PROTOCOLS {
         let node = hyper::upgrade::on(response);
         way.core.tasks.spawn("stream", |shutdown| async move {
-            join(client, node, shutdown).await;
+            relay::join(client, node, shutdown).await;
             if let Some(recording) = recording {
                 recording.finish(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
             }
@@ -223,38 +207,5 @@ fn copy_headers(from: &HeaderMap, to: &mut HeaderMap) {
         for value in from.get_all(name) {
             to.append(HeaderName::from_static(name), value.clone());
         }
-    }
-}
-
-/// Until both have ended, or a while after one has.
-async fn join(client: OnUpgrade, node: OnUpgrade, shutdown: Shutdown) {
-    let upgraded = tokio::select! {
-        biased;
-        () = shutdown.cancelled() => return,
-        upgraded = async { tokio::try_join!(client, node) } => upgraded,
-    };
-    let (client, node) = match upgraded {
-        Ok((client, node)) => (TokioIo::new(client), TokioIo::new(node)),
-        Err(err) => {
-            tracing::debug!(error = %err, "a stream could not be joined");
-            return;
-        }
-    };
-    let ((mut from_client, mut to_client), (mut from_node, mut to_node)) =
-        (split(client), split(node));
-    let up = async {
-        let _ = copy(&mut from_client, &mut to_node).await;
-        let _ = to_node.shutdown().await;
-    };
-    let down = async {
-        let _ = copy(&mut from_node, &mut to_client).await;
-        let _ = to_client.shutdown().await;
-    };
-    let (mut up, mut down) = (std::pin::pin!(up), std::pin::pin!(down));
-    tokio::select! {
-        biased;
-        () = shutdown.cancelled() => {}
-        () = &mut down => drop(tokio::time::timeout(CLOSE_MAX, up).await),
-        () = &mut up => drop(tokio::time::timeout(CLOSE_MAX, down).await),
     }
 }

@@ -1,0 +1,64 @@
+//! Nodes are reached through the API: their kubelet, or another port of theirs
+//! (`nodes/[https:]name[:port]/proxy/path`).
+
+use std::sync::Arc;
+
+use api::Dynamic;
+use api::core::Node;
+use apimachinery::ApiError;
+use http::Response;
+
+use crate::kubelets::{self, Kubelets, refuse_simulated};
+use crate::pipeline::Core;
+use crate::pipeline::hooks::{Exchange, Hooks, Of, StreamBody, Streaming};
+use crate::proxy::{self, Named, Target};
+
+pub(crate) struct Nodes {
+    kubelets: Arc<Kubelets>,
+}
+
+impl Nodes {
+    pub(crate) fn new(kubelets: Arc<Kubelets>) -> Self {
+        Self { kubelets }
+    }
+
+    async fn connect(
+        &self,
+        core: &Arc<Core>,
+        exchange: Exchange,
+    ) -> Result<Response<StreamBody>, ApiError> {
+        let asked = exchange.request.name();
+        let named = Named::parse(asked)
+            .ok_or_else(|| ApiError::bad_request(format!("invalid node request {asked:?}")))?;
+        core.cache.wait_current().await?;
+        let node = core.find_shared::<Node>("", named.name)?;
+        refuse_simulated(&node)?;
+        let (host, kubelet_port) = kubelets::address(&node).unwrap_or_default();
+        let port = match named.port {
+            "" => kubelet_port,
+            text => proxy::port(text)?,
+        };
+        if port == kubelet_port {
+            // With this server's identity, to whoever proves to be that kubelet.
+            let connection = self.kubelets.dial(&node).await?;
+            let authority = format!("{host}:{port}");
+            return proxy::forward_over(core, connection, &authority, exchange).await;
+        }
+        let target = Target::new(&host, Some(port), proxy::tls(named.is_https)?)?;
+        proxy::forward(core, &target, exchange).await
+    }
+}
+
+impl Hooks for Nodes {
+    fn of(&self) -> &'static [Of] {
+        &[("", "nodes")]
+    }
+
+    fn stream_options(&self, exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> {
+        Ok(Some(proxy::options("NodeProxyOptions", exchange)))
+    }
+
+    fn connect<'a>(&'a self, core: &'a Arc<Core>, exchange: Exchange) -> Streaming<'a> {
+        Box::pin(self.connect(core, exchange))
+    }
+}
