@@ -41,7 +41,9 @@ pub(super) fn of_request(from: &HeaderMap, is_upgrade: bool) -> HeaderMap {
             continue;
         }
         if *name == header::SEC_WEBSOCKET_PROTOCOL {
-            to.extend(without_token(value).map(|it| (name.clone(), it)));
+            if let Some(value) = without_token(value) {
+                to.append(name.clone(), value);
+            }
         } else {
             to.append(name.clone(), value.clone());
         }
@@ -67,7 +69,9 @@ pub(super) fn append_forwarded_for(headers: &mut HeaderMap, client: &str) {
     let name = HeaderName::from_static("x-forwarded-for");
     let before = headers.get(&name).and_then(|it| it.to_str().ok());
     let text = before.map_or_else(|| client.to_owned(), |it| format!("{it}, {client}"));
-    headers.extend(HeaderValue::from_str(&text).ok().map(|it| (name, it)));
+    if let Ok(value) = HeaderValue::from_str(&text) {
+        headers.insert(name, value);
+    }
 }
 
 /// `Connection: close, x-mine` makes `x-mine` one of those, too.

@@ -151,7 +151,6 @@ fn outgoing(
     if asks_for_page(&head.headers) {
         headers.remove(header::ACCEPT_ENCODING);
     }
-    let length = body.as_ref().and_then(|it| it.size_hint().exact());
     let body = match body {
         Some(body) if !body.is_end_stream() => body.boxed_unsync(),
         _ => Empty::new().map_err(|never| match never {}).boxed_unsync(),
@@ -159,14 +158,11 @@ fn outgoing(
     let host = HeaderValue::from_str(&links.host);
     let host = host.map_err(|_| ApiError::bad_request("the host cannot be passed on"))?;
     headers.insert(header::HOST, host);
-    let forwarded = HeaderValue::from_str(&format!("{}{path}", links.prefix));
-    let name = HeaderName::from_static("x-forwarded-uri");
-    headers.extend(forwarded.ok().map(|it| (name, it)));
+    if let Ok(forwarded) = HeaderValue::from_str(&format!("{}{path}", links.prefix)) {
+        headers.insert(HeaderName::from_static("x-forwarded-uri"), forwarded);
+    }
     if let Some(client) = head.extensions.get::<serving::Peer>() {
         headers::append_forwarded_for(&mut headers, &client.0.ip().to_string());
-    }
-    if length.is_some_and(|it| it > 0) {
-        headers.extend(length.map(|it| (header::CONTENT_LENGTH, it.into())));
     }
     let mut request = Request::new(body);
     (*request.method_mut(), *request.version_mut()) = (head.method.clone(), Version::HTTP_11);
@@ -271,7 +267,9 @@ fn pass_back(
     let is_page = headers.get(header::CONTENT_TYPE).is_some_and(is_html)
         && !headers.contains_key(header::LOCATION)
         && !headers.contains_key(header::CONTENT_ENCODING);
-    headers.extend(rewritten.map(|it| (header::LOCATION, it)));
+    if let Some(rewritten) = rewritten {
+        headers.insert(header::LOCATION, rewritten);
+    }
     let body = answer.into_body();
     let body = if is_page && !body.is_end_stream() {
         headers.remove(header::CONTENT_LENGTH);
