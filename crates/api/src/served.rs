@@ -24,6 +24,8 @@ served! {
         authorization::v1::SelfSubjectRulesReview,
         authorization::v1::SubjectAccessReview,
         autoscaling::v2::HorizontalPodAutoscaler,
+        batch::v1::CronJob,
+        batch::v1::Job,
         coordination::v1::Lease,
         core::v1::Binding,
         core::v1::ConfigMap,
