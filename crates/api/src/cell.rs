@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, MicroTime, ObjectMeta, Time};
 use serde_json::Value;
 
@@ -42,9 +42,10 @@ pub(crate) fn labels(labels: Option<&BTreeMap<String, String>>) -> Value {
     or_none(&pairs.join(","))
 }
 
+/// `app=web`, or `<none>` when it selects everything.
 pub(crate) fn selector(selector: &LabelSelector) -> Value {
     Labels::from_selector(Some(selector))
-        .map_or_else(|_| Value::from("<invalid>"), |it| Value::from(it.to_string()))
+        .map_or_else(|_| Value::from("<error>"), |it| or_none(&it.to_string()))
 }
 
 /// The cells Containers and Images.
@@ -62,4 +63,10 @@ pub(crate) fn first_three(entries: &[String]) -> String {
         return entries.join(",");
     }
     format!("{} + {} more...", entries[..SHOWN_MAX].join(","), entries.len() - SHOWN_MAX)
+}
+
+/// The same of a template, which may not be there.
+pub(crate) fn template_containers(template: Option<&PodTemplateSpec>) -> [Value; 2] {
+    let spec = template.and_then(|it| it.spec.as_ref());
+    containers_and_images(spec.map_or(&[][..], |it| &it.containers))
 }

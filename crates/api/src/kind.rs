@@ -190,8 +190,12 @@ pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
     fn deprecation() -> Option<&'static str> {
         None
     }
-    /// Texts for `Warning` headers on writes.
+    /// Texts for `Warning` headers on writes, other than those of a status.
     fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// In addition to `warnings`, on creates.
+    fn warnings_on_create(&self) -> Vec<String> {
         Vec::new()
     }
     /// Columns of `get`, the first being the name. Empty means Name and Created At.
@@ -328,6 +332,10 @@ pub trait Kind: Send + Sync {
         None
     }
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String>;
+    /// In addition to `warnings`, on creates.
+    fn warnings_on_create(&self, _object: &dyn ApiObject) -> Vec<String> {
+        Vec::new()
+    }
     fn columns(&self) -> Vec<Column>;
     fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value>;
     fn row_conditions(&self, object: &dyn ApiObject) -> Vec<Value>;
@@ -559,6 +567,10 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
 
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String> {
         of::<Hub>(object).warnings()
+    }
+
+    fn warnings_on_create(&self, object: &dyn ApiObject) -> Vec<String> {
+        of::<Hub>(object).warnings_on_create()
     }
 
     /// All versions look alike.

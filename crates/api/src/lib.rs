@@ -57,6 +57,7 @@ pub mod apps;
 pub mod authentication;
 pub mod authorization;
 pub mod autoscaling;
+pub mod batch;
 pub mod coordination;
 pub mod core;
 pub mod discovery;

@@ -3,7 +3,7 @@
 //! to be said of a kind is in `facts/` and in its folder.
 
 use k8s_openapi::api::{
-    apps, authentication, authorization, autoscaling, coordination, core, discovery, events,
+    apps, authentication, authorization, autoscaling, batch, coordination, core, discovery, events,
     policy, rbac, scheduling, storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
@@ -12,8 +12,11 @@ served! {
     // Resources, group by group.
     kinds {
         apiextensions::v1::CustomResourceDefinition,
+        apps::v1::ControllerRevision,
+        apps::v1::DaemonSet,
         apps::v1::Deployment,
         apps::v1::ReplicaSet,
+        apps::v1::StatefulSet,
         authentication::v1::SelfSubjectReview,
         authentication::v1::TokenReview,
         authorization::v1::LocalSubjectAccessReview,
@@ -21,6 +24,8 @@ served! {
         authorization::v1::SelfSubjectRulesReview,
         authorization::v1::SubjectAccessReview,
         autoscaling::v2::HorizontalPodAutoscaler,
+        batch::v1::CronJob,
+        batch::v1::Job,
         coordination::v1::Lease,
         core::v1::Binding,
         core::v1::ConfigMap,
@@ -29,6 +34,7 @@ served! {
         core::v1::Namespace,
         core::v1::Node,
         core::v1::Pod,
+        core::v1::PodTemplate,
         core::v1::ReplicationController,
         core::v1::Secret,
         core::v1::Service,

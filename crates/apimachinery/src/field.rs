@@ -145,6 +145,11 @@ impl FieldErrors {
         self.push(path, Cause::Invalid, message);
     }
 
+    /// Where the value says nothing beside the detail, or is too much to show.
+    pub fn invalid_unshown(&mut self, path: &Path, detail: &str) {
+        self.push(path, Cause::Invalid, format!("Invalid value: {detail}"));
+    }
+
     pub fn not_supported(&mut self, path: &Path, value: impl Into<Value>, supported: &[&str]) {
         let mut names: Vec<String> = supported.iter().map(|it| format!("{it:?}")).collect();
         names.sort();

@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod bounds;
+pub mod cron;
 pub mod error;
 pub mod field;
 pub mod garbage;

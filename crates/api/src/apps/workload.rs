@@ -1,28 +1,126 @@
-//! What Deployment, ReplicaSet and ReplicationController have in common.
+//! What the kinds that make pods from a template have in common.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::selector::Labels;
 use apimachinery::validation::validate_label_selector;
 
-use crate::check;
+use crate::core::pod::warnings;
+use crate::core::pod_spec;
+use crate::{check, codec};
 
-/// Checks `spec.selector` and returns what it selects: nothing when it is absent or malformed.
-pub(crate) fn validate_selector(
+/// A kind with `spec.selector`, which is mandatory.
+///
+/// The typed struct does not tell a selector that is empty from one that is absent, and users are
+/// told which it is. So an empty one is marked when an object is read: it has a map of labels, with
+/// none in it. The mark is nothing that JSON shows.
+pub(crate) trait Selecting: Clone {
+    fn selector(&self) -> Option<&LabelSelector>;
+    fn selector_mut(&mut self) -> Option<&mut LabelSelector>;
+}
+
+macro_rules! selecting {
+    ($($kind:ty,)*) => {
+        $(impl Selecting for $kind {
+            fn selector(&self) -> Option<&LabelSelector> {
+                self.spec.as_ref().map(|it| &it.selector)
+            }
+
+            fn selector_mut(&mut self) -> Option<&mut LabelSelector> {
+                self.spec.as_mut().map(|it| &mut it.selector)
+            }
+        })*
+    };
+}
+
+selecting! { DaemonSet, Deployment, ReplicaSet, StatefulSet, }
+
+/// An object that was read from `json`.
+pub(crate) fn with_mark<T: Selecting>(mut object: T, json: &[u8]) -> T {
+    #[derive(Deserialize)]
+    struct Object {
+        spec: Option<Spec>,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        selector: Option<IgnoredAny>,
+    }
+    if let Some(selector) = object.selector_mut().filter(|it| is_absent(it))
+        && let Ok(Object { spec: Some(Spec { selector: Some(_) }) }) = serde_json::from_slice(json)
+    {
+        selector.match_labels = Some(BTreeMap::new());
+    }
+    object
+}
+
+/// The object as JSON has it; `None` if it is that already.
+pub(crate) fn without_mark<T: Selecting>(object: &T) -> Option<T> {
+    object.selector().filter(|it| is_empty(it))?;
+    let mut object = object.clone();
+    if let Some(selector) = object.selector_mut() {
+        *selector = LabelSelector::default();
+    }
+    Some(object)
+}
+
+pub(crate) fn is_absent(selector: &LabelSelector) -> bool {
+    *selector == LabelSelector::default()
+}
+
+/// Neither absent nor with any requirement.
+fn is_empty(selector: &LabelSelector) -> bool {
+    let n_labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
+    let n_expressions = selector.match_expressions.as_ref().map_or(0, Vec::len);
+    !is_absent(selector) && n_labels + n_expressions == 0
+}
+
+/// One that selects every pod of the namespace is never meant. `kind` in lower case.
+pub(crate) fn validate_not_empty(
     selector: &LabelSelector,
+    kind: &str,
     path: &Path,
     errors: &mut FieldErrors,
-) -> Labels {
-    if *selector == LabelSelector::default() {
+) {
+    if is_empty(selector) {
+        errors.invalid(path, json!({}), &format!("empty selector is invalid for {kind}"));
+    }
+}
+
+/// Checks `spec.selector` and returns what it selects, which is nothing when it is absent; `None`
+/// when it is malformed. `kind` is for the text, in lower case.
+pub(crate) fn validate_selector(
+    selector: &LabelSelector,
+    kind: &str,
+    path: &Path,
+    errors: &mut FieldErrors,
+) -> Option<Labels> {
+    if is_absent(selector) {
         errors.required(path, "");
-        return Labels::nothing();
+        return Some(Labels::nothing());
     }
     validate_label_selector(selector, path, errors);
-    Labels::from_selector(Some(selector)).unwrap_or_else(|_| Labels::nothing())
+    validate_not_empty(selector, kind, path, errors);
+    Labels::from_selector(Some(selector)).ok()
+}
+
+/// Where a selector is malformed, the whole is named once more.
+pub(crate) fn refuse_malformed(
+    selector: &LabelSelector,
+    detail: &str,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    errors.invalid(path, codec::tree(selector), detail);
 }
 
 pub(crate) fn validate_selector_unchanged(
@@ -50,8 +148,7 @@ pub(crate) fn validate_count_or_percent(
     match value {
         IntOrString::Int(number) => check::non_negative(*number, path, errors),
         IntOrString::String(text) => {
-            let digits = text.strip_suffix('%').unwrap_or_default();
-            if digits.is_empty() || !digits.bytes().all(|it| it.is_ascii_digit()) {
+            if !is_percentage(text) {
                 errors.invalid(
                     path,
                     text.as_str(),
@@ -61,6 +158,19 @@ pub(crate) fn validate_count_or_percent(
             }
         }
     }
+}
+
+/// Of a percentage.
+pub(crate) fn validate_at_most_all(value: &IntOrString, path: &Path, errors: &mut FieldErrors) {
+    let is_percentage = matches!(value, IntOrString::String(text) if is_percentage(text));
+    if is_percentage && number(value) > 100 {
+        errors.invalid(path, check::int_or_string(value), "must not be greater than 100%");
+    }
+}
+
+fn is_percentage(text: &str) -> bool {
+    let digits = text.strip_suffix('%').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit())
 }
 
 /// The number in a count or a percentage.
@@ -86,4 +196,33 @@ pub(crate) fn validate_status_counts(
             errors.invalid(&path, Value::from(*count), "cannot be greater than status.replicas");
         }
     }
+}
+
+/// How often a name was taken when one was made from a hash.
+pub(crate) fn validate_collisions(
+    count: Option<i32>,
+    stored: Option<i32>,
+    errors: &mut FieldErrors,
+) {
+    if count.unwrap_or(0) < stored.unwrap_or(0) {
+        let path = Path::new("status.collisionCount");
+        errors.invalid(&path, count.unwrap_or(0), "cannot be decremented");
+    }
+}
+
+/// What warns about the pods of a template.
+pub(crate) fn template_warnings(template: &PodTemplateSpec, path: &Path) -> Vec<String> {
+    let spec = template.spec.as_ref();
+    spec.map(|it| warnings::of_spec(it, &path.child("spec"))).unwrap_or_default()
+}
+
+/// Defaults of a template, which always has both of its halves.
+pub(crate) fn apply_template_defaults(template: &mut PodTemplateSpec) {
+    template.metadata.get_or_insert_default();
+    pod_spec::defaults::apply(template.spec.get_or_insert_default());
+}
+
+/// For kinds that nobody acts on: whoever makes one believes that pods follow.
+pub(crate) fn idle_warning(kind: &str) -> String {
+    format!("spec: accepted, but no controller acts on a {kind} on this server yet")
 }

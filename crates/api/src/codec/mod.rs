@@ -106,7 +106,8 @@ impl Formatter for GoNumbers {
     }
 }
 
-/// The parts of `impl Resource` that every typed struct fills in the same way.
+/// The parts of `impl Resource` that every typed struct fills in the same way. Of kinds that select
+/// pods (`apps::workload::Selecting`), `codec!(with_selector)`.
 macro_rules! codec {
     () => {
         fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
@@ -117,6 +118,24 @@ macro_rules! codec {
             $crate::codec::encode_object(<Self as $crate::Resource>::FACTS.definition, self)
         }
 
+        codec!(metadata);
+    };
+    (with_selector) => {
+        fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+            let definition = <Self as $crate::Resource>::FACTS.definition;
+            let object = $crate::codec::decode(definition, bytes)?;
+            Ok($crate::apps::workload::with_mark(object, bytes))
+        }
+
+        fn encode(&self) -> Vec<u8> {
+            let definition = <Self as $crate::Resource>::FACTS.definition;
+            let unmarked = $crate::apps::workload::without_mark(self);
+            $crate::codec::encode_object(definition, unmarked.as_ref().unwrap_or(self))
+        }
+
+        codec!(metadata);
+    };
+    (metadata) => {
         fn metadata(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
             k8s_openapi::Metadata::metadata(self)
         }

@@ -1,6 +1,7 @@
 //! The core group: one folder per kind.
 
 pub mod binding;
+pub(crate) mod claim_spec;
 pub mod config_map;
 pub mod endpoints;
 pub mod event;
@@ -8,6 +9,7 @@ pub mod namespace;
 pub mod node;
 pub mod pod;
 pub mod pod_spec;
+pub mod pod_template;
 pub mod replication_controller;
 pub mod secret;
 pub mod service;
@@ -20,6 +22,7 @@ pub use event::Event;
 pub use namespace::Namespace;
 pub use node::Node;
 pub use pod::Pod;
+pub use pod_template::PodTemplate;
 pub use replication_controller::ReplicationController;
 pub use secret::Secret;
 pub use service::Service;

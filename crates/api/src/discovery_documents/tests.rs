@@ -75,8 +75,8 @@ fn the_aggregated_form_shows_scope_and_verbs() {
     let list = parse(&aggregated_groups(&crate::kinds()));
     let apps = &list["items"][0];
     assert_eq!(apps["metadata"]["name"], "apps");
-    let deployment = &apps["versions"][0]["resources"][0];
-    assert_eq!(deployment["resource"], "deployments");
+    let resources = apps["versions"][0]["resources"].as_array().unwrap();
+    let deployment = resources.iter().find(|it| it["resource"] == "deployments").unwrap();
     assert_eq!(deployment["scope"], "Namespaced");
     assert_eq!(deployment["responseKind"]["kind"], "Deployment");
     assert_eq!(deployment["verbs"][0], "create");

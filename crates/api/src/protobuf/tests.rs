@@ -77,7 +77,16 @@ fn check_kind(kind: &dyn Kind) {
     assert_eq!(round_trip(&definition, (&version, &names.kind), &object), object);
     let typed = kind.decode(object.to_string().as_bytes()).expect("the typed kind takes it");
     let typed: Value = serde_json::from_slice(&typed.encode()).expect("JSON");
-    assert_eq!(typed, object, "{definition}");
+    assert_eq!(without_inner_names(typed), object, "{definition}");
+}
+
+/// Of objects in an object, JSON alone has the names, which are always the same.
+fn without_inner_names(mut object: Value) -> Value {
+    let claims = object.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut);
+    for claim in claims.into_iter().flatten().filter_map(Value::as_object_mut) {
+        claim.retain(|name, _| name != "apiVersion" && name != "kind");
+    }
+    object
 }
 
 #[test]
@@ -94,8 +103,8 @@ fn check_known(schema: &SchemaRef, message: Message, path: &str, seen: &mut BTre
         return;
     }
     for (name, property) in &schema.properties {
-        let is_name =
-            path.split('.').count() == 1 && matches!(name.as_str(), "apiVersion" | "kind");
+        let is_object = schema.properties.contains_key("metadata");
+        let is_name = is_object && matches!(name.as_str(), "apiVersion" | "kind");
         let Some(slot) = Table::get().slot(message, name) else {
             assert!(is_name, "{path}.{name} would be lost");
             continue;

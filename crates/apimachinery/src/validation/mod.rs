@@ -218,6 +218,27 @@ pub fn is_cidr(text: &str) -> Vec<String> {
     vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned()]
 }
 
+/// `example.com/jobs/mine`: a domain, then a path as HTTP has them.
+pub fn validate_domain_prefixed_path(text: &str, path: &Path, errors: &mut FieldErrors) {
+    if text.is_empty() {
+        return errors.required(path, "");
+    }
+    let (domain, rest) = text.split_once('/').unwrap_or_default();
+    if domain.is_empty() || rest.is_empty() {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        return errors.invalid(path, text, detail);
+    }
+    for problem in is_dns_subdomain(domain) {
+        errors.invalid(path, domain, &problem);
+    }
+    let is_allowed = |it: u8| it.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&it);
+    if !rest.bytes().all(is_allowed) {
+        let detail =
+            "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        errors.invalid(path, rest, detail);
+    }
+}
+
 pub fn validate_label_selector(selector: &LabelSelector, path: &Path, errors: &mut FieldErrors) {
     if let Some(labels) = &selector.match_labels {
         validate_labels(labels, &path.child("matchLabels"), errors);

@@ -315,8 +315,19 @@ impl Request {
         ApiError::modified(&self.kind.names().group_resource(), self.name())
     }
 
-    /// Of what is odd about a valid object.
+    /// Of what is odd about an object that is new.
+    pub(super) fn warn_of_new(&self, object: &dyn ApiObject) {
+        for warning in self.kind.warnings_on_create(object) {
+            self.notes.warn(&warning);
+        }
+        self.warn_of(object);
+    }
+
+    /// Of what is odd about a valid object. Whoever writes a status has not written the rest.
     pub(super) fn warn_of(&self, object: &dyn ApiObject) {
+        if self.part() == Part::Status {
+            return;
+        }
         for warning in self.kind.warnings(object) {
             self.notes.warn(&warning);
         }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::core::pod_spec;
+use crate::apps::workload;
 
 pub(super) fn apply(deployment: &mut Deployment) {
     let spec = deployment.spec.get_or_insert_default();
@@ -20,5 +20,5 @@ pub(super) fn apply(deployment: &mut Deployment) {
         rolling.max_unavailable.get_or_insert_with(quarter);
         rolling.max_surge.get_or_insert_with(quarter);
     }
-    pod_spec::defaults::apply(spec.template.spec.get_or_insert_default());
+    workload::apply_template_defaults(&mut spec.template);
 }

@@ -10,19 +10,19 @@ use apimachinery::FieldErrors;
 
 use crate::kind::Resource;
 
+use apimachinery::field::Path;
 use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::workload;
-use crate::core::pod::warnings;
 use crate::kind::{Part, Scale};
 use crate::semantic;
 
 pub use k8s_openapi::api::apps::v1::Deployment;
 
 impl Resource for Deployment {
-    codec!();
+    codec!(with_selector);
     spec_and_status!();
 
     fn apply_defaults(&mut self) {
@@ -53,9 +53,8 @@ impl Resource for Deployment {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let spec = self.spec.as_ref().and_then(|it| it.template.spec.as_ref());
-        let path = apimachinery::field::Path::new("spec.template.spec");
-        spec.map(|it| warnings::of_spec(it, &path)).unwrap_or_default()
+        let Some(spec) = &self.spec else { return Vec::new() };
+        workload::template_warnings(&spec.template, &Path::new("spec.template"))
     }
 
     fn columns() -> &'static [Column] {

@@ -51,8 +51,21 @@ fn numbers_are_not_negative() {
 
 #[test]
 fn the_selector_is_needed_and_matches_the_template() {
+    for empty in [json!({}), json!({"matchLabels": {}}), json!({"matchExpressions": []})] {
+        check::<Deployment>(
+            deployment(json!({"selector": empty})),
+            &["spec.selector: Invalid value: {}: empty selector is invalid for deployment"],
+        );
+    }
     check::<Deployment>(
-        deployment(json!({"selector": {}})),
+        deployment(json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}})),
+        &[
+            "spec.selector.matchExpressions[0].operator: Invalid value: \"Near\": not a valid selector operator",
+            "spec.selector: Invalid value: {\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"Near\"}]}: invalid label selector",
+        ],
+    );
+    check::<Deployment>(
+        deployment(json!({"selector": null})),
         &[
             "spec.selector: Required value",
             "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`",
@@ -131,12 +144,15 @@ fn spec_and_annotations_make_a_generation() {
 fn a_status_counts_within_its_replicas() {
     let stored = created::<Deployment>(deployment(json!({})));
     let mut update = deployment(json!({}));
-    update["status"] = json!({"replicas": 1, "readyReplicas": 2});
+    update["status"] = json!({"replicas": 1, "readyReplicas": 2, "unavailableReplicas": -1});
     check_update(
         &stored,
         update,
         Part::Status,
-        &["status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas"],
+        &[
+            "status.unavailableReplicas: Invalid value: -1: must be greater than or equal to 0",
+            "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+        ],
     );
 }
 

@@ -8,7 +8,7 @@ use apimachinery::field::Path;
 
 use crate::apps::workload;
 use crate::check::{self, text};
-use crate::core::pod_spec::validation::validate_replicated_template;
+use crate::core::pod_spec::validation::template;
 use crate::kind::Part;
 
 pub(super) fn validate(deployment: &Deployment, errors: &mut FieldErrors) {
@@ -16,8 +16,16 @@ pub(super) fn validate(deployment: &Deployment, errors: &mut FieldErrors) {
     let absent = DeploymentSpec::default();
     let spec = deployment.spec.as_ref().unwrap_or(&absent);
     check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
-    let selector = workload::validate_selector(&spec.selector, &path.child("selector"), errors);
-    validate_replicated_template(&spec.template, &selector, &path.child("template"), errors);
+    let path_selector = path.child("selector");
+    let selector =
+        workload::validate_selector(&spec.selector, "deployment", &path_selector, errors);
+    if let Some(selector) = selector {
+        let path = path.child("template");
+        template::validate_replicated(&spec.template, &selector, "ReplicaSet", &path, errors);
+    } else {
+        let detail = "invalid label selector";
+        workload::refuse_malformed(&spec.selector, detail, &path_selector, errors);
+    }
     let strategy = spec.strategy.clone().unwrap_or_default();
     validate_strategy(&strategy, &path.child("strategy"), errors);
     let ready_seconds = spec.min_ready_seconds.unwrap_or(0);
@@ -51,14 +59,11 @@ fn validate_strategy(strategy: &DeploymentStrategy, path: &Path, errors: &mut Fi
             let path_unavailable = path_rolling.child("maxUnavailable");
             workload::validate_count_or_percent(unavailable, &path_unavailable, errors);
             workload::validate_count_or_percent(surge, &path_rolling.child("maxSurge"), errors);
-            let shown = check::int_or_string(unavailable);
             if workload::number(unavailable) == 0 && workload::number(surge) == 0 {
+                let shown = check::int_or_string(unavailable);
                 errors.invalid(&path_unavailable, shown, "may not be 0 when `maxSurge` is 0");
-            } else if matches!(unavailable, IntOrString::String(_))
-                && workload::number(unavailable) > 100
-            {
-                errors.invalid(&path_unavailable, shown, "must not be greater than 100%");
             }
+            workload::validate_at_most_all(unavailable, &path_unavailable, errors);
         }
         other => {
             errors.not_supported(&path.child("type"), other, &["Recreate", "RollingUpdate"]);
@@ -73,15 +78,24 @@ pub(super) fn validate_update(
     errors: &mut FieldErrors,
 ) {
     if part == Part::Status {
-        return validate_status(deployment, errors);
+        return validate_status(deployment, stored, errors);
     }
     if let (Some(spec), Some(old)) = (&deployment.spec, &stored.spec) {
         workload::validate_selector_unchanged(&spec.selector, &old.selector, errors);
     }
 }
 
-fn validate_status(deployment: &Deployment, errors: &mut FieldErrors) {
+fn validate_status(deployment: &Deployment, stored: &Deployment, errors: &mut FieldErrors) {
     let status = deployment.status.clone().unwrap_or_default();
+    let path = Path::new("status");
+    for (field, count) in [
+        ("observedGeneration", status.observed_generation.unwrap_or(0)),
+        ("unavailableReplicas", status.unavailable_replicas.unwrap_or(0).into()),
+        ("terminatingReplicas", status.terminating_replicas.unwrap_or(0).into()),
+        ("collisionCount", status.collision_count.unwrap_or(0).into()),
+    ] {
+        check::non_negative(count, &path.child(field), errors);
+    }
     let ready = status.ready_replicas.unwrap_or(0);
     let available = status.available_replicas.unwrap_or(0);
     let counts = [
@@ -91,7 +105,9 @@ fn validate_status(deployment: &Deployment, errors: &mut FieldErrors) {
     ];
     workload::validate_status_counts(status.replicas.unwrap_or(0), &counts, errors);
     if available > ready {
-        let path = Path::new("status.availableReplicas");
+        let path = path.child("availableReplicas");
         errors.invalid(&path, available, "cannot be greater than readyReplicas");
     }
+    let collisions = stored.status.as_ref().and_then(|it| it.collision_count);
+    workload::validate_collisions(status.collision_count, collisions, errors);
 }

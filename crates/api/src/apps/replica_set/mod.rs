@@ -9,19 +9,18 @@ use apimachinery::FieldErrors;
 
 use crate::kind::Resource;
 
+use apimachinery::field::Path;
 use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::workload;
-use crate::core::pod::warnings;
-use crate::core::pod_spec;
 use crate::kind::{Part, Scale};
 
 pub use k8s_openapi::api::apps::v1::ReplicaSet;
 
 impl Resource for ReplicaSet {
-    codec!();
+    codec!(with_selector);
     spec_and_status!();
 
     fn apply_defaults(&mut self) {
@@ -37,9 +36,9 @@ impl Resource for ReplicaSet {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let spec = self.spec.as_ref().and_then(|it| it.template.as_ref()?.spec.as_ref());
-        let path = apimachinery::field::Path::new("spec.template.spec");
-        spec.map(|it| warnings::of_spec(it, &path)).unwrap_or_default()
+        let template = self.spec.as_ref().and_then(|it| it.template.as_ref());
+        let path = Path::new("spec.template");
+        template.map(|it| workload::template_warnings(it, &path)).unwrap_or_default()
     }
 
     fn columns() -> &'static [Column] {
@@ -67,6 +66,5 @@ impl Resource for ReplicaSet {
 fn defaults(replica_set: &mut ReplicaSet) {
     let spec = replica_set.spec.get_or_insert_default();
     spec.replicas.get_or_insert(1);
-    let template = spec.template.get_or_insert_default();
-    pod_spec::defaults::apply(template.spec.get_or_insert_default());
+    workload::apply_template_defaults(spec.template.get_or_insert_default());
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ReplicaSet;
+use crate::kind::Resource;
 use crate::testing::{check, check_created, check_row};
 
 fn replica_set() -> Value {
@@ -20,6 +21,35 @@ fn a_minimal_one_is_valid() {
     check_created::<ReplicaSet>(replica_set(), "/spec/replicas", json!(1));
     check_created::<ReplicaSet>(replica_set(), "/status", json!({"replicas": 0}));
     check::<ReplicaSet>(replica_set(), &[]);
+}
+
+#[test]
+fn the_selector_is_needed_and_selects_something() {
+    let mut manifest = replica_set();
+    manifest["spec"]["selector"] = json!({});
+    check::<ReplicaSet>(
+        manifest.clone(),
+        &["spec.selector: Invalid value: {}: empty selector is invalid for deployment"],
+    );
+    manifest["spec"]["selector"] = Value::Null;
+    check::<ReplicaSet>(
+        manifest,
+        &[
+            "spec.selector: Required value",
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`",
+        ],
+    );
+}
+
+#[test]
+fn an_empty_selector_is_written_as_it_was_read() {
+    for selector in [json!({}), Value::Null] {
+        let mut manifest = replica_set();
+        manifest["spec"]["selector"] = selector;
+        let object = ReplicaSet::decode(manifest.to_string().as_bytes()).unwrap();
+        let written: Value = serde_json::from_slice(&object.encode()).unwrap();
+        assert_eq!(written["spec"]["selector"], json!({}));
+    }
 }
 
 #[test]

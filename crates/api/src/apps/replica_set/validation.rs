@@ -7,7 +7,7 @@ use apimachinery::field::Path;
 
 use crate::apps::workload;
 use crate::check;
-use crate::core::pod_spec::validation::validate_replicated_template;
+use crate::core::pod_spec::validation::template;
 use crate::kind::Part;
 
 pub(super) fn validate(object: &ReplicaSet, errors: &mut FieldErrors) {
@@ -19,13 +19,21 @@ pub(super) fn validate(object: &ReplicaSet, errors: &mut FieldErrors) {
         &path.child("minReadySeconds"),
         errors,
     );
-    let selector = workload::validate_selector(&spec.selector, &path.child("selector"), errors);
     check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
-    match &spec.template {
-        Some(template) => {
-            validate_replicated_template(template, &selector, &path.child("template"), errors);
+    let path_selector = path.child("selector");
+    // The text is the one that clients know.
+    let selector =
+        workload::validate_selector(&spec.selector, "deployment", &path_selector, errors);
+    match (&spec.template, selector) {
+        (Some(template), Some(selector)) => {
+            let path = path.child("template");
+            template::validate_replicated(template, &selector, "ReplicaSet", &path, errors);
         }
-        None => errors.required(&path.child("template"), ""),
+        (_, None) => {
+            let detail = "invalid label selector";
+            workload::refuse_malformed(&spec.selector, detail, &path_selector, errors);
+        }
+        (None, _) => errors.required(&path.child("template"), ""),
     }
 }
 
@@ -47,6 +55,17 @@ fn validate_status(object: &ReplicaSet, errors: &mut FieldErrors) {
     let status = object.status.clone().unwrap_or_default();
     let ready = status.ready_replicas.unwrap_or(0);
     let available = status.available_replicas.unwrap_or(0);
+    let path = Path::new("status");
+    check::non_negative(
+        status.observed_generation.unwrap_or(0),
+        &path.child("observedGeneration"),
+        errors,
+    );
+    check::non_negative(
+        status.terminating_replicas.unwrap_or(0),
+        &path.child("terminatingReplicas"),
+        errors,
+    );
     let counts = [
         ("fullyLabeledReplicas", status.fully_labeled_replicas.unwrap_or(0)),
         ("readyReplicas", ready),

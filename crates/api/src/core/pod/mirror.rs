@@ -5,7 +5,6 @@ use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 
 use super::Pod;
-use crate::check::text;
 
 /// The mark of a mirror pod; its value is the kubelet's.
 pub const ANNOTATION: &str = "kubernetes.io/config.mirror";
@@ -20,14 +19,6 @@ fn value(pod: &Pod) -> Option<&String> {
 
 fn path() -> Path {
     Path::new("metadata").child("annotations").key(ANNOTATION)
-}
-
-pub(super) fn validate(pod: &Pod, errors: &mut FieldErrors) {
-    let node = text(pod.spec.as_ref().and_then(|it| it.node_name.as_ref()));
-    if let Some(value) = value(pod).filter(|_| node.is_empty()) {
-        let detail = "must set spec.nodeName if mirror pod annotation is set";
-        errors.invalid(&path(), value.as_str(), detail);
-    }
 }
 
 pub(super) fn validate_update(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {

@@ -16,6 +16,7 @@ use apimachinery::FieldErrors;
 use crate::kind::Resource;
 
 use super::pod_spec;
+use super::pod_spec::validation::annotations;
 use crate::check::text;
 use crate::kind::Part;
 use apimachinery::field::Path;
@@ -71,7 +72,10 @@ impl Resource for Pod {
         let absent = Default::default();
         let spec = self.spec.as_ref().unwrap_or(&absent);
         pod_spec::validation::validate_spec(spec, &Path::new("spec"), errors);
-        mirror::validate(self, errors);
+        if let Some(annotations) = &self.metadata.annotations {
+            let path = Path::new("metadata.annotations");
+            annotations::validate(annotations, spec, &path, errors);
+        }
     }
 
     fn validate_create(&self, errors: &mut FieldErrors) {
@@ -84,6 +88,9 @@ impl Resource for Pod {
         if is_gated && !text(spec.node_name.as_ref()).is_empty() {
             let detail = "cannot be set until all schedulingGates have been cleared";
             errors.forbidden(&path.child("nodeName"), detail);
+        }
+        if let Some(annotations) = &self.metadata.annotations {
+            annotations::validate_profiles(annotations, spec, &path, errors);
         }
     }
 

@@ -9,13 +9,13 @@ use apimachinery::FieldErrors;
 
 use crate::kind::Resource;
 
+use apimachinery::field::Path;
 use apimachinery::selector::Labels;
 use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::pod::warnings;
-use super::pod_spec;
+use crate::apps::workload;
 use crate::kind::{Part, Scale};
 
 pub use k8s_openapi::api::core::v1::ReplicationController;
@@ -37,9 +37,9 @@ impl Resource for ReplicationController {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let spec = self.spec.as_ref().and_then(|it| it.template.as_ref()?.spec.as_ref());
-        let path = apimachinery::field::Path::new("spec.template.spec");
-        spec.map(|it| warnings::of_spec(it, &path)).unwrap_or_default()
+        let template = self.spec.as_ref().and_then(|it| it.template.as_ref());
+        let path = Path::new("spec.template");
+        template.map(|it| workload::template_warnings(it, &path)).unwrap_or_default()
     }
 
     fn columns() -> &'static [Column] {
@@ -78,7 +78,7 @@ fn defaults(controller: &mut ReplicationController) {
     let spec = controller.spec.get_or_insert_default();
     spec.replicas.get_or_insert(1);
     let Some(template) = &mut spec.template else { return };
-    pod_spec::defaults::apply(template.spec.get_or_insert_default());
+    workload::apply_template_defaults(template);
     let Some(labels) = template.metadata.as_ref().and_then(|it| it.labels.clone()) else { return };
     if spec.selector.as_ref().is_none_or(|it| it.is_empty()) {
         spec.selector = Some(labels.clone());

@@ -8,7 +8,7 @@ use apimachinery::selector::Labels;
 
 use crate::apps::workload;
 use crate::check;
-use crate::core::pod_spec::validation::validate_replicated_template;
+use crate::core::pod_spec::validation::template;
 use crate::kind::Part;
 
 pub(super) fn validate(object: &ReplicationController, errors: &mut FieldErrors) {
@@ -28,7 +28,9 @@ pub(super) fn validate(object: &ReplicationController, errors: &mut FieldErrors)
     check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
     match &spec.template {
         Some(template) => {
-            validate_replicated_template(template, &selector, &path.child("template"), errors);
+            let path = path.child("template");
+            let kind = "ReplicationController";
+            template::validate_replicated(template, &selector, kind, &path, errors);
         }
         None => errors.required(&path.child("template"), ""),
     }

@@ -38,9 +38,7 @@ pub(super) fn validate(budget: &PodDisruptionBudget, errors: &mut FieldErrors) {
 
 fn validate_bound(value: &IntOrString, path: &Path, errors: &mut FieldErrors) {
     workload::validate_count_or_percent(value, path, errors);
-    if matches!(value, IntOrString::String(_)) && workload::number(value) > 100 {
-        errors.invalid(path, check::int_or_string(value), "must not be greater than 100%");
-    }
+    workload::validate_at_most_all(value, path, errors);
 }
 
 pub(super) fn validate_status(budget: &PodDisruptionBudget, errors: &mut FieldErrors) {

@@ -1,21 +1,18 @@
 //! What is wrong with a pod spec: every problem, with its path.
 
+pub(crate) mod annotations;
 mod containers;
-mod metadata;
 mod resources;
 mod scheduling;
 mod security;
+pub(crate) mod template;
 mod volumes;
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{PodDNSConfig, PodSpec, PodTemplateSpec};
-use serde_json::Value;
+use k8s_openapi::api::core::v1::{PodDNSConfig, PodSpec};
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::selector::Labels;
-use apimachinery::validation::{self, is_dns_label, is_dns_subdomain, validate_labels};
+use apimachinery::validation::{self, is_dns_label, is_dns_subdomain};
 
 use crate::check::{self, text};
 
@@ -170,44 +167,5 @@ fn validate_dns_config(config: &PodDNSConfig, path: &Path, errors: &mut FieldErr
         if text(option.name.as_ref()).is_empty() {
             errors.required(&path.child("options").index(index), "must not be empty");
         }
-    }
-}
-
-/// The template of a controller that keeps `replicas` pods with `selector` running.
-pub(crate) fn validate_replicated_template(
-    template: &PodTemplateSpec,
-    selector: &Labels,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    let empty = BTreeMap::new();
-    let labels = template.metadata.as_ref().and_then(|it| it.labels.as_ref()).unwrap_or(&empty);
-    let path_labels = path.child("metadata").child("labels");
-    if !selector.is_everything() && !selector.matches(labels) {
-        let labels: Value =
-            labels.iter().map(|(key, it)| (key.clone(), Value::from(it.as_str()))).collect();
-        errors.invalid(&path_labels, labels, "`selector` does not match template `labels`");
-    }
-    validate_labels(labels, &path_labels, errors);
-    metadata::validate_annotations(template, &path.child("metadata").child("annotations"), errors);
-    let path = path.child("spec");
-    let absent = PodSpec::default();
-    let spec = template.spec.as_ref().unwrap_or(&absent);
-    validate_spec(spec, &path, errors);
-    if spec.ephemeral_containers.as_ref().is_some_and(|it| !it.is_empty()) {
-        errors.forbidden(
-            &path.child("ephemeralContainers"),
-            "ephemeral containers not allowed in pod template",
-        );
-    }
-    let policy = text(spec.restart_policy.as_ref());
-    if policy != "Always" {
-        errors.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
-    }
-    if spec.active_deadline_seconds.is_some() {
-        errors.forbidden(
-            &path.child("activeDeadlineSeconds"),
-            "activeDeadlineSeconds in ReplicaSet is not Supported",
-        );
     }
 }

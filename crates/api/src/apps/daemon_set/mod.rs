@@ -1,0 +1,64 @@
+//! DaemonSet: one pod of a template on each node that fits.
+
+mod defaults;
+mod generation;
+mod table;
+#[cfg(test)]
+mod tests;
+mod validation;
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::workload;
+use crate::kind::{Part, Resource};
+
+pub use k8s_openapi::api::apps::v1::DaemonSet;
+
+impl Resource for DaemonSet {
+    codec!(with_selector);
+    spec_and_status!();
+
+    fn apply_defaults(&mut self) {
+        defaults::apply(self);
+    }
+
+    fn prepare_create(&mut self) {
+        self.clear_status();
+        generation::begin(self);
+    }
+
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        match part {
+            Part::Status => self.keep_spec(stored),
+            Part::Main | Part::Other(_) => self.keep_status(stored),
+        }
+        generation::carry_on(self, stored);
+    }
+
+    fn validate(&self, errors: &mut FieldErrors) {
+        validation::validate(self, errors);
+    }
+
+    fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
+        validation::validate_update(self, stored, part, errors);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let mut warnings = workload::template_warnings(&spec.template, &Path::new("spec.template"));
+        warnings.push(workload::idle_warning("DaemonSet"));
+        warnings
+    }
+
+    fn columns() -> &'static [Column] {
+        table::COLUMNS
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        table::row(self, now)
+    }
+}

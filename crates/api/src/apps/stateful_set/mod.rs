@@ -1,0 +1,108 @@
+//! StatefulSet: pods that have a number each, and with it a name and volumes of their own.
+
+mod defaults;
+mod table;
+#[cfg(test)]
+mod tests;
+mod validation;
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::RollingUpdateStatefulSetStrategy;
+use serde_json::Value;
+
+use super::workload;
+use crate::core::claim_spec;
+use crate::kind::{Part, Resource, Scale};
+
+pub use k8s_openapi::api::apps::v1::StatefulSet;
+
+impl Resource for StatefulSet {
+    codec!(with_selector);
+    spec_and_status!();
+
+    fn apply_defaults(&mut self) {
+        defaults::apply(self);
+    }
+
+    fn prepare_create(&mut self) {
+        self.clear_status();
+        defaults::apply_to_status(self);
+        drop_max_unavailable(self, None);
+    }
+
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        if part == Part::Status {
+            return self.keep_spec(stored);
+        }
+        self.keep_status(stored);
+        drop_max_unavailable(self, Some(stored));
+    }
+
+    /// What is checked depends on whether it is new: see `validate_create` and `validate_update`.
+    fn validate(&self, _errors: &mut FieldErrors) {}
+
+    fn validate_create(&self, errors: &mut FieldErrors) {
+        validation::validate_create(self, errors);
+    }
+
+    fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
+        validation::validate_update(self, stored, part, errors);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let mut warnings = workload::template_warnings(&spec.template, &Path::new("spec.template"));
+        let path = Path::new("spec.volumeClaimTemplates");
+        for (index, claim) in spec.volume_claim_templates.iter().flatten().enumerate() {
+            let claim = claim.spec.as_ref();
+            let of_claim = claim.map(|it| claim_spec::warnings(it, &path.index(index)));
+            warnings.extend(of_claim.into_iter().flatten());
+        }
+        if spec.revision_history_limit.is_some_and(|it| it < 0) {
+            let warning = "spec.revisionHistoryLimit: a negative value retains all historical \
+                           revisions; a value >= 0 is recommended";
+            warnings.push(warning.to_owned());
+        }
+        warnings.push(workload::idle_warning("StatefulSet"));
+        warnings
+    }
+
+    fn columns() -> &'static [Column] {
+        table::COLUMNS
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        table::row(self, now)
+    }
+
+    fn scale(&self) -> Option<Scale> {
+        let spec = self.spec.as_ref()?;
+        Some(Scale {
+            spec_replicas: spec.replicas.unwrap_or(1),
+            status_replicas: self.status.as_ref().map_or(0, |it| it.replicas),
+            selector: workload::selector_text(&spec.selector),
+        })
+    }
+
+    fn set_replicas(&mut self, replicas: i32) {
+        self.spec.get_or_insert_default().replicas = Some(replicas);
+    }
+}
+
+fn rolling_update(object: &StatefulSet) -> Option<&RollingUpdateStatefulSetStrategy> {
+    object.spec.as_ref()?.update_strategy.as_ref()?.rolling_update.as_ref()
+}
+
+/// The gate `MaxUnavailableStatefulSet` is off: the field stays only where it was used before.
+fn drop_max_unavailable(object: &mut StatefulSet, stored: Option<&StatefulSet>) {
+    if stored.and_then(rolling_update).is_some_and(|it| it.max_unavailable.is_some()) {
+        return;
+    }
+    let strategy = object.spec.as_mut().and_then(|it| it.update_strategy.as_mut());
+    if let Some(rolling) = strategy.and_then(|it| it.rolling_update.as_mut()) {
+        rolling.max_unavailable = None;
+    }
+}

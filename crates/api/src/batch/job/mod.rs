@@ -1,0 +1,89 @@
+//! Job: pods that run until enough of them have succeeded.
+
+pub mod conditions;
+mod defaults;
+pub mod indexes;
+pub mod labels;
+mod table;
+#[cfg(test)]
+mod tests;
+pub(crate) mod validation;
+pub(crate) mod warnings;
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+use apimachinery::table::Column;
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::JobSpec;
+use serde_json::Value;
+
+use crate::apps::workload;
+use crate::kind::{Part, Resource};
+
+pub(crate) use defaults::apply_to_policies;
+
+pub use k8s_openapi::api::batch::v1::Job;
+
+/// Who is meant by `managedBy` unless somebody else is named.
+pub const CONTROLLER: &str = "kubernetes.io/job-controller";
+
+impl Resource for Job {
+    codec!();
+    spec_and_status!();
+
+    fn apply_defaults(&mut self) {
+        defaults::apply(self);
+    }
+
+    fn prepare_create(&mut self) {
+        labels::generate(self);
+        self.clear_status();
+    }
+
+    /// What is checked depends on what there was before: see `validate_create` and
+    /// `validate_update`.
+    fn validate(&self, _errors: &mut FieldErrors) {}
+
+    fn validate_create(&self, errors: &mut FieldErrors) {
+        validation::validate_create(self, errors);
+    }
+
+    fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
+        validation::validate_update(self, stored, part, errors);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let mut warnings = warnings::of_spec(spec, &Path::new("spec"));
+        if spec.managed_by.as_deref().is_none_or(|it| it == CONTROLLER) {
+            warnings.push(workload::idle_warning("Job"));
+        }
+        warnings
+    }
+
+    fn warnings_on_create(&self) -> Vec<String> {
+        warnings::of_name(&self.metadata)
+    }
+
+    fn columns() -> &'static [Column] {
+        table::COLUMNS
+    }
+
+    fn row(&self, now: Timestamp) -> Vec<Value> {
+        table::row(self, now)
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let succeeded = self.status.as_ref().and_then(|it| it.succeeded).unwrap_or(0);
+        vec![("status.successful", succeeded.to_string())]
+    }
+
+    fn field_names() -> &'static [(&'static str, &'static str)] {
+        &[("status.successful", "status.successful")]
+    }
+}
+
+/// Whether each completion has its number.
+pub fn is_indexed(spec: &JobSpec) -> bool {
+    spec.completion_mode.as_deref() == Some("Indexed")
+}
