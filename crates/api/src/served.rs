@@ -28,6 +28,8 @@ served! {
         core::v1::Event,
         core::v1::Namespace,
         core::v1::Node,
+        core::v1::PersistentVolume,
+        core::v1::PersistentVolumeClaim,
         core::v1::Pod,
         core::v1::ReplicationController,
         core::v1::Secret,

@@ -4,6 +4,7 @@
 mod custom_resource_definition;
 mod event;
 mod namespace;
+mod persistent_volume;
 mod pod;
 mod priority_class;
 mod rbac;
@@ -42,6 +43,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
         Arc::new(namespace::Namespaces),
+        Arc::new(persistent_volume::PersistentVolumes),
         Arc::new(pod::Bindings),
         Arc::new(pod::Pods::new(kubelets)),
         Arc::new(priority_class::PriorityClasses),
