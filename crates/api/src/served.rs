@@ -26,6 +26,7 @@ served! {
         core::v1::ConfigMap,
         core::v1::Endpoints,
         core::v1::Event,
+        core::v1::LimitRange,
         core::v1::Namespace,
         core::v1::Node,
         core::v1::PersistentVolume,

@@ -3,6 +3,7 @@
 
 mod custom_resource_definition;
 mod event;
+mod limit_range;
 mod namespace;
 mod persistent_volume;
 mod pod;
@@ -42,6 +43,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let mut all: Vec<Arc<dyn Hooks>> = vec![
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
+        Arc::new(limit_range::LimitRanges),
         Arc::new(namespace::Namespaces),
         Arc::new(persistent_volume::PersistentVolumes),
         Arc::new(pod::Bindings),

@@ -75,6 +75,7 @@ fn check(found: &Value, expected: &Value) {
 const NOT_RECORDED: &[&str] = &[
     "csinodes",
     "horizontalpodautoscalers",
+    "limitranges",
     "persistentvolumeclaims",
     "persistentvolumes",
     "poddisruptionbudgets",
