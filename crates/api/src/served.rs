@@ -33,6 +33,7 @@ served! {
         core::v1::PersistentVolumeClaim,
         core::v1::Pod,
         core::v1::ReplicationController,
+        core::v1::ResourceQuota,
         core::v1::Secret,
         core::v1::Service,
         core::v1::ServiceAccount,

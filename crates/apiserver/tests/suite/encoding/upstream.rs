@@ -80,6 +80,7 @@ const NOT_RECORDED: &[&str] = &[
     "persistentvolumes",
     "poddisruptionbudgets",
     "priorityclasses",
+    "resourcequotas",
 ];
 
 #[tokio::test(start_paused = true)]
