@@ -23,6 +23,7 @@ served! {
         autoscaling::v2::HorizontalPodAutoscaler,
         coordination::v1::Lease,
         core::v1::Binding,
+        core::v1::ComponentStatus,
         core::v1::ConfigMap,
         core::v1::Endpoints,
         core::v1::Event,

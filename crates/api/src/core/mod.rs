@@ -1,6 +1,7 @@
 //! The core group: one folder per kind.
 
 pub mod binding;
+pub mod component_status;
 pub mod config_map;
 pub mod endpoints;
 pub mod event;
@@ -21,6 +22,7 @@ pub mod service_account;
 pub(crate) mod volume_sources;
 
 pub use binding::Binding;
+pub use component_status::ComponentStatus;
 pub use config_map::ConfigMap;
 pub use endpoints::Endpoints;
 pub use event::Event;
