@@ -45,12 +45,18 @@ served! {
         rbac::v1::Role,
         rbac::v1::RoleBinding,
         scheduling::v1::PriorityClass,
+        storage::v1::CSIDriver,
         storage::v1::CSINode,
+        storage::v1::CSIStorageCapacity,
+        storage::v1::StorageClass,
+        storage::v1::VolumeAttachment,
+        storage::v1::VolumeAttributesClass,
     }
     // The same resources in other versions, with the version that they are stored in.
     versions {
         autoscaling::v1::HorizontalPodAutoscaler as autoscaling::v2::HorizontalPodAutoscaler,
         events::v1::Event as core::v1::Event,
+        storage::v1beta1::VolumeAttributesClass as storage::v1::VolumeAttributesClass,
     }
     // Bodies of subresources, which are no resources of their own.
     bodies {

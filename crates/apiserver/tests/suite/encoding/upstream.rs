@@ -73,7 +73,9 @@ fn check(found: &Value, expected: &Value) {
 
 /// Kinds that came after the recording was made.
 const NOT_RECORDED: &[&str] = &[
+    "csidrivers",
     "csinodes",
+    "csistoragecapacities",
     "horizontalpodautoscalers",
     "limitranges",
     "persistentvolumeclaims",
@@ -81,6 +83,9 @@ const NOT_RECORDED: &[&str] = &[
     "poddisruptionbudgets",
     "priorityclasses",
     "resourcequotas",
+    "storageclasses",
+    "volumeattachments",
+    "volumeattributesclasses",
 ];
 
 #[tokio::test(start_paused = true)]
