@@ -7,6 +7,7 @@ use stdx::Random;
 use crate::chain::Plugin;
 
 pub mod default_toleration_seconds;
+pub mod limit_ranger;
 pub mod namespace_lifecycle;
 pub mod node_restriction;
 pub mod priority;
@@ -21,6 +22,7 @@ pub(crate) mod fixture;
 pub fn all(random: &Random) -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle),
+        Arc::new(limit_ranger::LimitRanger),
         Arc::new(service_account::ServiceAccounts::new(random.clone())),
         Arc::new(node_restriction::NodeRestriction),
         Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
