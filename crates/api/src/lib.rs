@@ -47,6 +47,7 @@ mod interned;
 pub mod kind;
 pub mod lookup;
 pub mod object;
+mod quantities;
 mod semantic;
 #[cfg(test)]
 mod testing;

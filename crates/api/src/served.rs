@@ -28,14 +28,19 @@ served! {
         batch::v1::Job,
         coordination::v1::Lease,
         core::v1::Binding,
+        core::v1::ComponentStatus,
         core::v1::ConfigMap,
         core::v1::Endpoints,
         core::v1::Event,
+        core::v1::LimitRange,
         core::v1::Namespace,
         core::v1::Node,
+        core::v1::PersistentVolume,
+        core::v1::PersistentVolumeClaim,
         core::v1::Pod,
         core::v1::PodTemplate,
         core::v1::ReplicationController,
+        core::v1::ResourceQuota,
         core::v1::Secret,
         core::v1::Service,
         core::v1::ServiceAccount,
@@ -46,12 +51,18 @@ served! {
         rbac::v1::Role,
         rbac::v1::RoleBinding,
         scheduling::v1::PriorityClass,
+        storage::v1::CSIDriver,
         storage::v1::CSINode,
+        storage::v1::CSIStorageCapacity,
+        storage::v1::StorageClass,
+        storage::v1::VolumeAttachment,
+        storage::v1::VolumeAttributesClass,
     }
     // The same resources in other versions, with the version that they are stored in.
     versions {
         autoscaling::v1::HorizontalPodAutoscaler as autoscaling::v2::HorizontalPodAutoscaler,
         events::v1::Event as core::v1::Event,
+        storage::v1beta1::VolumeAttributesClass as storage::v1::VolumeAttributesClass,
     }
     // Bodies of subresources, which are no resources of their own.
     bodies {

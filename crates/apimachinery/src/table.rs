@@ -16,11 +16,15 @@ pub struct Column {
 
 impl Column {
     pub const fn new(name: &'static str, kind: &'static str) -> Self {
+        Self::with_format(name, kind, "")
+    }
+
+    pub const fn with_format(name: &'static str, kind: &'static str, format: &'static str) -> Self {
         use std::borrow::Cow::Borrowed;
         Self {
             name: Borrowed(name),
             kind: Borrowed(kind),
-            format: Borrowed(""),
+            format: Borrowed(format),
             description: Borrowed(""),
             priority: 0,
         }
@@ -28,14 +32,7 @@ impl Column {
 
     /// The `Name` column.
     pub const fn name() -> Self {
-        use std::borrow::Cow::Borrowed;
-        Self {
-            name: Borrowed("Name"),
-            kind: Borrowed("string"),
-            format: Borrowed("name"),
-            description: Borrowed(""),
-            priority: 0,
-        }
+        Self::with_format("Name", "string", "name")
     }
 
     #[must_use]

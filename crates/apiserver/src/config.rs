@@ -29,6 +29,8 @@ pub struct Config {
     /// How this server shows itself to kubelets, and whom it trusts there. Without it there are no
     /// logs and no exec.
     pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
+    /// Whether controllers and scheduler run in this process, for as long as it does.
+    pub has_components: bool,
     pub gates: Gates,
     /// Which built-in versions and resources are served.
     pub runtime_config: RuntimeConfig,
@@ -60,6 +62,7 @@ impl Default for Config {
             compaction: Compaction::ByStore,
             encoding: Encoding::Json,
             kubelet_tls: None,
+            has_components: false,
             gates: Gates::default(),
             runtime_config: RuntimeConfig::default(),
         }

@@ -69,6 +69,7 @@ mod tests {
         };
         let all = of("").unwrap();
         assert_eq!(of("apps/v1/replicasets=false"), Ok(all - 1));
+        assert_eq!(of("storage.k8s.io/v1beta1=true"), Ok(all + 1));
         assert!(of("apps/v1=false").unwrap() < all - 1);
         let config = RuntimeConfig::parse("apps/v1=false").unwrap();
         assert!(validate_runtime_config(&config, &[]).is_ok());

@@ -33,6 +33,9 @@ pub(crate) struct Settings {
     pub(crate) node_addresses: Vec<IpAddr>,
     pub(crate) names: server_names::Flags,
     pub(crate) datastore: datastore::Flags,
+    /// Whether controllers and scheduler run in this process, unless others over the same store may
+    /// run them.
+    pub(crate) has_components: bool,
     pub(crate) gates: Gates,
     pub(crate) runtime_config: RuntimeConfig,
     /// What `/metrics` shows.
@@ -88,6 +91,7 @@ impl ApiServer {
             compaction_interval: settings.datastore.compaction_interval(),
             compaction: store.compaction(),
             encoding: settings.datastore.encoding(&store),
+            has_components: settings.has_components && !matches!(store, Datastore::Etcd(_)),
             gates: settings.gates.clone(),
             runtime_config: settings.runtime_config.clone(),
             ..Config::default()

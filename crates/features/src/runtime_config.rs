@@ -44,7 +44,8 @@ pub enum Error {
 /// Versions by how far they are. Later ones of this order win over earlier ones.
 const STAGES: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
 
-/// What was asked for; everything is served unless somebody says otherwise.
+/// What was asked for. Stable versions are served unless somebody says otherwise, others only if
+/// somebody does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeConfig {
     /// In the order of [`STAGES`].
@@ -125,7 +126,7 @@ impl RuntimeConfig {
             self.stages.iter().zip(stage).filter_map(|(it, fits)| it.filter(|_| fits));
         let explicit =
             self.resources.get(&resource_key).or_else(|| self.versions.get(&version_key));
-        explicit.copied().or_else(|| by_stage.next_back()).unwrap_or(true)
+        explicit.copied().or_else(|| by_stage.next_back()).unwrap_or_else(|| is_ga(version))
     }
 
     /// Whether all that is named is there, and all that is needed stays.
@@ -235,9 +236,20 @@ mod tests {
             &format!("{core} apps/v1/daemonsets apps/v1/deployments"),
         );
         check(
-            "v1/pods=false,api/ga=false,v1/namespaces=true",
-            "/v1/namespaces apps/v1beta1/deployments resource.k8s.io/v1alpha3/claims",
+            "v1/pods=false,api/ga=false,api/beta=true,v1/namespaces=true",
+            "/v1/namespaces apps/v1beta1/deployments",
         );
+    }
+
+    #[test]
+    fn versions_that_are_not_stable_are_asked_for() {
+        let stable = "/v1/namespaces /v1/pods apps/v1/daemonsets apps/v1/deployments";
+        let (beta, alpha) = ("apps/v1beta1/deployments", "resource.k8s.io/v1alpha3/claims");
+        check("", &format!("{stable} batch/v1/jobs"));
+        check("apps/v1beta1=true", &format!("{stable} {beta} batch/v1/jobs"));
+        check("apps/v1beta1/deployments", &format!("{stable} {beta} batch/v1/jobs"));
+        check("api/alpha=true", &format!("{stable} batch/v1/jobs {alpha}"));
+        check("api/all=true", &format!("{stable} {beta} batch/v1/jobs {alpha}"));
     }
 
     #[test]

@@ -6,9 +6,12 @@ use stdx::Random;
 
 use crate::chain::Plugin;
 
+pub mod default_storage_class;
 pub mod default_toleration_seconds;
+pub mod limit_ranger;
 pub mod namespace_lifecycle;
 pub mod node_restriction;
+pub mod persistent_volume_claim_resize;
 pub mod priority;
 pub mod service_account;
 pub mod taint_nodes_by_condition;
@@ -21,10 +24,13 @@ pub(crate) mod fixture;
 pub fn all(random: &Random) -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle),
+        Arc::new(limit_ranger::LimitRanger),
         Arc::new(service_account::ServiceAccounts::new(random.clone())),
         Arc::new(node_restriction::NodeRestriction),
         Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
         Arc::new(priority::Priority),
         Arc::new(default_toleration_seconds::DefaultTolerationSeconds),
+        Arc::new(default_storage_class::DefaultStorageClass),
+        Arc::new(persistent_volume_claim_resize::PersistentVolumeClaimResize),
     ]
 }

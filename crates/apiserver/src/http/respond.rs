@@ -97,7 +97,10 @@ fn object_bytes(kind: &dyn Kind, object: &Stored, wish: Wish) -> Bytes {
 
 fn list_meta(list: &ListAnswer) -> Value {
     let mut meta = Map::new();
-    meta.insert("resourceVersion".to_owned(), json!(list.resource_version.to_string()));
+    // What is not stored has no version.
+    if list.resource_version != 0 {
+        meta.insert("resourceVersion".to_owned(), json!(list.resource_version.to_string()));
+    }
     if let Some(token) = &list.continue_token {
         meta.insert("continue".to_owned(), json!(token));
     }

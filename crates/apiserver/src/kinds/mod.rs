@@ -1,10 +1,13 @@
 //! One folder per kind that does more than its rules in `api` say: what it takes, refuses, acts on
 //! or connects to.
 
+mod component_status;
 mod custom_resource_definition;
 mod event;
+mod limit_range;
 mod namespace;
 mod node;
+mod persistent_volume;
 mod pod;
 mod priority_class;
 mod rbac;
@@ -40,10 +43,13 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
+        Arc::new(component_status::ComponentStatuses),
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
+        Arc::new(limit_range::LimitRanges),
         Arc::new(namespace::Namespaces),
         Arc::new(node::Nodes::new(kubelets.clone())),
+        Arc::new(persistent_volume::PersistentVolumes),
         Arc::new(pod::Bindings),
         Arc::new(pod::Pods::new(kubelets)),
         Arc::new(priority_class::PriorityClasses),

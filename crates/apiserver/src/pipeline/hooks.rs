@@ -49,7 +49,8 @@ pub(crate) trait Hooks: Send + Sync {
         Ok(())
     }
 
-    /// Something is posted to a kind that is not stored, or to a subresource that is an action.
+    /// Something is asked of a kind that is not stored, or posted to a subresource that is an
+    /// action.
     fn act<'a>(&'a self, _core: &'a Core, _request: &'a mut Request) -> Acting<'a> {
         Box::pin(std::future::ready(Err(method_not_allowed())))
     }
@@ -65,7 +66,8 @@ pub(crate) trait Hooks: Send + Sync {
         Box::pin(std::future::ready(Err(method_not_allowed())))
     }
 
-    /// Takes what the object needs from what there is only once in the cluster, and fills it in.
+    /// Takes what the object needs from what there is only once in the cluster, and fills it in; so
+    /// it does with what only the server knows, such as the time.
     fn reserve(
         &self,
         _core: &Core,

@@ -39,7 +39,7 @@ struct Token {
     start: String,
 }
 
-pub(super) fn select(request: &Request) -> Result<Selection, ApiError> {
+pub(crate) fn select(request: &Request) -> Result<Selection, ApiError> {
     let list = &request.call.list;
     let mut selection = Selection::parse(
         request.kind.as_ref(),

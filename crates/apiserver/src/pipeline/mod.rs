@@ -36,6 +36,7 @@ use http::Response;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 
 pub use list::ListAnswer;
+pub(crate) use list::select;
 pub use watch::{WatchItem, Watching};
 
 pub use self::core::Core;

@@ -19,5 +19,6 @@ mod limits;
 mod reviews;
 mod scope;
 mod slow_conversion;
+mod storage;
 mod subresources;
 mod watches;

@@ -67,6 +67,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             node_addresses: Vec::new(),
             names: flags.names,
             datastore: flags.datastore,
+            has_components: false,
             gates: flags.component.gates(),
             runtime_config,
             metrics: flags.component.registry(),

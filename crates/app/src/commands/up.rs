@@ -213,6 +213,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         node_addresses: machine.as_ref().map(Machine::addresses).unwrap_or_default(),
         names: flags.names.clone(),
         datastore: flags.datastore.clone(),
+        has_components: true,
         gates: flags.component.gates(),
         runtime_config: flags.api.runtime_config(control_plane::FOLLOWED)?,
         metrics: flags.component.registry(),

@@ -81,11 +81,11 @@ impl NodeAuthorizer {
                 }
             }
             ("", "persistentvolumeclaims") => self.get(node, attributes, Object::Claim),
-            ("", "persistentvolumes")
-            | ("resource.k8s.io", "resourceclaims")
-            | ("storage.k8s.io", "volumeattachments") => {
-                self.get(node, attributes, Object::NotServed)
+            ("", "persistentvolumes") => self.get(node, attributes, Object::Volume),
+            ("storage.k8s.io", "volumeattachments") => {
+                self.get(node, attributes, Object::Attachment)
             }
+            ("resource.k8s.io", "resourceclaims") => self.get(node, attributes, Object::NotServed),
             ("coordination.k8s.io", "leases") => own_lease(node, attributes),
             ("storage.k8s.io", "csinodes") => own_csi_node(node, attributes),
             ("resource.k8s.io", "resourceslices") => self.own_slice(node, attributes),

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use api::core::Pod;
+use api::core::persistent_volume::secrets_of_node;
 use api::core::pod::mirror;
 use api::core::pod_spec::references;
+use api::core::{PersistentVolume, Pod};
+use api::storage::VolumeAttachment;
 use api::{Lookup, Stored};
 use apimachinery::{GroupResource, ObjectKey};
 
@@ -14,6 +16,10 @@ pub(super) enum Object {
     Secret,
     ConfigMap,
     Claim,
+    /// A PersistentVolume.
+    Volume,
+    /// A VolumeAttachment.
+    Attachment,
     ServiceAccount,
     /// Which of these belong to a node is only known once their kind is served. No node has any
     /// until then, whatever a custom resource of the same name says.
@@ -37,14 +43,46 @@ impl Pods {
                 let pod = self.0.find(&pods, &ObjectKey::new(namespace, name));
                 pod.is_some_and(|it| is_bound(&it, node))
             }
-            _ => self
-                .0
-                .list(&pods, Some(namespace))
-                .iter()
-                .filter(|it| is_bound(it, node))
-                .filter_map(|it| it.typed(<Pod as api::Resource>::decode).ok())
-                .any(|it| needs(&it, object, name)),
+            Object::Volume => {
+                let volume = self.0.get::<PersistentVolume>(&ObjectKey::cluster(name));
+                volume.is_some_and(|it| self.needs_volume(node, &it))
+            }
+            Object::Attachment => {
+                let attachment = self.0.get::<VolumeAttachment>(&ObjectKey::cluster(name));
+                attachment.is_some_and(|it| it.spec.node_name == node)
+            }
+            Object::Secret => {
+                self.needs(node, object, namespace, name)
+                    || self.needs_for_volume(node, namespace, name)
+            }
+            Object::ConfigMap | Object::Claim | Object::ServiceAccount => {
+                self.needs(node, object, namespace, name)
+            }
         }
+    }
+
+    /// Whether a pod of the node refers to the object.
+    fn needs(&self, node: &str, object: Object, namespace: &str, name: &str) -> bool {
+        let pods = self.0.list(&GroupResource::new("", "pods"), Some(namespace));
+        pods.iter()
+            .filter(|it| is_bound(it, node))
+            .filter_map(|it| it.typed(<Pod as api::Resource>::decode).ok())
+            .any(|it| needs(&it, object, name))
+    }
+
+    /// A volume is of the claim that it says, whoever made it.
+    fn needs_volume(&self, node: &str, volume: &PersistentVolume) -> bool {
+        let claim = volume.spec.as_ref().and_then(|it| it.claim_ref.as_ref());
+        let claim = claim.and_then(|it| it.namespace.as_deref().zip(it.name.as_deref()));
+        claim.is_some_and(|(namespace, name)| self.needs(node, Object::Claim, namespace, name))
+    }
+
+    /// What the Secret opens may be a volume of one of its pods.
+    fn needs_for_volume(&self, node: &str, namespace: &str, name: &str) -> bool {
+        let volumes = self.0.all::<PersistentVolume>(None);
+        let mut with_it =
+            volumes.iter().filter(|it| secrets_of_node(it).contains(&(namespace, name)));
+        with_it.any(|it| self.needs_volume(node, it))
     }
 }
 
@@ -63,7 +101,7 @@ fn needs(pod: &Pod, object: Object, name: &str) -> bool {
             references::claims(pod, spec).iter().any(|it| it == name)
         }
         Object::ServiceAccount => spec.service_account_name.as_deref() == Some(name),
-        Object::Pod | Object::NotServed => false,
+        Object::Pod | Object::Volume | Object::Attachment | Object::NotServed => false,
     }
 }
 

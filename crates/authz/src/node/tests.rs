@@ -11,18 +11,52 @@ use crate::attributes::Attributes;
 use crate::authorizer::Authorizer;
 use crate::rbac::Rbac;
 
-/// Pods only.
-struct Pods(Vec<Arc<Stored>>);
+/// By resource.
+struct Objects(Vec<(&'static str, Arc<Stored>)>);
 
-impl Lookup for Pods {
-    fn find(&self, _: &GroupResource, key: &ObjectKey) -> Option<Arc<Stored>> {
-        self.0.iter().find(|it| it.meta.key == *key).cloned()
+impl Lookup for Objects {
+    fn find(&self, of: &GroupResource, key: &ObjectKey) -> Option<Arc<Stored>> {
+        let is_it = |it: &&(&str, Arc<Stored>)| it.0 == of.resource && it.1.meta.key == *key;
+        self.0.iter().find(is_it).map(|it| it.1.clone())
     }
 
-    fn list(&self, _: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Stored>> {
-        let within = |it: &&Arc<Stored>| namespace.is_none_or(|ns| it.meta.key.namespace == ns);
-        self.0.iter().filter(within).cloned().collect()
+    fn list(&self, of: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+        let is_within = |it: &Stored| namespace.is_none_or(|ns| it.meta.key.namespace == ns);
+        let all = self.0.iter().filter(|it| it.0 == of.resource && is_within(&it.1));
+        all.map(|it| it.1.clone()).collect()
     }
+}
+
+/// Of the claims of pods, with a Secret each, and on nodes.
+fn volumes() -> Vec<(&'static str, Arc<Stored>)> {
+    let stored = |name: &str, object: Value| {
+        let meta = Meta { key: ObjectKey::cluster(name), ..Meta::default() };
+        Arc::new(Stored::new(meta, object.to_string().into_bytes().into()))
+    };
+    let volume = |name: &str, claim: &str| {
+        let secret = |of: &str| json!({"namespace": "keys", "name": format!("{name}-{of}")});
+        let spec = json!({
+            "claimRef": {"namespace": "ns", "name": claim},
+            "csi": {
+                "driver": "d", "volumeHandle": "h",
+                "nodeStageSecretRef": secret("key"), "controllerPublishSecretRef": secret("other"),
+            },
+        });
+        let metadata = json!({"name": name});
+        ("persistentvolumes", stored(name, json!({"metadata": metadata, "spec": spec})))
+    };
+    let attachment = |name: &str, node: &str| {
+        let spec = json!({"attacher": "d", "nodeName": node, "source": {}});
+        let metadata = json!({"name": name});
+        ("volumeattachments", stored(name, json!({"metadata": metadata, "spec": spec})))
+    };
+    vec![
+        volume("own-volume", "own-claim"),
+        volume("other-volume", "other-claim"),
+        volume("mirror-volume", "mirror-claim"),
+        attachment("own-attachment", "node-1"),
+        attachment("other-attachment", "node-2"),
+    ]
 }
 
 fn authorizer() -> Authorizer {
@@ -48,12 +82,13 @@ fn authorizer() -> Authorizer {
         };
         Arc::new(Stored::new(meta, pod.to_string().into_bytes().into()))
     };
-    let pods = Pods(vec![
-        pod("own", "node-1", json!({})),
-        pod("other", "node-2", json!({})),
-        pod("mirror", "node-1", json!({"kubernetes.io/config.mirror": "x"})),
+    let mut objects = volumes();
+    objects.extend([
+        ("pods", pod("own", "node-1", json!({}))),
+        ("pods", pod("other", "node-2", json!({}))),
+        ("pods", pod("mirror", "node-1", json!({"kubernetes.io/config.mirror": "x"}))),
     ]);
-    Authorizer::new(Arc::new(Rbac::new()), NodeAuthorizer::new(Arc::new(pods)))
+    Authorizer::new(Arc::new(Rbac::new()), NodeAuthorizer::new(Arc::new(Objects(objects))))
 }
 
 /// What node-1 asks, as `verb group/resource[/subresource] namespace/name [field=value]`, and the
@@ -164,12 +199,32 @@ const TABLE: &[(&str, &str)] = &[
         "patch /persistentvolumeclaims/status ns/other-claim",
         "no relationship found between node 'node-1' and this object",
     ),
-    ("get /persistentvolumes /x", "no relationship found between node 'node-1' and this object"),
-    ("list /persistentvolumes /", "can only get individual resources of this type"),
+    ("get /persistentvolumes /own-volume", "yes"),
     (
-        "get storage.k8s.io/volumeattachments /x",
+        "get /persistentvolumes /other-volume",
         "no relationship found between node 'node-1' and this object",
     ),
+    (
+        "get /persistentvolumes /mirror-volume",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    ("get /persistentvolumes /x", "no relationship found between node 'node-1' and this object"),
+    ("list /persistentvolumes /", "can only get individual resources of this type"),
+    ("get /secrets keys/own-volume-key", "yes"),
+    (
+        "get /secrets keys/own-volume-other",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "get /secrets keys/other-volume-key",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    ("get storage.k8s.io/volumeattachments /own-attachment", "yes"),
+    (
+        "get storage.k8s.io/volumeattachments /other-attachment",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    ("list storage.k8s.io/volumeattachments /", "can only get individual resources of this type"),
     (
         "get resource.k8s.io/resourceclaims ns/x",
         "no relationship found between node 'node-1' and this object",

@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::StatefulSet;
 
 use crate::apps::workload;
-use crate::core::claim_spec;
+use crate::core::persistent_volume_claim;
 
 pub(super) fn apply(object: &mut StatefulSet) {
     let spec = object.spec.get_or_insert_default();
@@ -29,7 +29,7 @@ pub(super) fn apply(object: &mut StatefulSet) {
         ordinals.start.get_or_insert(0);
     }
     workload::apply_template_defaults(&mut spec.template);
-    spec.volume_claim_templates.iter_mut().flatten().for_each(claim_spec::apply_defaults);
+    spec.volume_claim_templates.iter_mut().flatten().for_each(persistent_volume_claim::defaults::apply);
     apply_to_status(object);
 }
 

@@ -14,7 +14,7 @@ use k8s_openapi::api::apps::v1::RollingUpdateStatefulSetStrategy;
 use serde_json::Value;
 
 use super::workload;
-use crate::core::claim_spec;
+use crate::core::persistent_volume_claim;
 use crate::kind::{Part, Resource, Scale};
 
 pub use k8s_openapi::api::apps::v1::StatefulSet;
@@ -58,7 +58,7 @@ impl Resource for StatefulSet {
         let path = Path::new("spec.volumeClaimTemplates");
         for (index, claim) in spec.volume_claim_templates.iter().flatten().enumerate() {
             let claim = claim.spec.as_ref();
-            let of_claim = claim.map(|it| claim_spec::warnings(it, &path.index(index)));
+            let of_claim = claim.map(|it| persistent_volume_claim::spec_warnings(it, &path.index(index)));
             warnings.extend(of_claim.into_iter().flatten());
         }
         if spec.revision_history_limit.is_some_and(|it| it < 0) {

@@ -16,7 +16,7 @@ use apimachinery::validation::is_dns_label;
 
 use crate::apps::workload;
 use crate::check::{self, text};
-use crate::core::claim_spec;
+use crate::core::persistent_volume_claim;
 use crate::core::pod_spec::validation::template;
 use crate::kind::Part;
 use crate::{codec, semantic};
@@ -88,7 +88,7 @@ fn validate_spec(spec: &StatefulSetSpec, scope: Scope, errors: &mut FieldErrors)
     let claims = spec.volume_claim_templates.iter().flatten().enumerate();
     for (index, claim) in claims.filter(|_| scope.has_fixed_fields) {
         let path = path.child("volumeClaimTemplates").index(index).child("spec");
-        claim_spec::validate(&claim.spec.clone().unwrap_or_default(), &path, errors);
+        persistent_volume_claim::validate_new_spec(&claim.spec.clone().unwrap_or_default(), &path, errors);
     }
     check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
     let ready_seconds = spec.min_ready_seconds.unwrap_or(0);

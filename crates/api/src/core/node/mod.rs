@@ -40,7 +40,7 @@ impl Resource for Node {
             status.allocatable.clone_from(&status.capacity);
         }
         for quantities in [&mut status.capacity, &mut status.allocatable].into_iter().flatten() {
-            super::pod_spec::defaults::round_up(quantities);
+            crate::quantities::round_up(quantities);
         }
     }
 

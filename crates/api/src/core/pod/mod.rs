@@ -81,6 +81,8 @@ impl Resource for Pod {
     fn validate_create(&self, errors: &mut FieldErrors) {
         let Some(spec) = &self.spec else { return };
         let path = Path::new("spec");
+        let name = text(self.metadata.name.as_ref());
+        pod_spec::validation::validate_claim_names(name, spec, &path, errors);
         if spec.ephemeral_containers.as_ref().is_some_and(|it| !it.is_empty()) {
             errors.forbidden(&path.child("ephemeralContainers"), "cannot be set on create");
         }

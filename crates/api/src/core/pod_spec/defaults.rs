@@ -8,7 +8,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use apimachinery::quantity::{self, Amount, Family};
+use apimachinery::quantity::{Amount, Family};
+
+use crate::core::persistent_volume_claim;
+use crate::core::volume_sources::defaults::{self as volume_sources, fill};
+use crate::quantities::round_up;
 
 const FILE_MODE: i32 = 0o644;
 const TOKEN_SECONDS: i64 = 3600;
@@ -198,7 +202,7 @@ fn apply_to_volume(volume: &mut Volume) {
         projected.sources.iter_mut().flatten().for_each(apply_to_projection);
     }
     if let Some(host_path) = &mut volume.host_path {
-        host_path.type_.get_or_insert_default();
+        volume_sources::host_path(host_path);
     }
     if let Some(image) = &mut volume.image {
         let policy = pull_policy(image.reference.as_deref().unwrap_or_default());
@@ -211,26 +215,20 @@ fn apply_to_volume(volume: &mut Volume) {
 /// fields.
 fn apply_to_remote_volume(volume: &mut Volume) {
     if let Some(iscsi) = &mut volume.iscsi {
-        fill(&mut iscsi.iscsi_interface, "default");
+        volume_sources::iscsi(&mut iscsi.iscsi_interface);
     }
     if let Some(rbd) = &mut volume.rbd {
-        fill(&mut rbd.pool, "rbd");
-        fill(&mut rbd.user, "admin");
-        fill(&mut rbd.keyring, "/etc/ceph/keyring");
+        volume_sources::rbd(&mut rbd.pool, &mut rbd.user, &mut rbd.keyring);
     }
     if let Some(disk) = &mut volume.azure_disk {
-        fill(&mut disk.caching_mode, "ReadWrite");
-        fill(&mut disk.kind, "Shared");
-        fill(&mut disk.fs_type, "ext4");
-        disk.read_only.get_or_insert(false);
+        volume_sources::azure_disk(disk);
     }
     if let Some(scale_io) = &mut volume.scale_io {
-        fill(&mut scale_io.storage_mode, "ThinProvisioned");
-        fill(&mut scale_io.fs_type, "xfs");
+        volume_sources::scale_io(&mut scale_io.storage_mode, &mut scale_io.fs_type);
     }
     let claim = volume.ephemeral.as_mut().and_then(|it| it.volume_claim_template.as_mut());
     if let Some(claim) = claim {
-        fill(&mut claim.spec.volume_mode, "Filesystem");
+        persistent_volume_claim::defaults::apply_to_spec(&mut claim.spec);
     }
 }
 
@@ -271,25 +269,6 @@ fn requests_from_limits(resources: &mut ResourceRequirements) {
 fn round_resources(resources: &mut ResourceRequirements) {
     for quantities in [&mut resources.limits, &mut resources.requests].into_iter().flatten() {
         round_up(quantities);
-    }
-}
-
-/// To thousandths, in canonical form. What does not parse is left for validation to refuse.
-pub(crate) fn round_up(quantities: &mut BTreeMap<String, Quantity>) {
-    for quantity in quantities.values_mut() {
-        let Ok(amount) = Amount::parse(&quantity.0) else { continue };
-        let millis = format!("{}m", amount.millis());
-        let is_finer = Amount::parse(&millis).is_ok_and(|it| it != amount);
-        let text = if is_finer && amount.millis() < i64::MAX { &millis } else { &quantity.0 };
-        if let Some(canonical) = quantity::canonical(text) {
-            quantity.0 = canonical;
-        }
-    }
-}
-
-fn fill(field: &mut Option<String>, value: &str) {
-    if field.as_deref().unwrap_or_default().is_empty() {
-        *field = Some(value.to_owned());
     }
 }
 

@@ -162,7 +162,9 @@ fn volumes_of_others_have_upstreams_defaults() {
     check(
         json!({"ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}}),
         json!({"ephemeral": {"volumeClaimTemplate": {
-            "spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem", "resources": {},
+            },
         }}}),
     );
 }

@@ -29,12 +29,12 @@ fn a_driver_has_a_name_and_says_what_it_calls_the_node() {
             "spec.drivers[1].name: Duplicate value: \"a\"",
         ],
     );
-    let long = "n".repeat(193);
+    let long = "n".repeat(257);
     check::<CSINode>(
         node(json!([{"name": "a", "nodeID": long, "topologyKeys": ["k", "k"]}])),
         &[
             &format!(
-                "spec.drivers[0].nodeID: Invalid value: \"{long}\": must be 192 characters or less"
+                "spec.drivers[0].nodeID: Invalid value: \"{long}\": must be 256 characters or less"
             ),
             "spec.drivers[0]: Duplicate value: \"k\"",
         ],

@@ -13,9 +13,9 @@ use apimachinery::validation::is_qualified_name;
 
 use super::super::as_container;
 use super::scheduling::validate_tolerations;
-use super::volumes::validate_relative;
 use crate::check::{self, text};
 use crate::core::pod::mirror;
+use crate::core::volume_sources;
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -86,7 +86,7 @@ fn is_cost(text: &str) -> bool {
 
 fn validate_seccomp(profile: &str, path: &Path, errors: &mut FieldErrors) {
     if let Some(file) = profile.strip_prefix(LOCALHOST) {
-        validate_relative(file, path, errors);
+        volume_sources::relative(file, path, errors);
     } else if ![RUNTIME_DEFAULT, DOCKER_DEFAULT, UNCONFINED].contains(&profile) {
         errors.invalid(path, profile, "must be a valid seccomp profile");
     }

@@ -12,8 +12,9 @@ use apimachinery::field::Path;
 use apimachinery::validation::{is_dns_label, is_env_var_name, is_port_name};
 
 use super::super::{as_container, is_sidecar};
-use super::{resources, security, volumes as volume_checks};
+use super::{resources, security};
 use crate::check::{self, text};
+use crate::core::volume_sources::relative;
 
 type Names = BTreeSet<String>;
 
@@ -341,7 +342,7 @@ fn validate_mounts(container: &Container, volumes: &Names, path: &Path, errors: 
         let sub_path = text(mount.sub_path.as_ref());
         let sub_path_expr = text(mount.sub_path_expr.as_ref());
         if !sub_path.is_empty() {
-            volume_checks::validate_relative(sub_path, &path.child("subPath"), errors);
+            relative(sub_path, &path.child("subPath"), errors);
         }
         if !sub_path_expr.is_empty() {
             let path = path.child("subPathExpr");
@@ -349,7 +350,7 @@ fn validate_mounts(container: &Container, volumes: &Names, path: &Path, errors: 
                 let detail = "subPathExpr and subPath are mutually exclusive";
                 errors.invalid(&path, sub_path_expr, detail);
             }
-            volume_checks::validate_relative(sub_path_expr, &path, errors);
+            relative(sub_path_expr, &path, errors);
         }
         security::validate_propagation(mount, container, &path, errors);
     }

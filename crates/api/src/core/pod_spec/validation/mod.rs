@@ -17,6 +17,8 @@ use apimachinery::validation::{self, is_dns_label, is_dns_subdomain};
 use crate::check::{self, text};
 
 pub(crate) use resources::validate_quantities;
+pub(crate) use scheduling::{Values, validate_node_selector};
+pub(crate) use volumes::validate_claim_names;
 
 /// A name field that may be absent.
 fn validate_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mut FieldErrors) {

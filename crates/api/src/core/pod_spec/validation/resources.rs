@@ -8,21 +8,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::quantity::Amount;
-use apimachinery::validation::is_qualified_name;
 
-use crate::check;
-
-const STANDARD: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-const HUGE_PAGES: &str = "hugepages-";
-
-fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-/// What a node can promise to more than one pod at a time.
-fn is_overcommittable(name: &str) -> bool {
-    is_native(name) && !name.starts_with(HUGE_PAGES)
-}
+use crate::core::resource_names::{self, is_overcommittable};
 
 pub(super) fn validate_resources(
     resources: &ResourceRequirements,
@@ -70,20 +57,6 @@ pub(crate) fn validate_quantities(
 }
 
 fn validate_quantity(name: &str, quantity: &Quantity, path: &Path, errors: &mut FieldErrors) {
-    check::format(name, &is_qualified_name(name), path, errors);
-    if !name.contains('/') && !STANDARD.contains(&name) && !name.starts_with(HUGE_PAGES) {
-        errors.invalid(path, name, "must be a standard resource type or fully qualified");
-        errors.invalid(path, name, "must be a standard resource for containers");
-    }
-    let Ok(amount) = Amount::parse(&quantity.0) else {
-        let detail = "quantities must match the regular expression \
-            '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-        return errors.invalid(path, quantity.0.as_str(), detail);
-    };
-    if amount < Amount::ZERO {
-        errors.invalid(path, quantity.0.as_str(), "must be greater than or equal to 0");
-    }
-    if !is_native(name) && amount.millis() % 1000 != 0 {
-        errors.invalid(path, quantity.0.as_str(), "must be an integer");
-    }
+    resource_names::validate_of_container(name, path, errors);
+    resource_names::validate_amount(name, quantity, path, errors);
 }

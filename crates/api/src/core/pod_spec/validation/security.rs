@@ -16,8 +16,8 @@ use apimachinery::validation::is_dns_subdomain;
 
 use super::super::as_container;
 use super::containers::Pod;
-use super::volumes::validate_relative;
 use crate::check::{self, text};
+use crate::core::volume_sources::relative;
 
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 /// The longest path, as the kernel has it, without its null byte.
@@ -136,7 +136,7 @@ fn validate_seccomp(profile: Option<&SeccompProfile>, path: &Path, errors: &mut 
     let path = path.child("localhostProfile");
     match (&profile.localhost_profile, profile.type_ == "Localhost") {
         (None, true) => errors.required(&path, "must be set when seccomp type is Localhost"),
-        (Some(name), true) => validate_relative(name, &path, errors),
+        (Some(name), true) => relative(name, &path, errors),
         (Some(_), false) => {
             let value: Value = serde_json::to_value(profile).unwrap_or_default();
             errors.invalid(&path, value, "can only be set when seccomp type is Localhost");

@@ -1,15 +1,23 @@
-//! Volumes: names, one source each, and the fields of the common sources.
+//! Volumes of a pod: names, one source each, and the fields of sources.
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{KeyToPath, PodSpec, ProjectedVolumeSource, Volume};
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, EmptyDirVolumeSource, EphemeralVolumeSource, ISCSIVolumeSource,
+    KeyToPath, PodSpec, ProjectedVolumeSource, SecretVolumeSource, Volume,
+};
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::validation::is_dns_label;
+use apimachinery::validation::{is_dns_label, is_dns_subdomain};
 
 use crate::check::{self, text};
-use crate::codec;
+use crate::core::persistent_volume_claim;
+use crate::core::volume_sources::iscsi::Iscsi;
+use crate::core::volume_sources::{
+    OneSource, cloud, csi, iscsi, local, network, relative, required,
+};
+use crate::quantities;
 
 /// Returns the names of all volumes, for mounts to refer to.
 pub(super) fn validate_volumes(
@@ -30,72 +38,161 @@ pub(super) fn validate_volumes(
             errors.duplicate(&path_name, volume.name.as_str());
         }
         validate_sources(volume, &path, errors);
-        validate_fields(volume, &path, errors);
     }
     names
 }
 
-/// Counts sources in the JSON form, where each one is a key beside `name`.
+/// In upstream's order: the first source counts.
 fn validate_sources(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
-    let tree = codec::tree(volume);
-    let sources: Vec<&String> =
-        tree.as_object().into_iter().flat_map(|it| it.keys()).filter(|it| *it != "name").collect();
-    if sources.is_empty() {
-        errors.required(path, "must specify a volume type");
-    }
-    for source in sources.iter().skip(1) {
-        errors.forbidden(&path.child(source), "may not specify more than 1 volume type");
+    let mut sources = OneSource::new(path, errors);
+    sources.of("emptyDir", volume.empty_dir.as_ref(), validate_empty_dir);
+    sources.of("hostPath", volume.host_path.as_ref(), local::host_path);
+    sources.of("gitRepo", volume.git_repo.as_ref(), |it, path, errors| {
+        required(&[("repository", &it.repository)], path, errors);
+        relative(text(it.directory.as_ref()), &path.child("directory"), errors);
+    });
+    let gce = volume.gce_persistent_disk.as_ref();
+    sources.of_two_names(["gcePersistentDisk", "persistentDisk"], gce, cloud::gce_disk);
+    sources.of("awsElasticBlockStore", volume.aws_elastic_block_store.as_ref(), cloud::aws_disk);
+    sources.of("secret", volume.secret.as_ref(), validate_secret);
+    validate_remote_disks(volume, &mut sources);
+    let claim = volume.persistent_volume_claim.as_ref();
+    sources.of("persistentVolumeClaim", claim, |it, path, errors| {
+        required(&[("claimName", &it.claim_name)], path, errors);
+    });
+    validate_remote_shares(volume, &mut sources);
+    let downward = volume.downward_api.as_ref();
+    // The first name is upstream's.
+    sources.of_two_names(["downwarAPI", "downwardAPI"], downward, |it, path, errors| {
+        validate_mode(it.default_mode, &path.child("defaultMode"), errors);
+    });
+    sources.of("fc", volume.fc.as_ref(), iscsi::fc);
+    sources.of("flexVolume", volume.flex_volume.as_ref(), |it, path, errors| {
+        csi::flex(&it.driver, it.options.as_ref(), path, errors);
+    });
+    sources.of("configMap", volume.config_map.as_ref(), validate_config_map);
+    validate_clouds(volume, &mut sources);
+    sources.of("projected", volume.projected.as_ref(), validate_projected);
+    sources.of("scaleIO", volume.scale_io.as_ref(), |it, path, errors| {
+        network::scale_io(&it.gateway, &it.system, it.volume_name.as_ref(), path, errors);
+    });
+    sources.of("csi", volume.csi.as_ref(), csi::of_pod);
+    sources.of("ephemeral", volume.ephemeral.as_ref(), validate_ephemeral);
+    sources.of("image", volume.image.as_ref(), |_, _, _| {});
+    sources.finish();
+    if volume.iscsi.as_ref().is_some_and(|it| iscsi_of(it).is_name_too_long(&volume.name)) {
+        errors.invalid(&path.child("name"), volume.name.as_str(), iscsi::NAME_TOO_LONG);
     }
 }
 
-fn validate_fields(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
-    if let Some(secret) = &volume.secret {
-        let path = path.child("secret");
-        if text(secret.secret_name.as_ref()).is_empty() {
-            errors.required(&path.child("secretName"), "");
+fn validate_remote_disks(volume: &Volume, sources: &mut OneSource<'_>) {
+    sources.of("nfs", volume.nfs.as_ref(), network::nfs);
+    sources.of("iscsi", volume.iscsi.as_ref(), |it, path, errors| {
+        const FOREIGN: &str = "must be valid format starting with iqn, eui, or naa";
+        required(&[("targetPortal", &it.target_portal)], path, errors);
+        let fields = iscsi_of(it);
+        fields.validate(FOREIGN, path, errors);
+        fields.validate_initiator(FOREIGN, path, errors);
+    });
+    sources.of("glusterfs", volume.glusterfs.as_ref(), |it, path, errors| {
+        network::glusterfs(&it.endpoints, &it.path, path, errors);
+    });
+    sources.of("flocker", volume.flocker.as_ref(), network::flocker);
+}
+
+fn validate_remote_shares(volume: &Volume, sources: &mut OneSource<'_>) {
+    sources.of("rbd", volume.rbd.as_ref(), |it, path, errors| {
+        network::rbd(&it.monitors, &it.image, path, errors);
+    });
+    sources.of("cinder", volume.cinder.as_ref(), |it, path, errors| {
+        required(&[("volumeID", &it.volume_id)], path, errors);
+        if let Some(secret) = &it.secret_ref {
+            required(&[("name", &secret.name)], &path.child("secretRef"), errors);
         }
-        validate_mode(secret.default_mode, &path.child("defaultMode"), errors);
-        validate_items(secret.items.as_deref(), &path.child("items"), errors);
-    }
-    if let Some(config_map) = &volume.config_map {
-        let path = path.child("configMap");
-        if config_map.name.is_empty() {
-            errors.required(&path.child("name"), "");
+    });
+    sources.of_two_names(["cephFS", "cephfs"], volume.cephfs.as_ref(), |it, path, errors| {
+        network::ceph_fs(&it.monitors, path, errors);
+    });
+    sources.of("quobyte", volume.quobyte.as_ref(), network::quobyte);
+}
+
+fn validate_clouds(volume: &Volume, sources: &mut OneSource<'_>) {
+    sources.of("azureFile", volume.azure_file.as_ref(), |it, path, errors| {
+        network::azure_file(&it.secret_name, &it.share_name, path, errors);
+    });
+    sources.of("vsphereVolume", volume.vsphere_volume.as_ref(), cloud::vsphere);
+    let photon = volume.photon_persistent_disk.as_ref();
+    sources.of("photonPersistentDisk", photon, cloud::photon);
+    sources.of("portworxVolume", volume.portworx_volume.as_ref(), cloud::portworx);
+    sources.of("azureDisk", volume.azure_disk.as_ref(), cloud::azure_disk);
+    sources.of("storageos", volume.storageos.as_ref(), |it, path, errors| {
+        let (volume, namespace) = (it.volume_name.as_ref(), it.volume_namespace.as_ref());
+        network::storage_os(volume, namespace, path, errors);
+        if let Some(secret) = &it.secret_ref {
+            required(&[("name", &secret.name)], &path.child("secretRef"), errors);
         }
-        validate_mode(config_map.default_mode, &path.child("defaultMode"), errors);
-        validate_items(config_map.items.as_deref(), &path.child("items"), errors);
+    });
+}
+
+fn iscsi_of(source: &ISCSIVolumeSource) -> Iscsi<'_> {
+    Iscsi {
+        target_portal: &source.target_portal,
+        iqn: &source.iqn,
+        lun: source.lun,
+        initiator_name: source.initiator_name.as_deref(),
+        has_chap: source.chap_auth_discovery == Some(true)
+            || source.chap_auth_session == Some(true),
+        secret: source.secret_ref.as_ref().map(|it| it.name.as_str()),
     }
-    if let Some(host_path) = &volume.host_path {
-        let path = path.child("hostPath");
-        if host_path.path.is_empty() {
-            errors.required(&path.child("path"), "");
-        } else if host_path.path.split('/').any(|it| it == "..") {
-            errors.invalid(&path.child("path"), host_path.path.as_str(), "must not contain '..'");
+}
+
+/// The claims that are made for a pod are called after it and the volume.
+pub(crate) fn validate_claim_names(
+    pod_name: &str,
+    spec: &PodSpec,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if pod_name.is_empty() {
+        return;
+    }
+    for (index, volume) in spec.volumes.iter().flatten().enumerate() {
+        if volume.ephemeral.is_none() || volume.name.is_empty() {
+            continue;
         }
-        let types = [
-            "BlockDevice",
-            "CharDevice",
-            "Directory",
-            "DirectoryOrCreate",
-            "File",
-            "FileOrCreate",
-            "Socket",
-        ];
-        let path = path.child("type");
-        check::one_of_if_set(text(host_path.type_.as_ref()), &types, &path, errors);
+        let claim = format!("{pod_name}-{}", volume.name);
+        for message in is_dns_subdomain(&claim) {
+            let detail = format!("PVC name {claim:?}: {message}");
+            let path = path.child("volumes").index(index).child("name");
+            errors.invalid(&path, volume.name.as_str(), &detail);
+        }
     }
-    if volume.persistent_volume_claim.as_ref().is_some_and(|it| it.claim_name.is_empty()) {
-        errors.required(&path.child("persistentVolumeClaim").child("claimName"), "");
+}
+
+fn validate_empty_dir(source: &EmptyDirVolumeSource, path: &Path, errors: &mut FieldErrors) {
+    if quantities::amount(source.size_limit.as_ref()).is_negative() {
+        let detail = "SizeLimit field must be a valid resource quantity";
+        errors.forbidden(&path.child("sizeLimit"), detail);
     }
-    if let Some(downward) = &volume.downward_api {
-        validate_mode(
-            downward.default_mode,
-            &path.child("downwardAPI").child("defaultMode"),
-            errors,
-        );
-    }
-    if let Some(projected) = &volume.projected {
-        validate_projected(projected, &path.child("projected"), errors);
+}
+
+fn validate_secret(secret: &SecretVolumeSource, path: &Path, errors: &mut FieldErrors) {
+    required(&[("secretName", text(secret.secret_name.as_ref()))], path, errors);
+    validate_mode(secret.default_mode, &path.child("defaultMode"), errors);
+    validate_items(secret.items.as_deref(), &path.child("items"), errors);
+}
+
+fn validate_config_map(source: &ConfigMapVolumeSource, path: &Path, errors: &mut FieldErrors) {
+    required(&[("name", &source.name)], path, errors);
+    validate_mode(source.default_mode, &path.child("defaultMode"), errors);
+    validate_items(source.items.as_deref(), &path.child("items"), errors);
+}
+
+fn validate_ephemeral(source: &EphemeralVolumeSource, path: &Path, errors: &mut FieldErrors) {
+    let path = path.child("volumeClaimTemplate");
+    match &source.volume_claim_template {
+        None => errors.required(&path, ""),
+        Some(template) => persistent_volume_claim::validate_template(template, &path, errors),
     }
 }
 
@@ -129,7 +226,7 @@ fn validate_projected(projected: &ProjectedVolumeSource, path: &Path, errors: &m
         if token.path.is_empty() {
             errors.required(&path.child("path"), "");
         } else {
-            validate_relative(&token.path, &path.child("path"), errors);
+            relative(&token.path, &path.child("path"), errors);
         }
     }
 }
@@ -143,7 +240,7 @@ fn validate_items(items: Option<&[KeyToPath]>, path: &Path, errors: &mut FieldEr
         if item.path.is_empty() {
             errors.required(&path.child("path"), "");
         } else {
-            validate_relative(&item.path, &path.child("path"), errors);
+            relative(&item.path, &path.child("path"), errors);
         }
         validate_mode(item.mode, &path.child("mode"), errors);
     }
@@ -152,15 +249,5 @@ fn validate_items(items: Option<&[KeyToPath]>, path: &Path, errors: &mut FieldEr
 fn validate_mode(mode: Option<i32>, path: &Path, errors: &mut FieldErrors) {
     if let Some(mode) = mode.filter(|it| !(0..=0o777).contains(it)) {
         errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
-    }
-}
-
-/// A path below something: not absolute, never upward.
-pub(super) fn validate_relative(target: &str, path: &Path, errors: &mut FieldErrors) {
-    if target.starts_with('/') {
-        errors.invalid(path, target, "must be a relative path");
-    }
-    if target.split('/').any(|it| it == "..") {
-        errors.invalid(path, target, "must not contain '..'");
     }
 }
