@@ -92,6 +92,25 @@ pub(crate) fn port_number_or_name(port: &IntOrString, path: &Path, errors: &mut 
     }
 }
 
+/// `example.org/path`: who is meant, under a domain of their own.
+pub(crate) fn domain_prefixed_path(value: &str, path: &Path, errors: &mut FieldErrors) {
+    if value.is_empty() {
+        return errors.required(path, "");
+    }
+    let (host, rest) = value.split_once('/').unwrap_or((value, ""));
+    if host.is_empty() || rest.is_empty() {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        return errors.invalid(path, value, detail);
+    }
+    format(host, &validation::is_dns_subdomain(host), path, errors);
+    let is_path = |it: u8| it.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&it);
+    if !rest.bytes().all(is_path) {
+        let detail =
+            "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        errors.invalid(path, rest, detail);
+    }
+}
+
 /// Addresses that traffic can be sent to: not this host, not this link, not nothing.
 pub(crate) fn non_special_ip(address: &str, path: &Path, errors: &mut FieldErrors) {
     let Ok(ip) = address.parse::<IpAddr>() else {

@@ -192,6 +192,10 @@ pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
+    /// The same on updates of this part, for kinds that say something else there than on creates.
+    fn update_warnings(&self, _stored: &Self, _part: Part) -> Vec<String> {
+        self.warnings()
+    }
     /// Columns of `get`, the first being the name. Empty means Name and Created At.
     fn columns() -> &'static [Column] {
         &[]
@@ -326,6 +330,15 @@ pub trait Kind: Send + Sync {
         None
     }
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String>;
+    /// The same on updates of this part.
+    fn update_warnings(
+        &self,
+        object: &dyn ApiObject,
+        _stored: &dyn ApiObject,
+        _part: Part,
+    ) -> Vec<String> {
+        self.warnings(object)
+    }
     fn columns(&self) -> Vec<Column>;
     fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value>;
     fn row_conditions(&self, object: &dyn ApiObject) -> Vec<Value>;
@@ -557,6 +570,15 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
 
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String> {
         of::<Hub>(object).warnings()
+    }
+
+    fn update_warnings(
+        &self,
+        object: &dyn ApiObject,
+        stored: &dyn ApiObject,
+        part: Part,
+    ) -> Vec<String> {
+        of::<Hub>(object).update_warnings(of(stored), part)
     }
 
     /// All versions look alike.

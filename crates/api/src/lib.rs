@@ -39,6 +39,7 @@ mod codec;
 mod halves;
 #[macro_use]
 mod view;
+mod addresses;
 mod cell;
 mod check;
 mod conditions;
@@ -62,6 +63,9 @@ pub mod core;
 pub mod discovery;
 pub mod discovery_documents;
 pub mod events;
+pub mod flowcontrol;
+pub mod networking;
+pub mod node;
 pub mod openapi;
 pub mod policy;
 pub mod protobuf;

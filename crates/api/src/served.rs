@@ -4,7 +4,7 @@
 
 use k8s_openapi::api::{
     apps, authentication, authorization, autoscaling, coordination, core, discovery, events,
-    policy, rbac, scheduling, storage,
+    flowcontrol, networking, node, policy, rbac, scheduling, storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 
@@ -22,6 +22,7 @@ served! {
         authorization::v1::SubjectAccessReview,
         autoscaling::v2::HorizontalPodAutoscaler,
         coordination::v1::Lease,
+        coordination::v1beta1::LeaseCandidate,
         core::v1::Binding,
         core::v1::ConfigMap,
         core::v1::Endpoints,
@@ -34,6 +35,14 @@ served! {
         core::v1::Service,
         core::v1::ServiceAccount,
         discovery::v1::EndpointSlice,
+        flowcontrol::v1::FlowSchema,
+        flowcontrol::v1::PriorityLevelConfiguration,
+        networking::v1::IPAddress,
+        networking::v1::Ingress,
+        networking::v1::IngressClass,
+        networking::v1::NetworkPolicy,
+        networking::v1::ServiceCIDR,
+        node::v1::RuntimeClass,
         policy::v1::PodDisruptionBudget,
         rbac::v1::ClusterRole,
         rbac::v1::ClusterRoleBinding,
@@ -45,7 +54,10 @@ served! {
     // The same resources in other versions, with the version that they are stored in.
     versions {
         autoscaling::v1::HorizontalPodAutoscaler as autoscaling::v2::HorizontalPodAutoscaler,
+        coordination::v1alpha2::LeaseCandidate as coordination::v1beta1::LeaseCandidate,
         events::v1::Event as core::v1::Event,
+        networking::v1beta1::IPAddress as networking::v1::IPAddress,
+        networking::v1beta1::ServiceCIDR as networking::v1::ServiceCIDR,
     }
     // Bodies of subresources, which are no resources of their own.
     bodies {

@@ -44,7 +44,8 @@ pub enum Error {
 /// Versions by how far they are. Later ones of this order win over earlier ones.
 const STAGES: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
 
-/// What was asked for; everything is served unless somebody says otherwise.
+/// What was asked for. Unless somebody says otherwise, versions that are final are served, and
+/// others are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeConfig {
     /// In the order of [`STAGES`].
@@ -125,7 +126,7 @@ impl RuntimeConfig {
             self.stages.iter().zip(stage).filter_map(|(it, fits)| it.filter(|_| fits));
         let explicit =
             self.resources.get(&resource_key).or_else(|| self.versions.get(&version_key));
-        explicit.copied().or_else(|| by_stage.next_back()).unwrap_or(true)
+        explicit.copied().or_else(|| by_stage.next_back()).unwrap_or_else(|| is_ga(version))
     }
 
     /// Whether all that is named is there, and all that is needed stays.
@@ -235,9 +236,20 @@ mod tests {
             &format!("{core} apps/v1/daemonsets apps/v1/deployments"),
         );
         check(
-            "v1/pods=false,api/ga=false,v1/namespaces=true",
-            "/v1/namespaces apps/v1beta1/deployments resource.k8s.io/v1alpha3/claims",
+            "v1/pods=false,api/ga=false,v1/namespaces=true,api/beta=true",
+            "/v1/namespaces apps/v1beta1/deployments",
         );
+    }
+
+    #[test]
+    fn versions_that_are_not_final_are_served_when_somebody_asks_for_them() {
+        let ga = "/v1/namespaces /v1/pods apps/v1/daemonsets apps/v1/deployments";
+        check("", &format!("{ga} batch/v1/jobs"));
+        check("api/beta=true", &format!("{ga} apps/v1beta1/deployments batch/v1/jobs"));
+        check("apps/v1beta1=true", &format!("{ga} apps/v1beta1/deployments batch/v1/jobs"));
+        let claims = "batch/v1/jobs resource.k8s.io/v1alpha3/claims";
+        check("resource.k8s.io/v1alpha3/claims=true", &format!("{ga} {claims}"));
+        check("api/all=true", &format!("{ga} apps/v1beta1/deployments {claims}"));
     }
 
     #[test]

@@ -69,7 +69,7 @@ async fn create_once(
     // others.
     let reserved = hooks.reserve(core, draft, None)?;
     validate(request, draft.object())?;
-    request.warn_of(draft.object());
+    request.warn_of(draft.object(), None);
     let valid = admit::validate(core, mutated, &context).await?;
     let draft = context.into_draft().expect("a write has an object");
     // Last, on what will be stored: nobody gets past it by what a plugin adds.

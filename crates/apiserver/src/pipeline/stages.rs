@@ -311,9 +311,13 @@ impl Request {
         ApiError::modified(&self.kind.names().group_resource(), self.name())
     }
 
-    /// Of what is odd about a valid object.
-    pub(super) fn warn_of(&self, object: &dyn ApiObject) {
-        for warning in self.kind.warnings(object) {
+    /// Of what is odd about a valid object; `old` is what it replaces.
+    pub(super) fn warn_of(&self, object: &dyn ApiObject, old: Option<&dyn ApiObject>) {
+        let warnings = match old {
+            Some(old) => self.kind.update_warnings(object, old, self.part()),
+            None => self.kind.warnings(object),
+        };
+        for warning in warnings {
             self.notes.warn(&warning);
         }
     }

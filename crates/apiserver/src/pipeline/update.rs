@@ -214,7 +214,7 @@ pub(super) async fn prepare(
     // others.
     let reserved = request.hooks.reserve(core, draft, Some(old))?;
     validate(request, draft.object(), old)?;
-    request.warn_of(draft.object());
+    request.warn_of(draft.object(), Some(old));
     Ok(reserved)
 }
 

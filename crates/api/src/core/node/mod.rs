@@ -1,5 +1,6 @@
 //! Node: a machine that runs pods.
 
+mod deprecated_labels;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use serde_json::Value;
 use crate::check::text;
 use crate::kind::Part;
 
+pub(crate) use deprecated_labels::deprecated_label;
 pub use view::NodeView;
 
 pub use k8s_openapi::api::core::v1::Node;

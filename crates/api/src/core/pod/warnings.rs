@@ -7,20 +7,13 @@ use serde_json::Value;
 
 use apimachinery::field::Path;
 
-const DEPRECATED_NODE_LABELS: [(&str, &str); 5] = [
-    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
-    ("beta.kubernetes.io/os", "kubernetes.io/os"),
-    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
-    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
-];
+use crate::core::node::deprecated_label;
 
 pub(crate) fn of_spec(spec: &PodSpec, path: &Path) -> Vec<String> {
     let mut warnings = Vec::new();
-    for (old, new) in DEPRECATED_NODE_LABELS {
-        if spec.node_selector.as_ref().is_some_and(|it| it.contains_key(old)) {
-            let path = path.child("nodeSelector").key(old);
-            warnings.push(format!("{path}: deprecated since v1.14; use \"{new}\" instead"));
+    for key in spec.node_selector.iter().flatten().map(|(key, _)| key) {
+        if let Some(why) = deprecated_label(key) {
+            warnings.push(format!("{}: {why}", path.child("nodeSelector").key(key)));
         }
     }
     for (index, alias) in spec.host_aliases.iter().flatten().enumerate() {

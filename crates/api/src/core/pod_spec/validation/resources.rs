@@ -24,7 +24,7 @@ fn is_overcommittable(name: &str) -> bool {
     is_native(name) && !name.starts_with(HUGE_PAGES)
 }
 
-pub(super) fn validate_resources(
+pub(crate) fn validate_resources(
     resources: &ResourceRequirements,
     path: &Path,
     errors: &mut FieldErrors,
