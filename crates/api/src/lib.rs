@@ -58,6 +58,7 @@ pub mod apps;
 pub mod authentication;
 pub mod authorization;
 pub mod autoscaling;
+pub mod certificates;
 pub mod coordination;
 pub mod core;
 pub mod discovery;

@@ -3,8 +3,8 @@
 //! to be said of a kind is in `facts/` and in its folder.
 
 use k8s_openapi::api::{
-    apps, authentication, authorization, autoscaling, coordination, core, discovery, events,
-    flowcontrol, networking, node, policy, rbac, scheduling, storage,
+    apps, authentication, authorization, autoscaling, certificates, coordination, core, discovery,
+    events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 
@@ -21,6 +21,9 @@ served! {
         authorization::v1::SelfSubjectRulesReview,
         authorization::v1::SubjectAccessReview,
         autoscaling::v2::HorizontalPodAutoscaler,
+        certificates::v1::CertificateSigningRequest,
+        certificates::v1beta1::ClusterTrustBundle,
+        certificates::v1beta1::PodCertificateRequest,
         coordination::v1::Lease,
         coordination::v1beta1::LeaseCandidate,
         core::v1::Binding,
@@ -54,6 +57,7 @@ served! {
     // The same resources in other versions, with the version that they are stored in.
     versions {
         autoscaling::v1::HorizontalPodAutoscaler as autoscaling::v2::HorizontalPodAutoscaler,
+        certificates::v1alpha1::ClusterTrustBundle as certificates::v1beta1::ClusterTrustBundle,
         coordination::v1alpha2::LeaseCandidate as coordination::v1beta1::LeaseCandidate,
         events::v1::Event as core::v1::Event,
         networking::v1beta1::IPAddress as networking::v1::IPAddress,
