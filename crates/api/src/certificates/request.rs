@@ -14,6 +14,8 @@ const LABEL: &str = "CERTIFICATE REQUEST";
 /// What is asked for, as far as anybody here looks at it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
+    /// Of the subject: the user, where the certificate is a user's.
+    pub common_name: String,
     /// Of the subject: the groups, where the certificate is a user's.
     pub organizations: Vec<String>,
 }
@@ -40,7 +42,12 @@ pub fn asked(text: &ByteString) -> Result<Asked, String> {
     let request = parse(&der)?;
     let subject = &request.certification_request_info.subject;
     let texts = subject.iter_organization().filter_map(|it| it.as_str().ok());
-    Ok(Asked { organizations: texts.map(str::to_owned).collect() })
+    // Of several the last counts, as upstream.
+    let name = subject.iter_common_name().filter_map(|it| it.as_str().ok()).last();
+    Ok(Asked {
+        common_name: name.unwrap_or_default().to_owned(),
+        organizations: texts.map(str::to_owned).collect(),
+    })
 }
 
 /// Why it cannot be signed by anybody.
@@ -79,6 +86,7 @@ mod tests {
         }
         let nodes = asked(&bytes(include_str!("testdata/request.pem"))).unwrap();
         assert_eq!(nodes.organizations, ["system:nodes"]);
+        assert_eq!(nodes.common_name, "system:node:web");
     }
 
     #[test]

@@ -67,6 +67,7 @@ async fn create_once(
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all
     // others.
+    hooks.complete(core, request, draft, None);
     let reserved = hooks.reserve(core, draft, None)?;
     validate(request, draft.object())?;
     request.warn_of(draft.object(), None);

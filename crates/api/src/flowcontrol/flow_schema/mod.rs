@@ -1,5 +1,6 @@
 //! FlowSchema: which requests are of which priority level, and whose among them share a queue.
 
+mod dangling;
 #[cfg(test)]
 mod tests;
 mod validation;
@@ -13,6 +14,7 @@ use crate::check::text;
 use crate::kind::{Part, Resource};
 use crate::{cell, halves};
 
+pub use dangling::with_dangling;
 pub use k8s_openapi::api::flowcontrol::v1::FlowSchema;
 pub(super) use validation::validate_condition_types;
 
@@ -80,15 +82,15 @@ impl Resource for FlowSchema {
             Value::from(spec.matching_precedence.unwrap_or(0)),
             Value::from(method),
             cell::age(&self.metadata, now),
-            Value::from(dangling(self)),
+            Value::from(is_dangling(self)),
         ]
     }
 }
 
 /// Whether its level is missing; `?` while nobody has looked.
-fn dangling(schema: &FlowSchema) -> &str {
+fn is_dangling(schema: &FlowSchema) -> &str {
     let conditions = schema.status.as_ref().and_then(|it| it.conditions.as_deref());
     let mut all = conditions.unwrap_or_default().iter();
-    let found = all.find(|it| text(it.type_.as_ref()) == "Dangling");
+    let found = all.find(|it| text(it.type_.as_ref()) == dangling::DANGLING);
     found.map_or("?", |it| text(it.status.as_ref()))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::FlowSchema;
+use super::{FlowSchema, with_dangling};
 use crate::flowcontrol::bootstrap;
 use crate::kind::{Part, Resource};
 use crate::testing::{check, check_created, check_row, check_update, created, defaulted};
@@ -233,6 +233,25 @@ fn the_status_is_written_alone() {
     );
     let changed = created::<FlowSchema>(schema(json!({"matchingPrecedence": 5})));
     assert!(changed.is_new_generation(&stored));
+}
+
+#[test]
+fn a_schema_says_whether_its_level_is_there() {
+    let now = "2024-01-02T03:04:05Z".parse().unwrap();
+    let fresh = created::<FlowSchema>(schema(json!({})));
+    let missing = with_dangling(&fresh, false, now).unwrap();
+    assert_eq!(
+        crate::codec::tree(&missing.status),
+        json!({"conditions": [{
+            "type": "Dangling", "status": "True", "reason": "NotFound",
+            "message": "This FlowSchema references the PriorityLevelConfiguration object named \"workload-low\" but there is no such object",
+            "lastTransitionTime": "2024-01-02T03:04:05Z",
+        }]})
+    );
+    assert_eq!(with_dangling(&missing, false, now), None);
+    let found = with_dangling(&missing, true, now).unwrap();
+    assert_eq!(super::is_dangling(&found), "False");
+    assert_eq!(with_dangling(&found, true, now), None);
 }
 
 #[test]
