@@ -1,6 +1,8 @@
 //! The two halves of most objects: the spec, which users write, and the status, which controllers
 //! write through a door of its own.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 /// For kinds with the fields `spec` and `status`: what `Resource` needs to keep each half from the
 /// writers of the other.
 macro_rules! spec_and_status {
@@ -21,4 +23,15 @@ macro_rules! spec_and_status {
             $crate::semantic::equal(&self.spec, &stored.spec)
         }
     };
+}
+
+/// For kinds whose status is written without the rest of the object: what users write in the
+/// metadata stays as it is stored.
+pub(crate) fn keep_metadata(meta: &mut ObjectMeta, stored: &ObjectMeta) {
+    meta.deletion_timestamp.clone_from(&stored.deletion_timestamp);
+    meta.generation = stored.generation;
+    meta.labels.clone_from(&stored.labels);
+    meta.annotations.clone_from(&stored.annotations);
+    meta.finalizers.clone_from(&stored.finalizers);
+    meta.owner_references.clone_from(&stored.owner_references);
 }

@@ -190,13 +190,13 @@ pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
     fn deprecation() -> Option<&'static str> {
         None
     }
-    /// Texts for `Warning` headers on writes, other than those of a status.
+    /// Texts for `Warning` headers on creates.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
-    /// In addition to `warnings`, on creates.
-    fn warnings_on_create(&self) -> Vec<String> {
-        Vec::new()
+    /// The same on updates of this part. Whoever writes a status has not written the rest.
+    fn update_warnings(&self, _stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status { Vec::new() } else { self.warnings() }
     }
     /// Columns of `get`, the first being the name. Empty means Name and Created At.
     fn columns() -> &'static [Column] {
@@ -332,9 +332,14 @@ pub trait Kind: Send + Sync {
         None
     }
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String>;
-    /// In addition to `warnings`, on creates.
-    fn warnings_on_create(&self, _object: &dyn ApiObject) -> Vec<String> {
-        Vec::new()
+    /// The same on updates of this part.
+    fn update_warnings(
+        &self,
+        object: &dyn ApiObject,
+        _stored: &dyn ApiObject,
+        part: Part,
+    ) -> Vec<String> {
+        if part == Part::Status { Vec::new() } else { self.warnings(object) }
     }
     fn columns(&self) -> Vec<Column>;
     fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value>;
@@ -569,8 +574,13 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
         of::<Hub>(object).warnings()
     }
 
-    fn warnings_on_create(&self, object: &dyn ApiObject) -> Vec<String> {
-        of::<Hub>(object).warnings_on_create()
+    fn update_warnings(
+        &self,
+        object: &dyn ApiObject,
+        stored: &dyn ApiObject,
+        part: Part,
+    ) -> Vec<String> {
+        of::<Hub>(object).update_warnings(of(stored), part)
     }
 
     /// All versions look alike.

@@ -3,8 +3,8 @@
 //! to be said of a kind is in `facts/` and in its folder.
 
 use k8s_openapi::api::{
-    apps, authentication, authorization, autoscaling, batch, coordination, core, discovery, events,
-    policy, rbac, scheduling, storage,
+    apps, authentication, authorization, autoscaling, batch, certificates, coordination, core,
+    discovery, events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 
@@ -26,7 +26,11 @@ served! {
         autoscaling::v2::HorizontalPodAutoscaler,
         batch::v1::CronJob,
         batch::v1::Job,
+        certificates::v1::CertificateSigningRequest,
+        certificates::v1beta1::ClusterTrustBundle,
+        certificates::v1beta1::PodCertificateRequest,
         coordination::v1::Lease,
+        coordination::v1beta1::LeaseCandidate,
         core::v1::Binding,
         core::v1::ComponentStatus,
         core::v1::ConfigMap,
@@ -45,6 +49,14 @@ served! {
         core::v1::Service,
         core::v1::ServiceAccount,
         discovery::v1::EndpointSlice,
+        flowcontrol::v1::FlowSchema,
+        flowcontrol::v1::PriorityLevelConfiguration,
+        networking::v1::IPAddress,
+        networking::v1::Ingress,
+        networking::v1::IngressClass,
+        networking::v1::NetworkPolicy,
+        networking::v1::ServiceCIDR,
+        node::v1::RuntimeClass,
         policy::v1::PodDisruptionBudget,
         rbac::v1::ClusterRole,
         rbac::v1::ClusterRoleBinding,
@@ -61,7 +73,11 @@ served! {
     // The same resources in other versions, with the version that they are stored in.
     versions {
         autoscaling::v1::HorizontalPodAutoscaler as autoscaling::v2::HorizontalPodAutoscaler,
+        certificates::v1alpha1::ClusterTrustBundle as certificates::v1beta1::ClusterTrustBundle,
+        coordination::v1alpha2::LeaseCandidate as coordination::v1beta1::LeaseCandidate,
         events::v1::Event as core::v1::Event,
+        networking::v1beta1::IPAddress as networking::v1::IPAddress,
+        networking::v1beta1::ServiceCIDR as networking::v1::ServiceCIDR,
         storage::v1beta1::VolumeAttributesClass as storage::v1::VolumeAttributesClass,
     }
     // Bodies of subresources, which are no resources of their own.

@@ -40,15 +40,19 @@ fn validate(
     kinds: &[Arc<dyn Kind>],
     followed: &[&str],
 ) -> Result<(), RuntimeConfigError> {
+    let defaults = RuntimeConfig::default();
     let served: Vec<Served<'_>> = kinds
         .iter()
         .map(|it| {
             let names = it.names();
+            let is_default = defaults.is_enabled(&names.group, &names.version, &names.plural);
+            let is_of_needed = NEEDED.iter().chain(followed).any(|it| *it == names.group);
             Served {
                 group: &names.group,
                 version: &names.version,
                 resource: &names.plural,
-                is_needed: NEEDED.iter().chain(followed).any(|it| *it == names.group),
+                // What is served only when asked for, nobody can need.
+                is_needed: is_of_needed && is_default,
             }
         })
         .collect();

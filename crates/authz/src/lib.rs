@@ -11,6 +11,7 @@ pub mod escalation;
 pub mod node;
 pub mod rbac;
 pub mod rule;
+pub mod signers;
 
 pub use attributes::Attributes;
 pub use authorizer::{Authorized, Authorizer, Decision, Forbidden};

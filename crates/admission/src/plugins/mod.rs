@@ -6,6 +6,11 @@ use stdx::Random;
 
 use crate::chain::Plugin;
 
+pub mod certificate_approval;
+pub mod certificate_signing;
+pub mod certificate_subject_restriction;
+pub mod cluster_trust_bundle_attest;
+pub mod default_ingress_class;
 pub mod default_storage_class;
 pub mod default_toleration_seconds;
 pub mod limit_ranger;
@@ -13,7 +18,9 @@ pub mod namespace_lifecycle;
 pub mod node_restriction;
 pub mod persistent_volume_claim_resize;
 pub mod priority;
+pub mod runtime_class;
 pub mod service_account;
+mod signers;
 pub mod taint_nodes_by_condition;
 
 #[cfg(test)]
@@ -32,5 +39,11 @@ pub fn all(random: &Random) -> Vec<Arc<dyn Plugin>> {
         Arc::new(default_toleration_seconds::DefaultTolerationSeconds),
         Arc::new(default_storage_class::DefaultStorageClass),
         Arc::new(persistent_volume_claim_resize::PersistentVolumeClaimResize),
+        Arc::new(runtime_class::RuntimeClasses),
+        Arc::new(certificate_approval::CertificateApproval),
+        Arc::new(certificate_signing::CertificateSigning),
+        Arc::new(cluster_trust_bundle_attest::ClusterTrustBundleAttest),
+        Arc::new(certificate_subject_restriction::CertificateSubjectRestriction),
+        Arc::new(default_ingress_class::DefaultIngressClass),
     ]
 }

@@ -1,19 +1,24 @@
 //! One folder per kind that does more than its rules in `api` say: what it takes, refuses, acts on
 //! or connects to.
 
+mod certificate_signing_request;
 mod component_status;
 mod custom_resource_definition;
 mod event;
+mod flow_control;
 mod limit_range;
 mod namespace;
 mod node;
 mod persistent_volume;
 mod pod;
+mod pod_certificate_request;
 mod priority_class;
 mod rbac;
 mod reviews;
 mod service;
 mod service_account;
+
+pub(crate) use flow_control::plan as plan_flow_control;
 
 use std::sync::{Arc, Weak};
 
@@ -43,15 +48,18 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
+        Arc::new(certificate_signing_request::CertificateSigningRequests),
         Arc::new(component_status::ComponentStatuses),
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
+        Arc::new(flow_control::FlowControl::default()),
         Arc::new(limit_range::LimitRanges),
         Arc::new(namespace::Namespaces),
         Arc::new(node::Nodes::new(kubelets.clone())),
         Arc::new(persistent_volume::PersistentVolumes),
         Arc::new(pod::Bindings),
         Arc::new(pod::Pods::new(kubelets)),
+        Arc::new(pod_certificate_request::PodCertificateRequests),
         Arc::new(priority_class::PriorityClasses),
         Arc::new(rbac::Roles::new(rbac.clone())),
         Arc::new(service::Addresses::new(&cidrs, ports, world.random.clone())),

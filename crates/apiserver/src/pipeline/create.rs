@@ -67,9 +67,10 @@ async fn create_once(
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all
     // others.
+    hooks.complete(core, request, draft, None);
     let reserved = hooks.reserve(core, draft, None)?;
     validate(request, draft.object())?;
-    request.warn_of_new(draft.object());
+    request.warn_of(draft.object(), None);
     let valid = admit::validate(core, mutated, &context).await?;
     let draft = context.into_draft().expect("a write has an object");
     // Last, on what will be stored: nobody gets past it by what a plugin adds.

@@ -66,8 +66,17 @@ pub(crate) trait Hooks: Send + Sync {
         Box::pin(std::future::ready(Err(method_not_allowed())))
     }
 
-    /// Takes what the object needs from what there is only once in the cluster, and fills it in; so
-    /// it does with what only the server knows, such as the time.
+    /// Fills in what only the server knows of a write: who makes it, and when.
+    fn complete(
+        &self,
+        _core: &Core,
+        _request: &Request,
+        _draft: &mut Draft,
+        _old: Option<&dyn ApiObject>,
+    ) {
+    }
+
+    /// Takes what the object needs from what there is only once in the cluster, and fills it in.
     fn reserve(
         &self,
         _core: &Core,

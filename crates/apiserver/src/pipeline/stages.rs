@@ -315,20 +315,13 @@ impl Request {
         ApiError::modified(&self.kind.names().group_resource(), self.name())
     }
 
-    /// Of what is odd about an object that is new.
-    pub(super) fn warn_of_new(&self, object: &dyn ApiObject) {
-        for warning in self.kind.warnings_on_create(object) {
-            self.notes.warn(&warning);
-        }
-        self.warn_of(object);
-    }
-
-    /// Of what is odd about a valid object. Whoever writes a status has not written the rest.
-    pub(super) fn warn_of(&self, object: &dyn ApiObject) {
-        if self.part() == Part::Status {
-            return;
-        }
-        for warning in self.kind.warnings(object) {
+    /// Of what is odd about a valid object; `old` is what it replaces.
+    pub(super) fn warn_of(&self, object: &dyn ApiObject, old: Option<&dyn ApiObject>) {
+        let warnings = match old {
+            Some(old) => self.kind.update_warnings(object, old, self.part()),
+            None => self.kind.warnings(object),
+        };
+        for warning in warnings {
             self.notes.warn(&warning);
         }
     }

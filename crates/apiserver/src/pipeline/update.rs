@@ -212,9 +212,10 @@ pub(super) async fn prepare(
     }
     // What the cluster gives is no field of whoever writes, but validated and admitted like all
     // others.
+    request.hooks.complete(core, request, draft, Some(old));
     let reserved = request.hooks.reserve(core, draft, Some(old))?;
     validate(request, draft.object(), old)?;
-    request.warn_of(draft.object());
+    request.warn_of(draft.object(), Some(old));
     Ok(reserved)
 }
 

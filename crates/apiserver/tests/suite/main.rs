@@ -1,6 +1,7 @@
 //! The whole server, over the in-memory store: in process in paused time, and on a port over HTTPS.
 
 mod admission_context;
+mod certificates;
 mod costs;
 mod custom_resources;
 mod datastore;
@@ -9,6 +10,7 @@ mod dual_stack;
 mod encoding;
 mod families;
 mod faults;
+mod flow_control;
 mod forms;
 mod harness;
 mod hostile;

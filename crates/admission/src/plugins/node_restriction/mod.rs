@@ -1,6 +1,7 @@
 //! A node writes only what is its own, looking into the object where the Node authorizer sees only
 //! its name. What is neither the node's nor known to be harmless is refused.
 
+mod certificates;
 mod nodes;
 mod others;
 mod pods;
@@ -37,10 +38,10 @@ async fn validate(node: &str, context: &Context<'_>) -> Verdict {
         ("storage.k8s.io", "csinodes") => others::validate_csi_node(node, context),
         ("resource.k8s.io", "resourceslices") => others::validate_slice(node, context),
         ("certificates.k8s.io", "certificatesigningrequests") => {
-            others::validate_signing_request(context)
+            certificates::validate_request(node, context)
         }
         ("certificates.k8s.io", "podcertificaterequests") => {
-            Err(context.forbidden("PodCertificateRequest feature gate is disabled"))
+            certificates::validate_pod_request(node, context)
         }
         _ => Ok(()),
     }

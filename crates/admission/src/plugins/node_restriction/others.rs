@@ -1,4 +1,4 @@
-//! Leases, and what storage, devices and certificates will need: objects that belong to a node by
+//! Leases, and what storage and devices will need: objects that belong to a node by
 //! name or by a field. Kinds that are not served yet are read as JSON, so that the rules are there
 //! when they are.
 
@@ -10,9 +10,6 @@ use crate::context::Context;
 use crate::draft::{Draft, Forms};
 
 const NAMESPACE_LEASES: &str = "kube-node-lease";
-/// Whose certificates make somebody a node.
-const SIGNERS: &[&str] =
-    &["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
 pub(super) fn validate_lease(node: &str, context: &Context<'_>) -> Verdict {
     if context.request.namespace != NAMESPACE_LEASES {
@@ -51,19 +48,6 @@ pub(super) fn validate_slice(node: &str, context: &Context<'_>) -> Verdict {
     let why =
         format!("can only {verb} ResourceSlice with the same NodeName as the requesting node");
     Err(context.forbidden(&why))
-}
-
-/// Nothing here reads certificate requests yet, so that none makes a node.
-pub(super) fn validate_signing_request(context: &Context<'_>) -> Verdict {
-    let object = context.draft().map(Draft::tree);
-    let signer = object.and_then(|it| it.pointer("/spec/signerName")).and_then(Value::as_str);
-    let is_of_nodes = signer.is_some_and(|it| SIGNERS.contains(&it));
-    if context.request.operation == Operation::Create && is_of_nodes {
-        return Err(
-            context.forbidden("unable to parse csr: certificate requests are not supported")
-        );
-    }
-    Ok(())
 }
 
 /// What a node may report of a claim: how large it is, and how it is getting there.

@@ -29,7 +29,10 @@ pub(super) fn apply(object: &mut StatefulSet) {
         ordinals.start.get_or_insert(0);
     }
     workload::apply_template_defaults(&mut spec.template);
-    spec.volume_claim_templates.iter_mut().flatten().for_each(persistent_volume_claim::defaults::apply);
+    spec.volume_claim_templates
+        .iter_mut()
+        .flatten()
+        .for_each(persistent_volume_claim::defaults::apply);
     apply_to_status(object);
 }
 

@@ -58,7 +58,8 @@ impl Resource for StatefulSet {
         let path = Path::new("spec.volumeClaimTemplates");
         for (index, claim) in spec.volume_claim_templates.iter().flatten().enumerate() {
             let claim = claim.spec.as_ref();
-            let of_claim = claim.map(|it| persistent_volume_claim::spec_warnings(it, &path.index(index)));
+            let of_claim =
+                claim.map(|it| persistent_volume_claim::spec_warnings(it, &path.index(index)));
             warnings.extend(of_claim.into_iter().flatten());
         }
         if spec.revision_history_limit.is_some_and(|it| it < 0) {

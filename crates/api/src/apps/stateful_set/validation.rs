@@ -88,7 +88,11 @@ fn validate_spec(spec: &StatefulSetSpec, scope: Scope, errors: &mut FieldErrors)
     let claims = spec.volume_claim_templates.iter().flatten().enumerate();
     for (index, claim) in claims.filter(|_| scope.has_fixed_fields) {
         let path = path.child("volumeClaimTemplates").index(index).child("spec");
-        persistent_volume_claim::validate_new_spec(&claim.spec.clone().unwrap_or_default(), &path, errors);
+        persistent_volume_claim::validate_new_spec(
+            &claim.spec.clone().unwrap_or_default(),
+            &path,
+            errors,
+        );
     }
     check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
     let ready_seconds = spec.min_ready_seconds.unwrap_or(0);

@@ -41,23 +41,13 @@ impl Resource for CronJob {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let spec = &self.spec;
-        let path = Path::new("spec.jobTemplate.spec");
-        let job = spec.job_template.spec.as_ref();
-        let mut warnings = job.map(|it| warnings::of_spec(it, &path)).unwrap_or_default();
-        if spec.schedule.contains("TZ") {
-            // The path is the one that clients are told.
-            let warning = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
-                           https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for \
-                           more details";
-            warnings.push(warning.to_owned());
-        }
-        warnings.push(workload::idle_warning("CronJob"));
+        let mut warnings = warnings::of_name(&self.metadata);
+        warnings.extend(warnings_of_spec(self));
         warnings
     }
 
-    fn warnings_on_create(&self) -> Vec<String> {
-        warnings::of_name(&self.metadata)
+    fn update_warnings(&self, _stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status { Vec::new() } else { warnings_of_spec(self) }
     }
 
     fn columns() -> &'static [Column] {
@@ -67,4 +57,20 @@ impl Resource for CronJob {
     fn row(&self, now: Timestamp) -> Vec<Value> {
         table::row(self, now)
     }
+}
+
+fn warnings_of_spec(cron_job: &CronJob) -> Vec<String> {
+    let spec = &cron_job.spec;
+    let path = Path::new("spec.jobTemplate.spec");
+    let job = spec.job_template.spec.as_ref();
+    let mut warnings = job.map(|it| warnings::of_spec(it, &path)).unwrap_or_default();
+    if spec.schedule.contains("TZ") {
+        // The path is the one that clients are told.
+        let warning = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+                       https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for \
+                       more details";
+        warnings.push(warning.to_owned());
+    }
+    warnings.push(workload::idle_warning("CronJob"));
+    warnings
 }

@@ -169,12 +169,11 @@ fn warnings_say_what_may_surprise() {
     let object = created::<CronJob>(cron_job(json!({"schedule": "TZ=UTC @daily"})));
     let zone = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
     assert_eq!(object.warnings(), [zone, idle]);
-    assert!(object.warnings_on_create().is_empty());
     let mut manifest = cron_job(json!({}));
     manifest["metadata"]["name"] = json!("tick.tock");
     let object = created::<CronJob>(manifest);
-    assert_eq!(object.warnings(), [idle]);
-    let named = &object.warnings_on_create()[0];
+    assert_eq!(object.update_warnings(&object, Part::Main), [idle]);
+    let named = &object.warnings()[0];
     assert!(named.starts_with("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [a lowercase RFC 1123 label"), "{named}");
 }
 

@@ -53,16 +53,13 @@ impl Resource for Job {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let Some(spec) = &self.spec else { return Vec::new() };
-        let mut warnings = warnings::of_spec(spec, &Path::new("spec"));
-        if spec.managed_by.as_deref().is_none_or(|it| it == CONTROLLER) {
-            warnings.push(workload::idle_warning("Job"));
-        }
+        let mut warnings = warnings::of_name(&self.metadata);
+        warnings.extend(warnings_of_spec(self));
         warnings
     }
 
-    fn warnings_on_create(&self) -> Vec<String> {
-        warnings::of_name(&self.metadata)
+    fn update_warnings(&self, _stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status { Vec::new() } else { warnings_of_spec(self) }
     }
 
     fn columns() -> &'static [Column] {
@@ -81,6 +78,15 @@ impl Resource for Job {
     fn field_names() -> &'static [(&'static str, &'static str)] {
         &[("status.successful", "status.successful")]
     }
+}
+
+fn warnings_of_spec(job: &Job) -> Vec<String> {
+    let Some(spec) = &job.spec else { return Vec::new() };
+    let mut warnings = warnings::of_spec(spec, &Path::new("spec"));
+    if spec.managed_by.as_deref().is_none_or(|it| it == CONTROLLER) {
+        warnings.push(workload::idle_warning("Job"));
+    }
+    warnings
 }
 
 /// Whether each completion has its number.

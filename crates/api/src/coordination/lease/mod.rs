@@ -1,5 +1,7 @@
 //! Lease: who holds what, and until when.
 
+#[cfg(test)]
+mod tests;
 mod view;
 
 use apimachinery::FieldErrors;
@@ -12,6 +14,7 @@ use serde_json::Value;
 
 use crate::cell;
 use crate::check::{self, text};
+use crate::coordination::strategy;
 use apimachinery::field::Path;
 
 pub use view::LeaseView;
@@ -34,9 +37,13 @@ impl Resource for Lease {
         if let Some(transitions) = spec.lease_transitions {
             check::non_negative(transitions, &path.child("leaseTransitions"), errors);
         }
-        if spec.preferred_holder.is_some() && text(spec.strategy.as_ref()).is_empty() {
-            let detail = "strategy must be specified when preferredHolder is specified";
-            errors.required(&path.child("strategy"), detail);
+        if let Some(it) = &spec.strategy {
+            strategy::validate(it, &path.child("strategy"), errors);
+        }
+        let is_preferring = !text(spec.preferred_holder.as_ref()).is_empty();
+        if is_preferring && text(spec.strategy.as_ref()).is_empty() {
+            let detail = "may only be specified if `strategy` is defined";
+            errors.forbidden(&path.child("preferredHolder"), detail);
         }
     }
 

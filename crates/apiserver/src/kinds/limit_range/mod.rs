@@ -2,10 +2,9 @@
 
 use admission::Draft;
 use api::ApiObject;
-use apimachinery::ApiError;
 
-use crate::pipeline::Core;
-use crate::pipeline::hooks::{Hooks, Of, Reserved};
+use crate::pipeline::hooks::{Hooks, Of};
+use crate::pipeline::{Core, Request};
 
 pub(crate) struct LimitRanges;
 
@@ -14,16 +13,16 @@ impl Hooks for LimitRanges {
         &[("", "limitranges")]
     }
 
-    fn reserve(
+    fn complete(
         &self,
         core: &Core,
+        _request: &Request,
         draft: &mut Draft,
         old: Option<&dyn ApiObject>,
-    ) -> Result<Reserved, ApiError> {
+    ) {
         let has_name = draft.object().meta().name.as_ref().is_some_and(|it| !it.is_empty());
         if old.is_none() && !has_name {
             draft.change().meta_mut().name = Some(core.world.random.uuid());
         }
-        Ok(Reserved::default())
     }
 }

@@ -5,10 +5,9 @@ use admission::Draft;
 use api::ApiObject;
 use api::core::PersistentVolume;
 use api::core::persistent_volume::needs_transition_time;
-use apimachinery::ApiError;
 
-use crate::pipeline::hooks::{Hooks, Of, Reserved};
-use crate::pipeline::{self, Core};
+use crate::pipeline::hooks::{Hooks, Of};
+use crate::pipeline::{self, Core, Request};
 
 pub(crate) struct PersistentVolumes;
 
@@ -17,12 +16,13 @@ impl Hooks for PersistentVolumes {
         &[("", "persistentvolumes")]
     }
 
-    fn reserve(
+    fn complete(
         &self,
         core: &Core,
+        _request: &Request,
         draft: &mut Draft,
         old: Option<&dyn ApiObject>,
-    ) -> Result<Reserved, ApiError> {
+    ) {
         let old = old.and_then(|it| it.downcast_ref());
         let volume = draft.object().downcast_ref::<PersistentVolume>();
         if volume.is_some_and(|it| needs_transition_time(it, old))
@@ -31,6 +31,5 @@ impl Hooks for PersistentVolumes {
             let status = volume.status.get_or_insert_default();
             status.last_phase_transition_time = Some(pipeline::now(core));
         }
-        Ok(Reserved::default())
     }
 }

@@ -32,12 +32,18 @@ pub(crate) struct Harness {
     pub(crate) world: World,
 }
 
+/// With every version of every kind, also those that are served only on request.
+pub(crate) fn everything() -> Config {
+    let runtime_config = features::RuntimeConfig::parse("api/all=true").expect("a flag");
+    Config { runtime_config, ..Config::default() }
+}
+
 pub(crate) async fn start(world: World) -> Harness {
     start_over(world, Arc::new(kvstore::memory::Memory::new())).await
 }
 
 pub(crate) async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> Harness {
-    try_start_over(world, store, Config::default()).await.expect("the server starts")
+    try_start_over(world, store, everything()).await.expect("the server starts")
 }
 
 pub(crate) async fn try_start_over(

@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use admission::Plugin;
-use apiserver::Config;
 use authn::pki::{Authority, client_config, server_config};
 use bytes::Bytes;
 use http::response::Parts;
@@ -53,7 +52,7 @@ impl Site {
         plugins: Vec<Arc<dyn Plugin>>,
     ) -> Self {
         let world = World::system();
-        let config = Config::default();
+        let config = harness::everything();
         let harness = harness::try_start_with(world.clone(), store, config, plugins).await;
         let harness = harness.expect("the server starts");
         let now = world.clock.now();

@@ -1,6 +1,7 @@
 //! A write by node-1 in, refusal out: upstream's rules, row by row, and every field of the
 //! metadata.
 
+mod certificates;
 mod metadata;
 
 use std::future::ready;
@@ -508,19 +509,6 @@ fn of_a_claim_a_node_says_how_large_it_is() {
     check((Update, status), Some(&moved), Some(&claim("1")), refusal);
     let labelled = with(&claim("1"), "/metadata/labels", &json!({"a": "b"}));
     check((Update, status), Some(&labelled), Some(&claim("1")), refusal);
-}
-
-#[test]
-fn a_node_asks_for_no_certificate_that_makes_a_node() {
-    let check = check_to_come;
-    let request = |signer: &str| json!({"metadata": {"name": "r"}, "spec": {"signerName": signer}});
-    let requests = "certificates.k8s.io/certificatesigningrequests";
-    for signer in ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"] {
-        check((Create, requests), Some(&request(signer)), None, "unable to parse csr");
-    }
-    check((Create, requests), Some(&request("example.com/a")), None, "ok");
-    let pods = "certificates.k8s.io/podcertificaterequests";
-    check((Create, pods), Some(&request("example.com/a")), None, "is disabled");
 }
 
 #[test]

@@ -249,7 +249,10 @@ fn warnings_say_what_may_surprise() {
     assert_eq!(warnings(manifest), [many, idle]);
     let mut manifest = job(json!({}));
     manifest["metadata"]["name"] = json!("p.i");
-    assert_eq!(created::<Job>(manifest).warnings_on_create().len(), 1);
+    let named = created::<Job>(manifest);
+    assert_eq!(named.warnings().len(), 2);
+    assert_eq!(named.update_warnings(&named, Part::Main), [idle]);
+    assert!(named.update_warnings(&named, Part::Status).is_empty());
 }
 
 #[test]

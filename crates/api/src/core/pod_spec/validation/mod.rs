@@ -16,8 +16,8 @@ use apimachinery::validation::{self, is_dns_label, is_dns_subdomain};
 
 use crate::check::{self, text};
 
-pub(crate) use resources::validate_quantities;
-pub(crate) use scheduling::{Values, validate_node_selector};
+pub(crate) use resources::{validate_quantities, validate_resources};
+pub(crate) use scheduling::{Values, validate_node_selector, validate_tolerations};
 pub(crate) use volumes::validate_claim_names;
 
 /// A name field that may be absent.
@@ -73,7 +73,7 @@ pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldError
     scheduling::validate_scheduling(spec, path, errors);
     validate_preemption(spec, path, errors);
     if let Some(resources) = &spec.resources {
-        resources::validate_resources(resources, &path.child("resources"), errors);
+        validate_resources(resources, &path.child("resources"), errors);
     }
     if let Some(overhead) = &spec.overhead {
         validate_quantities(overhead, &path.child("overhead"), errors);

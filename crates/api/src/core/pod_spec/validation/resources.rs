@@ -11,7 +11,7 @@ use apimachinery::quantity::Amount;
 
 use crate::core::resource_names::{self, is_overcommittable};
 
-pub(super) fn validate_resources(
+pub(crate) fn validate_resources(
     resources: &ResourceRequirements,
     path: &Path,
     errors: &mut FieldErrors,

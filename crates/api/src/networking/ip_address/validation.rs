@@ -1,0 +1,45 @@
+//! What is wrong with an IPAddress.
+
+use k8s_openapi::api::networking::v1::{IPAddress, ParentReference};
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+use apimachinery::validation::{is_dns_subdomain, is_path_segment};
+
+use crate::check::{self, text};
+use crate::{addresses, codec};
+
+pub(super) fn validate(address: &IPAddress, errors: &mut FieldErrors) {
+    let name = text(address.metadata.name.as_ref());
+    // No name at all is said of every kind alike.
+    if !name.is_empty() {
+        let path = Path::new("metadata").child("name");
+        check::format(name, &addresses::canonical_ip_problems(name), &path, errors);
+    }
+    let parent = &address.spec.parent_ref;
+    let path = Path::new("spec").child("parentRef");
+    if *parent == ParentReference::default() {
+        return errors.required(&path, "");
+    }
+    if let Some(group) = parent.group.as_deref().filter(|it| !it.is_empty()) {
+        check::format(group, &is_dns_subdomain(group), &path.child("group"), errors);
+    }
+    for (field, value) in [("resource", &parent.resource), ("name", &parent.name)] {
+        let path = path.child(field);
+        if value.is_empty() {
+            errors.required(&path, "");
+        } else {
+            check::format(value, &is_path_segment(value), &path, errors);
+        }
+    }
+    if let Some(namespace) = parent.namespace.as_deref().filter(|it| !it.is_empty()) {
+        check::format(namespace, &is_path_segment(namespace), &path.child("namespace"), errors);
+    }
+}
+
+pub(super) fn validate_update(address: &IPAddress, stored: &IPAddress, errors: &mut FieldErrors) {
+    let parent = &address.spec.parent_ref;
+    let path = Path::new("spec").child("parentRef");
+    let is_same = *parent == stored.spec.parent_ref;
+    check::immutable(is_same, codec::tree(parent), &path, errors);
+}
