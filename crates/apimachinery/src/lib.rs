@@ -1,6 +1,6 @@
 //! The contracts of the Kubernetes API, without any one kind: names, metadata, field errors,
-//! selectors, quantities, schemas, patches, server-side apply, and table cells. Pure: no I/O, no
-//! clock.
+//! selectors, quantities, schedules, schemas, patches, server-side apply, and table cells. Pure: no
+//! I/O, no clock.
 
 pub mod apply;
 pub mod bounds;

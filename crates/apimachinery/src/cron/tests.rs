@@ -268,6 +268,18 @@ proptest! {
         let _ = Schedule::parse(&text);
     }
 
+    #[test]
+    fn time_goes_on(
+        text in "([0-9*?,/-]{1,4} ){4}[0-9*?,/-]{1,4}|@every [0-9.]{1,4}[hms]",
+        seconds in -377_705_023_201..253_402_207_200_i64,
+    ) {
+        let Ok(schedule) = Schedule::parse(&text) else { return Ok(()) };
+        let time = Timestamp::from_second(seconds).unwrap();
+        if let Some(next) = schedule.next_after(time, &find_zone("Africa/Cairo").unwrap()) {
+            prop_assert!(next > time);
+        }
+    }
+
     /// What is found fits, and nothing before it does.
     #[test]
     fn nothing_that_fits_is_left_out(

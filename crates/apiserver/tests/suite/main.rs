@@ -16,6 +16,7 @@ mod harness;
 mod hostile;
 mod https;
 mod in_process;
+mod jobs;
 mod kubernetes_service;
 mod limits;
 mod reviews;

@@ -32,7 +32,8 @@ async fn workloads_are_scaled_through_their_scale() {
     let labels = json!({"matchLabels": {"app": "web"}});
     for (path, selector) in [
         ("/apis/apps/v1/namespaces/default/deployments", labels.clone()),
-        ("/apis/apps/v1/namespaces/default/replicasets", labels),
+        ("/apis/apps/v1/namespaces/default/replicasets", labels.clone()),
+        ("/apis/apps/v1/namespaces/default/statefulsets", labels),
         ("/api/v1/namespaces/default/replicationcontrollers", json!({"app": "web"})),
     ] {
         let object = json!({

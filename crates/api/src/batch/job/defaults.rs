@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::batch::v1::{Job, PodFailurePolicy};
 
+use super::labels;
 use crate::apps::workload;
 
 pub(super) fn apply(job: &mut Job) {
@@ -20,10 +21,7 @@ pub(super) fn apply(job: &mut Job) {
     spec.pod_replacement_policy.get_or_insert_with(|| replaced.to_owned());
     apply_to_policies(spec.pod_failure_policy.as_mut());
     workload::apply_template_defaults(&mut spec.template);
-    let labels = spec.template.metadata.as_ref().and_then(|it| it.labels.clone());
-    if job.metadata.labels.as_ref().is_none_or(|it| it.is_empty()) && labels.is_some() {
-        job.metadata.labels = labels;
-    }
+    labels::take_over(job);
 }
 
 /// Also for the jobs of a CronJob, which get no other defaults before they are made.

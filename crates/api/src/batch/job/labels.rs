@@ -35,6 +35,14 @@ pub(super) fn generate(job: &mut Job) {
     selector.entry(CONTROLLER_UID.to_owned()).or_insert(uid);
 }
 
+/// A Job without labels has those of its pods.
+pub(super) fn take_over(job: &mut Job) {
+    let labels = job.spec.as_ref().and_then(|it| template_labels(it)).cloned();
+    if labels.is_some() && job.metadata.labels.as_ref().is_none_or(BTreeMap::is_empty) {
+        job.metadata.labels = labels;
+    }
+}
+
 fn expected<'a>(uid: &'a str, name: &'a str) -> [(&'static str, &'a str); 4] {
     [(CONTROLLER_UID_OLD, uid), (JOB_NAME_OLD, name), (CONTROLLER_UID, uid), (JOB_NAME, name)]
 }

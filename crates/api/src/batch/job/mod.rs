@@ -37,6 +37,8 @@ impl Resource for Job {
 
     fn prepare_create(&mut self) {
         labels::generate(self);
+        // As whoever reads it next would find it.
+        labels::take_over(self);
         self.clear_status();
     }
 

@@ -8,7 +8,7 @@ mod update;
 use serde_json::{Value, json};
 
 use super::Job;
-use crate::kind::Resource;
+use crate::kind::{Part, Resource};
 use crate::testing::{check, check_created, check_row, created, defaulted};
 
 /// With an uid, as the server gives one before anything else.
@@ -62,15 +62,13 @@ fn some_defaults_follow_from_other_fields() {
 #[test]
 fn the_server_makes_labels_and_selector() {
     let made = |pointer, expected| check_created::<Job>(job(json!({})), pointer, expected);
-    made(
-        "/spec/template/metadata/labels",
-        json!({
-            "batch.kubernetes.io/controller-uid": "u1", "batch.kubernetes.io/job-name": "pi",
-            "controller-uid": "u1", "job-name": "pi",
-        }),
-    );
+    let labels = json!({
+        "batch.kubernetes.io/controller-uid": "u1", "batch.kubernetes.io/job-name": "pi",
+        "controller-uid": "u1", "job-name": "pi",
+    });
+    made("/spec/template/metadata/labels", labels.clone());
+    made("/metadata/labels", labels);
     made("/spec/selector", json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u1"}}));
-    made("/metadata/labels", Value::Null);
 }
 
 #[test]
