@@ -77,14 +77,14 @@ mod tests {
     #[test]
     fn requests_of_every_sort_of_key_are_read() {
         for text in [
-            include_str!("testdata/request.pem"),
-            include_str!("testdata/request-p521.pem"),
-            include_str!("testdata/request-rsa.pem"),
-            include_str!("testdata/request-ed25519.pem"),
+            include_str!("../../testdata/request.pem"),
+            include_str!("../../testdata/request-p521.pem"),
+            include_str!("../../testdata/request-rsa.pem"),
+            include_str!("../../testdata/request-ed25519.pem"),
         ] {
             assert_eq!(check(&bytes(text)), Ok(()));
         }
-        let nodes = asked(&bytes(include_str!("testdata/request.pem"))).unwrap();
+        let nodes = asked(&bytes(include_str!("../../testdata/request.pem"))).unwrap();
         assert_eq!(nodes.organizations, ["system:nodes"]);
         assert_eq!(nodes.common_name, "system:node:web");
     }
@@ -93,17 +93,23 @@ mod tests {
     fn what_is_no_request_is_said() {
         let label = "PEM block type must be CERTIFICATE REQUEST";
         assert_eq!(check(&bytes("")), Err(label.to_owned()));
-        assert_eq!(check(&bytes(include_str!("testdata/authority.pem"))), Err(label.to_owned()));
-        let other = include_str!("testdata/authority.pem").replace("TE-", "TE REQUEST-");
+        assert_eq!(
+            check(&bytes(include_str!("../../testdata/authority.pem"))),
+            Err(label.to_owned())
+        );
+        let other = include_str!("../../testdata/authority.pem").replace("TE-", "TE REQUEST-");
         assert!(check(&bytes(&other)).unwrap_err().starts_with("asn1: structure error"));
     }
 
     #[test]
     fn who_does_not_have_the_key_cannot_ask() {
         for (text, why) in [
-            (include_str!("testdata/request.pem"), "x509: ECDSA verification failure"),
-            (include_str!("testdata/request-rsa.pem"), "crypto/rsa: verification error"),
-            (include_str!("testdata/request-ed25519.pem"), "x509: Ed25519 verification failure"),
+            (include_str!("../../testdata/request.pem"), "x509: ECDSA verification failure"),
+            (include_str!("../../testdata/request-rsa.pem"), "crypto/rsa: verification error"),
+            (
+                include_str!("../../testdata/request-ed25519.pem"),
+                "x509: Ed25519 verification failure",
+            ),
         ] {
             let mut der = der(&bytes(text)).unwrap();
             let last = der.len() - 1;

@@ -240,6 +240,25 @@ pub fn validate_domain_prefixed_path(text: &str, path: &Path, errors: &mut Field
 }
 
 pub fn validate_label_selector(selector: &LabelSelector, path: &Path, errors: &mut FieldErrors) {
+    validate_selector(selector, is_label_value, path, errors);
+}
+
+/// The same, where values that could be no label's may stay: they were stored before they were
+/// checked.
+pub fn validate_older_label_selector(
+    selector: &LabelSelector,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    validate_selector(selector, |_| Vec::new(), path, errors);
+}
+
+fn validate_selector(
+    selector: &LabelSelector,
+    value_problems: fn(&str) -> Vec<String>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     if let Some(labels) = &selector.match_labels {
         validate_labels(labels, &path.child("matchLabels"), errors);
     }
@@ -264,7 +283,7 @@ pub fn validate_label_selector(selector: &LabelSelector, path: &Path, errors: &m
             errors.invalid(&path.child("key"), expression.key.as_str(), &problem);
         }
         for (index, value) in values.iter().enumerate() {
-            for problem in is_label_value(value) {
+            for problem in value_problems(value) {
                 errors.invalid(&path.child("values").index(index), value.as_str(), &problem);
             }
         }

@@ -61,7 +61,7 @@ async fn who_asks_is_who_is_authenticated_and_decisions_have_times() {
     assert!(condition["lastUpdateTime"].is_string() && condition["lastTransitionTime"].is_string());
 
     // Who may approve does not sign.
-    let certificate = include_bytes!("../../../api/src/certificates/testdata/authority.pem");
+    let certificate = include_bytes!("../../../api/testdata/authority.pem");
     let certificate = k8s_openapi::ByteString(certificate.to_vec());
     let mut signed = approved.clone();
     signed["status"]["certificate"] = serde_json::to_value(&certificate).expect("bytes");

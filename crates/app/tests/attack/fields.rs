@@ -41,6 +41,10 @@ fn refused_by_the_server(cluster: &Cluster) {
             "spec.hostNetwork: Forbidden: when `hostUsers` is false",
         ),
         (
+            pod("bad", &json!({ "runtimeClassName": "gone" }), &json!({})),
+            "pod rejected: RuntimeClass \"gone\" not found",
+        ),
+        (
             own(json!({ "appArmorProfile": { "type": "Fancy" } })),
             "appArmorProfile.type: Unsupported value",
         ),
@@ -56,6 +60,10 @@ fn refused_by_the_node(cluster: &Cluster) {
             "PodFeatureUnsupported: Pod was rejected: Pod uses fields that this node does not support: {what}"
         )
     };
+    cluster.apply_json(&json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "kata" },
+        "handler": "kata",
+    }));
     for (name, spec, container, expected) in [
         ("users", json!({ "hostUsers": false }), json!({}), unsupported("spec.hostUsers: false")),
         (

@@ -7,8 +7,8 @@ use super::{APPROVAL, CertificateSigningRequest, fill_in_times, fill_in_user};
 use crate::kind::{Part, Resource};
 use crate::testing::{check, check_created, check_row, check_update, created, defaulted};
 
-const REQUEST: &str = include_str!("../testdata/request.pem");
-const AUTHORITY: &str = include_str!("../testdata/authority.pem");
+const REQUEST: &str = include_str!("../../../testdata/request.pem");
+const AUTHORITY: &str = include_str!("../../../testdata/authority.pem");
 
 fn base64(text: &str) -> Value {
     crate::codec::tree(&k8s_openapi::ByteString(text.as_bytes().to_vec()))

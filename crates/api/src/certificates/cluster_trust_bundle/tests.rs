@@ -7,10 +7,10 @@ use crate::kind::{Part, Resource};
 use crate::testing::{check, check_row, check_update, created, defaulted};
 use crate::version::Version;
 
-const AUTHORITY: &str = include_str!("../testdata/authority.pem");
-const OTHER: &str = include_str!("../testdata/other-authority.pem");
-const LEAF: &str = include_str!("../testdata/leaf.pem");
-const REQUEST: &str = include_str!("../testdata/request.pem");
+const AUTHORITY: &str = include_str!("../../../testdata/authority.pem");
+const OTHER: &str = include_str!("../../../testdata/other-authority.pem");
+const LEAF: &str = include_str!("../../../testdata/leaf.pem");
+const REQUEST: &str = include_str!("../../../testdata/request.pem");
 
 fn bundle(name: &str, signer: &str, anchors: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"signerName": signer, "trustBundle": anchors}})

@@ -8,8 +8,8 @@ use super::{PodCertificateRequest, is_of_now, is_status_changed};
 use crate::kind::{Part, Resource};
 use crate::testing::{check, check_created, check_row, check_update, created, defaulted};
 
-const LEAF: &str = include_str!("../testdata/leaf-of-a-day.pem");
-const AUTHORITY: &str = include_str!("../testdata/authority.pem");
+const LEAF: &str = include_str!("../../../testdata/leaf-of-a-day.pem");
+const AUTHORITY: &str = include_str!("../../../testdata/authority.pem");
 const NOT_BEFORE: &str = "2026-11-17T23:18:11Z";
 const NOT_AFTER: &str = "2026-11-18T23:18:11Z";
 /// The key of `request.pem`, and `uid-1` signed with it.
@@ -26,7 +26,7 @@ fn request(fields: Value) -> Value {
         "signerName": "example.org/signer", "podName": "web", "podUID": "uid-1",
         "serviceAccountName": "default", "serviceAccountUID": "uid-2",
         "nodeName": "node", "nodeUID": "uid-3",
-        "stubPKCS10Request": stub(include_str!("../testdata/request.pem")),
+        "stubPKCS10Request": stub(include_str!("../../../testdata/request.pem")),
     });
     spec.as_object_mut().unwrap().extend(fields.as_object().cloned().unwrap_or_default());
     json!({"metadata": {"name": "web"}, "spec": spec})
@@ -99,9 +99,9 @@ fn a_request_says_for_whom_it_is() {
 #[test]
 fn a_key_comes_in_a_request_or_bare_with_a_proof() {
     for text in [
-        include_str!("../testdata/request-p521.pem"),
-        include_str!("../testdata/request-rsa.pem"),
-        include_str!("../testdata/request-ed25519.pem"),
+        include_str!("../../../testdata/request-p521.pem"),
+        include_str!("../../../testdata/request-rsa.pem"),
+        include_str!("../../../testdata/request-ed25519.pem"),
     ] {
         check::<PodCertificateRequest>(request(json!({"stubPKCS10Request": stub(text)})), &[]);
     }
@@ -126,7 +126,7 @@ fn a_key_comes_in_a_request_or_bare_with_a_proof() {
         request(json!({"stubPKCS10Request": "AAAA"})),
         &["spec.stubPKCS10Request: Invalid value: must be a valid PKCS#10 CSR"],
     );
-    let mut der = STANDARD.decode(stub(include_str!("../testdata/request.pem"))).unwrap();
+    let mut der = STANDARD.decode(stub(include_str!("../../../testdata/request.pem"))).unwrap();
     *der.last_mut().unwrap() ^= 1;
     check::<PodCertificateRequest>(
         request(json!({"stubPKCS10Request": STANDARD.encode(der)})),
@@ -201,7 +201,7 @@ fn an_end_is_an_end() {
 #[test]
 fn a_certificate_is_for_the_key_that_was_asked_for() {
     let fresh = created::<PodCertificateRequest>(request(
-        json!({"stubPKCS10Request": stub(include_str!("../testdata/request-rsa.pem"))}),
+        json!({"stubPKCS10Request": stub(include_str!("../../../testdata/request-rsa.pem"))}),
     ));
     let mut errors = apimachinery::FieldErrors::new();
     let mut new = defaulted::<PodCertificateRequest>(with_status(issued(json!({}))));
@@ -213,7 +213,7 @@ fn a_certificate_is_for_the_key_that_was_asked_for() {
     for (chain, why) in [
         ("", "issued certificate chain must contain at least one certificate"),
         (
-            include_str!("../testdata/request.pem"),
+            include_str!("../../../testdata/request.pem"),
             "issued certificate chain must consist entirely of CERTIFICATE PEM blocks",
         ),
         (&LEAF.replace("MII", "AAA"), "leaf certificate does not parse as valid X.509"),

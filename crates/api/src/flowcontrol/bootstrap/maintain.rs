@@ -61,7 +61,7 @@ pub fn is_unwanted(meta: &ObjectMeta) -> bool {
 
 /// Where nobody has said anything, an object that nobody has changed either is the server's.
 fn is_kept(upkeep: Upkeep, meta: &ObjectMeta) -> bool {
-    upkeep == Upkeep::Mandatory || is_marked(meta).unwrap_or(meta.generation == Some(1))
+    upkeep == Upkeep::Mandatory || is_marked(meta).unwrap_or_else(|| meta.generation == Some(1))
 }
 
 fn is_marked(meta: &ObjectMeta) -> Option<bool> {

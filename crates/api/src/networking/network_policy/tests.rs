@@ -147,6 +147,24 @@ fn ranges_that_were_never_checked_may_stay_wherever_they_stand() {
 }
 
 #[test]
+fn values_of_selectors_that_were_never_checked_may_stay() {
+    let of = |value: &str| {
+        let expression = json!({"key": "a", "operator": "In", "values": [value]});
+        policy(json!({"podSelector": {"matchExpressions": [expression]}}))
+    };
+    let stored = created::<NetworkPolicy>(of("no label"));
+    check_update(&stored, of("none either"), Part::Main, &[]);
+    let mut errors = apimachinery::FieldErrors::new();
+    let fresh = created::<NetworkPolicy>(of("a"));
+    stored.validate_update(&fresh, Part::Main, &mut errors);
+    let problems: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(
+        problems[0].starts_with("spec.podSelector.matchExpressions[0].values[0]: Invalid value")
+    );
+}
+
+#[test]
 fn whoever_writes_one_is_told_that_it_does_not_hold_yet_and_of_odd_ranges() {
     let plain = "spec: accepted, but traffic is not held back by policies on this server";
     assert_eq!(created::<NetworkPolicy>(policy(json!({}))).warnings(), [plain]);

@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::validation::{is_port_name, validate_label_selector};
+use apimachinery::validation::{
+    is_port_name, validate_label_selector, validate_older_label_selector,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::blocks;
 use crate::addresses::{self, Range};
@@ -17,22 +20,48 @@ use crate::check;
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const TYPES: &[&str] = &["Egress", "Ingress"];
 
+/// What was stored before it was checked may stay.
+#[derive(Default)]
+struct Tolerated<'a> {
+    /// Wherever they stand now.
+    ranges: Vec<&'a str>,
+    label_values: bool,
+}
+
+impl<'a> Tolerated<'a> {
+    fn of(stored: &'a NetworkPolicySpec) -> Self {
+        let ranges_of = |it: &'a IPBlock| [&it.cidr].into_iter().chain(it.except.iter().flatten());
+        let blocks = blocks(stored).into_iter();
+        let mut errors = FieldErrors::new();
+        if let Some(selector) = &stored.pod_selector {
+            validate_label_selector(selector, &Path::root(), &mut errors);
+        }
+        Self {
+            ranges: blocks.flat_map(|(_, it)| ranges_of(it)).map(String::as_str).collect(),
+            label_values: !errors.is_empty(),
+        }
+    }
+
+    fn validate_selector(&self, it: &LabelSelector, path: &Path, errors: &mut FieldErrors) {
+        match self.label_values {
+            true => validate_older_label_selector(it, path, errors),
+            false => validate_label_selector(it, path, errors),
+        }
+    }
+}
+
 pub(super) fn validate(
     policy: &NetworkPolicy,
     stored: Option<&NetworkPolicy>,
     errors: &mut FieldErrors,
 ) {
-    // A range that was there already may stay, wherever it stands now.
-    let stored = stored.and_then(|it| it.spec.as_ref()).map(blocks).unwrap_or_default();
-    let ranges_of =
-        |it: &IPBlock| [it.cidr.clone()].into_iter().chain(it.except.clone().unwrap_or_default());
-    let stored: Vec<String> = stored.iter().flat_map(|(_, it)| ranges_of(it)).collect();
-    let stored: Vec<&str> = stored.iter().map(String::as_str).collect();
+    let stored = stored.and_then(|it| it.spec.as_ref());
+    let stored = stored.map(Tolerated::of).unwrap_or_default();
     let absent = NetworkPolicySpec::default();
     let spec = policy.spec.as_ref().unwrap_or(&absent);
     let path = Path::new("spec");
     if let Some(selector) = &spec.pod_selector {
-        validate_label_selector(selector, &path.child("podSelector"), errors);
+        stored.validate_selector(selector, &path.child("podSelector"), errors);
     }
     for (index, rule) in spec.ingress.iter().flatten().enumerate() {
         let path = path.child("ingress").index(index);
@@ -99,7 +128,7 @@ fn validate_port(port: &NetworkPolicyPort, path: &Path, errors: &mut FieldErrors
 
 fn validate_peers(
     peers: &[NetworkPolicyPeer],
-    stored: &[&str],
+    stored: &Tolerated<'_>,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
@@ -109,12 +138,12 @@ fn validate_peers(
             [("podSelector", &peer.pod_selector), ("namespaceSelector", &peer.namespace_selector)];
         for (field, selector) in &selectors {
             if let Some(selector) = selector {
-                validate_label_selector(selector, &path.child(field), errors);
+                stored.validate_selector(selector, &path.child(field), errors);
             }
         }
         let is_selecting = selectors.iter().any(|(_, it)| it.is_some());
         if let Some(block) = &peer.ip_block {
-            validate_block(block, stored, &path.child("ipBlock"), errors);
+            validate_block(block, &stored.ranges, &path.child("ipBlock"), errors);
         }
         match (&peer.ip_block, is_selecting) {
             (None, false) => errors.required(&path, "must specify a peer"),
