@@ -44,7 +44,7 @@ pub enum Error {
 /// Versions by how far they are. Later ones of this order win over earlier ones.
 const STAGES: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
 
-/// What was asked for; everything is served unless somebody says otherwise.
+/// What was asked for; what is still alpha or beta is served only if somebody says so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeConfig {
     /// In the order of [`STAGES`].
@@ -125,7 +125,7 @@ impl RuntimeConfig {
             self.stages.iter().zip(stage).filter_map(|(it, fits)| it.filter(|_| fits));
         let explicit =
             self.resources.get(&resource_key).or_else(|| self.versions.get(&version_key));
-        explicit.copied().or_else(|| by_stage.next_back()).unwrap_or(true)
+        explicit.copied().or_else(|| by_stage.next_back()).unwrap_or_else(|| is_ga(version))
     }
 
     /// Whether all that is named is there, and all that is needed stays.
@@ -234,10 +234,19 @@ mod tests {
             "api/beta=false,api/alpha=false,batch/v1=false,api/legacy=true,",
             &format!("{core} apps/v1/daemonsets apps/v1/deployments"),
         );
-        check(
-            "v1/pods=false,api/ga=false,v1/namespaces=true",
-            "/v1/namespaces apps/v1beta1/deployments resource.k8s.io/v1alpha3/claims",
-        );
+        check("v1/pods=false,api/ga=false,v1/namespaces=true", "/v1/namespaces");
+    }
+
+    #[test]
+    fn what_is_alpha_or_beta_is_asked_for() {
+        let ga = "/v1/namespaces /v1/pods apps/v1/daemonsets apps/v1/deployments batch/v1/jobs";
+        check("", ga);
+        let beta = "/v1/namespaces /v1/pods apps/v1/daemonsets apps/v1/deployments apps/v1beta1/deployments batch/v1/jobs";
+        check("api/beta=true", beta);
+        check("apps/v1beta1=true", beta);
+        check("resource.k8s.io/v1alpha3/claims", &format!("{ga} resource.k8s.io/v1alpha3/claims"));
+        check("api/all=true", &format!("{beta} resource.k8s.io/v1alpha3/claims"));
+        check("api/all=true,api/alpha=false", beta);
     }
 
     #[test]
