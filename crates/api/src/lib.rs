@@ -38,6 +38,8 @@ mod codec;
 #[macro_use]
 mod halves;
 #[macro_use]
+mod version;
+#[macro_use]
 mod view;
 mod cell;
 mod check;
@@ -50,8 +52,9 @@ pub mod object;
 mod semantic;
 #[cfg(test)]
 mod testing;
-mod version;
+mod webhook_client;
 
+pub mod admissionregistration;
 pub mod apiextensions;
 pub mod apps;
 pub mod authentication;

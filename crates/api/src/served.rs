@@ -2,15 +2,18 @@
 //! its reader makes of it: the server's kinds here, and their schemas in `build.rs`. What else is
 //! to be said of a kind is in `facts/` and in its folder.
 
-use k8s_openapi::api::{
-    apps, authentication, authorization, autoscaling, coordination, core, discovery, events,
-    policy, rbac, scheduling, storage,
-};
+use k8s_openapi::api::{admissionregistration, apps, authentication, authorization, autoscaling, coordination, core, discovery, events, policy, rbac, scheduling, storage};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 
 served! {
     // Resources, group by group.
     kinds {
+        admissionregistration::v1::MutatingAdmissionPolicy,
+        admissionregistration::v1::MutatingAdmissionPolicyBinding,
+        admissionregistration::v1::MutatingWebhookConfiguration,
+        admissionregistration::v1::ValidatingAdmissionPolicy,
+        admissionregistration::v1::ValidatingAdmissionPolicyBinding,
+        admissionregistration::v1::ValidatingWebhookConfiguration,
         apiextensions::v1::CustomResourceDefinition,
         apps::v1::Deployment,
         apps::v1::ReplicaSet,
@@ -44,6 +47,14 @@ served! {
     }
     // The same resources in other versions, with the version that they are stored in.
     versions {
+        admissionregistration::v1alpha1::MutatingAdmissionPolicy
+            as admissionregistration::v1::MutatingAdmissionPolicy,
+        admissionregistration::v1alpha1::MutatingAdmissionPolicyBinding
+            as admissionregistration::v1::MutatingAdmissionPolicyBinding,
+        admissionregistration::v1beta1::MutatingAdmissionPolicy
+            as admissionregistration::v1::MutatingAdmissionPolicy,
+        admissionregistration::v1beta1::MutatingAdmissionPolicyBinding
+            as admissionregistration::v1::MutatingAdmissionPolicyBinding,
         autoscaling::v1::HorizontalPodAutoscaler as autoscaling::v2::HorizontalPodAutoscaler,
         events::v1::Event as core::v1::Event,
     }

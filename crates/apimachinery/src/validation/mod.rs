@@ -219,6 +219,25 @@ pub fn is_cidr(text: &str) -> Vec<String> {
 }
 
 pub fn validate_label_selector(selector: &LabelSelector, path: &Path, errors: &mut FieldErrors) {
+    validate_selector(selector, is_label_value, path, errors);
+}
+
+/// The same but for the values of expressions, which upstream did not always look at: for updates
+/// of what may have been stored with others.
+pub fn validate_label_selector_with_any_values(
+    selector: &LabelSelector,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    validate_selector(selector, |_| Vec::new(), path, errors);
+}
+
+fn validate_selector(
+    selector: &LabelSelector,
+    is_value: fn(&str) -> Vec<String>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     if let Some(labels) = &selector.match_labels {
         validate_labels(labels, &path.child("matchLabels"), errors);
     }
@@ -243,7 +262,7 @@ pub fn validate_label_selector(selector: &LabelSelector, path: &Path, errors: &m
             errors.invalid(&path.child("key"), expression.key.as_str(), &problem);
         }
         for (index, value) in values.iter().enumerate() {
-            for problem in is_label_value(value) {
+            for problem in is_value(value) {
                 errors.invalid(&path.child("values").index(index), value.as_str(), &problem);
             }
         }

@@ -1,6 +1,7 @@
 //! One folder per kind that does more than its rules in `api` say: what it takes, refuses, acts on
 //! or connects to.
 
+mod admission_policy;
 mod custom_resource_definition;
 mod event;
 mod namespace;
@@ -39,6 +40,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let kubelets = Kubelets::new(config.kubelet_tls.clone());
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
+        Arc::new(admission_policy::Parameters),
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
         Arc::new(namespace::Namespaces),

@@ -1,6 +1,7 @@
 //! The whole server, over the in-memory store: in process in paused time, and on a port over HTTPS.
 
 mod admission_context;
+mod admission_policies;
 mod costs;
 mod custom_resources;
 mod datastore;
