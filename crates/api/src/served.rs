@@ -4,6 +4,7 @@
 
 use k8s_openapi::api::{admissionregistration, apps, authentication, authorization, autoscaling, coordination, core, discovery, events, policy, rbac, scheduling, storage};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration;
 
 served! {
     // Resources, group by group.
@@ -15,6 +16,7 @@ served! {
         admissionregistration::v1::ValidatingAdmissionPolicyBinding,
         admissionregistration::v1::ValidatingWebhookConfiguration,
         apiextensions::v1::CustomResourceDefinition,
+        apiregistration::v1::APIService,
         apps::v1::Deployment,
         apps::v1::ReplicaSet,
         authentication::v1::SelfSubjectReview,

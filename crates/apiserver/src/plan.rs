@@ -68,6 +68,18 @@ impl Plan {
         }
     }
 
+    /// Removes what nobody has changed meanwhile.
+    pub(crate) fn remove<T: Resource>(&mut self, core: &Core, stored: &T) {
+        let kind = core.kind_of::<T>();
+        let key = api::object::key_of(stored.metadata());
+        let Ok(path) = ObjectPath::of(kind.as_ref(), &key.namespace, &key.name) else { return };
+        let store_key = store_key(kind.as_ref(), &path);
+        let version = stored.metadata().resource_version.as_ref();
+        let revision = version.and_then(|it| it.parse().ok()).unwrap_or(0);
+        let at = Compare::mod_revision(&store_key, Revision(revision));
+        self.writes.push((at, Op::delete(&store_key)));
+    }
+
     pub(crate) fn reconcile<T: Resource + Reconcile>(&mut self, core: &Core, wanted: T) {
         self.ensure(core, wanted, |old, new| reconcile(old, new));
     }

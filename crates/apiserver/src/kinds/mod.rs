@@ -2,6 +2,7 @@
 //! or connects to.
 
 mod admission_policy;
+pub(crate) mod api_service;
 mod custom_resource_definition;
 mod event;
 mod namespace;
@@ -41,6 +42,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
         Arc::new(admission_policy::Parameters),
+        Arc::new(api_service::ApiServices::default()),
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
         Arc::new(namespace::Namespaces),

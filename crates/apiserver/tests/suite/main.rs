@@ -2,6 +2,7 @@
 
 mod admission_context;
 mod admission_policies;
+mod api_services;
 mod costs;
 mod custom_resources;
 mod datastore;
