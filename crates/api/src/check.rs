@@ -92,6 +92,19 @@ pub(crate) fn port_number_or_name(port: &IntOrString, path: &Path, errors: &mut 
     }
 }
 
+/// The name of a CSI driver. Upper case is allowed.
+pub(crate) fn csi_driver_name(name: &str, path: &Path, errors: &mut FieldErrors) {
+    /// By the CSI specification.
+    const BYTES_MAX: usize = 63;
+    if name.is_empty() {
+        return errors.required(path, "");
+    }
+    if name.len() > BYTES_MAX {
+        errors.too_long(path, BYTES_MAX);
+    }
+    format(name, &validation::is_dns_subdomain(&name.to_lowercase()), path, errors);
+}
+
 /// Addresses that traffic can be sent to: not this host, not this link, not nothing.
 pub(crate) fn non_special_ip(address: &str, path: &Path, errors: &mut FieldErrors) {
     let Ok(ip) = address.parse::<IpAddr>() else {

@@ -70,6 +70,7 @@ pub mod openapi;
 pub mod policy;
 pub mod protobuf;
 pub mod rbac;
+pub mod resource;
 pub mod scheduling;
 mod schemas;
 mod served;

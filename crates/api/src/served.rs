@@ -2,7 +2,7 @@
 //! its reader makes of it: the server's kinds here, and their schemas in `build.rs`. What else is
 //! to be said of a kind is in `facts/` and in its folder.
 
-use k8s_openapi::api::{admissionregistration, apps, authentication, authorization, autoscaling, coordination, core, discovery, events, policy, rbac, scheduling, storage};
+use k8s_openapi::api::{admissionregistration, apps, authentication, authorization, autoscaling, coordination, core, discovery, events, policy, rbac, resource, scheduling, storage};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration;
 
@@ -44,6 +44,12 @@ served! {
         rbac::v1::ClusterRoleBinding,
         rbac::v1::Role,
         rbac::v1::RoleBinding,
+        resource::v1::DeviceClass,
+        resource::v1::ResourceClaim,
+        resource::v1::ResourceClaimTemplate,
+        resource::v1::ResourceSlice,
+        resource::v1alpha3::DeviceTaintRule,
+        resource::v1alpha3::ResourcePoolStatusRequest,
         scheduling::v1::PriorityClass,
         storage::v1::CSINode,
     }
@@ -59,6 +65,15 @@ served! {
             as admissionregistration::v1::MutatingAdmissionPolicyBinding,
         autoscaling::v1::HorizontalPodAutoscaler as autoscaling::v2::HorizontalPodAutoscaler,
         events::v1::Event as core::v1::Event,
+        resource::v1beta1::DeviceClass as resource::v1::DeviceClass,
+        resource::v1beta1::ResourceClaim as resource::v1::ResourceClaim,
+        resource::v1beta1::ResourceClaimTemplate as resource::v1::ResourceClaimTemplate,
+        resource::v1beta1::ResourceSlice as resource::v1::ResourceSlice,
+        resource::v1beta2::DeviceClass as resource::v1::DeviceClass,
+        resource::v1beta2::DeviceTaintRule as resource::v1alpha3::DeviceTaintRule,
+        resource::v1beta2::ResourceClaim as resource::v1::ResourceClaim,
+        resource::v1beta2::ResourceClaimTemplate as resource::v1::ResourceClaimTemplate,
+        resource::v1beta2::ResourceSlice as resource::v1::ResourceSlice,
     }
     // Bodies of subresources, which are no resources of their own.
     bodies {

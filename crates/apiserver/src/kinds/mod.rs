@@ -4,11 +4,13 @@
 mod admission_policy;
 pub(crate) mod api_service;
 mod custom_resource_definition;
+mod device_taint;
 mod event;
 mod namespace;
 mod pod;
 mod priority_class;
 mod rbac;
+mod resource_claim;
 mod reviews;
 mod service;
 mod service_account;
@@ -44,12 +46,14 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(admission_policy::Parameters),
         Arc::new(api_service::ApiServices::default()),
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
+        Arc::new(device_taint::DeviceTaints),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
         Arc::new(namespace::Namespaces),
         Arc::new(pod::Bindings),
         Arc::new(pod::Pods::new(kubelets)),
         Arc::new(priority_class::PriorityClasses),
         Arc::new(rbac::Roles::new(rbac.clone())),
+        Arc::new(resource_claim::ResourceClaims),
         Arc::new(service::Addresses::new(&cidrs, ports, world.random.clone())),
         Arc::new(service_account::ServiceAccounts::new(issuer)),
     ];

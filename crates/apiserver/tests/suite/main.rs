@@ -6,6 +6,7 @@ mod api_services;
 mod costs;
 mod custom_resources;
 mod datastore;
+mod devices;
 mod dry_run;
 mod dual_stack;
 mod encoding;

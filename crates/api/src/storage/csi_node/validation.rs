@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::validation::{is_dns_subdomain, is_qualified_name};
+use apimachinery::validation::is_qualified_name;
 use k8s_openapi::api::storage::v1::CSINodeDriver;
 use serde_json::json;
 
 use super::CSINode;
 use crate::check;
 
-/// Of a driver's name, by the CSI specification.
-const NAME_MAX: usize = 63;
 const NODE_ID_MAX: usize = 192;
 
 pub(super) fn validate(node: &CSINode, errors: &mut FieldErrors) {
@@ -27,7 +25,7 @@ pub(super) fn validate(node: &CSINode, errors: &mut FieldErrors) {
 }
 
 fn validate_driver(driver: &CSINodeDriver, path: &Path, errors: &mut FieldErrors) {
-    validate_name(&driver.name, &path.child("name"), errors);
+    check::csi_driver_name(&driver.name, &path.child("name"), errors);
     if driver.node_id.is_empty() {
         errors.required(&path.child("nodeID"), "");
     }
@@ -48,16 +46,6 @@ fn validate_driver(driver: &CSINodeDriver, path: &Path, errors: &mut FieldErrors
         }
         check::format(key, &is_qualified_name(key), path, errors);
     }
-}
-
-fn validate_name(name: &str, path: &Path, errors: &mut FieldErrors) {
-    if name.is_empty() {
-        errors.required(path, "");
-    }
-    if name.len() > NAME_MAX {
-        errors.too_long(path, NAME_MAX);
-    }
-    check::format(name, &is_dns_subdomain(&name.to_lowercase()), path, errors);
 }
 
 /// What a driver says of itself stays while it is there, but for how many volumes it takes.

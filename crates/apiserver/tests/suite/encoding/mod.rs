@@ -23,7 +23,8 @@ use crate::harness::{self, Harness};
 
 /// A server over a store that others use too.
 async fn start(memory: &Arc<Memory>, seed: u64, encoding: Encoding) -> Harness {
-    let config = Config { compaction: Compaction::ByServer, encoding, ..Config::default() };
+    let config =
+        Config { compaction: Compaction::ByServer, encoding, ..harness::with_everything() };
     let harness = harness::try_start_over(World::simulated(seed), memory.clone(), config).await;
     harness.expect("the server starts")
 }

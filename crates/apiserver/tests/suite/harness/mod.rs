@@ -10,6 +10,7 @@ use apimachinery::User;
 use apiserver::{Config, Parts, Server};
 use authn::pki::ServiceAccountKey;
 use client::Client;
+use features::{Gates, RuntimeConfig};
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 use telemetry::logs::Lines;
@@ -38,6 +39,16 @@ pub(crate) async fn start(world: World) -> Harness {
 
 pub(crate) async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> Harness {
     try_start_over(world, store, Config::default()).await.expect("the server starts")
+}
+
+/// What is served only to who asks for it is served too.
+pub(crate) fn with_everything() -> Config {
+    let gates = Gates::parse("GenericWorkload=true,StorageVersionMigrator=true");
+    Config {
+        runtime_config: RuntimeConfig::parse("api/all=true").expect("it can be asked for"),
+        gates: gates.expect("they can be switched on"),
+        ..Config::default()
+    }
 }
 
 pub(crate) async fn try_start_over(

@@ -20,6 +20,7 @@ use apimachinery::validation::{self, is_dns_label, is_dns_subdomain, validate_la
 use crate::check::{self, text};
 
 pub(crate) use resources::validate_quantities;
+pub(crate) use scheduling::{Values, validate_node_selector};
 
 /// A name field that may be absent.
 fn validate_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mut FieldErrors) {

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, PodSpec,
-    Toleration, TopologySpreadConstraint, WeightedPodAffinityTerm,
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    PodAffinityTerm, PodSpec, Toleration, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::validation::{
-    is_dns_label, is_label_value, is_qualified_name, validate_label_selector, validate_labels,
+    is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name, validate_label_selector,
+    validate_labels,
 };
 
 use crate::check::{self, text};
@@ -119,29 +120,62 @@ fn validate_weight(weight: i32, path: &Path, errors: &mut FieldErrors) {
 
 fn validate_node_affinity(affinity: &NodeAffinity, path: &Path, errors: &mut FieldErrors) {
     if let Some(selector) = &affinity.required_during_scheduling_ignored_during_execution {
-        let path =
-            path.child("requiredDuringSchedulingIgnoredDuringExecution").child("nodeSelectorTerms");
-        if selector.node_selector_terms.is_empty() {
-            errors.required(&path, "must have at least one node selector term");
-        }
-        for (index, term) in selector.node_selector_terms.iter().enumerate() {
-            validate_node_term(term, &path.index(index), errors);
-        }
+        let path = path.child("requiredDuringSchedulingIgnoredDuringExecution");
+        validate_node_selector(selector, Values::AsTheyAre, &path, errors);
     }
     let preferred = affinity.preferred_during_scheduling_ignored_during_execution.iter().flatten();
     for (index, term) in preferred.enumerate() {
         let path = path.child("preferredDuringSchedulingIgnoredDuringExecution").index(index);
         validate_weight(term.weight, &path, errors);
-        validate_node_term(&term.preference, &path.child("preference"), errors);
+        let path = path.child("preference");
+        validate_node_term(&term.preference, Values::AsTheyAre, &path, errors);
     }
 }
 
-fn validate_node_term(term: &NodeSelectorTerm, path: &Path, errors: &mut FieldErrors) {
+/// What may stand in the values of a node selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// Whatever a label may be.
+    OfLabels,
+    /// Anything: what was taken once stays.
+    AsTheyAre,
+}
+
+pub(crate) fn validate_node_selector(
+    selector: &NodeSelector,
+    values: Values,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let path = path.child("nodeSelectorTerms");
+    if selector.node_selector_terms.is_empty() {
+        errors.required(&path, "must have at least one node selector term");
+    }
+    for (index, term) in selector.node_selector_terms.iter().enumerate() {
+        validate_node_term(term, values, &path.index(index), errors);
+    }
+}
+
+fn validate_node_term(
+    term: &NodeSelectorTerm,
+    values: Values,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     for (index, requirement) in term.match_expressions.iter().flatten().enumerate() {
         let path = path.child("matchExpressions").index(index);
         validate_requirement(requirement, &path, errors);
         let key = &requirement.key;
         check::format(key, &is_qualified_name(key), &path.child("key"), errors);
+        let given = requirement.values.iter().flatten().enumerate();
+        for (index, value) in given.filter(|_| values == Values::OfLabels) {
+            check::format(
+                value,
+                &is_label_value(value),
+                &path.child("values").index(index),
+                errors,
+            );
+        }
     }
     for (index, requirement) in term.match_fields.iter().flatten().enumerate() {
         let path = path.child("matchFields").index(index);
@@ -157,6 +191,15 @@ fn validate_node_term(term: &NodeSelectorTerm, path: &Path, errors: &mut FieldEr
         if requirement.key != "metadata.name" {
             let key = requirement.key.as_str();
             errors.invalid(&path.child("key"), key, "not a valid field selector key");
+            continue;
+        }
+        for (index, name) in requirement.values.iter().flatten().enumerate() {
+            check::format(
+                name,
+                &is_dns_subdomain(name),
+                &path.child("values").index(index),
+                errors,
+            );
         }
     }
 }
