@@ -57,6 +57,7 @@ mod webhook_client;
 pub mod admissionregistration;
 pub mod apiextensions;
 pub mod apiregistration;
+pub mod apiserverinternal;
 pub mod apps;
 pub mod authentication;
 pub mod authorization;
@@ -75,6 +76,7 @@ pub mod scheduling;
 mod schemas;
 mod served;
 pub mod storage;
+pub mod storagemigration;
 
 pub use codec::{Counts, take_counts};
 pub use interned::{Interned, Pairs};

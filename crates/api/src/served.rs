@@ -2,7 +2,11 @@
 //! its reader makes of it: the server's kinds here, and their schemas in `build.rs`. What else is
 //! to be said of a kind is in `facts/` and in its folder.
 
-use k8s_openapi::api::{admissionregistration, apps, authentication, authorization, autoscaling, coordination, core, discovery, events, policy, rbac, resource, scheduling, storage};
+use k8s_openapi::api::{
+    admissionregistration, apiserverinternal, apps, authentication, authorization, autoscaling,
+    coordination, core, discovery, events, policy, rbac, resource, scheduling, storage,
+    storagemigration,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration;
 
@@ -17,6 +21,7 @@ served! {
         admissionregistration::v1::ValidatingWebhookConfiguration,
         apiextensions::v1::CustomResourceDefinition,
         apiregistration::v1::APIService,
+        apiserverinternal::v1alpha1::StorageVersion,
         apps::v1::Deployment,
         apps::v1::ReplicaSet,
         authentication::v1::SelfSubjectReview,
@@ -51,7 +56,10 @@ served! {
         resource::v1alpha3::DeviceTaintRule,
         resource::v1alpha3::ResourcePoolStatusRequest,
         scheduling::v1::PriorityClass,
+        scheduling::v1alpha2::PodGroup,
+        scheduling::v1alpha2::Workload,
         storage::v1::CSINode,
+        storagemigration::v1beta1::StorageVersionMigration,
     }
     // The same resources in other versions, with the version that they are stored in.
     versions {

@@ -82,14 +82,18 @@ const NOT_RECORDED: &[&str] = &[
     "mutatingadmissionpolicybindings",
     "mutatingwebhookconfigurations",
     "poddisruptionbudgets",
+    "podgroups",
     "priorityclasses",
     "resourceclaims",
     "resourceclaimtemplates",
     "resourcepoolstatusrequests",
     "resourceslices",
+    "storageversionmigrations",
+    "storageversions",
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",
+    "workloads",
 ];
 
 #[tokio::test(start_paused = true)]
