@@ -38,6 +38,8 @@ mod codec;
 #[macro_use]
 mod halves;
 #[macro_use]
+mod version;
+#[macro_use]
 mod view;
 mod addresses;
 mod cell;
@@ -52,9 +54,12 @@ mod quantities;
 mod semantic;
 #[cfg(test)]
 mod testing;
-mod version;
+mod webhook_client;
 
+pub mod admissionregistration;
 pub mod apiextensions;
+pub mod apiregistration;
+pub mod apiserverinternal;
 pub mod apps;
 pub mod authentication;
 pub mod authorization;
@@ -73,10 +78,12 @@ pub mod openapi;
 pub mod policy;
 pub mod protobuf;
 pub mod rbac;
+pub mod resource;
 pub mod scheduling;
 mod schemas;
 mod served;
 pub mod storage;
+pub mod storagemigration;
 
 pub use codec::{Counts, take_counts};
 pub use interned::{Interned, Pairs};

@@ -3,15 +3,25 @@
 //! to be said of a kind is in `facts/` and in its folder.
 
 use k8s_openapi::api::{
-    apps, authentication, authorization, autoscaling, batch, certificates, coordination, core,
-    discovery, events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
+    admissionregistration, apiserverinternal, apps, authentication, authorization, autoscaling,
+    batch, certificates, coordination, core, discovery, events, flowcontrol, networking, node,
+    policy, rbac, resource, scheduling, storage, storagemigration,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration;
 
 served! {
     // Resources, group by group.
     kinds {
+        admissionregistration::v1::MutatingAdmissionPolicy,
+        admissionregistration::v1::MutatingAdmissionPolicyBinding,
+        admissionregistration::v1::MutatingWebhookConfiguration,
+        admissionregistration::v1::ValidatingAdmissionPolicy,
+        admissionregistration::v1::ValidatingAdmissionPolicyBinding,
+        admissionregistration::v1::ValidatingWebhookConfiguration,
         apiextensions::v1::CustomResourceDefinition,
+        apiregistration::v1::APIService,
+        apiserverinternal::v1alpha1::StorageVersion,
         apps::v1::ControllerRevision,
         apps::v1::DaemonSet,
         apps::v1::Deployment,
@@ -62,22 +72,48 @@ served! {
         rbac::v1::ClusterRoleBinding,
         rbac::v1::Role,
         rbac::v1::RoleBinding,
+        resource::v1::DeviceClass,
+        resource::v1::ResourceClaim,
+        resource::v1::ResourceClaimTemplate,
+        resource::v1::ResourceSlice,
+        resource::v1alpha3::DeviceTaintRule,
+        resource::v1alpha3::ResourcePoolStatusRequest,
         scheduling::v1::PriorityClass,
+        scheduling::v1alpha2::PodGroup,
+        scheduling::v1alpha2::Workload,
         storage::v1::CSIDriver,
         storage::v1::CSINode,
         storage::v1::CSIStorageCapacity,
         storage::v1::StorageClass,
         storage::v1::VolumeAttachment,
         storage::v1::VolumeAttributesClass,
+        storagemigration::v1beta1::StorageVersionMigration,
     }
     // The same resources in other versions, with the version that they are stored in.
     versions {
+        admissionregistration::v1alpha1::MutatingAdmissionPolicy
+            as admissionregistration::v1::MutatingAdmissionPolicy,
+        admissionregistration::v1alpha1::MutatingAdmissionPolicyBinding
+            as admissionregistration::v1::MutatingAdmissionPolicyBinding,
+        admissionregistration::v1beta1::MutatingAdmissionPolicy
+            as admissionregistration::v1::MutatingAdmissionPolicy,
+        admissionregistration::v1beta1::MutatingAdmissionPolicyBinding
+            as admissionregistration::v1::MutatingAdmissionPolicyBinding,
         autoscaling::v1::HorizontalPodAutoscaler as autoscaling::v2::HorizontalPodAutoscaler,
         certificates::v1alpha1::ClusterTrustBundle as certificates::v1beta1::ClusterTrustBundle,
         coordination::v1alpha2::LeaseCandidate as coordination::v1beta1::LeaseCandidate,
         events::v1::Event as core::v1::Event,
         networking::v1beta1::IPAddress as networking::v1::IPAddress,
         networking::v1beta1::ServiceCIDR as networking::v1::ServiceCIDR,
+        resource::v1beta1::DeviceClass as resource::v1::DeviceClass,
+        resource::v1beta1::ResourceClaim as resource::v1::ResourceClaim,
+        resource::v1beta1::ResourceClaimTemplate as resource::v1::ResourceClaimTemplate,
+        resource::v1beta1::ResourceSlice as resource::v1::ResourceSlice,
+        resource::v1beta2::DeviceClass as resource::v1::DeviceClass,
+        resource::v1beta2::DeviceTaintRule as resource::v1alpha3::DeviceTaintRule,
+        resource::v1beta2::ResourceClaim as resource::v1::ResourceClaim,
+        resource::v1beta2::ResourceClaimTemplate as resource::v1::ResourceClaimTemplate,
+        resource::v1beta2::ResourceSlice as resource::v1::ResourceSlice,
         storage::v1beta1::VolumeAttributesClass as storage::v1::VolumeAttributesClass,
     }
     // Bodies of subresources, which are no resources of their own.

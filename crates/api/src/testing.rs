@@ -6,6 +6,7 @@ use serde_json::Value;
 use apimachinery::FieldErrors;
 
 use crate::kind::{Part, Resource};
+use crate::version::Version;
 
 /// A manifest as the server has it when defaults are filled in.
 pub(crate) fn defaulted<T: Resource>(manifest: Value) -> T {
@@ -61,4 +62,12 @@ pub(crate) fn check_row<T: Resource>(manifest: Value, now: &str, expected: Value
     let row = object.row(now);
     assert_eq!(row.len(), T::columns().len(), "one cell per column");
     assert_eq!(Value::from(row), expected);
+}
+
+/// Nothing of a stored object is lost in another version.
+pub(crate) fn check_there_and_back<V: Version<Hub>, Hub: Resource>(hub: &Hub) {
+    let served = V::from_hub(hub);
+    let json = |it: &Hub| serde_json::from_slice::<Value>(&it.encode()).expect("JSON");
+    let decoded = V::decode(&served.encode()).expect("what is served can be read");
+    assert_eq!(json(&decoded.into_hub()), json(hub));
 }

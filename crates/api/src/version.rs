@@ -2,7 +2,10 @@
 //! pure and lose nothing: what a version cannot express it keeps in annotations, as upstream does.
 
 use apimachinery::FieldErrors;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::codec;
 use crate::kind::{Part, Resource};
 
 /// A version of a kind. Every kind is a version of itself.
@@ -42,4 +45,51 @@ pub(crate) fn convert_stored<V: Version<Hub>, Hub: Resource>(
     json: &[u8],
 ) -> Result<Vec<u8>, serde_json::Error> {
     Ok(V::decode(json)?.into_hub().encode())
+}
+
+/// What has the same fields in another version, in that version.
+pub(crate) fn same_fields<From: Serialize, To: DeserializeOwned>(value: &From) -> To {
+    let converted = serde_json::from_slice(&codec::encode(value));
+    converted.expect("both versions have the same fields, of the same types")
+}
+
+/// A version that differs from the hub in nothing but its name: both traits, by the fields that it
+/// has beside `metadata`.
+macro_rules! like_hub {
+    ($version:path as $hub:path { $($field:ident),* }) => {
+        impl $crate::Resource for $version {
+            codec!();
+
+            fn apply_defaults(&mut self) {
+                let mut hub: $hub = $crate::Version::into_hub(self.clone());
+                $crate::Resource::apply_defaults(&mut hub);
+                *self = $crate::Version::from_hub(&hub);
+            }
+
+            fn validate(&self, errors: &mut apimachinery::FieldErrors) {
+                let hub: $hub = $crate::Version::into_hub(self.clone());
+                $crate::Resource::validate(&hub, errors);
+            }
+
+            fn field_names() -> &'static [(&'static str, &'static str)] {
+                <$hub as $crate::Resource>::field_names()
+            }
+        }
+
+        impl $crate::Version<$hub> for $version {
+            fn into_hub(self) -> $hub {
+                $hub {
+                    metadata: self.metadata,
+                    $($field: $crate::version::same_fields(&self.$field),)*
+                }
+            }
+
+            fn from_hub(hub: &$hub) -> Self {
+                Self {
+                    metadata: hub.metadata.clone(),
+                    $($field: $crate::version::same_fields(&hub.$field),)*
+                }
+            }
+        }
+    };
 }

@@ -161,8 +161,11 @@ impl FieldErrors {
         self.push(path, Cause::NotSupported, message);
     }
 
+    /// `detail` may be empty.
     pub fn forbidden(&mut self, path: &Path, detail: &str) {
-        self.push(path, Cause::Forbidden, format!("Forbidden: {detail}"));
+        let message =
+            if detail.is_empty() { "Forbidden".to_owned() } else { format!("Forbidden: {detail}") };
+        self.push(path, Cause::Forbidden, message);
     }
 
     pub fn duplicate(&mut self, path: &Path, value: impl Into<Value>) {
@@ -185,7 +188,10 @@ impl FieldErrors {
         self.push(
             path,
             Cause::TooMany,
-            format!("Too many: {actual}: must have at most {max} items"),
+            format!(
+                "Too many: {actual}: must have at most {max} {}",
+                if max == 1 { "item" } else { "items" }
+            ),
         );
     }
 

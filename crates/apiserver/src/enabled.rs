@@ -1,20 +1,28 @@
-//! The built-in kinds that `--runtime-config` leaves.
+//! The built-in kinds that `--runtime-config` and the feature gates leave.
 
 use std::sync::Arc;
 
 use api::Kind;
-use features::{RuntimeConfig, RuntimeConfigError, Served};
+use features::{Gates, RuntimeConfig, RuntimeConfigError, Served, Switch};
 
 /// What this server itself writes or looks up: without it, it would not start, or not let anybody
 /// in.
 const NEEDED: &[&str] = &[
     "",
     "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
     "authentication.k8s.io",
     "authorization.k8s.io",
     "coordination.k8s.io",
     "discovery.k8s.io",
     "rbac.authorization.k8s.io",
+];
+
+/// What is not served while its gate is off, whoever asks for it.
+const GATED: &[(&str, &str, Switch)] = &[
+    ("scheduling.k8s.io", "podgroups", features::GENERIC_WORKLOAD),
+    ("scheduling.k8s.io", "workloads", features::GENERIC_WORKLOAD),
+    ("storagemigration.k8s.io", "storageversionmigrations", features::STORAGE_VERSION_MIGRATOR),
 ];
 
 /// Whether a server would start with it, and have the groups that others in its process follow.
@@ -25,12 +33,21 @@ pub fn validate_runtime_config(
     validate(config, &api::kinds(), followed)
 }
 
-pub(crate) fn kinds(config: &RuntimeConfig) -> Result<Vec<Arc<dyn Kind>>, RuntimeConfigError> {
+pub(crate) fn kinds(
+    config: &RuntimeConfig,
+    gates: &Gates,
+) -> Result<Vec<Arc<dyn Kind>>, RuntimeConfigError> {
     let kinds = api::kinds();
     validate(config, &kinds, &[])?;
     let is_enabled = |it: &Arc<dyn Kind>| {
         let names = it.names();
-        config.is_enabled(&names.group, &names.version, &names.plural)
+        let is_asked_for = config.is_enabled(&names.group, &names.version, &names.plural);
+        let gate = GATED.iter().find(|it| (it.0, it.1) == (&names.group, &names.plural));
+        let is_off = gate.is_some_and(|it| !gates.is_enabled(it.2));
+        if is_asked_for && is_off {
+            tracing::warn!(resource = %names.plural, "not served: its feature gate is off");
+        }
+        is_asked_for && !is_off
     };
     Ok(kinds.into_iter().filter(is_enabled).collect())
 }
@@ -61,16 +78,41 @@ fn validate(
 
 #[cfg(test)]
 mod tests {
-    use features::RuntimeConfig;
+    use features::{Gates, RuntimeConfig};
 
     use super::{kinds, validate_runtime_config};
 
+    fn served(flag: &str, gates: &str) -> Result<Vec<String>, String> {
+        let (config, gates) = (RuntimeConfig::parse(flag).unwrap(), Gates::parse(gates).unwrap());
+        let kinds = kinds(&config, &gates).map_err(|it| it.to_string())?;
+        let name = |it: &std::sync::Arc<dyn api::Kind>| {
+            format!("{}/{}", it.names().api_version(), it.names().plural)
+        };
+        Ok(kinds.iter().map(name).collect())
+    }
+
+    #[test]
+    fn what_is_not_stable_is_served_to_who_asks_for_it() {
+        let has = |flag: &str, gates: &str, wanted: &str| {
+            served(flag, gates).unwrap().iter().any(|it| it == wanted)
+        };
+        let (beta, stable) =
+            ("resource.k8s.io/v1beta1/resourceclaims", "resource.k8s.io/v1/resourceclaims");
+        assert!(has("", "", stable) && !has("", "", beta));
+        assert!(has("resource.k8s.io/v1beta1=true", "", beta));
+        assert!(has("api/beta=true", "", beta));
+        // Stored in a version that is not served.
+        let rules = "resource.k8s.io/v1beta2/devicetaintrules";
+        assert!(has("api/beta=true", "", rules));
+        let (asked, workloads) = ("api/alpha=true", "scheduling.k8s.io/v1alpha2/workloads");
+        assert!(!has(asked, "", workloads));
+        assert!(has(asked, "GenericWorkload=true", workloads));
+        assert!(!has("", "GenericWorkload=true", workloads));
+    }
+
     #[test]
     fn what_is_disabled_is_not_served() {
-        let of = |flag: &str| {
-            let config = RuntimeConfig::parse(flag).unwrap();
-            kinds(&config).map(|it| it.len()).map_err(|it| it.to_string())
-        };
+        let of = |flag: &str| served(flag, "").map(|it| it.len());
         let all = of("").unwrap();
         assert_eq!(of("apps/v1/replicasets=false"), Ok(all - 1));
         assert_eq!(of("storage.k8s.io/v1beta1=true"), Ok(all + 1));

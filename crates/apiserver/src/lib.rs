@@ -25,6 +25,7 @@ pub mod pipeline;
 
 mod http;
 mod kubelets;
+mod own_calls;
 mod plan;
 
 mod relay;

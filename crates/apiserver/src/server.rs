@@ -78,7 +78,8 @@ impl Server {
     ) -> Result<Arc<Self>, Error> {
         let Parts { store, world, tasks, readiness, service_account_keys: keys, metrics } = parts;
         readiness.register(CHECK);
-        let kinds = enabled::kinds(&config.runtime_config).map_err(Error::RuntimeConfig)?;
+        let kinds = enabled::kinds(&config.runtime_config, &config.gates);
+        let kinds = kinds.map_err(Error::RuntimeConfig)?;
         let registry = Arc::new(Registry::new(kinds));
         let cache = Arc::new(Cache::new(store, registry.clone(), config.encoding));
         let rbac = Arc::new(Rbac::new());

@@ -6,7 +6,10 @@ mod gates;
 mod nearest;
 mod runtime_config;
 
-pub use gates::{API_RESPONSE_COMPRESSION, POD_WEBSOCKET_CREATE_PERMISSION};
+pub use gates::{
+    API_RESPONSE_COMPRESSION, GENERIC_WORKLOAD, POD_WEBSOCKET_CREATE_PERMISSION,
+    STORAGE_VERSION_MIGRATOR,
+};
 pub use gates::{Error as GatesError, Gate, Gates, Stage, Switch};
 pub use runtime_config::{Error as RuntimeConfigError, RuntimeConfig, Served};
 

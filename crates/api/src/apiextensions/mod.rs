@@ -2,7 +2,7 @@
 
 pub mod custom_resource;
 pub mod custom_resource_definition;
-mod json_path;
+pub(crate) mod json_path;
 
 pub use custom_resource::CustomKind;
 pub use custom_resource_definition::CustomResourceDefinition;

@@ -15,7 +15,7 @@ use apimachinery::{GroupVersion, Scope};
 
 use crate::kind::{Kind, Subresource};
 
-pub use order::{group_priority, version_order};
+pub use order::{group_priority, version_order, version_priority};
 
 /// Version to its kinds, of one group.
 type Versions<'a> = Vec<(&'a str, Vec<&'a dyn Kind>)>;

@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+const GROUP_PRIORITY_CUSTOM: u32 = 1_000;
+
 /// Higher comes first; groups of custom resources all have the last value.
 pub fn group_priority(group: &str) -> u32 {
     match group {
@@ -27,7 +29,29 @@ pub fn group_priority(group: &str) -> u32 {
         "flowcontrol.apiserver.k8s.io" => 16_100,
         "internal.apiserver.k8s.io" => 16_000,
         "storagemigration.k8s.io" => 15_800,
-        _ => 1_000,
+        _ => GROUP_PRIORITY_CUSTOM,
+    }
+}
+
+/// Of a version within its group, as APIServices have it; higher comes first. Groups that are not
+/// built in all have the last value.
+pub fn version_priority(group: &str, version: &str) -> u32 {
+    match (group, version) {
+        ("", _) => 1,
+        ("admissionregistration.k8s.io", "v1beta1") => 12,
+        ("admissionregistration.k8s.io" | "internal.apiserver.k8s.io", "v1alpha1") => 9,
+        ("autoscaling", "v2") => 30,
+        ("coordination.k8s.io", "v1beta1") => 13,
+        ("coordination.k8s.io", "v1alpha2") => 12,
+        ("flowcontrol.apiserver.k8s.io" | "resource.k8s.io", "v1") => 21,
+        ("resource.k8s.io", "v1beta2") => 15,
+        ("scheduling.k8s.io", "v1alpha2") => 2,
+        _ => match parse(version) {
+            _ if group_priority(group) == GROUP_PRIORITY_CUSTOM => 100,
+            Some((2, ..)) | None => 15,
+            Some((1, ..)) => 9,
+            Some(_) => 1,
+        },
     }
 }
 

@@ -82,16 +82,19 @@ fn every_key_of_a_list_item_has_a_default_for_those_who_leave_it_out() {
         });
     }
     assert!(n_keys > 30, "{n_keys}");
-    // A secret without a name is no secret, a condition without a type none, and whoever applies
-    // one is told so.
-    assert_eq!(
-        missing,
-        [
-            "io.k8s.api.core.v1.ServiceAccount.secrets name",
-            "io.k8s.api.flowcontrol.v1.FlowSchemaStatus.conditions type",
-            "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus.conditions type",
-        ]
-    );
+    // A secret without a name is no secret, a condition without a type none, and a server without
+    // an id no server: whoever applies one is told so. A device that is not shared is known by its
+    // other keys.
+    let expected = [
+        "io.k8s.api.apiserverinternal.v1alpha1.StorageVersionStatus.storageVersions apiServerID",
+        "io.k8s.api.core.v1.ServiceAccount.secrets name",
+        "io.k8s.api.flowcontrol.v1.FlowSchemaStatus.conditions type",
+        "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus.conditions type",
+        "io.k8s.api.resource.v1.ResourceClaimStatus.devices shareID",
+        "io.k8s.api.resource.v1beta1.ResourceClaimStatus.devices shareID",
+        "io.k8s.api.resource.v1beta2.ResourceClaimStatus.devices shareID",
+    ];
+    assert_eq!(missing, expected);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! One folder per kind that does more than its rules in `api` say: what it takes, refuses, acts on
 //! or connects to.
 
+mod admission_policy;
+pub(crate) mod api_service;
 mod certificate_signing_request;
 mod component_status;
 mod custom_resource_definition;
+mod device_taint;
 mod event;
 mod flow_control;
 mod limit_range;
@@ -14,6 +17,7 @@ mod pod;
 mod pod_certificate_request;
 mod priority_class;
 mod rbac;
+mod resource_claim;
 mod reviews;
 mod service;
 mod service_account;
@@ -48,9 +52,12 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
+        Arc::new(admission_policy::Parameters),
+        Arc::new(api_service::ApiServices::default()),
         Arc::new(certificate_signing_request::CertificateSigningRequests),
         Arc::new(component_status::ComponentStatuses),
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
+        Arc::new(device_taint::DeviceTaints),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
         Arc::new(flow_control::FlowControl::default()),
         Arc::new(limit_range::LimitRanges),
@@ -62,6 +69,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(pod_certificate_request::PodCertificateRequests),
         Arc::new(priority_class::PriorityClasses),
         Arc::new(rbac::Roles::new(rbac.clone())),
+        Arc::new(resource_claim::ResourceClaims),
         Arc::new(service::Addresses::new(&cidrs, ports, world.random.clone())),
         Arc::new(service_account::ServiceAccounts::new(issuer)),
     ];

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use api::Kind;
 use apimachinery::{GroupResource, GroupVersion, GroupVersionResource};
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
 
 pub use family::{Converter, Family};
 
@@ -143,6 +144,7 @@ pub struct Registry {
     built_in: Vec<Arc<dyn Kind>>,
     custom: Mutex<BTreeMap<String, Custom>>,
     current: ArcSwap<Kinds>,
+    generations: watch::Sender<u64>,
 }
 
 /// What one CustomResourceDefinition adds.
@@ -156,7 +158,8 @@ impl Registry {
     pub fn new(built_in: Vec<Arc<dyn Kind>>) -> Self {
         let none = std::iter::empty();
         let current = ArcSwap::from_pointee(Kinds::new(&built_in, none, 0));
-        Self { built_in, custom: Mutex::default(), current }
+        let generations = watch::Sender::new(0);
+        Self { built_in, custom: Mutex::default(), current, generations }
     }
 
     /// The kinds that are always served.
@@ -187,5 +190,11 @@ impl Registry {
         let generation = self.current.load().generation + 1;
         let kinds = Kinds::new(&self.built_in, custom.values(), generation);
         self.current.store(Arc::new(kinds));
+        self.generations.send_replace(generation);
+    }
+
+    /// Tells of every change of the set, or of the last of several.
+    pub(crate) fn generations(&self) -> watch::Receiver<u64> {
+        self.generations.subscribe()
     }
 }

@@ -1,10 +1,13 @@
 //! The whole server, over the in-memory store: in process in paused time, and on a port over HTTPS.
 
 mod admission_context;
+mod admission_policies;
+mod api_services;
 mod certificates;
 mod costs;
 mod custom_resources;
 mod datastore;
+mod devices;
 mod dry_run;
 mod dual_stack;
 mod encoding;

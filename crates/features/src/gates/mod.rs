@@ -53,7 +53,17 @@ pub const API_RESPONSE_COMPRESSION: Switch = Switch("APIResponseCompression");
 pub const POD_WEBSOCKET_CREATE_PERMISSION: Switch =
     Switch("AuthorizePodWebsocketUpgradeCreatePermission");
 
-const SWITCHES: &[Switch] = &[API_RESPONSE_COMPRESSION, POD_WEBSOCKET_CREATE_PERMISSION];
+/// Workloads and PodGroups can be served.
+pub const GENERIC_WORKLOAD: Switch = Switch("GenericWorkload");
+/// StorageVersionMigrations can be served.
+pub const STORAGE_VERSION_MIGRATOR: Switch = Switch("StorageVersionMigrator");
+
+const SWITCHES: &[Switch] = &[
+    API_RESPONSE_COMPRESSION,
+    POD_WEBSOCKET_CREATE_PERMISSION,
+    GENERIC_WORKLOAD,
+    STORAGE_VERSION_MIGRATOR,
+];
 
 /// Set many at once: those of one stage that were not set by name.
 const ALL_ALPHA: &str = "AllAlpha";

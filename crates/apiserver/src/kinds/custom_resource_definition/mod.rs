@@ -12,16 +12,16 @@ use api::apiextensions::custom_resource_definition::naming::{
 };
 use api::apiextensions::{CustomKind, CustomResourceDefinition};
 use api::{ApiObject, Kind, Lookup, Resource, Stored};
-use apimachinery::{ApiError, GroupResource, ObjectKey, User};
-use authn::Component;
-use client::{DeleteOptions, ListOptions, Verb, WriteOptions};
+use apimachinery::{ApiError, GroupResource};
+use client::{DeleteOptions, Verb};
 use jiff::Timestamp;
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
 use crate::cache::{Cache, Change, ObjectPath};
+use crate::own_calls;
 use crate::pipeline::hooks::{Hooks, Of};
-use crate::pipeline::{self, Body, Call, Core, Unread};
+use crate::pipeline::{Body, Call, Core};
 use crate::registry::Registry;
 
 /// Before a definition whose write failed is looked at again.
@@ -183,7 +183,7 @@ async fn reconcile(core: &Core, name: &str) -> Result<(), ApiError> {
     let status = status_with_names(&definition, &taken, core.world.clock.now());
     if definition.status.as_ref() != Some(&status) {
         let updated = CustomResourceDefinition { status: Some(status), ..definition };
-        write(core, updated, Some("status")).await?;
+        own_calls::update(core, updated, Some("status")).await?;
     }
     Ok(())
 }
@@ -201,13 +201,13 @@ async fn clean_up(core: &Core, mut definition: CustomResourceDefinition) -> Resu
             let status = definition.status.clone();
             mark_terminating(&mut definition, DELETION_IN_PROGRESS, core.world.clock.now());
             if definition.status != status {
-                write(core, definition, Some("status")).await?;
+                own_calls::update(core, definition, Some("status")).await?;
             }
             return Ok(());
         }
     }
     definition.metadata.finalizers.get_or_insert_default().retain(|it| !is_ours(it));
-    write(core, definition, None).await
+    own_calls::update(core, definition, None).await
 }
 
 /// What the definition adds to the API. A name that is built in is not its own: its objects are not
@@ -224,51 +224,13 @@ async fn delete_objects(core: &Core, kind: &dyn Kind) -> Result<(), ApiError> {
         objects.iter().map(|it| it.meta.key.namespace.as_str()).collect();
     for namespace in namespaces {
         let call = Call {
-            verb: Verb::DeleteCollection,
-            resource: kind.names().gvr(),
             namespace: Some(namespace.to_owned()).filter(|it| !it.is_empty()),
-            ..own_call()
+            ..own_calls::call(Verb::DeleteCollection, kind.names().gvr())
         };
-        match carry_out(core, call, Body::Delete(DeleteOptions::default())).await {
+        match own_calls::carry_out(core, call, Body::Delete(DeleteOptions::default())).await {
             Err(err) if !err.is_not_found() => return Err(err),
             _ => {}
         }
     }
     Ok(())
-}
-
-/// Carries out a call of the server itself.
-async fn carry_out(core: &Core, call: Call, body: Body) -> Result<(), ApiError> {
-    let user = User::new("system:apiserver", &["system:masters"]);
-    let request = pipeline::enter_in_process(core, &Component::new(user), call).await?;
-    pipeline::call(core, request, Unread::there(body)).await.map(|_| ())
-}
-
-fn own_call() -> Call {
-    Call {
-        verb: Verb::Update,
-        resource: apimachinery::GroupVersionResource::new("", "", ""),
-        namespace: None,
-        name: None,
-        subresource: None,
-        write: WriteOptions::default(),
-        list: ListOptions::default(),
-        body: Body::Empty,
-        user_agent: "kube-apiserver".to_owned(),
-    }
-}
-
-async fn write(
-    core: &Core,
-    definition: CustomResourceDefinition,
-    subresource: Option<&str>,
-) -> Result<(), ApiError> {
-    let ObjectKey { name, .. } = api::object::key_of(definition.meta());
-    let call = Call {
-        resource: core.kind_of::<CustomResourceDefinition>().names().gvr(),
-        name: Some(name),
-        subresource: subresource.map(str::to_owned),
-        ..own_call()
-    };
-    carry_out(core, call, Body::Object(Box::new(definition))).await
 }

@@ -10,6 +10,7 @@ use apimachinery::User;
 use apiserver::{Config, Parts, Server};
 use authn::pki::ServiceAccountKey;
 use client::Client;
+use features::{Gates, RuntimeConfig};
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 use telemetry::logs::Lines;
@@ -34,7 +35,7 @@ pub(crate) struct Harness {
 
 /// With every version of every kind, also those that are served only on request.
 pub(crate) fn everything() -> Config {
-    let runtime_config = features::RuntimeConfig::parse("api/all=true").expect("a flag");
+    let runtime_config = RuntimeConfig::parse("api/all=true").expect("a flag");
     Config { runtime_config, ..Config::default() }
 }
 
@@ -44,6 +45,16 @@ pub(crate) async fn start(world: World) -> Harness {
 
 pub(crate) async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> Harness {
     try_start_over(world, store, everything()).await.expect("the server starts")
+}
+
+/// What is served only to who asks for it is served too.
+pub(crate) fn with_everything() -> Config {
+    let gates = Gates::parse("GenericWorkload=true,StorageVersionMigrator=true");
+    Config {
+        runtime_config: RuntimeConfig::parse("api/all=true").expect("it can be asked for"),
+        gates: gates.expect("they can be switched on"),
+        ..Config::default()
+    }
 }
 
 pub(crate) async fn try_start_over(

@@ -1,0 +1,36 @@
+//! Conditions in CEL that a request has to meet for a webhook or a policy to see it. Expressions
+//! are not compiled here: what is checked is that they are there.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::admissionregistration::v1::MatchCondition;
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+use apimachinery::validation::is_qualified_name;
+
+use crate::check;
+
+const MAX: usize = 64;
+
+pub(super) fn validate(conditions: &[MatchCondition], path: &Path, errors: &mut FieldErrors) {
+    if conditions.len() > MAX {
+        errors.too_many(path, conditions.len(), MAX);
+    }
+    let mut names = BTreeSet::new();
+    for (index, condition) in conditions.iter().enumerate() {
+        let path = path.index(index);
+        if condition.expression.trim().is_empty() {
+            errors.required(&path.child("expression"), "");
+        }
+        let (name, path) = (condition.name.as_str(), path.child("name"));
+        if name.is_empty() {
+            errors.required(&path, "");
+            continue;
+        }
+        check::format(name, &is_qualified_name(name), &path, errors);
+        if !names.insert(name) {
+            errors.duplicate(&path, name);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! resource.k8s.io/v1beta2, which has the fields of v1.
+
+use super::ResourceClaimTemplate as Hub;
+
+pub use k8s_openapi::api::resource::v1beta2::ResourceClaimTemplate;
+
+like_hub!(ResourceClaimTemplate as Hub { spec });
