@@ -52,7 +52,9 @@ async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn each_version_that_is_built_in_has_one_from_the_start() {
-    let harness = harness::start(World::simulated(1)).await;
+    let (memory, config) = (Arc::new(Memory::new()), Config::default());
+    let harness = harness::try_start_over(World::simulated(1), memory, config).await;
+    let harness = harness.expect("the server starts");
     let services = services(&harness);
     for name in ["v1.", "v1.apps", "v2.autoscaling", "v1.resource.k8s.io"] {
         let service = services.get("", name).await.expect(name);

@@ -35,8 +35,12 @@ pub(crate) struct Harness {
 
 /// With every version of every kind, also those that are served only on request.
 pub(crate) fn everything() -> Config {
-    let runtime_config = RuntimeConfig::parse("api/all=true").expect("a flag");
-    Config { runtime_config, ..Config::default() }
+    let gates = Gates::parse("GenericWorkload=true,StorageVersionMigrator=true");
+    Config {
+        runtime_config: RuntimeConfig::parse("api/all=true").expect("it can be asked for"),
+        gates: gates.expect("they can be switched on"),
+        ..Config::default()
+    }
 }
 
 pub(crate) async fn start(world: World) -> Harness {
@@ -45,16 +49,6 @@ pub(crate) async fn start(world: World) -> Harness {
 
 pub(crate) async fn start_over(world: World, store: Arc<dyn kvstore::Store>) -> Harness {
     try_start_over(world, store, everything()).await.expect("the server starts")
-}
-
-/// What is served only to who asks for it is served too.
-pub(crate) fn with_everything() -> Config {
-    let gates = Gates::parse("GenericWorkload=true,StorageVersionMigrator=true");
-    Config {
-        runtime_config: RuntimeConfig::parse("api/all=true").expect("it can be asked for"),
-        gates: gates.expect("they can be switched on"),
-        ..Config::default()
-    }
 }
 
 pub(crate) async fn try_start_over(
