@@ -81,10 +81,11 @@ impl NodeAuthorizer {
                 }
             }
             ("", "persistentvolumeclaims") => self.get(node, attributes, Object::Claim),
-            ("", "persistentvolumes")
-            | ("resource.k8s.io", "resourceclaims")
-            | ("storage.k8s.io", "volumeattachments") => {
+            ("", "persistentvolumes") | ("storage.k8s.io", "volumeattachments") => {
                 self.get(node, attributes, Object::NotServed)
+            }
+            ("resource.k8s.io", "resourceclaims") => {
+                self.get(node, attributes, Object::ResourceClaim)
             }
             ("coordination.k8s.io", "leases") => own_lease(node, attributes),
             ("storage.k8s.io", "csinodes") => own_csi_node(node, attributes),
@@ -172,7 +173,7 @@ impl NodeAuthorizer {
         match attributes.verb.as_str() {
             "create" => Ok(()),
             "get" | "update" | "patch" | "delete" => {
-                self.related(node, attributes, Object::NotServed)
+                self.related(node, attributes, Object::ResourceSlice)
             }
             "watch" | "list" | "deletecollection" => {
                 if attributes.is_selected_by("spec.nodeName", node) {

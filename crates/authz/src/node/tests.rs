@@ -11,7 +11,7 @@ use crate::attributes::Attributes;
 use crate::authorizer::Authorizer;
 use crate::rbac::Rbac;
 
-/// Pods only.
+/// Pods and slices of devices.
 struct Pods(Vec<Arc<Stored>>);
 
 impl Lookup for Pods {
@@ -39,7 +39,15 @@ fn authorizer() -> Authorizer {
                     {"name": "w", "persistentVolumeClaim": {"claimName": format!("{name}-claim")}},
                     {"name": "x", "ephemeral": {}},
                 ],
+                "resourceClaims": [
+                    {"name": "a", "resourceClaimName": format!("{name}-gpu")},
+                    {"name": "b", "resourceClaimTemplateName": format!("{name}-template")},
+                ],
             },
+            "status": {"resourceClaimStatuses": [
+                {"name": "b", "resourceClaimName": format!("{name}-made")},
+                {"name": "c", "resourceClaimName": format!("{name}-stray")},
+            ]},
         });
         let meta = Meta {
             key: ObjectKey::new("ns", name),
@@ -48,7 +56,20 @@ fn authorizer() -> Authorizer {
         };
         Arc::new(Stored::new(meta, pod.to_string().into_bytes().into()))
     };
+    let slice = |name: &str, node: &str| {
+        let slice = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "driver": "d", "nodeName": node,
+                "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            },
+        });
+        let meta = Meta { key: ObjectKey::new("", name), ..Meta::default() };
+        Arc::new(Stored::new(meta, slice.to_string().into_bytes().into()))
+    };
     let pods = Pods(vec![
+        slice("own-slice", "node-1"),
+        slice("other-slice", "node-2"),
         pod("own", "node-1", json!({})),
         pod("other", "node-2", json!({})),
         pod("mirror", "node-1", json!({"kubernetes.io/config.mirror": "x"})),
@@ -170,9 +191,23 @@ const TABLE: &[(&str, &str)] = &[
         "get storage.k8s.io/volumeattachments /x",
         "no relationship found between node 'node-1' and this object",
     ),
+    ("get resource.k8s.io/resourceclaims ns/own-gpu", "yes"),
+    ("get resource.k8s.io/resourceclaims ns/own-made", "yes"),
     (
-        "get resource.k8s.io/resourceclaims ns/x",
+        "get resource.k8s.io/resourceclaims ns/own-stray",
         "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "get resource.k8s.io/resourceclaims ns/other-gpu",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "get resource.k8s.io/resourceclaims ns/mirror-gpu",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "update resource.k8s.io/resourceclaims ns/own-gpu",
+        "can only get individual resources of this type",
     ),
     // Its pods' accounts.
     ("get /serviceaccounts ns/own-account", "yes"),
@@ -252,6 +287,13 @@ const TABLE: &[(&str, &str)] = &[
     (
         "watch resource.k8s.io/resourceslices /",
         "can only list/watch/deletecollection resourceslices with nodeName field selector",
+    ),
+    ("get resource.k8s.io/resourceslices /own-slice", "yes"),
+    ("update resource.k8s.io/resourceslices /own-slice", "yes"),
+    ("delete resource.k8s.io/resourceslices /own-slice", "yes"),
+    (
+        "delete resource.k8s.io/resourceslices /other-slice",
+        "no relationship found between node 'node-1' and this object",
     ),
     (
         "get resource.k8s.io/resourceslices /x",
