@@ -54,9 +54,9 @@ pub(crate) fn same_fields<From: Serialize, To: DeserializeOwned>(value: &From) -
 }
 
 /// A version that differs from the hub in nothing but its name: both traits, by the fields that it
-/// has beside `metadata`.
+/// has beside `metadata`, and what its users are told if it is going.
 macro_rules! like_hub {
-    ($version:path as $hub:path { $($field:ident),* }) => {
+    ($version:path as $hub:path { $($field:ident),* } $(, $deprecation:literal)?) => {
         impl $crate::Resource for $version {
             codec!();
 
@@ -74,6 +74,10 @@ macro_rules! like_hub {
             fn field_names() -> &'static [(&'static str, &'static str)] {
                 <$hub as $crate::Resource>::field_names()
             }
+
+            $(fn deprecation() -> Option<&'static str> {
+                Some($deprecation)
+            })?
         }
 
         impl $crate::Version<$hub> for $version {
@@ -92,4 +96,30 @@ macro_rules! like_hub {
             }
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn users_of_versions_that_are_going_are_told() {
+        let all = crate::kinds();
+        let told = |version: &str| {
+            let kinds = all.iter().filter(|it| it.names().api_version() == version);
+            kinds.map(|it| it.deprecation()).collect::<Vec<_>>()
+        };
+        let claim =
+            "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+";
+        assert!(told("resource.k8s.io/v1beta1").contains(&Some(claim.to_owned())));
+        for (version, n_going) in [
+            ("admissionregistration.k8s.io/v1", 0),
+            ("admissionregistration.k8s.io/v1alpha1", 2),
+            ("admissionregistration.k8s.io/v1beta1", 0),
+            ("resource.k8s.io/v1", 0),
+            ("resource.k8s.io/v1alpha3", 1),
+            ("resource.k8s.io/v1beta1", 4),
+            ("resource.k8s.io/v1beta2", 4),
+        ] {
+            assert_eq!(told(version).iter().flatten().count(), n_going, "{version}");
+        }
+    }
 }

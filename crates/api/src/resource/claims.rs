@@ -19,7 +19,6 @@ use crate::check::{self, text};
 pub(super) const REQUESTS_MAX: usize = 32;
 const CONSTRAINTS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;
-const TOLERATIONS_MAX: usize = 16;
 
 const EXACT_COUNT: &str = "ExactCount";
 const ALLOCATION_MODES: &[&str] = &["All", EXACT_COUNT];
@@ -196,9 +195,11 @@ fn validate_wish(wish: &Wish<'_>, path: &Path, errors: &mut FieldErrors) {
         "All" | EXACT_COUNT => {}
         other => errors.not_supported(&path.child("allocationMode"), other, ALLOCATION_MODES),
     }
-    let path = path.child("tolerations");
-    let validate = taints::validate_toleration;
-    bounded::list(wish.tolerations, TOLERATIONS_MAX, &path, errors, validate);
+    // As upstream: their number has no bound of its own.
+    for (index, toleration) in wish.tolerations.iter().enumerate() {
+        let path = path.child("tolerations").index(index);
+        taints::validate_toleration(toleration, &path, errors);
+    }
 }
 
 fn validate_constraint(

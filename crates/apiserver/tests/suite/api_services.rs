@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::Resource as _;
 use api::apiextensions::CustomResourceDefinition;
 use api::apiregistration::APIService;
+use apiserver::Config;
 use client::{Api, DeleteOptions};
 use kvstore::memory::Memory;
 use serde_json::json;

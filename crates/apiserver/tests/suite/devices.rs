@@ -117,7 +117,7 @@ async fn older_versions_are_served_to_who_asks_for_them() {
     let refused = api(&plain, "v1beta1", "resourceclaims").get("default", "a").await;
     assert!(refused.expect_err("not served").is_not_found());
     let store = Arc::new(kvstore::memory::Memory::new());
-    let config = harness::with_everything();
+    let config = harness::everything();
     let harness = harness::try_start_over(World::simulated(1), store, config).await;
     let harness = harness.expect("the server starts");
     api(&harness, "v1", "resourceclaims")

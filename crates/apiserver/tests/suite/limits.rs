@@ -150,7 +150,7 @@ async fn what_may_not_be_created_is_refused_however_it_is_created() {
 #[tokio::test(start_paused = true)]
 async fn every_resource_is_discovered_once() {
     let store = Arc::new(kvstore::memory::Memory::new());
-    let config = harness::with_everything();
+    let config = harness::everything();
     let harness = harness::try_start_over(World::simulated(1), store, config).await;
     let harness = harness.expect("the server starts");
     let discovered = harness.client.discover().await.expect("discovered");

@@ -85,7 +85,9 @@ impl NodeAuthorizer {
             ("storage.k8s.io", "volumeattachments") => {
                 self.get(node, attributes, Object::Attachment)
             }
-            ("resource.k8s.io", "resourceclaims") => self.get(node, attributes, Object::NotServed),
+            ("resource.k8s.io", "resourceclaims") => {
+                self.get(node, attributes, Object::ResourceClaim)
+            }
             ("coordination.k8s.io", "leases") => own_lease(node, attributes),
             ("storage.k8s.io", "csinodes") => own_csi_node(node, attributes),
             ("resource.k8s.io", "resourceslices") => self.own_slice(node, attributes),
@@ -172,7 +174,7 @@ impl NodeAuthorizer {
         match attributes.verb.as_str() {
             "create" => Ok(()),
             "get" | "update" | "patch" | "delete" => {
-                self.related(node, attributes, Object::NotServed)
+                self.related(node, attributes, Object::ResourceSlice)
             }
             "watch" | "list" | "deletecollection" => {
                 if attributes.is_selected_by("spec.nodeName", node) {
@@ -195,7 +197,7 @@ impl NodeAuthorizer {
         }
         match attributes.verb.as_str() {
             "create" => Ok(()),
-            "get" => self.related(node, attributes, Object::NotServed),
+            "get" => self.related(node, attributes, Object::CertificateRequest),
             "list" | "watch" => {
                 if attributes.is_selected_by("spec.nodeName", node) {
                     return Ok(());

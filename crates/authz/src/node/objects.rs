@@ -1,11 +1,13 @@
-//! Which objects belong to a node: its pods, and what they refer to.
+//! Which objects belong to a node: its pods, and what they refer to; the devices that are on it.
 
 use std::sync::Arc;
 
+use api::certificates::PodCertificateRequest;
 use api::core::persistent_volume::secrets_of_node;
 use api::core::pod::mirror;
 use api::core::pod_spec::references;
 use api::core::{PersistentVolume, Pod};
+use api::resource::ResourceSlice;
 use api::storage::VolumeAttachment;
 use api::{Lookup, Stored};
 use apimachinery::{GroupResource, ObjectKey};
@@ -20,10 +22,12 @@ pub(super) enum Object {
     Volume,
     /// A VolumeAttachment.
     Attachment,
+    /// To devices.
+    ResourceClaim,
+    ResourceSlice,
     ServiceAccount,
-    /// Which of these belong to a node is only known once their kind is served. No node has any
-    /// until then, whatever a custom resource of the same name says.
-    NotServed,
+    /// A PodCertificateRequest.
+    CertificateRequest,
 }
 
 /// The pods of the cluster.
@@ -38,7 +42,6 @@ impl Pods {
     pub(super) fn relate(&self, node: &str, object: Object, namespace: &str, name: &str) -> bool {
         let pods = GroupResource::new("", "pods");
         match object {
-            Object::NotServed => false,
             Object::Pod => {
                 let pod = self.0.find(&pods, &ObjectKey::new(namespace, name));
                 pod.is_some_and(|it| is_bound(&it, node))
@@ -55,7 +58,16 @@ impl Pods {
                 self.needs(node, object, namespace, name)
                     || self.needs_for_volume(node, namespace, name)
             }
-            Object::ConfigMap | Object::Claim | Object::ServiceAccount => {
+            Object::CertificateRequest => {
+                let request = self.0.get::<PodCertificateRequest>(&ObjectKey::new(namespace, name));
+                request.is_some_and(|it| it.spec.node_name == node)
+            }
+            Object::ResourceSlice => {
+                let slices = GroupResource::new("resource.k8s.io", "resourceslices");
+                let slice = self.0.find(&slices, &ObjectKey::cluster(name));
+                slice.is_some_and(|it| is_on(&it, node))
+            }
+            Object::ConfigMap | Object::Claim | Object::ResourceClaim | Object::ServiceAccount => {
                 self.needs(node, object, namespace, name)
             }
         }
@@ -100,9 +112,34 @@ fn needs(pod: &Pod, object: Object, name: &str) -> bool {
             let pod = pod.metadata.name.as_deref().unwrap_or_default();
             references::claims(pod, spec).iter().any(|it| it == name)
         }
+        Object::ResourceClaim => resource_claims(pod).contains(&name),
         Object::ServiceAccount => spec.service_account_name.as_deref() == Some(name),
-        Object::Pod | Object::Volume | Object::Attachment | Object::NotServed => false,
+        Object::Pod
+        | Object::CertificateRequest
+        | Object::ResourceSlice
+        | Object::Volume
+        | Object::Attachment => false,
     }
+}
+
+/// The claims to devices of a pod: those that it names, those that were made for it from a
+/// template, and the one for the extended resources of its containers. Only the first are the
+/// author's to say; NodeRestriction keeps nodes from saying the others.
+fn resource_claims(pod: &Pod) -> Vec<&str> {
+    let status = pod.status.as_ref();
+    let made = status.and_then(|it| it.resource_claim_statuses.as_deref()).unwrap_or_default();
+    let claims = pod.spec.iter().flat_map(|it| it.resource_claims.iter().flatten());
+    let names = claims.filter_map(|claim| match &claim.resource_claim_name {
+        Some(name) => Some(name.as_str()),
+        None => made.iter().find(|it| it.name == claim.name)?.resource_claim_name.as_deref(),
+    });
+    let extended = status.and_then(|it| it.extended_resource_claim_status.as_ref());
+    names.chain(extended.map(|it| it.resource_claim_name.as_str())).collect()
+}
+
+fn is_on(slice: &Stored, node: &str) -> bool {
+    let slice = slice.typed(<ResourceSlice as api::Resource>::decode);
+    slice.is_ok_and(|it| it.spec.node_name.as_deref() == Some(node))
 }
 
 /// Reads the selectable field where the cache has it, so that pods of other nodes are not decoded.

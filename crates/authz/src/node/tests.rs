@@ -73,7 +73,15 @@ fn authorizer() -> Authorizer {
                     {"name": "w", "persistentVolumeClaim": {"claimName": format!("{name}-claim")}},
                     {"name": "x", "ephemeral": {}},
                 ],
+                "resourceClaims": [
+                    {"name": "a", "resourceClaimName": format!("{name}-gpu")},
+                    {"name": "b", "resourceClaimTemplateName": format!("{name}-template")},
+                ],
             },
+            "status": {"resourceClaimStatuses": [
+                {"name": "b", "resourceClaimName": format!("{name}-made")},
+                {"name": "c", "resourceClaimName": format!("{name}-stray")},
+            ]},
         });
         let meta = Meta {
             key: ObjectKey::new("ns", name),
@@ -82,8 +90,21 @@ fn authorizer() -> Authorizer {
         };
         Arc::new(Stored::new(meta, pod.to_string().into_bytes().into()))
     };
+    let slice = |name: &str, node: &str| {
+        let slice = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "driver": "d", "nodeName": node,
+                "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            },
+        });
+        let meta = Meta { key: ObjectKey::cluster(name), ..Meta::default() };
+        Arc::new(Stored::new(meta, slice.to_string().into_bytes().into()))
+    };
     let mut objects = volumes();
     objects.extend([
+        ("resourceslices", slice("own-slice", "node-1")),
+        ("resourceslices", slice("other-slice", "node-2")),
         ("pods", pod("own", "node-1", json!({}))),
         ("pods", pod("other", "node-2", json!({}))),
         ("pods", pod("mirror", "node-1", json!({"kubernetes.io/config.mirror": "x"}))),
@@ -204,6 +225,8 @@ const TABLE: &[(&str, &str)] = &[
         "get /persistentvolumes /other-volume",
         "no relationship found between node 'node-1' and this object",
     ),
+    ("get resource.k8s.io/resourceclaims ns/own-gpu", "yes"),
+    ("get resource.k8s.io/resourceclaims ns/own-made", "yes"),
     (
         "get /persistentvolumes /mirror-volume",
         "no relationship found between node 'node-1' and this object",
@@ -226,8 +249,20 @@ const TABLE: &[(&str, &str)] = &[
     ),
     ("list storage.k8s.io/volumeattachments /", "can only get individual resources of this type"),
     (
-        "get resource.k8s.io/resourceclaims ns/x",
+        "get resource.k8s.io/resourceclaims ns/own-stray",
         "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "get resource.k8s.io/resourceclaims ns/other-gpu",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "get resource.k8s.io/resourceclaims ns/mirror-gpu",
+        "no relationship found between node 'node-1' and this object",
+    ),
+    (
+        "update resource.k8s.io/resourceclaims ns/own-gpu",
+        "can only get individual resources of this type",
     ),
     // Its pods' accounts.
     ("get /serviceaccounts ns/own-account", "yes"),
@@ -307,6 +342,13 @@ const TABLE: &[(&str, &str)] = &[
     (
         "watch resource.k8s.io/resourceslices /",
         "can only list/watch/deletecollection resourceslices with nodeName field selector",
+    ),
+    ("get resource.k8s.io/resourceslices /own-slice", "yes"),
+    ("update resource.k8s.io/resourceslices /own-slice", "yes"),
+    ("delete resource.k8s.io/resourceslices /own-slice", "yes"),
+    (
+        "delete resource.k8s.io/resourceslices /other-slice",
+        "no relationship found between node 'node-1' and this object",
     ),
     (
         "get resource.k8s.io/resourceslices /x",

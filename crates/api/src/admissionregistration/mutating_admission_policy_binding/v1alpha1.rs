@@ -20,6 +20,12 @@ impl Resource for MutatingAdmissionPolicyBinding {
         *self = Self::from_hub(&hub);
     }
 
+    fn deprecation() -> Option<&'static str> {
+        Some(
+            "admissionregistration.k8s.io/v1alpha1 MutatingAdmissionPolicyBinding is deprecated in v1.35+, unavailable in v1.38+",
+        )
+    }
+
     fn validate(&self, errors: &mut FieldErrors) {
         let hub: Hub = self.clone().into_hub();
         hub.validate(errors);

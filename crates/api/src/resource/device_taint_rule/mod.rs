@@ -59,6 +59,12 @@ impl Resource for DeviceTaintRule {
         }
     }
 
+    fn deprecation() -> Option<&'static str> {
+        Some(
+            "resource.k8s.io/v1alpha3 DeviceTaintRule is deprecated in v1.36+, unavailable in v1.39+",
+        )
+    }
+
     /// Whoever taints devices believes that it keeps pods from them.
     fn warnings(&self) -> Vec<String> {
         vec!["spec: accepted, but devices are not allocated on this server".to_owned()]

@@ -16,6 +16,10 @@ impl Resource for ResourceClaim {
         claims_v1beta1::apply_defaults(&mut self.spec);
     }
 
+    fn deprecation() -> Option<&'static str> {
+        Some("resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+")
+    }
+
     fn validate(&self, errors: &mut FieldErrors) {
         let hub: Hub = self.clone().into_hub();
         hub.validate(errors);

@@ -4,4 +4,7 @@ use super::ResourceClaim as Hub;
 
 pub use k8s_openapi::api::resource::v1beta2::ResourceClaim;
 
-like_hub!(ResourceClaim as Hub { spec, status });
+like_hub!(
+    ResourceClaim as Hub { spec, status },
+    "resource.k8s.io/v1beta2 ResourceClaim is deprecated in v1.36+, unavailable in v1.39+"
+);

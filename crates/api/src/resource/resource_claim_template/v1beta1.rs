@@ -18,6 +18,12 @@ impl Resource for ResourceClaimTemplate {
         claims_v1beta1::apply_defaults(&mut self.spec.spec);
     }
 
+    fn deprecation() -> Option<&'static str> {
+        Some(
+            "resource.k8s.io/v1beta1 ResourceClaimTemplate is deprecated in v1.35+, unavailable in v1.38+",
+        )
+    }
+
     fn validate(&self, errors: &mut FieldErrors) {
         let hub: Hub = self.clone().into_hub();
         hub.validate(errors);

@@ -19,6 +19,10 @@ impl Resource for ResourceSlice {
         *self = Self::from_hub(&hub);
     }
 
+    fn deprecation() -> Option<&'static str> {
+        Some("resource.k8s.io/v1beta1 ResourceSlice is deprecated in v1.35+, unavailable in v1.38+")
+    }
+
     fn validate(&self, errors: &mut FieldErrors) {
         let hub: Hub = self.clone().into_hub();
         hub.validate(errors);
