@@ -176,7 +176,7 @@ fn a_claim_is_neither_too_small_nor_too_large() {
         let case = Case { name: "data", ..Case::of(operation, "/persistentvolumeclaims", &user) };
         let (new, old) = (claim(size), claim(json!({})));
         let old = (operation == Operation::Update).then_some(&old as _);
-        let outcome = case.run(LimitRanger, ranges(&[item.clone()]), (Some(&new), old));
+        let outcome = case.run(LimitRanger, ranges(std::slice::from_ref(&item)), (Some(&new), old));
         outcome.map(drop).map_err(|it| it.to_string())
     };
     let refused = |why: &str| Err(format!("persistentvolumeclaims \"data\" is forbidden: {why}"));
