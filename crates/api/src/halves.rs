@@ -1,6 +1,8 @@
 //! The two halves of most objects: the spec, which users write, and the status, which controllers
 //! write through a door of its own.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 /// For kinds with the fields `spec` and `status`: what `Resource` needs to keep each half from the
 /// writers of the other.
 macro_rules! spec_and_status {
@@ -21,4 +23,29 @@ macro_rules! spec_and_status {
             $crate::semantic::equal(&self.spec, &stored.spec)
         }
     };
+}
+
+/// The same, where whoever writes the status leaves what users say in metadata alone too.
+macro_rules! spec_and_status_alone {
+    () => {
+        spec_and_status!();
+
+        fn prepare_update(&mut self, stored: &Self, part: $crate::Part) {
+            match part {
+                $crate::Part::Status => {
+                    self.keep_spec(stored);
+                    $crate::halves::keep_metadata(&mut self.metadata, &stored.metadata);
+                }
+                $crate::Part::Main | $crate::Part::Other(_) => self.keep_status(stored),
+            }
+        }
+    };
+}
+
+/// What users say in metadata, from the writers of a status.
+pub(crate) fn keep_metadata(metadata: &mut ObjectMeta, stored: &ObjectMeta) {
+    metadata.labels.clone_from(&stored.labels);
+    metadata.annotations.clone_from(&stored.annotations);
+    metadata.finalizers.clone_from(&stored.finalizers);
+    metadata.owner_references.clone_from(&stored.owner_references);
 }
