@@ -25,6 +25,23 @@ macro_rules! spec_and_status {
     };
 }
 
+/// The same, where whoever writes the status leaves what users say in metadata alone too.
+macro_rules! spec_and_status_alone {
+    () => {
+        spec_and_status!();
+
+        fn prepare_update(&mut self, stored: &Self, part: $crate::Part) {
+            match part {
+                $crate::Part::Status => {
+                    self.keep_spec(stored);
+                    $crate::halves::keep_metadata(&mut self.metadata, &stored.metadata);
+                }
+                $crate::Part::Main | $crate::Part::Other(_) => self.keep_status(stored),
+            }
+        }
+    };
+}
+
 /// For kinds whose status is written without the rest of the object: what users write in the
 /// metadata stays as it is stored.
 pub(crate) fn keep_metadata(meta: &mut ObjectMeta, stored: &ObjectMeta) {

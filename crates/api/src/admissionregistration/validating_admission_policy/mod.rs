@@ -18,7 +18,7 @@ pub use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 impl Resource for ValidatingAdmissionPolicy {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     fn apply_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();

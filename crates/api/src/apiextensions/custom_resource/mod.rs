@@ -26,9 +26,9 @@ use super::custom_resource_definition::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, has_condition, is_established,
 };
 use super::json_path::JsonPath;
-use crate::codec;
 use crate::kind::{DeletePolicy, Kind, Part, Scale, Subresource, VERBS_ALL};
 use crate::object::{ApiObject, Dynamic, Stored};
+use crate::{codec, halves};
 use columns::PrinterColumn;
 use stored_defaults::StoredDefaults;
 
@@ -315,11 +315,7 @@ impl Kind for CustomKind {
                 let mut rest = stored.rest.clone();
                 copy_status(&object.rest, &mut rest);
                 object.rest = rest;
-                let (meta, kept) = (&mut object.metadata, &stored.metadata);
-                meta.labels.clone_from(&kept.labels);
-                meta.annotations.clone_from(&kept.annotations);
-                meta.finalizers.clone_from(&kept.finalizers);
-                meta.owner_references.clone_from(&kept.owner_references);
+                halves::keep_metadata(&mut object.metadata, &stored.metadata);
             }
             Part::Main | Part::Other(_) => {}
         }

@@ -9,6 +9,7 @@ mod validation;
 
 use apimachinery::FieldErrors;
 
+use crate::halves;
 use crate::kind::{Part, Resource};
 
 pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -67,11 +68,7 @@ impl Resource for CustomResourceDefinition {
             return;
         }
         self.spec = stored.spec.clone();
-        let (meta, kept) = (&mut self.metadata, &stored.metadata);
-        meta.labels.clone_from(&kept.labels);
-        meta.annotations.clone_from(&kept.annotations);
-        meta.finalizers.clone_from(&kept.finalizers);
-        meta.owner_references.clone_from(&kept.owner_references);
+        halves::keep_metadata(&mut self.metadata, &stored.metadata);
     }
 
     fn is_new_generation(&self, stored: &Self) -> bool {

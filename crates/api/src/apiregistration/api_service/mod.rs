@@ -23,7 +23,7 @@ pub fn name_of(group: &str, version: &str) -> String {
 
 impl Resource for APIService {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     fn apply_defaults(&mut self) {
         const PORT: i32 = 443;

@@ -135,3 +135,16 @@ fn columns_show_who_serves_it() {
         json!(["v1.example.com", "Local", "Unknown", "60s"]),
     );
 }
+
+#[test]
+fn whoever_writes_the_status_leaves_the_rest_alone() {
+    let stored = created::<APIService>(service(json!({})));
+    let mut manifest = service(json!({"versionPriority": 7}));
+    manifest["metadata"]["labels"] = json!({"a": "b"});
+    manifest["metadata"]["finalizers"] = json!(["example.com/f"]);
+    manifest["status"] = json!({"conditions": [{"type": "Available", "status": "False"}]});
+    let mut written = APIService::decode(manifest.to_string().as_bytes()).unwrap();
+    written.prepare_update(&stored, Part::Status);
+    assert_eq!((&written.metadata, &written.spec), (&stored.metadata, &stored.spec));
+    assert_eq!(written.status.unwrap().conditions.unwrap()[0].status, "False");
+}

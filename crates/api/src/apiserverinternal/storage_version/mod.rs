@@ -17,7 +17,7 @@ pub use k8s_openapi::api::apiserverinternal::v1alpha1::StorageVersion;
 
 impl Resource for StorageVersion {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     /// A spec is there, and has nothing in it.
     fn apply_defaults(&mut self) {

@@ -35,7 +35,7 @@ pub fn set_taint_time(rule: &mut DeviceTaintRule, now: &Time) {
 
 impl Resource for DeviceTaintRule {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     fn convert_stored(
         api_version: &str,

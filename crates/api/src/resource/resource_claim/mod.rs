@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::claims;
+use crate::halves::keep_metadata;
 use crate::kind::{Part, Resource};
 use crate::{cell, check, codec, semantic, version};
 
@@ -50,6 +51,7 @@ impl Resource for ResourceClaim {
         match part {
             Part::Status => {
                 self.keep_spec(stored);
+                keep_metadata(&mut self.metadata, &stored.metadata);
                 allocated::drop_deallocated(self, stored);
             }
             Part::Main | Part::Other(_) => self.keep_status(stored),

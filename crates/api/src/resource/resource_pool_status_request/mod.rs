@@ -18,7 +18,7 @@ const LIMIT: i32 = 100;
 
 impl Resource for ResourcePoolStatusRequest {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     fn apply_defaults(&mut self) {
         self.spec.limit.get_or_insert(LIMIT);

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::gates::{self, Gated};
 use crate::cell;
+use crate::halves::keep_metadata;
 use crate::kind::{Part, Resource};
 
 pub use k8s_openapi::api::scheduling::v1alpha2::PodGroup;
@@ -32,6 +33,7 @@ impl Resource for PodGroup {
         match part {
             Part::Status => {
                 self.keep_spec(stored);
+                keep_metadata(&mut self.metadata, &stored.metadata);
                 let has_claims = Gated::from(&stored.spec).has_claims();
                 if let Some(status) = self.status.as_mut().filter(|_| !has_claims) {
                     status.resource_claim_statuses = None;

@@ -20,7 +20,7 @@ const STATES: &[&str] = &["Running", "Failed", "Succeeded"];
 
 impl Resource for StorageVersionMigration {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     fn apply_defaults(&mut self) {
         self.spec.get_or_insert_default();
