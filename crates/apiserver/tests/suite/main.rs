@@ -20,6 +20,7 @@ mod kubernetes_service;
 mod limits;
 mod reviews;
 mod scope;
+mod service_addresses;
 mod slow_conversion;
 mod subresources;
 mod watches;
