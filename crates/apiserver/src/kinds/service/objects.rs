@@ -145,6 +145,9 @@ pub(crate) fn plan(core: &Core, first: &Service, plan: &mut Plan) {
 /// The ranges that the server was started with.
 pub(super) fn plan_default(core: &Core, plan: &mut Plan) {
     let cidrs: Vec<String> = core.config.service_cidrs.iter().map(ToString::to_string).collect();
+    if cidrs.is_empty() {
+        return;
+    }
     let default = default_range(&cidrs, now(core));
     plan.ensure(core, default, |old, _| with_second_family(old, &cidrs));
 }
