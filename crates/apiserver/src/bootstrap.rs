@@ -1,14 +1,14 @@
 //! What every cluster starts with: the first namespaces, the RBAC objects, the objects of flow
-//! control, who serves which API, and the Service that points to this server. Written directly,
-//! before anybody is let in. What a start leaves undone, by a crash between two transactions, the
-//! next one does.
+//! control, who serves which API, the ranges and addresses of Services, and the Service that points
+//! to this server. Written directly, before anybody is let in. What a start leaves undone, by a
+//! crash between two transactions, the next one does.
 
 use api::core::Namespace;
 use api::rbac::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::core::v1::{NamespaceSpec, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::kinds::{api_service, plan_flow_control};
+use crate::kinds::{api_service, plan_addresses, plan_flow_control};
 use crate::kubernetes_service::{self, Servers};
 use crate::pipeline::Core;
 use crate::plan::Plan;
@@ -50,7 +50,9 @@ fn plan(core: &Core) -> Plan {
     }
     plan_flow_control(core, &mut plan);
     api_service::plan_at_start(core, &mut plan);
-    plan.ensure(core, kubernetes_service::service(core), |_, _| None);
+    let service = kubernetes_service::service(core);
+    plan_addresses(core, &service, &mut plan);
+    plan.ensure(core, service, |_, _| None);
     if !core.config.is_shared() {
         kubernetes_service::plan_endpoints(core, &Servers::one(core.config.advertise), &mut plan);
     }

@@ -15,6 +15,7 @@ const NEEDED: &[&str] = &[
     "authorization.k8s.io",
     "coordination.k8s.io",
     "discovery.k8s.io",
+    "networking.k8s.io",
     "rbac.authorization.k8s.io",
 ];
 

@@ -21,10 +21,20 @@ impl Plan {
     }
 
     /// Whether nobody else was faster.
-    pub(crate) async fn apply(mut self, core: &Core) -> Result<bool, kvstore::Error> {
+    pub(crate) async fn apply(self, core: &Core) -> Result<bool, kvstore::Error> {
+        self.apply_by(TXN_OPS_MAX, core).await
+    }
+
+    /// The same while others watch: each object has a revision of its own, which a watch can go on
+    /// after.
+    pub(crate) async fn apply_singly(self, core: &Core) -> Result<bool, kvstore::Error> {
+        self.apply_by(1, core).await
+    }
+
+    async fn apply_by(mut self, n_ops: usize, core: &Core) -> Result<bool, kvstore::Error> {
         let mut is_done = true;
         while !self.writes.is_empty() {
-            let rest = self.writes.split_off(TXN_OPS_MAX.min(self.writes.len()));
+            let rest = self.writes.split_off(n_ops.min(self.writes.len()));
             let (compares, ops) = std::mem::replace(&mut self.writes, rest).into_iter().unzip();
             let txn = Txn::when(compares, ops).without_previous_values();
             let response = core.cache.store().txn(txn).await?;

@@ -68,6 +68,8 @@ pub(super) fn check_signature(request: &X509CertificationRequest<'_>) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn bytes(text: &str) -> ByteString {
@@ -116,6 +118,27 @@ mod tests {
             der[last] ^= 1;
             let request = parse(&der).unwrap();
             assert_eq!(check_signature(&request), Err(why.to_owned()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = parse(&bytes).map(|it| check_signature(&it));
+            let _ = check(&ByteString(bytes));
+        }
+
+        #[test]
+        fn a_request_that_was_tampered_with_is_read_or_refused(
+            changes in prop::collection::vec((0_usize..240, any::<u8>()), 1..4),
+        ) {
+            let mut der = der(&bytes(include_str!("../../testdata/request.pem"))).unwrap();
+            for (at, to) in changes {
+                if let Some(byte) = der.get_mut(at) {
+                    *byte = to;
+                }
+            }
+            let _ = parse(&der).map(|it| check_signature(&it));
         }
     }
 }

@@ -23,6 +23,7 @@ mod service;
 mod service_account;
 
 pub(crate) use flow_control::plan as plan_flow_control;
+pub(crate) use service::plan as plan_addresses;
 
 use std::sync::{Arc, Weak};
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use admission::Draft;
-use api::{ApiObject, Dynamic};
+use api::{ApiObject, Dynamic, Kind};
 use apimachinery::{ApiError, GroupResource};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -13,11 +13,11 @@ use http::request::Parts as Head;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use jiff::Timestamp;
-use kvstore::Compare;
+use kvstore::{Compare, Op};
 
 use super::core::Core;
 use super::{Outcome, Request, method_not_allowed};
-use crate::cache::{Change, Observer};
+use crate::cache::{Change, ObjectPath, Observer};
 use crate::metrics::Recording;
 
 /// Group and plural of a resource.
@@ -84,6 +84,18 @@ pub(crate) trait Hooks: Send + Sync {
         _old: Option<&dyn ApiObject>,
     ) -> Result<Reserved, ApiError> {
         Ok(Reserved::default())
+    }
+
+    /// What is written in one transaction with the object, and what must hold for that. Without
+    /// `new`, it is removed.
+    fn beside(
+        &self,
+        _core: &Core,
+        _kind: &dyn Kind,
+        _path: &ObjectPath,
+        _new: Option<&dyn ApiObject>,
+    ) -> Vec<(Option<Compare>, Op)> {
+        Vec::new()
     }
 
     /// Refuses a valid object for what the writer may not do.

@@ -2,8 +2,8 @@
 //! pod is made, bound, and has its status changed three times within a second. Each of these starts
 //! from the object as the one before left it, and need not decode it.
 //!
-//! A revision is that of one write of one object, so nothing else has to be compared: what is found
-//! is what is stored at that revision.
+//! A revision is that of one request. What is written in one transaction with its object (the address
+//! of a Service) has the same, and another uid.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,9 +46,11 @@ impl Recent {
         }
     }
 
-    pub(super) fn find(&self, revision: u64) -> Option<Arc<dyn ApiObject>> {
+    pub(super) fn find(&self, revision: u64, uid: &str) -> Option<Arc<dyn ApiObject>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.by_revision.get(&revision).map(|(object, _)| object.clone())
+        let found = kept.by_revision.get(&revision).map(|(object, _)| object);
+        let is_it = |it: &&Arc<dyn ApiObject>| it.meta().uid.as_deref().unwrap_or_default() == uid;
+        found.filter(is_it).cloned()
     }
 }
 
@@ -75,21 +77,29 @@ mod tests {
         let recent = Recent::default();
         remember(&recent, 0, 7, 10);
         remember(&recent, 7, 9, 10);
-        assert!(recent.find(7).is_none());
-        let found = recent.find(9).expect("it was written a moment ago");
+        assert!(recent.find(7, "").is_none());
+        let found = recent.find(9, "").expect("it was written a moment ago");
         assert_eq!(found.meta().resource_version.as_deref(), Some("9"));
+    }
+
+    #[test]
+    fn what_was_written_beside_it_is_another_object() {
+        let recent = Recent::default();
+        remember(&recent, 0, 7, 10);
+        assert!(recent.find(7, "other").is_none());
+        assert!(recent.find(7, "").is_some());
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
         let recent = Recent::default();
         remember(&recent, 0, 1, OBJECT_BYTES_MAX + 1);
-        assert!(recent.find(1).is_none());
+        assert!(recent.find(1, "").is_none());
         let n_objects = BYTES_MAX / OBJECT_BYTES_MAX;
         for revision in 0..=n_objects as u64 {
             remember(&recent, 0, 2 + revision, OBJECT_BYTES_MAX);
         }
-        assert!(recent.find(2).is_none(), "the oldest one goes");
-        assert!((1..=n_objects as u64).all(|it| recent.find(2 + it).is_some()));
+        assert!(recent.find(2, "").is_none(), "the oldest one goes");
+        assert!((1..=n_objects as u64).all(|it| recent.find(2 + it, "").is_some()));
     }
 }

@@ -186,7 +186,7 @@ fn find_kind(
     }
     validate_place(kind.as_ref(), &call)?;
     let family = kinds.family_of(&kind);
-    let hooks = hooks_of(core, &family);
+    let hooks = hooks_of(core, family.stored().as_ref());
     notes.extend(kind.deprecation());
     let request = Request { call, kind, family, notes, hooks, subresource, authorized, seat };
     request.hooks.validate_call(&request)?;
@@ -194,8 +194,7 @@ fn find_kind(
 }
 
 /// All versions of a kind have those of the one that is stored.
-fn hooks_of(core: &Core, family: &Family) -> Arc<dyn Hooks> {
-    let kind = family.stored();
+pub(super) fn hooks_of(core: &Core, kind: &dyn Kind) -> Arc<dyn Hooks> {
     match kind.is_custom() {
         true => core.hooks.none().clone(),
         false => core.hooks.find(&kind.names().group, &kind.names().plural).clone(),
@@ -303,7 +302,7 @@ impl Request {
     /// become a write of it. `kind` is that of the object.
     pub(crate) fn turn_to(&mut self, core: &Core, kind: Arc<dyn Kind>) {
         self.family = core.registry.kinds().family_of(&kind);
-        self.hooks = hooks_of(core, &self.family);
+        self.hooks = hooks_of(core, self.family.stored().as_ref());
         self.kind = kind;
     }
 

@@ -11,7 +11,7 @@ use kvstore::{Compare, Op, Revision, Txn};
 use super::core::Core;
 use super::draft::Sealed;
 use super::stages::MayCreate;
-use super::{Request, trace};
+use super::{Request, stages, trace};
 use crate::cache::{Announced, ObjectPath, refusal, store_key};
 use crate::metrics::Operation;
 use crate::stored_bytes::with_version;
@@ -42,10 +42,10 @@ fn compare(key: &bytes::Bytes, expect: Expect) -> Compare {
     }
 }
 
-/// One write of one object, as durable as its kind wants it.
-fn txn(kind: &dyn Kind, path: &ObjectPath, compares: Vec<Compare>, op: Op) -> Txn {
+/// One write of one object, with what goes with it, as durable as its kind wants it.
+fn txn(kind: &dyn Kind, path: &ObjectPath, compares: Vec<Compare>, ops: Vec<Op>) -> Txn {
     let namespace = path.as_str().split_once('/').map_or("", |(namespace, _)| namespace);
-    let txn = Txn::when(compares, vec![op]).without_previous_values();
+    let txn = Txn::when(compares, ops).without_previous_values();
     if kind.is_relaxed(namespace) { txn.relaxed() } else { txn }
 }
 
@@ -62,8 +62,12 @@ pub(super) async fn put(
     trace::passed("store");
     let prepared = prepare(core, request, key.clone(), &sealed).await?;
     let guard = sealed.guard().filter(|_| core.config.is_shared());
-    let compares = [compare(&key, expect)].into_iter().chain(guard).collect();
-    let txn = txn(kind, path, compares, prepared.write());
+    let beside = request.hooks.beside(core, kind, path, Some(sealed.object()));
+    let (more, others): (Vec<_>, Vec<_>) = beside.into_iter().unzip();
+    let more = more.into_iter().flatten();
+    let compares = [compare(&key, expect)].into_iter().chain(guard).chain(more).collect();
+    let ops = [prepared.write()].into_iter().chain(others).collect();
+    let txn = txn(kind, path, compares, ops);
     let operation = match expect {
         Expect::Absent(_) => Operation::Create,
         Expect::At(_) => Operation::Update,
@@ -147,7 +151,12 @@ pub(super) async fn remove(
     _admitted: &Valid,
 ) -> Result<Option<u64>, ApiError> {
     let key = store_key(kind, path);
-    let txn = txn(kind, path, vec![compare(&key, Expect::At(at))], Op::delete(&key));
+    let hooks = stages::hooks_of(core, kind);
+    let (more, others): (Vec<_>, Vec<_>) = hooks.beside(core, kind, path, None).into_iter().unzip();
+    let more = more.into_iter().flatten();
+    let compares = [compare(&key, Expect::At(at))].into_iter().chain(more).collect();
+    let ops = [Op::delete(&key)].into_iter().chain(others).collect();
+    let txn = txn(kind, path, compares, ops);
     let asked = core.metrics.storage.ask(Operation::Delete, kind);
     let answer = core.cache.store().txn(txn).await;
     asked.answered(&answer);

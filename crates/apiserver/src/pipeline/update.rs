@@ -48,7 +48,7 @@ impl Current {
             }
             false => stored.bytes.clone(),
         };
-        let object = match core.recent.find(stored.meta.resource_version) {
+        let object = match core.recent.find(stored.meta.resource_version, &stored.meta.uid) {
             Some(object) => object,
             None => request.working_kind().decode(&json).map(Arc::from).map_err(|err| {
                 ApiError::internal("the stored object cannot be read").with_source(err)

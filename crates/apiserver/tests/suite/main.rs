@@ -24,6 +24,7 @@ mod kubernetes_service;
 mod limits;
 mod reviews;
 mod scope;
+mod service_addresses;
 mod slow_conversion;
 mod storage;
 mod subresources;

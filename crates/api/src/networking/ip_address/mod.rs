@@ -36,13 +36,6 @@ impl Resource for IPAddress {
         validation::validate_update(self, stored, errors);
     }
 
-    /// Whoever writes one believes that no Service gets the address.
-    fn warnings(&self) -> Vec<String> {
-        vec![
-            "spec: accepted, but addresses of Services are not kept here on this server".to_owned(),
-        ]
-    }
-
     fn columns() -> &'static [Column] {
         const { &[Column::name(), Column::new("ParentRef", "string")] }
     }

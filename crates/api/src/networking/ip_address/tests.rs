@@ -56,14 +56,6 @@ fn an_address_is_somebodys() {
 }
 
 #[test]
-fn whoever_writes_one_is_told_that_no_service_looks_at_it() {
-    assert_eq!(
-        created::<IPAddress>(address("10.0.0.1", web())).warnings(),
-        ["spec: accepted, but addresses of Services are not kept here on this server"]
-    );
-}
-
-#[test]
 fn columns_show_whose_it_is() {
     let row = |parent: Value, cell: &str| {
         check_row::<IPAddress>(

@@ -55,12 +55,6 @@ impl Resource for ServiceCIDR {
         }
     }
 
-    /// Whoever writes one believes that Services get addresses from it.
-    fn warnings(&self) -> Vec<String> {
-        let warning = "spec: accepted, but Services get their addresses from the ranges that this server was started with";
-        vec![warning.to_owned()]
-    }
-
     fn columns() -> &'static [Column] {
         const { &[Column::name(), Column::new("CIDRs", "string"), Column::new("Age", "string")] }
     }

@@ -81,16 +81,6 @@ fn the_status_is_written_alone() {
 }
 
 #[test]
-fn whoever_writes_one_is_told_that_no_address_comes_from_it() {
-    assert_eq!(
-        created::<ServiceCIDR>(range(json!(["10.0.0.0/24"]))).warnings(),
-        [
-            "spec: accepted, but Services get their addresses from the ranges that this server was started with"
-        ]
-    );
-}
-
-#[test]
 fn columns_show_the_ranges() {
     check_row::<ServiceCIDR>(
         json!({

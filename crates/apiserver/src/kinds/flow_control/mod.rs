@@ -64,7 +64,7 @@ async fn settle(core: &Core) -> bool {
     for make in [plan, plan_conditions] {
         let mut wanted = Plan::default();
         make(core, &mut wanted);
-        match wanted.apply(core).await {
+        match wanted.apply_singly(core).await {
             Ok(true) => {}
             Ok(false) => return false,
             Err(err) => {

@@ -2,6 +2,7 @@
 //! fails or the Service no longer has them. Rebuilt from the cache at start, kept current by
 //! observing it.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,75 +11,51 @@ use api::core::Service;
 use api::core::service::{
     complete_families, needs_cluster_ip, needs_health_check_port, needs_node_port, set_cluster_ips,
 };
+use api::networking::ServiceCIDR;
 use apimachinery::{ApiError, FieldErrors, GroupKind, Path};
 use kvstore::{Compare, KeyRange, Relation, Revision, Target};
 use stdx::{Cidr, Family, Random};
 
+use super::objects::ready_ranges;
 use super::pool::Pool;
+use super::ranges::Ranges;
 use crate::cache::{Change, ROOT};
 use crate::pipeline::hooks;
 
 struct Pools {
-    /// One for each family of the cluster's Services, the first one first.
-    addresses: Vec<AddressPool>,
+    ranges: Ranges,
+    /// What Services have, or are about to.
+    of_services: BTreeSet<IpAddr>,
+    /// What there is an IPAddress of, whoever's it is, or is about to be.
+    of_objects: BTreeSet<IpAddr>,
     ports: Pool,
 }
 
 impl Pools {
-    fn of(&mut self, family: Family) -> Option<&mut AddressPool> {
-        self.addresses.iter_mut().find(|it| it.cidr.family() == family)
-    }
-}
-
-/// The addresses of a range, by their position in it.
-struct AddressPool {
-    cidr: Cidr,
-    pool: Pool,
-}
-
-impl AddressPool {
-    fn new(cidr: Cidr) -> Self {
-        let (first, last) = host_positions(cidr);
-        // The first part of each range is for those who ask for a certain one (KEP-3070).
-        let n_static = ((last - first).saturating_add(1) / 16).clamp(16, 256);
-        Self { cidr, pool: Pool::new(first, last, n_static) }
-    }
-
-    /// Positions that no Service can have, those of other ranges among them, are left out.
-    fn positions(&self, addresses: &[IpAddr]) -> Vec<u128> {
-        addresses.iter().filter_map(|it| self.cidr.position(*it)).collect()
+    fn is_taken(&self, address: IpAddr) -> bool {
+        self.of_services.contains(&address) || self.of_objects.contains(&address)
     }
 
     fn take(&mut self, address: IpAddr) -> Result<(), String> {
-        match self.cidr.position(address).filter(|it| self.pool.contains(*it)) {
-            None => Err(format!(
+        if !self.ranges.contain(address) {
+            let ranges = self.ranges.of(Family::of(address));
+            let ranges: Vec<String> = ranges.map(|it| it.to_string()).collect();
+            return Err(format!(
                 "the provided IP ({address}) is not in the valid range. The range of valid IPs is {}",
-                self.cidr
-            )),
-            Some(position) if self.pool.take(position) => Ok(()),
-            Some(_) => Err("provided IP is already allocated".to_owned()),
+                ranges.join(",")
+            ));
         }
-    }
-
-    fn take_any(&mut self, random: &Random) -> Option<IpAddr> {
-        self.pool.take_any(random).and_then(|it| self.cidr.nth(it))
-    }
-
-    fn release(&mut self, address: IpAddr) {
-        if let Some(position) = self.cidr.position(address) {
-            self.pool.release(position);
+        if self.is_taken(address) {
+            return Err("provided IP is already allocated".to_owned());
         }
+        self.of_services.insert(address);
+        Ok(())
     }
-}
 
-/// The first and last that Services can have: not the network's own, and of IPv4 not the one for
-/// broadcasts. A range that has no others is for whoever asks.
-fn host_positions(cidr: Cidr) -> (u128, u128) {
-    let last = cidr.position(cidr.last()).unwrap_or_default();
-    match cidr.family() {
-        _ if last < 2 => (0, last),
-        Family::V4 => (1, last - 1),
-        Family::V6 => (1, last),
+    fn take_any(&mut self, family: Family, random: &Random) -> Option<IpAddr> {
+        let address = self.ranges.draw(family, random, |it| self.is_taken(it))?;
+        self.of_services.insert(address);
+        Some(address)
     }
 }
 
@@ -125,9 +102,7 @@ impl Drop for Reservation {
         }
         let mut pools = lock(&self.pools);
         for address in &self.addresses {
-            if let Some(pool) = pools.of(Family::of(*address)) {
-                pool.release(*address);
-            }
+            pools.of_services.remove(address);
         }
         for port in &self.ports {
             pools.ports.release(*port);
@@ -149,7 +124,9 @@ impl Allocator {
         // The first part is for those who ask for a certain one (KEP-3668).
         let static_ports = ((last - first + 1) / 32).clamp(16, 128);
         let pools = Pools {
-            addresses: cidrs.iter().copied().map(AddressPool::new).collect(),
+            ranges: Ranges::new(cidrs),
+            of_services: BTreeSet::new(),
+            of_objects: BTreeSet::new(),
             ports: Pool::new(first, last, static_ports),
         };
         let families = cidrs.iter().map(|it| it.family()).collect();
@@ -207,15 +184,14 @@ impl Allocator {
             let is_settled = wanted.is_some_and(|it| kept.contains(&it)) || {
                 texts.get(index).is_some_and(|it| !it.is_empty()) && wanted.is_none()
             };
-            let pool =
-                pools.addresses.iter_mut().find(|it| it.cidr.family().to_string() == *family);
-            let Some(pool) = pool.filter(|_| !is_settled) else { continue };
+            let family = self.families.iter().find(|it| it.to_string() == *family);
+            let Some(family) = family.filter(|_| !is_settled) else { continue };
             let taken = match wanted {
-                Some(address) => pool.take(address).map(|()| address).map_err(|why| {
+                Some(address) => pools.take(address).map(|()| address).map_err(|why| {
                     let why = format!("failed to allocate IP {address}: {why}");
                     errors.invalid(&path, named.clone(), &why);
                 }),
-                None => pool.take_any(&self.random).ok_or_else(|| {
+                None => pools.take_any(*family, &self.random).ok_or_else(|| {
                     errors.internal(&path, "failed to allocate IP: range is full");
                 }),
             };
@@ -313,7 +289,7 @@ fn number(port: Option<i32>) -> Option<u128> {
     port.and_then(|it| u16::try_from(it).ok()).map(u128::from).filter(|it| *it != 0)
 }
 
-fn addresses(service: &Service) -> Vec<IpAddr> {
+pub(super) fn addresses(service: &Service) -> Vec<IpAddr> {
     let Some(spec) = &service.spec else { return Vec::new() };
     let texts = spec.cluster_ips.iter().flatten().chain(&spec.cluster_ip);
     let mut addresses: Vec<IpAddr> = texts.filter_map(|it| it.parse().ok()).collect();
@@ -344,12 +320,67 @@ impl Allocator {
         let old = change.previous.as_ref().and_then(typed);
         let mut pools = lock(&self.pools);
         let addresses = |it: &Option<Service>| it.as_ref().map(addresses).unwrap_or_default();
-        let (new_addresses, old_addresses) = (addresses(&new), addresses(&old));
-        for pool in &mut pools.addresses {
-            let (new, old) = (pool.positions(&new_addresses), pool.positions(&old_addresses));
-            pool.pool.follow(&new, &old);
+        for address in addresses(&old) {
+            pools.of_services.remove(&address);
         }
+        pools.of_services.extend(addresses(&new));
         let ports = |it: &Option<Service>| it.as_ref().map(ports).unwrap_or_default();
         pools.ports.follow(&ports(&new), &ports(&old));
+    }
+
+    /// What there is an IPAddress of is taken, whoever's it is.
+    pub(super) fn follow_object(&self, change: &Change) {
+        let Ok(address) = change.latest().meta.key.name.parse() else { return };
+        let mut pools = lock(&self.pools);
+        match change.object {
+            Some(_) => pools.of_objects.insert(address),
+            None => pools.of_objects.remove(&address),
+        };
+    }
+
+    /// Ranges come and go.
+    pub(super) fn follow_range(&self, change: &Change) {
+        let range = change.object.as_ref().and_then(|it| ServiceCIDR::decode(&it.bytes).ok());
+        let cidrs = range.as_ref().map(ready_ranges).unwrap_or_default();
+        lock(&self.pools).ranges.set(&change.latest().meta.key.name, cidrs);
+    }
+
+    /// For an IPAddress that somebody makes: no Service gets the address meanwhile. `None` if one
+    /// has it.
+    pub(super) fn reserve_object(&self, address: IpAddr) -> Option<ObjectReservation> {
+        let mut pools = lock(&self.pools);
+        if pools.is_taken(address) {
+            return None;
+        }
+        pools.of_objects.insert(address);
+        Some(ObjectReservation { pools: self.pools.clone(), address: Some(address) })
+    }
+}
+
+/// The address of an IPAddress that is being made; given back unless that happened.
+#[must_use]
+pub(super) struct ObjectReservation {
+    pools: Arc<Mutex<Pools>>,
+    address: Option<IpAddr>,
+}
+
+impl admission::Reservation for ObjectReservation {
+    fn keep(mut self: Box<Self>) {
+        self.address = None;
+    }
+}
+
+impl hooks::Reservation for ObjectReservation {
+    /// Its name is the address: there is no other.
+    fn guard(&self) -> Option<Compare> {
+        None
+    }
+}
+
+impl Drop for ObjectReservation {
+    fn drop(&mut self) {
+        if let Some(address) = self.address {
+            lock(&self.pools).of_objects.remove(&address);
+        }
     }
 }

@@ -1,41 +1,84 @@
-//! Services get their addresses and ports with the write that makes them.
+//! Services get their addresses and ports with the write that makes them. Addresses are objects,
+//! and so are the ranges that they come from.
 
 mod allocator;
+mod objects;
 mod pool;
 mod proxy;
+mod ranges;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use api::core::Service;
-use api::{ApiObject, Dynamic};
+use api::networking::{IPAddress, ServiceCIDR};
+use api::{ApiObject, Dynamic, Kind};
 use apimachinery::{ApiError, GroupResource};
+use kvstore::{Compare, Op};
 use stdx::{Cidr, Random};
 
 use self::allocator::Allocator;
-use crate::cache::Change;
+use self::upkeep::Upkeep;
+use crate::cache::{Change, ObjectPath};
 use crate::pipeline::hooks::{Exchange, Hooks, Of, Reserved, Streaming};
-use crate::pipeline::{Core, Draft};
+use crate::pipeline::{Core, Draft, Request};
+
+pub(crate) use objects::plan;
+
+const GROUP: &str = "networking.k8s.io";
 
 pub(crate) struct Addresses {
     allocator: Allocator,
+    upkeep: Arc<Upkeep>,
 }
 
 impl Addresses {
     pub(crate) fn new(cidrs: &[Cidr], ports: RangeInclusive<u16>, random: Random) -> Self {
-        Self { allocator: Allocator::new(cidrs, ports, random) }
+        Self { allocator: Allocator::new(cidrs, ports, random), upkeep: Arc::default() }
     }
 }
 
 impl Hooks for Addresses {
     fn of(&self) -> &'static [Of] {
-        &[("", "services")]
+        &[("", "services"), (GROUP, "ipaddresses"), (GROUP, "servicecidrs")]
     }
 
-    fn observe(&self, _resource: &GroupResource, change: &Change) {
-        self.allocator.follow(change);
+    fn observe(&self, resource: &GroupResource, change: &Change) {
+        match resource.resource.as_str() {
+            "ipaddresses" => {
+                self.allocator.follow_object(change);
+                self.upkeep.follow_object(change);
+            }
+            "servicecidrs" => {
+                self.allocator.follow_range(change);
+                self.upkeep.follow_range();
+            }
+            _ => {
+                self.allocator.follow(change);
+                self.upkeep.follow_service(change);
+            }
+        }
+    }
+
+    fn spawn(self: Arc<Self>, core: &Arc<Core>) {
+        let (upkeep, its) = (self.upkeep.clone(), core.clone());
+        core.tasks.spawn("service-addresses", |shutdown| upkeep.run(its, shutdown));
+    }
+
+    fn complete(
+        &self,
+        core: &Core,
+        _request: &Request,
+        draft: &mut Draft,
+        old: Option<&dyn ApiObject>,
+    ) {
+        let is_new_range = old.is_none() && draft.object().downcast_ref::<ServiceCIDR>().is_some();
+        if is_new_range && let Some(range) = draft.change().downcast_mut::<ServiceCIDR>() {
+            objects::begin(range, objects::now(core));
+        }
     }
 
     fn reserve(
@@ -44,6 +87,12 @@ impl Hooks for Addresses {
         draft: &mut Draft,
         old: Option<&dyn ApiObject>,
     ) -> Result<Reserved, ApiError> {
+        if let Some(object) = draft.object().downcast_ref::<IPAddress>() {
+            return self.reserve_object(object, old.is_none());
+        }
+        if draft.object().downcast_ref::<Service>().is_none() {
+            return Ok(Reserved::default());
+        }
         let service = draft.change().downcast_mut::<Service>().expect("the kind is Service");
         let old = old.and_then(|it| it.downcast_ref::<Service>());
         self.allocator.reserve(service, old, core.cache.revision()).map(Reserved::new)
@@ -55,5 +104,30 @@ impl Hooks for Addresses {
 
     fn connect<'a>(&'a self, core: &'a Arc<Core>, exchange: Exchange) -> Streaming<'a> {
         Box::pin(proxy::connect(core, exchange))
+    }
+
+    fn beside(
+        &self,
+        core: &Core,
+        kind: &dyn Kind,
+        path: &ObjectPath,
+        new: Option<&dyn ApiObject>,
+    ) -> Vec<(Option<Compare>, Op)> {
+        match kind.names().plural.as_str() {
+            "services" => objects::beside(core, core.cache.get(kind, path).as_deref(), new),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Addresses {
+    /// What has no address for a name is refused by its rules.
+    fn reserve_object(&self, object: &IPAddress, is_new: bool) -> Result<Reserved, ApiError> {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let Some(address) = name.parse().ok().filter(|_| is_new) else {
+            return Ok(Reserved::default());
+        };
+        let taken = || ApiError::already_exists(&GroupResource::new(GROUP, "ipaddresses"), name);
+        self.allocator.reserve_object(address).map(Reserved::new).ok_or_else(taken)
     }
 }

@@ -36,17 +36,8 @@ impl Pool {
     }
 
     pub(super) fn take_any(&mut self, random: &Random) -> Option<u128> {
-        let start = self.first + self.n_static;
-        for _ in 0..DRAWS_MAX {
-            // Of a larger range the first 2^64 - 1 are drawn from.
-            let bound = u64::try_from(self.last - start).unwrap_or(u64::MAX).saturating_add(1);
-            let number = start + u128::from(random.below(bound));
-            if self.taken.insert(number) {
-                return Some(number);
-            }
-        }
-        let taken = &self.taken;
-        let free = (start..=self.last).chain(self.first..start).find(|it| !taken.contains(it))?;
+        let bounds = (self.first, self.last);
+        let free = draw(bounds, self.n_static, random, |it| self.taken.contains(&it))?;
         self.taken.insert(free);
         Some(free)
     }
@@ -64,4 +55,23 @@ impl Pool {
             self.take(*number);
         }
     }
+}
+
+/// A number within the bounds that is free. The first `n_static` come last.
+pub(super) fn draw(
+    (first, last): (u128, u128),
+    n_static: u128,
+    random: &Random,
+    is_taken: impl Fn(u128) -> bool,
+) -> Option<u128> {
+    let start = first + n_static;
+    for _ in 0..DRAWS_MAX {
+        // Of a larger range the first 2^64 - 1 are drawn from.
+        let bound = u64::try_from(last - start).unwrap_or(u64::MAX).saturating_add(1);
+        let number = start + u128::from(random.below(bound));
+        if !is_taken(number) {
+            return Some(number);
+        }
+    }
+    (start..=last).chain(first..start).find(|it| !is_taken(*it))
 }

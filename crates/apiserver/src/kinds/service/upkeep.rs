@@ -1,0 +1,164 @@
+//! What goes on beside requests: an IPAddress that somebody deletes while a Service has the address
+//! comes back, and so does the ServiceCIDR of the server's own ranges. Others that are deleted go
+//! when no Service needs them.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::core::Service;
+use api::networking::{IPAddress, ServiceCIDR};
+use api::{Lookup, Resource as _, Stored};
+use apimachinery::{ApiError, ObjectKey, User};
+use authn::Component;
+use client::{ListOptions, Verb, WriteOptions};
+use jiff::SignedDuration;
+use lifecycle::Shutdown;
+use tokio::sync::Notify;
+
+use super::objects::{self, FINALIZER};
+use crate::cache::Change;
+use crate::pipeline::{self, Body, Call, Core, Unread};
+use crate::plan::Plan;
+
+/// How long a range stays after its deletion, so that other servers know of it before it is free.
+const GRACE: SignedDuration = SignedDuration::from_secs(10);
+/// Before what is leaving is looked at again.
+const LOOK_AFTER: Duration = Duration::from_secs(10);
+const IN_USE: (&str, &str, &str) = (
+    "False",
+    "Terminating",
+    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
+);
+
+#[derive(Default)]
+pub(super) struct Upkeep {
+    /// Addresses whose objects may not be as they should, with their Services.
+    pending: Mutex<BTreeSet<(IpAddr, ObjectKey)>>,
+    changed: Notify,
+}
+
+impl Upkeep {
+    fn enqueue(&self, all: impl IntoIterator<Item = (IpAddr, ObjectKey)>) {
+        self.pending().extend(all);
+        self.changed.notify_one();
+    }
+
+    fn pending(&self) -> MutexGuard<'_, BTreeSet<(IpAddr, ObjectKey)>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first address comes and goes with the Service itself.
+    pub(super) fn follow_service(&self, change: &Change) {
+        let typed = |it: &Arc<Stored>| it.shared::<Service>().ok();
+        let old = change.previous.as_ref().and_then(typed);
+        let new = change.object.as_ref().and_then(typed);
+        let (come, go) = objects::changed(old.as_deref(), new.as_deref());
+        if come.len() + go.len() > 1 {
+            let key = &change.latest().meta.key;
+            self.enqueue(come.into_iter().chain(go).map(|it| (it, key.clone())));
+        }
+    }
+
+    pub(super) fn follow_object(&self, change: &Change) {
+        let gone = change.previous.as_ref().filter(|_| change.object.is_none());
+        if let Some(Ok(object)) = gone.map(|it| IPAddress::decode(&it.bytes)) {
+            self.enqueue(objects::holder_of(&object));
+        }
+    }
+
+    pub(super) fn follow_range(&self) {
+        self.changed.notify_one();
+    }
+
+    pub(super) async fn run(self: Arc<Self>, core: Arc<Core>, shutdown: Shutdown) {
+        loop {
+            let is_waiting = !self.mend(&core).await | has_leaving(&core).await;
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                () = self.changed.notified() => {}
+                () = tokio::time::sleep(LOOK_AFTER), if is_waiting => {}
+            }
+        }
+    }
+
+    /// Whether nothing is left to do.
+    async fn mend(&self, core: &Core) -> bool {
+        let pending = std::mem::take(&mut *self.pending());
+        let mut plan = Plan::default();
+        objects::plan_default(core, &mut plan);
+        for (address, service) in &pending {
+            objects::plan_one(core, *address, service, &mut plan);
+        }
+        let is_done = match plan.apply_singly(core).await {
+            Ok(is_done) => is_done,
+            Err(err) => {
+                tracing::warn!(error = %stdx::error_chain(&err), "an IPAddress could not be written");
+                false
+            }
+        };
+        if !is_done {
+            self.pending().extend(pending);
+        }
+        is_done
+    }
+}
+
+/// Lets go what nobody needs. Whether any is still leaving.
+async fn has_leaving(core: &Core) -> bool {
+    let lookup: &dyn Lookup = core.cache.as_ref();
+    let all = lookup.all::<ServiceCIDR>(None);
+    let is_ours = |it: &&Arc<ServiceCIDR>| {
+        let mut finalizers = it.metadata.finalizers.iter().flatten();
+        it.metadata.deletion_timestamp.is_some() && finalizers.any(|it| it == FINALIZER)
+    };
+    let mut has_leaving = false;
+    for range in all.iter().filter(is_ours) {
+        match let_go(core, range).await {
+            Ok(is_gone) => has_leaving |= !is_gone,
+            Err(err) => {
+                tracing::warn!(error = %err, "a ServiceCIDR that was deleted is not settled");
+                has_leaving = true;
+            }
+        }
+    }
+    has_leaving
+}
+
+async fn let_go(core: &Core, range: &ServiceCIDR) -> Result<bool, ApiError> {
+    let mut range = range.clone();
+    if objects::is_used(core, &range) {
+        if objects::set_ready(&mut range, IN_USE, objects::now(core)) {
+            write(core, range, Some("status")).await?;
+        }
+        return Ok(false);
+    }
+    let deleted = range.metadata.deletion_timestamp.as_ref().map(|it| it.0).unwrap_or_default();
+    if core.world.clock.now().duration_since(deleted) < GRACE {
+        return Ok(false);
+    }
+    range.metadata.finalizers.get_or_insert_default().retain(|it| it != FINALIZER);
+    write(core, range, None).await?;
+    Ok(true)
+}
+
+/// By the way that everybody's writes take.
+async fn write(core: &Core, range: ServiceCIDR, subresource: Option<&str>) -> Result<(), ApiError> {
+    let call = Call {
+        verb: Verb::Update,
+        resource: core.kind_of::<ServiceCIDR>().names().gvr(),
+        namespace: None,
+        name: range.metadata.name.clone(),
+        subresource: subresource.map(str::to_owned),
+        write: WriteOptions::default(),
+        list: ListOptions::default(),
+        body: Body::Empty,
+        user_agent: "kube-apiserver".to_owned(),
+    };
+    let user = User::new("system:apiserver", &["system:masters"]);
+    let request = pipeline::enter_in_process(core, &Component::new(user), call).await?;
+    let body = Body::Object(Box::new(range));
+    pipeline::call(core, request, Unread::there(body)).await.map(|_| ())
+}
