@@ -3,7 +3,8 @@
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error(
-        "the fragment {0:?} violates the requirement that an index interval can have at most two parts separated by '-'"
+        "the fragment {0:?} violates the requirement that an index interval can have at most two \
+         parts separated by '-'"
     )]
     Parts(String),
     #[error("cannot convert string to integer for index: {0:?}")]

@@ -20,9 +20,9 @@ pub(crate) fn of_spec(spec: &JobSpec, path: &Path) -> Vec<String> {
         && spec.parallelism.unwrap_or(0) > PARALLELISM_SOFT_MAX
     {
         warnings.push(format!(
-            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism \
-             higher than 10^4, Kubernetes might not be able to track completedIndexes when a big \
-             number of indexes fail"
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a \
+             parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes \
+             when a big number of indexes fail"
         ));
     }
     warnings.extend(workload::template_warnings(&spec.template, &path.child("template")));

@@ -95,7 +95,7 @@ fn a_source_is_a_claim_or_of_a_group() {
             "dataSource": {"kind": "PersistentVolumeClaim", "name": "a"},
             "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "b"},
         })),
-        &["spec: Invalid value: \"spec.dataSource\": must match dataSourceRef"],
+        &["spec: Invalid value: {}: must match dataSourceRef"],
     );
 }
 

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{
     PersistentVolumeClaimSpec, PersistentVolumeClaimTemplate, TypedLocalObjectReference,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
@@ -104,7 +104,8 @@ fn validate_sources(
         check::format(namespace, &is_dns_label(namespace), &path_ref.child("namespace"), errors);
     }
     let Some(source) = &spec.data_source else { return };
-    let shown = path.child("dataSource").to_string();
+    // Upstream gives a path as the value, which it shows like this.
+    let shown = json!({});
     if !namespace.is_empty() {
         let detail = "may not be specified when dataSourceRef.namespace is specified";
         errors.invalid(path, shown, detail);

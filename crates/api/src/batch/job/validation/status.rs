@@ -138,7 +138,8 @@ impl Write<'_> {
             ),
             (
                 self.spec.success_policy.is_some() && !is_met && is_complete,
-                "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True",
+                "cannot set Complete=True for Job with SuccessPolicy unless \
+                 SuccessCriteriaMet=True",
             ),
         ] {
             if is_wrong {
