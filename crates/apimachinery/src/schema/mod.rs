@@ -101,6 +101,9 @@ pub struct FieldReport {
     /// The first value of the wrong type, as upstream words it: `json: cannot unmarshal string into
     /// Go struct field DeploymentSpec.spec.replicas of type int32`.
     pub type_error: Option<String>,
+    /// The first quantity that is none. Typed structs keep any text; in Go it does not come that
+    /// far.
+    pub quantity_error: Option<String>,
     /// What the object says that it is; empty if it does not.
     pub api_version: String,
     pub kind: String,

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{FieldReport, SchemaRef, Type, anything};
+use crate::quantity::Amount;
 
 const PROBLEMS_MAX: usize = 100;
 
@@ -24,6 +25,8 @@ pub(super) fn validate(schema: &SchemaRef, bytes: &[u8]) -> FieldReport {
 enum Way<'a> {
     Root,
     Field(&'a Self, &'a str),
+    /// Of a map.
+    Key(&'a Self, &'a str),
     Item(&'a Self, usize),
 }
 
@@ -33,13 +36,14 @@ impl Way<'_> {
     }
 }
 
-/// `spec.containers[0].name`; `{:#}` leaves the indices out.
+/// `spec.containers[0].name`; `{:#}` leaves indices and keys out.
 impl fmt::Display for Way<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Field(Self::Root, name) => f.write_str(name),
-            Self::Field(parent, name) => {
+            Self::Key(parent, _) if f.alternate() => parent.fmt(f),
+            Self::Field(Self::Root, name) | Self::Key(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) | Self::Key(parent, name) => {
                 parent.fmt(f)?;
                 write!(f, ".{name}")
             }
@@ -81,6 +85,30 @@ impl Place<'_> {
         let schema = self.schema.resolve();
         if schema.kind != Type::Any && !fits.contains(&schema.kind) {
             self.mismatch(found, &schema);
+        }
+    }
+
+    fn integer(&mut self, number: i128) {
+        let schema = self.schema.resolve();
+        let fits = match go_type(self.schema, &schema).as_str() {
+            "int32" => i32::try_from(number).is_ok(),
+            "int64" => i64::try_from(number).is_ok(),
+            _ => true,
+        };
+        if schema.kind == Type::Integer && !fits {
+            return self.mismatch(&format!("number {number}"), &schema);
+        }
+        self.scalar("number", &[Type::Integer, Type::Number, Type::IntOrString]);
+    }
+
+    fn note_quantity(&mut self, text: &str) {
+        let schema = self.schema.resolve();
+        let is_quantity = schema.kind == Type::IntOrString && schema.format == "quantity";
+        if is_quantity
+            && self.report.quantity_error.is_none()
+            && let Err(problem) = Amount::parse(text)
+        {
+            self.report.quantity_error = Some(problem.to_string());
         }
     }
 
@@ -126,13 +154,13 @@ impl<'de> Visitor<'de> for Place<'_> {
         Ok(())
     }
 
-    fn visit_i64<E>(mut self, _: i64) -> Result<(), E> {
-        self.scalar("number", &[Type::Integer, Type::Number, Type::IntOrString]);
+    fn visit_i64<E>(mut self, number: i64) -> Result<(), E> {
+        self.integer(number.into());
         Ok(())
     }
 
-    fn visit_u64<E>(mut self, _: u64) -> Result<(), E> {
-        self.scalar("number", &[Type::Integer, Type::Number, Type::IntOrString]);
+    fn visit_u64<E>(mut self, number: u64) -> Result<(), E> {
+        self.integer(number.into());
         Ok(())
     }
 
@@ -144,6 +172,7 @@ impl<'de> Visitor<'de> for Place<'_> {
     fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
         self.note_name(text);
         self.scalar("string", &[Type::String, Type::IntOrString]);
+        self.note_quantity(text);
         Ok(())
     }
 
@@ -186,7 +215,8 @@ impl<'de> Visitor<'de> for Place<'_> {
             if seen.has(&name) {
                 self.problem("duplicate", &name);
             }
-            let way = Way::Field(self.way, &name);
+            let is_key = known.is_some() && !schema.properties.contains_key(&*name);
+            let way = if is_key { Way::Key } else { Way::Field }(self.way, &name);
             let schema = known.unwrap_or_else(|| anything());
             map.next_value_seed(Place { report: self.report, schema, owner, way: &way })?;
             seen.add(name);

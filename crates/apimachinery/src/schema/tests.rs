@@ -67,8 +67,33 @@ fn strict_decoding_names_unknown_and_repeated_fields() {
 }
 
 #[test]
+fn a_quantity_that_is_none_is_found() {
+    let quantity = |text: &str| {
+        let text = format!(r#"{{"spec":{{"containers":[{{"limits":{{"cpu":{text}}}}}]}}}}"#);
+        let report = deployment().validate_fields(text.as_bytes());
+        assert_eq!((report.problems.len(), report.type_error), (0, None), "{text}");
+        report.quantity_error
+    };
+    for text in ["1", "1.5", r#""100m""#, r#""1Gi""#, "null"] {
+        assert_eq!(quantity(text), None, "{text}");
+    }
+    let expected = "quantities must match the regular expression \
+                    '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    for text in [r#""""#, r#""x""#, r#""Bogus""#] {
+        assert_eq!(quantity(text).as_deref(), Some(expected), "{text}");
+    }
+}
+
+#[test]
 fn strict_decoding_names_the_first_wrong_type() {
     let error = |text| Some(text);
+    check_strict(
+        r#"{"spec":{"replicas":2147483648}}"#,
+        &[],
+        error(
+            "json: cannot unmarshal number 2147483648 into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
+    );
     check_strict(
         r#"{"spec":{"replicas":"x","paused":1}}"#,
         &[],

@@ -49,15 +49,18 @@ pub fn is_dns1035_label(text: &str) -> Vec<String> {
 /// An RFC 1123 subdomain.
 pub fn is_dns_subdomain(text: &str) -> Vec<String> {
     let mut problems = too_long(text, SUBDOMAIN_LENGTH_MAX);
-    if !text.split('.').all(is_label) {
-        problems.push(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
-             '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
-             for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-                .to_owned(),
-        );
-    }
+    problems.extend(subdomain_problem(text));
     problems
+}
+
+fn subdomain_problem(text: &str) -> Option<String> {
+    let is_wrong = !text.split('.').all(is_label);
+    is_wrong.then(|| {
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+         '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
+         for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            .to_owned()
+    })
 }
 
 /// A subdomain whose first label may be `*`.
@@ -133,7 +136,8 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
             name
         }
         Some((prefix, name)) => {
-            let of_prefix = is_dns_subdomain(prefix).into_iter();
+            let too_long = too_many_bytes(prefix, SUBDOMAIN_LENGTH_MAX).into_iter();
+            let of_prefix = too_long.chain(subdomain_problem(prefix));
             problems.extend(of_prefix.map(|it| format!("prefix part {it}")));
             name
         }
@@ -141,8 +145,9 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
     if name.is_empty() {
         problems.push("name part must be non-empty".to_owned());
     }
-    problems
-        .extend(too_long(name, LABEL_LENGTH_MAX).into_iter().map(|it| format!("name part {it}")));
+    problems.extend(
+        too_many_bytes(name, LABEL_LENGTH_MAX).into_iter().map(|it| format!("name part {it}")),
+    );
     if !is_bare_name(name) {
         problems.push(format!("name part {RULE}"));
     }
@@ -150,7 +155,7 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
 }
 
 pub fn is_label_value(text: &str) -> Vec<String> {
-    let mut problems = too_long(text, LABEL_LENGTH_MAX);
+    let mut problems = too_many_bytes(text, LABEL_LENGTH_MAX);
     if !text.is_empty() && !is_bare_name(text) {
         problems.push(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
@@ -305,11 +310,16 @@ pub fn validate_labels(
     }
 }
 
+/// Of DNS names.
 fn too_long(text: &str, max: usize) -> Vec<String> {
-    if text.len() <= max {
-        return Vec::new();
-    }
-    vec![format!("must be no more than {max} bytes")]
+    let is_too_long = text.len() > max;
+    is_too_long.then(|| format!("must be no more than {max} characters")).into_iter().collect()
+}
+
+/// Of labels: the same in words of another age.
+fn too_many_bytes(text: &str, max: usize) -> Vec<String> {
+    let is_too_long = text.len() > max;
+    is_too_long.then(|| format!("must be no more than {max} bytes")).into_iter().collect()
 }
 
 /// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`

@@ -45,6 +45,9 @@ fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>,
     match kind.decode_reporting(bytes) {
         Ok((object, found)) => {
             validate_header(kind, &found.api_version, &found.kind)?;
+            if let Some(why) = found.quantity_error {
+                return Err(cannot(kind, &why));
+            }
             report(request, found.problems)?;
             Ok(object)
         }
@@ -63,6 +66,9 @@ pub(super) fn object(request: &mut Request, bytes: &[u8]) -> Result<Box<dyn ApiO
     let kind = request.kind.clone();
     let decoded = kind.decode_reporting(bytes);
     let (object, found) = decoded.map_err(|err| refuse(kind.as_ref(), bytes, &err))?;
+    if let Some(why) = found.quantity_error {
+        return Err(cannot(kind.as_ref(), &why));
+    }
     report(request, found.problems)?;
     Ok(object)
 }

@@ -1,6 +1,7 @@
 //! Manifest in; problems, defaults or cells out. What claims and their templates have in common is
 //! tested here.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::{ResourceClaim, v1beta1, v1beta2};
@@ -224,11 +225,11 @@ fn consumers_use_what_is_allocated_and_not_going() {
             "status.reservedFor: Forbidden: may not be specified when `allocated` is not set",
         ],
     );
-    let mut going = with_status(json!({"reservedFor": pod}));
-    going["metadata"]["deletionTimestamp"] = json!("2024-01-02T03:04:05Z");
+    let mut going = allocated();
+    going.metadata.deletion_timestamp = Some(Time("2024-01-02T03:04:05Z".parse().unwrap()));
     check_update(
-        &allocated(),
-        going,
+        &going,
+        with_status(json!({"reservedFor": pod})),
         Part::Status,
         &[
             "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",
