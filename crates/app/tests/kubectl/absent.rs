@@ -53,12 +53,15 @@ fn a_pod_with_a_claim_is_warned_of_and_says_why_it_waits() {
     assert!(message.starts_with(expected), "{message}");
     let described = cluster.until(&["describe", "pod", "one"], |it| it.contains("FailedSched"));
     assert!(described.contains(expected), "{described}");
+    // A claim is kept, and nobody binds it.
     let claim = cluster.file(
         "claim.yaml",
-        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: { name: data }\n",
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: { name: data }\n\
+         spec: { accessModes: [ReadWriteOnce], resources: { requests: { storage: 1Gi } } }\n",
     );
-    let refused = cluster.refused(&["create", "-f", &claim]);
-    assert!(refused.contains(r#"no matches for kind "PersistentVolumeClaim""#), "{refused}");
+    cluster.ok(&["create", "-f", &claim]);
+    let row = cluster.ok(&["get", "persistentvolumeclaim", "data"]);
+    assert!(row.contains("Pending"), "{row}");
 }
 
 #[test]
