@@ -1,6 +1,7 @@
-//! Developer commands: `cargo xtask test|tidy|bench|torture|fuzz|dist|install-test-deps`.
+//! Developer commands: `cargo xtask test|tidy|bench|diff|torture|fuzz|dist|install-test-deps`.
 
 mod bench;
+mod diff;
 mod dist;
 mod fuzz;
 mod process;
@@ -24,6 +25,8 @@ const USAGE: &str = "usage: cargo xtask <command>
                      ROUNDS times (1000), under chatty pods; holders that stop for a while
   fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
   bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
+  diff api           every example of a kind, whole and changed at every place, created in dry run on our API server and on the one
+                     that UPSTREAM_KUBECONFIG names: what a client could tell apart
   dist               a tarball of the release binary with unit, completions, documents and checksum
   install-test-deps  installs the Debian and Python packages that the tests need";
 
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         ["bench", "store", "alone"] => {
             bench::store::measure(&root(), bench::store::Ours::FrontAlone)
         }
+        ["diff", "api"] => diff::api(&root()),
         ["dist"] => dist::make(&root()),
         ["install-test-deps"] => test_deps::install(&root()).map(|_| ()),
         _ => {

@@ -26,14 +26,14 @@ pub(crate) fn measure(root: &Path) -> Result<()> {
 }
 
 /// A running `xebec up` in a directory of its own; stopped and removed when dropped.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     child: Child,
     directory: tempfile::TempDir,
     ready_after: Duration,
 }
 
 impl Cluster {
-    pub(super) fn start(binary: &Path, simulate: usize) -> Result<Self> {
+    pub(crate) fn start(binary: &Path, simulate: usize) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let started = now();
@@ -98,7 +98,7 @@ impl Cluster {
         Ok(path)
     }
 
-    pub(super) fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("data/kubeconfig")
     }
 
