@@ -96,6 +96,38 @@ fn add_times(schema: &Schema, fields: &mut Map<String, Value>) {
     }
 }
 
+pub(super) fn drop_empties(schema: &SchemaRef, value: &mut Value) {
+    let schema = schema.resolve();
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, value| {
+                let Some(field) = schema.field(name) else { return true };
+                drop_empties(field, value);
+                // What a map has under a key is there, with or without something in it.
+                !schema.properties.contains_key(name) || !is_empty(&field.resolve(), value)
+            });
+        }
+        Value::Array(items) => {
+            let item = schema.items.as_ref().unwrap_or_else(|| anything());
+            items.iter_mut().for_each(|it| drop_empties(item, it));
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn is_empty(schema: &Schema, value: &Value) -> bool {
+    match value {
+        Value::Array(items) => schema.kind == Type::Array && items.is_empty(),
+        Value::Object(fields) => is_map(schema) && fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// With keys of any name, and no fields.
+pub(super) fn is_map(schema: &Schema) -> bool {
+    schema.kind == Type::Object && schema.additional.is_some() && schema.properties.is_empty()
+}
+
 /// Times that are zero become `null`; whether there was any.
 pub(super) fn write_zero_times(schema: &SchemaRef, value: &mut Value) -> bool {
     let schema = schema.resolve();

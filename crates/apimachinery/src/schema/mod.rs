@@ -104,6 +104,8 @@ pub struct FieldReport {
     /// The first quantity that is none. Typed structs keep any text; in Go it does not come that
     /// far.
     pub quantity_error: Option<String>,
+    /// Whether there is a list or a map without anything in it. Go keeps none.
+    pub has_empties: bool,
     /// What the object says that it is; empty if it does not.
     pub api_version: String,
     pub kind: String,
@@ -142,6 +144,12 @@ impl Schema {
     /// absent, where typed structs would refuse.
     pub fn fill_in_zeros(self: &Arc<Self>, value: &mut Value) {
         go::fill_in_zeros(self, value);
+    }
+
+    /// Takes away lists and maps that have nothing in them: what Go stores and reads again has none.
+    /// Structs without fields stay.
+    pub fn drop_empties(self: &Arc<Self>, value: &mut Value) {
+        go::drop_empties(self, value);
     }
 
     /// JSON with `null` for zero times, as Go writes them; `None` if there are none, as nearly always:

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{FieldReport, SchemaRef, Type, anything};
+use super::{FieldReport, SchemaRef, Type, anything, go};
 use crate::quantity::Amount;
 
 const PROBLEMS_MAX: usize = 100;
@@ -192,6 +192,7 @@ impl<'de> Visitor<'de> for Place<'_> {
             }
             index += 1;
         }
+        self.report.has_empties |= index == 0 && schema.kind == Type::Array;
         if !matches!(schema.kind, Type::Array | Type::Any) {
             self.mismatch("array", &schema);
         }
@@ -221,6 +222,7 @@ impl<'de> Visitor<'de> for Place<'_> {
             map.next_value_seed(Place { report: self.report, schema, owner, way: &way })?;
             seen.add(name);
         }
+        self.report.has_empties |= seen.is_empty() && go::is_map(&schema);
         Ok(())
     }
 }
@@ -238,6 +240,10 @@ impl<'de> Seen<'de> {
 
     fn has(&self, name: &str) -> bool {
         self.few.iter().any(|it| it == name) || self.many.contains(name)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.few.is_empty()
     }
 
     fn add(&mut self, name: Cow<'de, str>) {

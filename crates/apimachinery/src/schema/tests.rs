@@ -85,6 +85,26 @@ fn a_quantity_that_is_none_is_found() {
 }
 
 #[test]
+fn what_has_nothing_in_it_goes() {
+    let check = |text: &str, expected: Option<&str>| {
+        let has_empties = deployment().validate_fields(text.as_bytes()).has_empties;
+        assert_eq!(has_empties, expected.is_some(), "{text}");
+        let mut value: Value = serde_json::from_str(text).unwrap();
+        deployment().drop_empties(&mut value);
+        assert_eq!(value.to_string(), expected.unwrap_or(text), "{text}");
+    };
+    check(r#"{"spec":{"containers":[]}}"#, Some(r#"{"spec":{}}"#));
+    check(
+        r#"{"spec":{"containers":[{"limits":{}},{"limits":{"cpu":"1"}}]}}"#,
+        Some(r#"{"spec":{"containers":[{},{"limits":{"cpu":"1"}}]}}"#),
+    );
+    // A struct without fields is one.
+    check(r#"{"spec":{"containers":[{}]}}"#, None);
+    check(r#"{"spec":{}}"#, None);
+    check(r#"{"spec":{"unknown":[]}}"#, None);
+}
+
+#[test]
 fn strict_decoding_names_the_first_wrong_type() {
     let error = |text| Some(text);
     check_strict(

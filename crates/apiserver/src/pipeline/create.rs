@@ -6,7 +6,7 @@ use apimachinery::validation::validate_metadata;
 use apimachinery::{ApiError, FieldErrors};
 
 use super::core::Core;
-use super::draft::Sealed;
+use super::draft::{Sealed, without_empties};
 use super::hooks::Write;
 use super::stages::MayCreate;
 use super::store::{Expect, Written};
@@ -73,6 +73,7 @@ async fn create_once(
     request.warn_of(draft.object(), None);
     let valid = admit::validate(core, mutated, &context).await?;
     let draft = context.into_draft().expect("a write has an object");
+    let draft = without_empties(request, draft);
     // Last, on what will be stored: nobody gets past it by what a plugin adds.
     hooks.validate_write(core, &Write { request, object: draft.object(), old: None })?;
     let sealed = Sealed::new(draft, &valid, reserved);

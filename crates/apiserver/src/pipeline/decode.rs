@@ -48,6 +48,7 @@ fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>,
             if let Some(why) = found.quantity_error {
                 return Err(cannot(kind, &why));
             }
+            request.has_empties |= found.has_empties;
             report(request, found.problems)?;
             Ok(object)
         }
@@ -69,6 +70,7 @@ pub(super) fn object(request: &mut Request, bytes: &[u8]) -> Result<Box<dyn ApiO
     if let Some(why) = found.quantity_error {
         return Err(cannot(kind.as_ref(), &why));
     }
+    request.has_empties |= found.has_empties;
     report(request, found.problems)?;
     Ok(object)
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kvstore::Compare;
 
+use super::Request;
 use super::hooks::Reserved;
 use crate::stored_bytes::with_managed_fields;
 
@@ -31,6 +32,18 @@ impl ManagedFields for Draft {
         };
         self.amend(|it| it.meta_mut().managed_fields = Some(entries), bytes);
     }
+}
+
+/// The draft without lists and maps that have nothing in them, once it is judged: what upstream
+/// stores and reads again has none. Custom resources are kept as they are.
+pub(super) fn without_empties(request: &Request, draft: Draft) -> Draft {
+    let kind = request.working_kind();
+    if !request.has_empties || kind.is_custom() {
+        return draft;
+    }
+    let mut tree = draft.tree().clone();
+    kind.schema().drop_empties(&mut tree);
+    kind.decode(tree.to_string().as_bytes()).map_or(draft, Draft::new)
 }
 
 /// An object that every plugin has agreed to, as it is, with what was reserved for it. Nothing else

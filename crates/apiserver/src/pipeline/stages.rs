@@ -28,6 +28,8 @@ pub(crate) struct Request {
     pub(super) family: Arc<Family>,
     /// What is said beside the answer.
     pub(super) notes: Notes,
+    /// Whether the body has lists or maps without anything in them.
+    pub(super) has_empties: bool,
     pub(super) hooks: Arc<dyn Hooks>,
     /// The kind's own, if the call names one.
     subresource: Option<Subresource>,
@@ -188,7 +190,9 @@ fn find_kind(
     let family = kinds.family_of(&kind);
     let hooks = hooks_of(core, family.stored().as_ref());
     notes.extend(kind.deprecation());
-    let request = Request { call, kind, family, notes, hooks, subresource, authorized, seat };
+    let has_empties = false;
+    let request =
+        Request { call, kind, family, notes, has_empties, hooks, subresource, authorized, seat };
     request.hooks.validate_call(&request)?;
     Ok(request)
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::core::Core;
 use super::create::{create_object, invalid_if_any};
-use super::draft::Sealed;
+use super::draft::{Sealed, without_empties};
 use super::hooks::{Reserved, Write};
 use super::store::{Expect, Place, Written};
 use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
@@ -186,6 +186,7 @@ pub(super) async fn replace(
     let reserved = prepare(core, request, current, draft).await?;
     let valid = admit::validate(core, mutated, &context).await?;
     let draft = context.into_draft().expect("a write has an object");
+    let draft = without_empties(request, draft);
     commit(core, request, current, Sealed::new(draft, &valid, reserved)).await
 }
 

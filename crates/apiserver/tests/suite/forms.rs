@@ -20,6 +20,38 @@ fn unzip(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
+async fn what_is_written_empty_is_as_if_it_were_not_written() {
+    let (_site, mut connection) = connect().await;
+    let map = json!({"metadata": {"name": "e", "labels": {}}, "data": {}});
+    let (code, created) = connection.call("POST", MAPS, &map).await;
+    assert_eq!(code, 201, "{created}");
+    assert!(created.get("data").is_none() && created["metadata"].get("labels").is_none());
+    // So that writing it again is no change.
+    let one = format!("{MAPS}/e");
+    let (_, again) = connection.call("PUT", &one, &map).await;
+    assert_eq!(again["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
+
+    // Problems are told of what was sent; an empty struct is one.
+    let policies = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
+    let policy = json!({"metadata": {"name": "p"}, "spec": {"podSelector": {}, "ingress": []}});
+    let (code, created) = connection.call("POST", policies, &policy).await;
+    assert_eq!(code, 201, "{created}");
+    let expected = json!({"podSelector": {}, "policyTypes": ["Ingress"]});
+    assert_eq!(created["spec"], expected);
+}
+
+#[tokio::test]
+async fn a_quantity_that_is_none_is_a_body_that_cannot_be_read() {
+    let (_site, mut connection) = connect().await;
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "much"}}}});
+    let path = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let (code, refused) = connection.call("POST", path, &claim).await;
+    let expected = "PersistentVolumeClaim in version \"v1\" cannot be handled as a PersistentVolumeClaim: \
+                    quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    assert_eq!((code, refused["message"].as_str()), (400, Some(expected)));
+}
+
+#[tokio::test]
 async fn bodies_are_taken_in_the_forms_that_are_known() {
     let (site, mut connection) = connect().await;
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: NAME\ndata:\n  key: \"1\"\n";

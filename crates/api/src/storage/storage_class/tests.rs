@@ -55,6 +55,8 @@ fn a_topology_is_said_once() {
     let term =
         |values: Value| json!({"matchLabelExpressions": [{"key": "zone", "values": values}]});
     check::<StorageClass>(class(json!({"allowedTopologies": [term(json!(["a"]))]})), &[]);
+    let nothing = "allowedTopologies[0].matchLabelExpressions: Duplicate value: \"\"";
+    check::<StorageClass>(class(json!({"allowedTopologies": [{}]})), &[nothing]);
     check::<StorageClass>(
         class(json!({"allowedTopologies": [
             term(json!(["a", "b"])), term(json!(["b", "a"])), term(json!([])),

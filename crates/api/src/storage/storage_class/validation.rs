@@ -32,7 +32,9 @@ pub(super) fn validate(class: &StorageClass, errors: &mut FieldErrors) {
     let mut terms = BTreeSet::new();
     for (index, term) in class.allowed_topologies.iter().flatten().enumerate() {
         let path = Path::new("allowedTopologies").index(index);
-        if !terms.insert(validate_term(term, &path, errors)) {
+        let meaning = validate_term(term, &path, errors);
+        // Upstream takes one that says nothing for one that was there before.
+        if meaning.is_empty() || !terms.insert(meaning) {
             errors.duplicate(&path.child("matchLabelExpressions"), "");
         }
     }

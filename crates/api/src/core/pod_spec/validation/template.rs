@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
-use serde_json::Value;
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
@@ -13,6 +12,7 @@ use apimachinery::validation::validate_labels;
 
 use super::{annotations, validate_spec};
 use crate::check::text;
+use crate::codec;
 
 /// Labels and annotations are named as if they stood in the template itself: so upstream does.
 pub(crate) fn validate_metadata(template: &PodTemplateSpec, path: &Path, errors: &mut FieldErrors) {
@@ -54,12 +54,11 @@ pub(crate) fn validate_selected(
     errors: &mut FieldErrors,
 ) {
     let empty = BTreeMap::new();
-    let labels = template.metadata.as_ref().and_then(|it| it.labels.as_ref()).unwrap_or(&empty);
-    if !selector.is_everything() && !selector.matches(labels) {
-        let labels: Value =
-            labels.iter().map(|(key, it)| (key.clone(), Value::from(it.as_str()))).collect();
+    let labels = template.metadata.as_ref().and_then(|it| it.labels.as_ref());
+    if !selector.is_everything() && !selector.matches(labels.unwrap_or(&empty)) {
         let path = path.child("metadata").child("labels");
-        errors.invalid(&path, labels, "`selector` does not match template `labels`");
+        let shown = codec::tree(&labels);
+        errors.invalid(&path, shown, "`selector` does not match template `labels`");
     }
 }
 
