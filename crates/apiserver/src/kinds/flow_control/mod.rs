@@ -9,13 +9,12 @@ use api::flowcontrol::flow_schema::with_dangling;
 use api::flowcontrol::{FlowSchema, PriorityLevelConfiguration};
 use api::{Lookup, Resource};
 use apimachinery::{GroupResource, GroupVersionResource, ObjectKey};
-use jiff::Timestamp;
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
 use crate::cache::Change;
-use crate::pipeline::Core;
 use crate::pipeline::hooks::{Hooks, Of};
+use crate::pipeline::{self, Core};
 use crate::plan::Plan;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
@@ -81,7 +80,7 @@ fn plan_conditions(core: &Core, plan: &mut Plan) {
         return;
     }
     let lookup: &dyn Lookup = core.cache.as_ref();
-    let now = now(core);
+    let now = pipeline::now(core).0;
     for schema in lookup.all::<FlowSchema>(None) {
         let spec = schema.spec.as_ref();
         let level = spec.map_or("", |it| it.priority_level_configuration.name.as_str());
@@ -90,12 +89,6 @@ fn plan_conditions(core: &Core, plan: &mut Plan) {
             with_dangling(old, level.is_some(), now)
         });
     }
-}
-
-/// In whole seconds, as objects have it.
-fn now(core: &Core) -> Timestamp {
-    let now = core.world.clock.now();
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 fn is_served<T: Resource>(core: &Core) -> bool {
@@ -129,7 +122,7 @@ pub(crate) fn plan(core: &Core, plan: &mut Plan) {
         }
         for (upkeep, schema) in all {
             // Their levels are among those above.
-            let schema = with_dangling(&schema, true, now(core)).unwrap_or(schema);
+            let schema = with_dangling(&schema, true, pipeline::now(core).0).unwrap_or(schema);
             plan.ensure(core, schema, |old, new| revised_schema(upkeep, old, new));
         }
     }

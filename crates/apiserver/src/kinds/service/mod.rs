@@ -24,7 +24,7 @@ use self::allocator::Allocator;
 use self::upkeep::Upkeep;
 use crate::cache::{Change, ObjectPath};
 use crate::pipeline::hooks::{Exchange, Hooks, Of, Reserved, Streaming};
-use crate::pipeline::{Core, Draft, Request};
+use crate::pipeline::{self, Core, Draft, Request};
 
 pub(crate) use objects::plan;
 
@@ -77,7 +77,7 @@ impl Hooks for Addresses {
     ) {
         let is_new_range = old.is_none() && draft.object().downcast_ref::<ServiceCIDR>().is_some();
         if is_new_range && let Some(range) = draft.change().downcast_mut::<ServiceCIDR>() {
-            objects::begin(range, objects::now(core));
+            objects::begin(range, pipeline::now(core).0);
         }
     }
 

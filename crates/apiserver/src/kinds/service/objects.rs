@@ -16,7 +16,7 @@ use stdx::{Cidr, Family};
 
 use super::allocator::addresses;
 use crate::cache::{ObjectPath, store_key};
-use crate::pipeline::Core;
+use crate::pipeline::{self, Core};
 use crate::plan::Plan;
 
 const LABEL_FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
@@ -99,7 +99,7 @@ pub(super) fn beside(
         let Some(key) = key_of(address) else { return Vec::new() };
         let mut object = object(*address, &new.metadata);
         object.metadata.uid = Some(core.world.random.uuid());
-        object.metadata.creation_timestamp = Some(Time(now(core)));
+        object.metadata.creation_timestamp = Some(pipeline::now(core));
         let absent = Compare::absent(&key);
         return vec![(Some(absent), core.cache.put(kind.as_ref(), key, &object))];
     }
@@ -109,12 +109,6 @@ pub(super) fn beside(
     };
     let gone = go.first().filter(is_own).and_then(key_of);
     gone.map(|key| (None, Op::delete(&key))).into_iter().collect()
-}
-
-/// In whole seconds, as objects have it.
-pub(super) fn now(core: &Core) -> Timestamp {
-    let now = core.world.clock.now();
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 /// What the start finds missing or left over. `first` is the Service that is made with it, if it is
@@ -148,7 +142,7 @@ pub(super) fn plan_default(core: &Core, plan: &mut Plan) {
     if cidrs.is_empty() {
         return;
     }
-    let default = default_range(&cidrs, now(core));
+    let default = default_range(&cidrs, pipeline::now(core).0);
     plan.ensure(core, default, |old, _| with_second_family(old, &cidrs));
 }
 

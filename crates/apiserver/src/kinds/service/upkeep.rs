@@ -10,16 +10,15 @@ use std::time::Duration;
 use api::core::Service;
 use api::networking::{IPAddress, ServiceCIDR};
 use api::{Lookup, Resource as _, Stored};
-use apimachinery::{ApiError, ObjectKey, User};
-use authn::Component;
-use client::{ListOptions, Verb, WriteOptions};
+use apimachinery::{ApiError, ObjectKey};
 use jiff::SignedDuration;
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
 use super::objects::{self, FINALIZER};
 use crate::cache::Change;
-use crate::pipeline::{self, Body, Call, Core, Unread};
+use crate::own_calls;
+use crate::pipeline::{self, Core};
 use crate::plan::Plan;
 
 /// How long a range stays after its deletion, so that other servers know of it before it is free.
@@ -130,8 +129,8 @@ async fn has_leaving(core: &Core) -> bool {
 async fn let_go(core: &Core, range: &ServiceCIDR) -> Result<bool, ApiError> {
     let mut range = range.clone();
     if objects::is_used(core, &range) {
-        if objects::set_ready(&mut range, IN_USE, objects::now(core)) {
-            write(core, range, Some("status")).await?;
+        if objects::set_ready(&mut range, IN_USE, pipeline::now(core).0) {
+            own_calls::update(core, range, Some("status")).await?;
         }
         return Ok(false);
     }
@@ -140,25 +139,6 @@ async fn let_go(core: &Core, range: &ServiceCIDR) -> Result<bool, ApiError> {
         return Ok(false);
     }
     range.metadata.finalizers.get_or_insert_default().retain(|it| it != FINALIZER);
-    write(core, range, None).await?;
+    own_calls::update(core, range, None).await?;
     Ok(true)
-}
-
-/// By the way that everybody's writes take.
-async fn write(core: &Core, range: ServiceCIDR, subresource: Option<&str>) -> Result<(), ApiError> {
-    let call = Call {
-        verb: Verb::Update,
-        resource: core.kind_of::<ServiceCIDR>().names().gvr(),
-        namespace: None,
-        name: range.metadata.name.clone(),
-        subresource: subresource.map(str::to_owned),
-        write: WriteOptions::default(),
-        list: ListOptions::default(),
-        body: Body::Empty,
-        user_agent: "kube-apiserver".to_owned(),
-    };
-    let user = User::new("system:apiserver", &["system:masters"]);
-    let request = pipeline::enter_in_process(core, &Component::new(user), call).await?;
-    let body = Body::Object(Box::new(range));
-    pipeline::call(core, request, Unread::there(body)).await.map(|_| ())
 }
