@@ -47,4 +47,13 @@ fn what_clients_can_tell_apart_is_a_difference() {
     check(object("a", json!({"x": [1]})), object("b", json!({"x": [1]})), None);
     check(object("a", json!({"x": [1]})), object("a", json!({"x": []})), Some("object"));
     check(object("a", json!({"x": null})), object("a", json!({})), Some("object"));
+    let id = |it: char| json!({"id": format!("{}-0000-0000-0000-000000000000", it.to_string().repeat(8))});
+    check(object("a", id('1')), object("a", id('2')), None);
+    let time = |it: &str| json!({"at": it});
+    check(
+        object("a", time("2024-01-02T03:04:05Z")),
+        object("a", time("2025-01-02T03:04:05Z")),
+        None,
+    );
+    check(object("a", time("2024-01-02T03:04:05Z")), object("a", time("never")), Some("object"));
 }
