@@ -1,5 +1,5 @@
-//! What every cluster starts with: the first namespaces, the RBAC objects, the objects of flow
-//! control, who serves which API, the ranges and addresses of Services, and the Service that points
+//! What every cluster starts with: the first namespaces, the RBAC objects, the priority classes of
+//! the system, the objects of flow control, who serves which API, the ranges and addresses of Services, and the Service that points
 //! to this server. Written directly, before anybody is let in. What a start leaves undone, by a
 //! crash between two transactions, the next one does.
 
@@ -47,6 +47,9 @@ fn plan(core: &Core) -> Plan {
     }
     for it in rbac.role_bindings {
         plan.reconcile::<RoleBinding>(core, it);
+    }
+    for it in api::scheduling::priority_class::of_system() {
+        plan.ensure(core, it, |_, _| None);
     }
     plan_flow_control(core, &mut plan);
     api_service::plan_at_start(core, &mut plan);

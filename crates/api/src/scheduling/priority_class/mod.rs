@@ -7,6 +7,7 @@ mod validation;
 use apimachinery::FieldErrors;
 use apimachinery::table::Column;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::cell;
@@ -19,9 +20,25 @@ pub use k8s_openapi::api::scheduling::v1::PriorityClass;
 pub const USER_VALUE_MAX: i32 = 1_000_000_000;
 /// Of names that are the system's.
 pub const SYSTEM_PREFIX: &str = "system-";
+const DESCRIPTION: &str = "For pods that the cluster itself needs.";
 /// The classes that every cluster has, with their values. They cannot be deleted.
 pub const SYSTEM: [(&str, i32); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+
+/// The classes of the system as objects.
+pub fn of_system() -> impl Iterator<Item = PriorityClass> {
+    SYSTEM.into_iter().map(|(name, value)| {
+        let mut class = PriorityClass {
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            value: Some(value),
+            description: Some(DESCRIPTION.to_owned()),
+            ..PriorityClass::default()
+        };
+        class.metadata.generation = Some(1);
+        class.apply_defaults();
+        class
+    })
+}
 
 impl Resource for PriorityClass {
     codec!();
@@ -40,17 +57,6 @@ impl Resource for PriorityClass {
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
         validation::validate_update(self, stored, errors);
-    }
-
-    /// Whoever makes one believes that pods can have it.
-    fn warnings(&self) -> Vec<String> {
-        let name = text(self.metadata.name.as_ref());
-        if SYSTEM.iter().any(|it| it.0 == name) {
-            return Vec::new();
-        }
-        let warning =
-            "value: accepted, but pods can have only the classes of the system on this server";
-        vec![warning.to_owned()]
     }
 
     fn columns() -> &'static [Column] {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::PriorityClass;
+use super::{PriorityClass, of_system};
 use crate::kind::{Part, Resource};
 use crate::testing::{check, check_created, check_row, check_update, created};
 
@@ -89,16 +89,14 @@ fn what_pods_were_given_by_does_not_change() {
 }
 
 #[test]
-fn whoever_makes_one_is_told_that_pods_cannot_have_it_yet() {
-    let warnings = |name: &str| {
-        let manifest = json!({"metadata": {"name": name}, "value": 1});
-        created::<PriorityClass>(manifest).warnings()
-    };
-    assert_eq!(
-        warnings("high"),
-        ["value: accepted, but pods can have only the classes of the system on this server"]
-    );
-    assert!(warnings("system-node-critical").is_empty());
+fn the_classes_of_the_system_are_right() {
+    for class in of_system() {
+        let mut errors = apimachinery::FieldErrors::new();
+        class.validate_create(&mut errors);
+        assert_eq!(errors.iter().count(), 0, "{class:?}");
+        assert_eq!(class.preemption_policy.as_deref(), Some("PreemptLowerPriority"));
+    }
+    assert_eq!(of_system().count(), 2);
 }
 
 #[test]
