@@ -295,9 +295,10 @@ async fn what_a_service_cannot_have_is_said_by_validation_and_takes_nothing() {
 async fn the_priority_classes_of_the_system_stay() {
     let (_site, mut connection) = connect().await;
     let path = "/apis/scheduling.k8s.io/v1/priorityclasses";
-    for (name, value) in [("system-node-critical", 2_000_001_000), ("mine", 7)] {
-        create(&mut connection, path, &json!({"metadata": {"name": name}, "value": value})).await;
-    }
+    let (_, of_system) =
+        connection.call("GET", &format!("{path}/system-node-critical"), &Value::Null).await;
+    assert_eq!(of_system["value"], 2_000_001_000);
+    create(&mut connection, path, &json!({"metadata": {"name": "mine"}, "value": 7})).await;
     let (code, refused) =
         connection.call("DELETE", &format!("{path}/system-node-critical"), &Value::Null).await;
     let why = "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: \

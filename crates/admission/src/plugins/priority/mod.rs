@@ -7,11 +7,11 @@ mod tests;
 use std::future::ready;
 use std::sync::Arc;
 
-use api::Lookup;
 use api::core::Pod;
 use api::scheduling::PriorityClass;
 use api::scheduling::priority_class::SYSTEM;
-use apimachinery::{ApiError, ObjectKey};
+use api::{Lookup, Resource as _};
+use apimachinery::{ApiError, GroupResource, ObjectKey};
 use k8s_openapi::api::core::v1::PodSpec;
 
 use crate::attributes::{Attributes, Operation};
@@ -19,6 +19,9 @@ use crate::chain::{Admitting, Phase, Plugin, Validating};
 use crate::context::Context;
 
 const POLICY: &str = "PreemptLowerPriority";
+/// In the text of a class without it there is no default to be read: every pod without a class
+/// asks for it.
+const MARK: &[u8] = b"\"globalDefault\":true";
 
 pub struct Priority;
 
@@ -60,8 +63,11 @@ impl Computed {
 
 /// Of several, which only a race can leave, the lowest.
 fn default_class(lookup: &(dyn Lookup + 'static)) -> Option<Arc<PriorityClass>> {
-    let all = lookup.all::<PriorityClass>(None).into_iter();
-    let defaults = all.filter(|it| it.global_default == Some(true));
+    let resource = GroupResource::new(PriorityClass::FACTS.group, PriorityClass::FACTS.plural);
+    let all = lookup.list(&resource, None);
+    let marked = all.iter().filter(|it| it.bytes.windows(MARK.len()).any(|it| it == MARK));
+    let classes = marked.filter_map(|it| it.shared::<PriorityClass>().ok());
+    let defaults = classes.filter(|it| it.global_default == Some(true));
     defaults.min_by_key(|it| (it.value, it.metadata.name.clone()))
 }
 
