@@ -11,7 +11,7 @@ use node_api::network::{HostPort, Protocol};
 
 use crate::places::{
     Families, GATEWAY, GATEWAY_6, NODE, NODE_6, Node, OTHER_NODES_POD_6, Server, WORLD, WORLD_6,
-    ask, ip, receive, udp,
+    ask, deliver, ip, receive, udp,
 };
 
 const POD: &str = "fd00:10:244:1::2";
@@ -127,8 +127,7 @@ fn a_udp_client_follows_the_host_port_of_ipv6_from_pod_to_pod() {
     for name in ["a", "b"] {
         let pod = node.attach(name, &[port(Protocol::Udp, None, 53)]);
         let server = udp(&pod.namespace, "[::]:8080");
-        client.send(name.as_bytes()).unwrap();
-        assert_eq!(receive(&server).unwrap().0, name);
+        deliver(&client, name, &server);
         node.detach(name);
     }
 }

@@ -2,7 +2,7 @@
 
 use node_api::network::{HostPort, Protocol};
 
-use crate::places::{GATEWAY, NODE, Node, Server, WORLD, ask, receive, udp};
+use crate::places::{GATEWAY, NODE, Node, Server, WORLD, ask, deliver, receive, udp};
 
 fn port(protocol: Protocol, address: Option<&str>, host_port: u16) -> HostPort {
     let host_address = address.map(|it| it.parse().unwrap());
@@ -87,8 +87,7 @@ fn a_udp_client_follows_the_host_port_from_pod_to_pod() {
         for name in ["a", "b"] {
             let pod = node.attach(name, &[port(Protocol::Udp, None, 53)]);
             let server = udp(&pod.namespace, "0.0.0.0:8080");
-            client.send(name.as_bytes()).unwrap();
-            assert_eq!(receive(&server).unwrap().0, name);
+            deliver(&client, name, &server);
             node.detach(name);
         }
     }

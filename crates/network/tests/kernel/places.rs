@@ -341,6 +341,18 @@ pub(crate) fn udp(place: &NetworkNamespace, address: &str) -> UdpSocket {
     socket
 }
 
+/// Sends until it is heard. A link that was made just now loses packets until the kernel has started
+/// its queue, which it does a moment after the link is up (`linkwatch`, in `net/core/link_watch.c`).
+pub(crate) fn deliver(client: &UdpSocket, text: &str, server: &UdpSocket) {
+    const TRIES: u32 = 25;
+    server.set_read_timeout(Some(PATIENCE / TRIES)).unwrap();
+    let heard = (0..TRIES).find_map(|_| {
+        let _ = client.send(text.as_bytes());
+        receive(server).ok()
+    });
+    assert_eq!(heard.expect("it is heard").0, text);
+}
+
 /// The next packet, as text, and from where it came.
 pub(crate) fn receive(socket: &UdpSocket) -> Result<(String, SocketAddr), io::Error> {
     let mut buffer = [0; 100];
