@@ -3,11 +3,10 @@
 use api::{Lookup, Resource};
 use apimachinery::ObjectKey;
 use authz::bootstrap::{Reconcile, reconcile};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kvstore::{Compare, Op, Revision, TXN_OPS_MAX, Txn};
 
 use crate::cache::{ObjectPath, store_key};
-use crate::pipeline::Core;
+use crate::pipeline::{Core, now};
 
 /// Everything to write, with what must hold for it.
 #[derive(Default)]
@@ -68,14 +67,24 @@ impl Plan {
                 self.writes.push((absent, core.cache.put(kind.as_ref(), store_key, &wanted)));
             }
             Some(stored) => {
-                let Some(mut better) = change(&stored, &wanted) else { return };
-                let meta = better.metadata_mut();
-                let version = meta.resource_version.take();
-                let revision = version.and_then(|it| it.parse().ok()).unwrap_or(0);
-                let at = Compare::mod_revision(&store_key, Revision(revision));
-                self.writes.push((at, core.cache.put(kind.as_ref(), store_key, &better)));
+                if let Some(better) = change(&stored, &wanted) {
+                    self.revise(core, better);
+                }
             }
         }
+    }
+
+    /// A better form of what is there, written only where that still stands as it was seen: what
+    /// was deleted since does not come back.
+    pub(crate) fn revise<T: Resource>(&mut self, core: &Core, mut better: T) {
+        let kind = core.kind_of::<T>();
+        let key = api::object::key_of(better.metadata());
+        let Ok(path) = ObjectPath::of(kind.as_ref(), &key.namespace, &key.name) else { return };
+        let store_key = store_key(kind.as_ref(), &path);
+        let version = better.metadata_mut().resource_version.take();
+        let Some(revision) = version.and_then(|it| it.parse().ok()) else { return };
+        let at = Compare::mod_revision(&store_key, Revision(revision));
+        self.writes.push((at, core.cache.put(kind.as_ref(), store_key, &better)));
     }
 
     /// Deletes what is there as it was seen.
@@ -93,9 +102,4 @@ impl Plan {
     pub(crate) fn reconcile<T: Resource + Reconcile>(&mut self, core: &Core, wanted: T) {
         self.ensure(core, wanted, |old, new| reconcile(old, new));
     }
-}
-
-fn now(core: &Core) -> Time {
-    let now = core.world.clock.now();
-    Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
 }

@@ -94,6 +94,24 @@ async fn a_schema_says_whether_its_level_is_there() {
     assert_eq!(dangling(schema(&harness, "reports").await.as_ref()), pair("False"));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_that_was_deleted_does_not_come_back_with_its_condition() {
+    let harness = harness::start(World::simulated(1)).await;
+    let schemas = harness.client.api::<FlowSchema>();
+    for n in 0..500 {
+        let name = format!("short-lived-{n}");
+        let manifest = json!({
+            "metadata": {"name": name},
+            "spec": {"priorityLevelConfiguration": {"name": "global-default"}},
+        });
+        let object = FlowSchema::decode(manifest.to_string().as_bytes()).expect("a schema");
+        schemas.create(object).await.expect("created");
+        schemas.delete("", &name, DeleteOptions::default()).await.expect("deleted");
+    }
+    let listed = schemas.list("", ListOptions::default()).await.expect("listed").items;
+    assert_eq!(listed.len(), 11, "{:?}", listed.iter().map(|it| &it.meta.name).collect::<Vec<_>>());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_without_the_group_starts_without_them() {
     let flag = "flowcontrol.apiserver.k8s.io/v1=false";

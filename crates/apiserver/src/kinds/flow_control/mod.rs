@@ -85,9 +85,9 @@ fn plan_conditions(core: &Core, plan: &mut Plan) {
         let spec = schema.spec.as_ref();
         let level = spec.map_or("", |it| it.priority_level_configuration.name.as_str());
         let level = lookup.get::<PriorityLevelConfiguration>(&ObjectKey::cluster(level));
-        plan.ensure(core, schema.as_ref().clone(), |old, _| {
-            with_dangling(old, level.is_some(), now)
-        });
+        if let Some(better) = with_dangling(&schema, level.is_some(), now) {
+            plan.revise(core, better);
+        }
     }
 }
 
