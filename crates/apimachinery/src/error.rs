@@ -161,6 +161,7 @@ impl ApiError {
     /// 404 for a path that no resource is served on.
     pub fn no_such_resource() -> Self {
         Self::new(Reason::NotFound, "the server could not find the requested resource")
+            .with_details(StatusDetails::default())
     }
 
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
@@ -272,6 +273,14 @@ impl ApiError {
     #[must_use]
     pub fn with_retry_after(mut self, seconds: i32) -> Self {
         self.0.details.get_or_insert_default().retry_after_seconds = Some(seconds);
+        self
+    }
+
+    #[must_use]
+    pub fn without_retry_after(mut self) -> Self {
+        if let Some(details) = &mut self.0.details {
+            details.retry_after_seconds = None;
+        }
         self
     }
 

@@ -151,8 +151,19 @@ impl FieldErrors {
     }
 
     pub fn not_supported(&mut self, path: &Path, value: impl Into<Value>, supported: &[&str]) {
-        let mut names: Vec<String> = supported.iter().map(|it| format!("{it:?}")).collect();
-        names.sort();
+        let mut supported = supported.to_vec();
+        supported.sort_unstable();
+        self.not_supported_as_listed(path, value, &supported);
+    }
+
+    /// The same, where upstream names them in an order of its own.
+    pub fn not_supported_as_listed(
+        &mut self,
+        path: &Path,
+        value: impl Into<Value>,
+        supported: &[&str],
+    ) {
+        let names: Vec<String> = supported.iter().map(|it| format!("{it:?}")).collect();
         let message = format!(
             "Unsupported value: {}: supported values: {}",
             render(&value.into()),

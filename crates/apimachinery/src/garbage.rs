@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::apply::{self, Writer};
+use crate::apply::{self, Resets, Writer};
 use crate::patch;
 use crate::schema::{Definitions, SchemaRef};
 
@@ -130,7 +130,7 @@ pub fn patches(bytes: &[u8]) {
         api_version: "v1",
         subresource: "",
         now: Timestamp::UNIX_EPOCH,
-        reset_fields: &["status"],
+        resets: Resets::Only(&["status"]),
     };
     let mut live = document;
     let _ = apply::record_update(schema(), None, &mut live, &writer("first"));

@@ -8,6 +8,7 @@ pub mod cron;
 pub mod error;
 pub mod field;
 pub mod garbage;
+pub mod go;
 pub mod names;
 pub mod patch;
 pub mod quantity;

@@ -28,7 +28,7 @@ pub struct GroupResource {
     pub resource: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKind {
     pub group: String,
     pub kind: String,

@@ -29,7 +29,7 @@ const UNOWNED: &[&str] = &[
 pub(super) enum Mode {
     /// What an apply configuration owns: leaves, list items and map entries.
     Applied,
-    /// What an update brings in: the maps that hold them as well.
+    /// What an update brings in: what holds them as well, of whatever sort.
     Updated,
 }
 
@@ -90,16 +90,28 @@ fn tree(schema: &SchemaRef, value: &Value, mode: Mode, level: Level) -> Option<N
     let mut node = Node::new();
     match place.shape(value) {
         Shape::Leaf => return (level == Level::Inner).then_some(node),
-        Shape::Struct(fields) | Shape::Map(fields) => {
+        Shape::Struct(fields) => {
             for (name, value) in fields.iter().filter(|(it, _)| !level.skips(it)) {
                 attach_field(&mut node, name, tree(place.field(name), value, mode, Level::Inner));
+            }
+        }
+        Shape::Map(fields) => {
+            for (name, value) in fields {
+                let mut child = tree(place.field(name), value, mode, Level::Inner);
+                child.iter_mut().for_each(mark_member);
+                attach_field(&mut node, name, child);
             }
         }
         Shape::Keyed(items) => {
             for item in items {
                 let mut child = tree(place.item(), item, mode, Level::Inner).unwrap_or_default();
                 mark_member(&mut child);
-                node.insert(place.key_element(item), Value::Object(child));
+                let element = place.key_element(item);
+                // Items that repeat a key are owned together, as one leaf.
+                if node.contains_key(&element) {
+                    child = Node::new();
+                }
+                node.insert(element, Value::Object(child));
             }
         }
         Shape::Set(items) => {
@@ -111,9 +123,7 @@ fn tree(schema: &SchemaRef, value: &Value, mode: Mode, level: Level) -> Option<N
     if level != Level::Inner {
         return (!node.is_empty()).then_some(node);
     }
-    if let Shape::Map(_) = place.shape(value)
-        && mode == Mode::Updated
-    {
+    if mode == Mode::Updated {
         mark_member(&mut node);
     }
     Some(node)
@@ -142,6 +152,8 @@ impl Diff {
     }
 }
 
+/// Of two objects that are there. A field that Go's structs always have is there too, whatever is
+/// written of it: it is not added when its first part is.
 fn compare_fields(
     place: &Place<'_>,
     old: &Map<String, Value>,
@@ -153,6 +165,8 @@ fn compare_fields(
     let both = new.iter().map(|(name, value)| (name, old.get(name), Some(value)));
     for (name, old, new) in both.chain(removed.map(|(name, value)| (name, Some(value), None))) {
         if !level.skips(name) {
+            let zero = place.zero(name);
+            let (old, new) = (old.or(zero.as_ref()), new.or(zero.as_ref()));
             let below = compare_values(place.field(name), old, new, level.below(name));
             diff.attach(|| format!("f:{name}"), below);
         }
@@ -186,6 +200,20 @@ fn compare_values(
             compare_keyed(&place, old, new, &mut diff);
         }
         (Shape::Set(old), Shape::Set(new)) if old != new => compare_sets(old, new, &mut diff),
+        (Shape::Struct(fields) | Shape::Map(fields), Shape::Leaf) if is_nothing(new) => {
+            compare_fields(&place, fields, &Map::new(), level, &mut diff);
+        }
+        (Shape::Leaf, Shape::Struct(fields) | Shape::Map(fields)) if is_nothing(old) => {
+            compare_fields(&place, &Map::new(), fields, level, &mut diff);
+        }
+        (Shape::Keyed(items), Shape::Leaf) if is_nothing(new) => {
+            compare_keyed(&place, items, &[], &mut diff);
+        }
+        (Shape::Leaf, Shape::Keyed(items)) if is_nothing(old) => {
+            compare_keyed(&place, &[], items, &mut diff);
+        }
+        (Shape::Set(items), Shape::Leaf) if is_nothing(new) => compare_sets(items, &[], &mut diff),
+        (Shape::Leaf, Shape::Set(items)) if is_nothing(old) => compare_sets(&[], items, &mut diff),
         (Shape::Leaf, Shape::Leaf) if old != new => diff.changed = Some(Node::new()),
         _ if old == new => {}
         _ => {
@@ -195,6 +223,16 @@ fn compare_values(
         }
     }
     diff
+}
+
+/// There, but without parts.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
 }
 
 /// A value that changed its shape: what is in both is not removed, and a leaf that gets parts stays
@@ -220,11 +258,13 @@ fn compare_keyed(place: &Place<'_>, old: &[Value], new: &[Value], diff: &mut Dif
     for (element, (old, new)) in by_key {
         let below = match (old.as_slice(), new.as_slice()) {
             ([old], [new]) => compare_values(place.item(), Some(old), Some(new), Level::Inner),
-            ([], [new, ..]) => Diff { changed: item_tree(place, new), removed: None },
-            ([old, ..], []) => Diff { changed: None, removed: item_tree(place, old) },
-            (old, new) if old != new => {
-                Diff { changed: new.first().and_then(|it| item_tree(place, it)), removed: None }
-            }
+            ([], [new]) => Diff { changed: item_tree(place, new), removed: None },
+            ([old], []) => Diff { changed: None, removed: item_tree(place, old) },
+            ([old], _) => Diff { changed: Some(Node::new()), removed: item_tree(place, old) },
+            ([], _) => Diff { changed: Some(Node::new()), removed: None },
+            (_, []) => Diff { changed: None, removed: Some(Node::new()) },
+            (_, [new]) => Diff { changed: item_tree(place, new), removed: Some(Node::new()) },
+            (old, new) if old != new => Diff { changed: Some(Node::new()), removed: None },
             _ => Diff::default(),
         };
         diff.attach(|| element.clone(), below);

@@ -65,6 +65,12 @@ impl FieldSet {
         remove_tree(&mut self.0, &fields);
     }
 
+    /// Removes all but these paths and what lies below them; `*` stands for any item of a list.
+    pub fn retain_trees(&mut self, paths: &[&str]) {
+        let paths: Vec<Vec<&str>> = paths.iter().map(|it| it.split('.').collect()).collect();
+        retain_trees(&mut self.0, &paths.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+
     /// The members as clients see them, as many as anybody reads:
     /// `.spec.containers[name="a"].image`.
     pub fn paths(&self) -> Vec<String> {
@@ -190,6 +196,28 @@ fn remove_tree(node: &mut Node, fields: &[&str]) {
     if is_done {
         node.remove(&element);
     }
+}
+
+/// What is on the way to a path, and no part of it, stays no member.
+fn retain_trees(node: &mut Node, paths: &[&[&str]]) {
+    let matches = |element: &str, wanted: &str| match wanted {
+        "*" => element != SELF && !element.starts_with("f:"),
+        field => element.strip_prefix("f:") == Some(field),
+    };
+    node.retain(|element, child| {
+        let below: Vec<&[&str]> = paths
+            .iter()
+            .filter_map(|it| it.split_first())
+            .filter(|(first, _)| matches(element, first))
+            .map(|(_, rest)| rest)
+            .collect();
+        if below.iter().any(|it| it.is_empty()) {
+            return true;
+        }
+        let Value::Object(child) = child else { return false };
+        retain_trees(child, &below);
+        !child.is_empty()
+    });
 }
 
 fn collect_paths(node: &Node, path: &mut String, paths: &mut Vec<String>) {

@@ -38,7 +38,14 @@ pub(super) fn merge(
             };
             for (name, value) in fields {
                 let old = merged.remove(name);
-                if !value.is_null() {
+                // Nothing is said about the parts of what merges part by part.
+                let below = Place::new(place.field(name));
+                if value.is_null()
+                    && let Some(old) =
+                        old.as_ref().filter(|it| !matches!(below.shape(it), Shape::Leaf))
+                {
+                    merged.insert(name.clone(), old.clone());
+                } else if !value.is_null() {
                     merged.insert(name.clone(), merge(place.field(name), old, value)?);
                 }
             }

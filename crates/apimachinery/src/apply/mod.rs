@@ -10,6 +10,7 @@ mod pruning;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod typed;
 mod versions;
 
 use jiff::Timestamp;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use compare::{Comparison, Mode};
 use entries::{Claim, Entry, Operation};
 pub use field_set::FieldSet;
+use typed::Repeats;
 use versions::Differences;
 pub use versions::{Unconverted, Versions};
 
@@ -35,9 +37,27 @@ pub struct Writer<'a> {
     /// Empty for the main resource.
     pub subresource: &'a str,
     pub now: Timestamp,
-    /// Top-level paths this door resets and so never owns: `["status"]` on the main resource of a
-    /// kind with a status subresource, `["spec"]` on /status, ... in dotted form.
-    pub reset_fields: &'a [&'a str],
+    pub resets: Resets<'a>,
+}
+
+/// What a door puts back as it was, so that nobody owns it by writing there. Paths in dotted form.
+#[derive(Clone, Copy, Debug)]
+pub enum Resets<'a> {
+    /// These and what is below: `["status"]` on the main resource of a kind with a status
+    /// subresource, `["spec"]` on /status.
+    Only(&'a [&'a str]),
+    /// All but these and what is below; `*` stands for any item of a list:
+    /// `["spec.containers.*.resources"]`.
+    AllBut(&'a [&'a str]),
+}
+
+impl Resets<'_> {
+    fn take_from(self, fields: &mut FieldSet) {
+        match self {
+            Self::Only(paths) => paths.iter().for_each(|it| fields.remove_tree(it)),
+            Self::AllBut(paths) => fields.retain_trees(paths),
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +68,9 @@ pub enum Error {
     Conflicts(Vec<(String, String)>),
     #[error("{0}")]
     Malformed(String),
+    /// The configuration, or the object that it is applied to, is not what the schema says.
+    #[error("{0}")]
+    Untyped(String),
     #[error(transparent)]
     Unconverted(#[from] Unconverted),
 }
@@ -84,9 +107,14 @@ pub fn record_update(
 ) -> Result<(), Error> {
     let schema = &schema_of(versions, writer)?;
     let claimed = take_managed_fields(object);
+    // Of what cannot be told apart nobody is the owner.
+    if typed::validate(schema, object, Repeats::Allowed).is_err() {
+        return Ok(());
+    }
     let Some(live) = live else {
         let mut entry = Entry::new(writer, Operation::Update);
-        entry.fields = owned_changes(schema, None, object, writer).changed;
+        let zero = versions.zero(writer.api_version);
+        entry.fields = owned_changes(schema, zero.as_ref(), object, writer).changed;
         entries::write(object, vec![entry]);
         return Ok(());
     };
@@ -112,7 +140,7 @@ pub fn record_update(
     if !entries.is_empty() {
         let pair = (Some(live), &*object);
         let own = (writer.api_version, comparison);
-        let mut differences = Differences::new(versions, pair, writer.reset_fields, own);
+        let mut differences = Differences::new(versions, pair, writer.resets, own);
         let entries = with_changes(entries, &mut differences, writer)?;
         entries::write(object, entries);
     }
@@ -167,6 +195,7 @@ pub fn apply(
 ) -> Result<Value, Error> {
     validate_config(config)?;
     let schema = &schema_of(versions, writer)?;
+    validate_types(schema, live, config)?;
     let mut entries = live.map(entries::of).unwrap_or_default();
     if let Some(live) = live
         && entries.is_empty()
@@ -174,11 +203,11 @@ pub fn apply(
         let mut entry = Entry::new(writer, Operation::Update);
         entries::BEFORE_FIRST_APPLY.clone_into(&mut entry.manager);
         entry.subresource = String::new();
-        entry.fields = compare::field_set(schema, live, Mode::Updated);
+        entry.fields = compare::compare(schema, None, live).changed;
         entries.push(entry);
     }
     let mut applied = compare::field_set(schema, config, Mode::Applied);
-    writer.reset_fields.iter().for_each(|it| applied.remove_tree(it));
+    writer.resets.take_from(&mut applied);
     let previous = entries.iter().position(|it| it.is_of(writer, Operation::Apply));
     let previous = previous.map(|it| entries.remove(it));
 
@@ -187,10 +216,11 @@ pub fn apply(
         let own = (writer.api_version, &applied);
         object = pruning::prune(versions, object, previous, own, &entries)?;
     }
-    let comparison = owned_changes(schema, live, &object, writer);
-    let is_same = comparison.changed.is_empty() && comparison.removed.is_empty();
-    let own = (writer.api_version, comparison);
-    let mut differences = Differences::new(versions, (live, &object), writer.reset_fields, own);
+    // Also by what this door resets.
+    let all = compare::compare(schema, live, &object);
+    let is_same = all.changed.is_empty() && all.removed.is_empty();
+    let own = (writer.api_version, owned(all, writer));
+    let mut differences = Differences::new(versions, (live, &object), writer.resets, own);
     if !force {
         let allowed = last_applied::fields_to_take_over(schema, live, writer);
         validate_conflicts(&entries, &mut differences, &allowed)?;
@@ -204,12 +234,9 @@ pub fn apply(
     }
     let mut entries = kept;
     let mut entry = Entry { fields: applied, ..Entry::new(writer, Operation::Apply) };
-    if let Some(previous) = previous
-        && is_same
-        && previous.fields == entry.fields
-        && previous.api_version == entry.api_version
-    {
-        entry.time = previous.time;
+    // Who changes nothing has no time of their own.
+    if is_same {
+        entry.time = previous.map(|it| it.time).unwrap_or_default();
     }
     entries.push(entry);
     take_managed_fields(&mut object);
@@ -235,11 +262,12 @@ fn owned_changes(
     object: &Value,
     writer: &Writer<'_>,
 ) -> Comparison {
-    let mut comparison = compare::compare(schema, live, object);
-    for path in writer.reset_fields {
-        comparison.changed.remove_tree(path);
-        comparison.removed.remove_tree(path);
-    }
+    owned(compare::compare(schema, live, object), writer)
+}
+
+fn owned(mut comparison: Comparison, writer: &Writer<'_>) -> Comparison {
+    writer.resets.take_from(&mut comparison.changed);
+    writer.resets.take_from(&mut comparison.removed);
     comparison
 }
 
@@ -252,6 +280,30 @@ fn validate_config(config: &Value) -> Result<(), Error> {
         Some(Value::Array(entries)) if entries.is_empty() => Ok(()),
         Some(_) => Err(Error::Malformed("metadata.managedFields must be nil".to_owned())),
     }
+}
+
+fn validate_types(schema: &SchemaRef, live: Option<&Value>, config: &Value) -> Result<(), Error> {
+    typed::validate(schema, config, Repeats::Refused).map_err(|why| {
+        Error::Untyped(format!("failed to create typed patch object ({}): {why}", title(config)))
+    })?;
+    let Some(live) = live else { return Ok(()) };
+    typed::validate(schema, live, Repeats::Allowed).map_err(|why| {
+        let doing = match entries::of(live).is_empty() {
+            true => "failed to create manager for existing fields: failed to convert new object",
+            false => "failed to create typed live object",
+        };
+        let to = if entries::of(live).is_empty() { " to smd typed" } else { "" };
+        Error::Untyped(format!("{doing} ({}){to}: {why}", title(live)))
+    })
+}
+
+/// `namespace/name; group/version, Kind=Kind`.
+pub fn title(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("/apiVersion"), text("/kind"));
+    let slash = if version.contains('/') { "" } else { "/" };
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    format!("{namespace}/{name}; {slash}{version}, Kind={kind}")
 }
 
 fn validate_conflicts(

@@ -18,6 +18,12 @@ pub(super) enum Shape<'a> {
     Set(&'a [Value]),
 }
 
+/// Lists that must be there, and yet are not written when they are empty.
+const UNWRITTEN: &[(&str, &str)] = &[
+    (".ServerStorageVersion", "decodableVersions"),
+    (".ValidatingAdmissionPolicyBindingSpec", "validationActions"),
+];
+
 /// The element of an item that says nothing of what tells it apart.
 pub(super) const NO_KEY: &str = "k:{}";
 
@@ -35,6 +41,7 @@ impl<'a> Place<'a> {
     pub(super) fn shape<'v>(&self, value: &'v Value) -> Shape<'v> {
         match value {
             Value::Object(fields) if fields.is_empty() => Shape::Leaf,
+            _ if self.resolved.is_raw() => Shape::Leaf,
             Value::Object(fields) if !self.at.is_atomic && !self.resolved.is_atomic => {
                 let has_names = !self.resolved.properties.is_empty();
                 if has_names { Shape::Struct(fields) } else { Shape::Map(fields) }
@@ -48,7 +55,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn list_type(&self) -> &ListType {
+    pub(super) fn list_type(&self) -> &ListType {
         match &self.at.list_type {
             ListType::Atomic => &self.resolved.list_type,
             other => other,
@@ -57,6 +64,28 @@ impl<'a> Place<'a> {
 
     pub(super) fn field(&self, name: &str) -> &SchemaRef {
         self.resolved.field(name).unwrap_or_else(|| anything())
+    }
+
+    /// What a field is that nobody has written: in Go a struct within a struct, or a value that is
+    /// written in any case. `None`: it is not there.
+    pub(super) fn zero(&self, name: &str) -> Option<Value> {
+        let field = self.resolved.properties.get(name)?;
+        let owner = self.resolved.definition.as_str();
+        if owner.is_empty() {
+            return None;
+        }
+        if field.kind == Type::Array {
+            let is_written = self.resolved.required.iter().any(|it| it == name)
+                && !UNWRITTEN.iter().any(|it| owner.ends_with(it.0) && name == it.1);
+            return is_written.then_some(Value::Null);
+        }
+        field.default.clone().filter(|it| match it {
+            Value::Object(fields) => fields.is_empty(),
+            Value::String(text) => text.is_empty(),
+            Value::Number(number) => number.as_f64() == Some(0.0),
+            Value::Bool(is_set) => !is_set,
+            Value::Null | Value::Array(_) => false,
+        })
     }
 
     pub(super) fn item(&self) -> &SchemaRef {

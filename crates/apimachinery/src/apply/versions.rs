@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::Error;
 use super::compare::{self, Comparison};
+use super::{Error, Resets};
 use crate::schema::SchemaRef;
 
 /// The versions that objects of a kind can be had in.
@@ -14,6 +14,11 @@ pub trait Versions {
 
     /// `object` is whole, in one of the versions.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, Unconverted>;
+
+    /// What an object of the version has before anybody writes a field: nobody owns that.
+    fn zero(&self, _api_version: &str) -> Option<Value> {
+        None
+    }
 }
 
 /// Why an object is not to be had in another version.
@@ -43,7 +48,7 @@ pub(super) struct Differences<'a> {
     pub(super) live: Option<&'a Value>,
     pub(super) object: &'a Value,
     /// Never owned through this door, in any version.
-    pub(super) reset_fields: &'a [&'a str],
+    pub(super) resets: Resets<'a>,
     /// Those that were looked at. The first is the version of the write.
     known: Vec<(String, Option<Comparison>)>,
 }
@@ -53,11 +58,11 @@ impl<'a> Differences<'a> {
     pub(super) fn new(
         versions: &'a dyn Versions,
         (live, object): (Option<&'a Value>, &'a Value),
-        reset_fields: &'a [&'a str],
+        resets: Resets<'a>,
         (api_version, comparison): (&str, Comparison),
     ) -> Self {
         let known = vec![(api_version.to_owned(), Some(comparison))];
-        Self { versions, live, object, reset_fields, known }
+        Self { versions, live, object, resets, known }
     }
 
     /// `None`: there is no such version.
@@ -80,10 +85,8 @@ impl<'a> Differences<'a> {
         let live = self.live.map(converted).transpose()?;
         let object = converted(self.object)?;
         let mut comparison = compare::compare(&schema, live.as_ref(), &object);
-        for path in self.reset_fields {
-            comparison.changed.remove_tree(path);
-            comparison.removed.remove_tree(path);
-        }
+        self.resets.take_from(&mut comparison.changed);
+        self.resets.take_from(&mut comparison.removed);
         Ok(Some(comparison))
     }
 }

@@ -18,8 +18,13 @@ const MOVED_MAX: usize = 20_000_000;
 pub(super) fn apply(document: &Value, patch: &[u8]) -> Result<Value, Error> {
     crate::bounds::validate_text(patch)
         .map_err(|err| Error::Malformed(format!("the patch: {err}")))?;
-    let patch: Patch = serde_json::from_slice(patch)
-        .map_err(|err| Error::Malformed(format!("error decoding patch: {err}")))?;
+    let patch: Patch = serde_json::from_slice(patch).map_err(|err| {
+        // A list of operations that are none is only found out when they are carried out.
+        match serde_json::from_slice::<Vec<serde_json::Map<String, Value>>>(patch) {
+            Ok(_) => Error::Unprocessable(err.to_string()),
+            Err(_) => Error::Malformed(format!("error decoding patch: {err}")),
+        }
+    })?;
     if patch.0.len() > OPERATIONS_MAX {
         return Err(Error::TooLarge(format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",

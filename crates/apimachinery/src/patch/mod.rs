@@ -17,6 +17,9 @@ pub enum Error {
     /// The patch is well-formed but does not fit this object: 422.
     #[error("{0}")]
     Unprocessable(String),
+    /// The patch does not fit in a way that upstream calls a fault of the server: 500.
+    #[error("{0}")]
+    Unfit(String),
     /// The patch asks for more than one may: 413.
     #[error("{0}")]
     TooLarge(String),

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::Error;
+use crate::go::text;
 use crate::schema::{PatchRule, SchemaRef, Type};
 
 const DIRECTIVE: &str = "$patch";
@@ -80,7 +81,18 @@ fn merge_field(
         return Ok(());
     }
     let (field, rule) = field_of(schema, name);
-    let new = match (merged.remove(name), value) {
+    if schema.resolve().is_raw() && merged.get(name).is_some_and(|it| is_alike(it, value)) {
+        return Err(Error::Unfit(format!(
+            "unable to find api field in struct RawExtension for the json field {name:?}"
+        )));
+    }
+    let live = merged.remove(name);
+    let is_new =
+        live.as_ref().is_none_or(|it| std::mem::discriminant(it) != std::mem::discriminant(value));
+    let new = match (live, value) {
+        // What is not merged with anything is taken as it is.
+        (_, Value::Array(items)) if is_new => bare(&Value::Array(items.clone())),
+        (Some(Value::Object(_)), Value::Object(_)) if rule.is_replace => bare(value),
         (Some(Value::Object(live)), Value::Object(value)) => {
             Value::Object(merge_objects(&field, live, value)?)
         }
@@ -102,6 +114,25 @@ fn merge_field(
         merged.insert(name.clone(), new);
     }
     Ok(())
+}
+
+/// Both objects, or both lists.
+fn is_alike(one: &Value, two: &Value) -> bool {
+    (one.is_object() && two.is_object()) || (one.is_array() && two.is_array())
+}
+
+/// Without directives, and without what is to be removed, at any depth.
+fn bare(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(name, it)| !name.starts_with('$') && !it.is_null());
+            Value::Object(kept.map(|(name, it)| (name.clone(), bare(it))).collect())
+        }
+        Value::Array(items) => {
+            Value::Array(items.iter().filter(|it| directive_of(it).is_none()).map(bare).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 fn merge_lists(
@@ -176,18 +207,21 @@ impl<'a> Keyed<'a> {
     fn merge_item(&mut self, schema: &SchemaRef, patch: &Value) -> Result<(), Error> {
         let key = self.key;
         let Value::Object(fields) = patch else {
-            return Err(Error::Malformed(format!(
-                "list items must be objects with the key {key:?}"
+            return Err(Error::Unfit(format!(
+                "list element types are not identical: [[map[]] [{}]]",
+                text(patch)
             )));
         };
         let directive = directive_of(patch);
-        let Some(identity) = fields.get(key).map(ToString::to_string) else {
+        let identity = fields.get(key).filter(|it| !it.is_null());
+        let Some(identity) = identity.map(ToString::to_string) else {
             // A bare `$patch: replace` only says that the list is replaced.
             if directive == Some("replace") {
                 return Ok(());
             }
-            return Err(Error::Malformed(format!(
-                "map: {patch} does not contain declared merge key: {key}"
+            return Err(Error::Unfit(format!(
+                "map: {} does not contain declared merge key: {key}",
+                text(patch)
             )));
         };
         match directive {

@@ -19,9 +19,13 @@ fn schema() -> SchemaRef {
                     "x-kubernetes-patch-strategy": "merge"},
                 "containers": {"type": "array", "items": {"$ref": "#/definitions/Container"},
                     "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "name"},
+                "selector": {"type": "object", "x-kubernetes-patch-strategy": "replace",
+                    "additionalProperties": {"type": "string"}},
+                "data": {"allOf": [{"$ref": "#/definitions/a.RawExtension"}], "default": {}},
                 "strategy": {"type": "object", "x-kubernetes-patch-strategy": "retainKeys",
                     "properties": {"type": {"type": "string"}, "rolling": {"type": "object"}}}
             }},
+            "a.RawExtension": {"type": "object"},
             "Container": {"type": "object", "properties": {
                 "name": {"type": "string"}, "image": {"type": "string"},
                 "env": {"type": "array", "items": {"type": "object"},
@@ -88,7 +92,7 @@ fn lists_with_a_key_merge_by_it() {
     check(
         document,
         json!({"containers": [{"image": "3"}]}),
-        json!("map: {\"image\":\"3\"} does not contain declared merge key: name"),
+        json!("map: map[image:3] does not contain declared merge key: name"),
     );
 }
 
@@ -136,6 +140,7 @@ fn json_patches_apply_in_order_or_say_why_not() {
             Err(Error::Malformed(text)) => json!(format!("400 {}", &text[..20])),
             Err(Error::Unprocessable(text)) => json!(format!("422 {text}")),
             Err(Error::TooLarge(text)) => json!(format!("413 {text}")),
+            Err(Error::Unfit(text)) => json!(format!("500 {text}")),
         };
         assert_eq!(actual, expected, "{patch}");
     };
@@ -147,7 +152,13 @@ fn json_patches_apply_in_order_or_say_why_not() {
         json!([{"op": "test", "path": "/b/c", "value": 2}]),
         json!("422 testing value /b/c failed"),
     );
-    check(json!([{"op": "sing", "path": "/b"}]), json!("400 error decoding patch"));
+    check(
+        json!([{"op": "sing", "path": "/b"}]),
+        json!(
+            "422 unknown variant `sing`, expected one of `add`, `remove`, `replace`, `move`, `copy`, `test` at line 1 column 13"
+        ),
+    );
+    check(json!(["sing"]), json!("400 error decoding patch"));
     let many = vec![json!({"op": "test", "path": "/b/c", "value": 1}); 10_001];
     check(
         json!(many),
@@ -287,4 +298,32 @@ fn schema_of(properties: &Value) -> SchemaRef {
         "io.example.Thing": {"type": "object", "properties": properties}
     }));
     definitions.get("io.example.Thing").cloned().expect("a schema")
+}
+
+#[test]
+fn a_map_may_say_that_it_is_replaced() {
+    check(
+        json!({"selector": {"a": "1"}}),
+        json!({"selector": {"b": "2"}}),
+        json!({"selector": {"b": "2"}}),
+    );
+}
+
+#[test]
+fn a_list_that_merges_with_nothing_is_taken_as_it_is() {
+    check(
+        json!({}),
+        json!({"containers": [{"image": "1"}]}),
+        json!({"containers": [{"image": "1"}]}),
+    );
+}
+
+#[test]
+fn what_upstream_cannot_merge_is_a_fault_of_its_own() {
+    let check = |document: Value, patch: Value| {
+        let refused = strategic(&schema(), &document, &patch);
+        assert!(matches!(refused, Err(Error::Unfit(_))), "{refused:?}");
+    };
+    check(json!({"data": {"a": {"b": 1}}}), json!({"data": {"a": {"b": 2}}}));
+    check(json!({"containers": [{"name": "a"}]}), json!({"containers": [null]}));
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{ListType, PatchRule, Schema, SchemaRef, Type};
 
-const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
 /// Definitions by name: `io.k8s.api.core.v1.PodSpec`.
 #[derive(Debug, Default)]
@@ -172,11 +172,14 @@ pub(super) fn read_extensions(source: &Map<String, Value>) -> Schema {
             merge_key: (!merge_key.is_empty()).then(|| merge_key.to_owned()),
             is_merge: has_strategy("merge"),
             is_retain_keys: has_strategy("retainKeys"),
+            is_replace: has_strategy("replace"),
         },
         nullable: flag(source, "nullable"),
         preserve_unknown: flag(source, "x-kubernetes-preserve-unknown-fields"),
         is_embedded_resource: flag(source, "x-kubernetes-embedded-resource"),
         default: source.get("default").cloned(),
+        go_type: text(source, "x-go-type").to_owned(),
+        go_embedded: text(source, "x-go-embedded").to_owned(),
         ..Schema::default()
     }
 }

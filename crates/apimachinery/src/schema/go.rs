@@ -1,6 +1,5 @@
-//! What Go reads and writes where typed structs are stricter. In Go, `null` in a list, in a map or
-//! for a field is the zero value of its type, and so is a field that is absent; a time that is zero
-//! is written as `null`.
+//! What Go reads where typed structs are stricter. In Go, `null` in a list, in a map or for a field
+//! is the zero value of its type, and so is a field that is absent.
 
 use serde_json::{Map, Value, json};
 
@@ -126,51 +125,4 @@ pub(super) fn is_empty(schema: &Schema, value: &Value) -> bool {
 /// With keys of any name, and no fields.
 pub(super) fn is_map(schema: &Schema) -> bool {
     schema.kind == Type::Object && schema.additional.is_some() && schema.properties.is_empty()
-}
-
-/// Times that are zero become `null`; whether there was any.
-pub(super) fn write_zero_times(schema: &SchemaRef, value: &mut Value) -> bool {
-    let schema = schema.resolve();
-    match value {
-        Value::String(text) if is_time(&schema) && is_zero_time(text) => {
-            *value = Value::Null;
-            true
-        }
-        Value::Object(fields) => {
-            let mut is_changed = false;
-            for (name, value) in fields {
-                is_changed |= schema.field(name).is_some_and(|it| write_zero_times(it, value));
-            }
-            is_changed
-        }
-        Value::Array(items) => {
-            let item = schema.items.as_ref().unwrap_or_else(|| anything());
-            let mut is_changed = false;
-            for value in items {
-                is_changed |= write_zero_times(item, value);
-            }
-            is_changed
-        }
-        _ => false,
-    }
-}
-
-/// In whole seconds, or with digits behind them.
-fn is_zero_time(text: &str) -> bool {
-    text == ZERO_TIME || text == "0001-01-01T00:00:00.000000Z"
-}
-
-/// Whether there may be a zero time in `json`, whatever its schema.
-pub fn may_have_zero_time(json: &[u8]) -> bool {
-    const START: &[u8] = b"\"0001-01-01T00:00:00";
-    // What starts otherwise is passed over quickly: hardly a text starts with this digit.
-    let mut rest = json;
-    while let Some(at) = rest.windows(2).position(|it| it == &START[..2]) {
-        rest = &rest[at..];
-        if rest.starts_with(START) {
-            return true;
-        }
-        rest = &rest[2..];
-    }
-    false
 }

@@ -4,11 +4,13 @@
 mod definitions;
 mod format;
 mod go;
+mod go_text;
 mod shape;
 mod strict;
 mod structural;
 #[cfg(test)]
 mod tests;
+mod undeclared;
 mod values;
 
 use std::collections::BTreeMap;
@@ -19,7 +21,6 @@ use serde_json::Value;
 use crate::field::{FieldErrors, Path};
 
 pub use definitions::Definitions;
-pub use go::may_have_zero_time;
 pub use values::Patterns;
 
 pub type SchemaRef = Arc<Schema>;
@@ -57,6 +58,8 @@ pub struct PatchRule {
     pub is_merge: bool,
     /// `retainKeys` among the strategies.
     pub is_retain_keys: bool,
+    /// `replace` among the strategies.
+    pub is_replace: bool,
 }
 
 #[derive(Debug, Default)]
@@ -81,8 +84,15 @@ pub struct Schema {
     pub target: OnceLock<std::sync::Weak<Self>>,
     pub nullable: bool,
     pub preserve_unknown: bool,
+    /// Without any field named there is none: of custom resources. (Elsewhere that means a value of
+    /// any form.)
+    pub is_closed: bool,
     pub is_embedded_resource: bool,
     pub default: Option<Value>,
+    /// The type in Go, where the rest does not say it: `v1.RestartPolicy`.
+    pub go_type: String,
+    /// What Go names on the way to this field: the structs that it is inlined from.
+    pub go_embedded: String,
     /// Value checks of custom resources (enum, pattern, minimum, allOf, ...), as written in the
     /// CRD.
     pub checks: Option<Box<Value>>,
@@ -101,14 +111,21 @@ pub struct FieldReport {
     /// The first value of the wrong type, as upstream words it: `json: cannot unmarshal string into
     /// Go struct field DeploymentSpec.spec.replicas of type int32`.
     pub type_error: Option<String>,
-    /// The first quantity that is none. Typed structs keep any text; in Go it does not come that
-    /// far.
-    pub quantity_error: Option<String>,
+    /// The first value that reads itself, and cannot: a quantity, a time, a port. There Go stops,
+    /// whatever was wrong before. Typed structs keep any text as a quantity.
+    pub fatal_error: Option<String>,
     /// Whether there is a list or a map without anything in it. Go keeps none.
     pub has_empties: bool,
     /// What the object says that it is; empty if it does not.
     pub api_version: String,
     pub kind: String,
+}
+
+impl FieldReport {
+    /// Why Go would not read the object, in its words.
+    pub fn refusal(self) -> Option<String> {
+        self.fatal_error.or(self.type_error)
+    }
 }
 
 impl Schema {
@@ -127,6 +144,13 @@ impl Schema {
         let mut removed = Vec::new();
         shape::prune(self, value, &mut String::new(), &mut removed);
         removed
+    }
+
+    /// The fields that server-side apply does not know what to do with, as paths (`.spec.a`).
+    pub fn undeclared(self: &Arc<Self>, value: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        undeclared::find(self, value, &mut String::new(), &mut found);
+        found
     }
 
     /// Fills in defaults; whether any was missing.
@@ -152,13 +176,6 @@ impl Schema {
         go::drop_empties(self, value);
     }
 
-    /// JSON with `null` for zero times, as Go writes them; `None` if there are none, as nearly always:
-    /// ask `may_have_zero_time` first.
-    pub fn with_zero_times(self: &Arc<Self>, json: &[u8]) -> Option<Vec<u8>> {
-        let mut value = serde_json::from_slice(json).ok()?;
-        go::write_zero_times(self, &mut value).then(|| value.to_string().into())
-    }
-
     /// Checks types and values, with upstream's texts (`spec.x in body must be of type integer:
     /// "string"`).
     pub fn validate(self: &Arc<Self>, value: &Value, path: &Path, errors: &mut FieldErrors) {
@@ -170,16 +187,45 @@ impl Schema {
         structural::read(schema, path, errors)
     }
 
+    /// Any JSON at all, though clients are told that it is an object.
+    pub(crate) fn is_free_form(&self) -> bool {
+        self.kind == Type::Object
+            && self.preserve_unknown
+            && self.properties.is_empty()
+            && !self.definition.is_empty()
+    }
+
     /// The schema of a field, named or of the map's values.
     pub(crate) fn field(&self, name: &str) -> Option<&SchemaRef> {
         self.properties.get(name).or(self.additional.as_ref())
+    }
+
+    /// Whether it is free JSON that belongs to somebody else, and so is a whole.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.definition.ends_with(".RawExtension")
+    }
+
+    pub(crate) fn is_quantity(&self) -> bool {
+        self.definition == definitions::QUANTITY
     }
 
     /// Whether fields that have no schema are welcome.
     pub(crate) fn accepts_any_field(&self) -> bool {
         self.preserve_unknown
             || self.kind == Type::Any
-            || (self.properties.is_empty() && self.additional.is_none())
+            || (!self.is_closed
+                && self.properties.is_empty()
+                && self.additional.is_none()
+                && !self.is_empty_struct())
+    }
+
+    /// A struct of Go's that has no fields. Typed structs keep anything there.
+    pub(crate) fn is_empty_struct(&self) -> bool {
+        self.kind == Type::Object
+            && !self.definition.is_empty()
+            && !self.preserve_unknown
+            && self.properties.is_empty()
+            && self.additional.is_none()
     }
 }
 

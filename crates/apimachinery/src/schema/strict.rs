@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{FieldReport, SchemaRef, Type, anything, go};
+use super::{FieldReport, Schema, SchemaRef, Type, anything, go, go_text};
 use crate::quantity::Amount;
 
 const PROBLEMS_MAX: usize = 100;
@@ -28,24 +28,34 @@ enum Way<'a> {
     /// Of a map.
     Key(&'a Self, &'a str),
     Item(&'a Self, usize),
+    /// The structs that the field is inlined from.
+    Embedded(&'a Self, &'a str),
 }
 
 impl Way<'_> {
     fn is_root(&self) -> bool {
-        matches!(self, Self::Root)
+        match self {
+            Self::Root => true,
+            Self::Embedded(parent, names) => names.is_empty() && parent.is_root(),
+            _ => false,
+        }
     }
 }
 
-/// `spec.containers[0].name`; `{:#}` leaves indices and keys out.
+/// `spec.volumes[0].emptyDir`; `{:#}` leaves indices and keys out, and names inlined structs:
+/// `spec.volumes.VolumeSource.emptyDir`.
 impl fmt::Display for Way<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
+            Self::Embedded(parent, "") => parent.fmt(f),
+            Self::Embedded(parent, names) if f.alternate() => Self::Field(parent, names).fmt(f),
+            Self::Embedded(parent, _) => parent.fmt(f),
             Self::Key(parent, _) if f.alternate() => parent.fmt(f),
-            Self::Field(Self::Root, name) | Self::Key(Self::Root, name) => f.write_str(name),
             Self::Field(parent, name) | Self::Key(parent, name) => {
                 parent.fmt(f)?;
-                write!(f, ".{name}")
+                let dot = if parent.is_root() { "" } else { "." };
+                write!(f, "{dot}{name}")
             }
             Self::Item(parent, _) if f.alternate() => parent.fmt(f),
             Self::Item(parent, index) => {
@@ -68,57 +78,80 @@ impl Place<'_> {
     fn problem(&mut self, what: &str, field: &str) {
         if self.report.problems.len() < PROBLEMS_MAX {
             let way = Way::Field(self.way, field);
-            self.report.problems.push(format!("{what} field \"{way}\""));
+            let problem = format!("{what} field \"{way}\"");
+            // Once, however often it is there.
+            if !self.report.problems.contains(&problem) {
+                self.report.problems.push(problem);
+            }
         }
     }
 
     /// What the object says that it is.
     fn note_name(&mut self, text: &str) {
         match self.way {
-            Way::Field(Way::Root, "apiVersion") => text.clone_into(&mut self.report.api_version),
-            Way::Field(Way::Root, "kind") => text.clone_into(&mut self.report.kind),
+            Way::Field(of, "apiVersion") if of.is_root() => {
+                text.clone_into(&mut self.report.api_version);
+            }
+            Way::Field(of, "kind") if of.is_root() => text.clone_into(&mut self.report.kind),
             _ => {}
         }
     }
 
     fn scalar(&mut self, found: &str, fits: &[Type]) {
         let schema = self.schema.resolve();
-        if schema.kind != Type::Any && !fits.contains(&schema.kind) {
+        if schema.kind != Type::Any && !fits.contains(&schema.kind) && !schema.is_free_form() {
             self.mismatch(found, &schema);
         }
     }
 
     fn integer(&mut self, number: i128) {
         let schema = self.schema.resolve();
-        let fits = match go_type(self.schema, &schema).as_str() {
-            "int32" => i32::try_from(number).is_ok(),
-            "int64" => i64::try_from(number).is_ok(),
+        let fits = match (schema.kind, schema.format.as_str()) {
+            (Type::Integer, "int64") => i64::try_from(number).is_ok(),
+            (Type::Integer, _) | (Type::IntOrString, "int-or-string") => {
+                i32::try_from(number).is_ok()
+            }
             _ => true,
         };
-        if schema.kind == Type::Integer && !fits {
+        if !fits {
             return self.mismatch(&format!("number {number}"), &schema);
         }
         self.scalar("number", &[Type::Integer, Type::Number, Type::IntOrString]);
     }
 
-    fn note_quantity(&mut self, text: &str) {
+    /// Looks into a text of the right type.
+    fn note_text(&mut self, text: &str) {
         let schema = self.schema.resolve();
-        let is_quantity = schema.kind == Type::IntOrString && schema.format == "quantity";
-        if is_quantity
-            && self.report.quantity_error.is_none()
-            && let Err(problem) = Amount::parse(text)
-        {
-            self.report.quantity_error = Some(problem.to_string());
-        }
+        let problem = match (schema.kind, schema.format.as_str()) {
+            (Type::IntOrString, "quantity") => Amount::parse(text).err().map(|it| it.to_string()),
+            (Type::String, "date-time") if reads_itself(&schema) => {
+                go_text::time_problem(text, schema.definition.ends_with(".MicroTime"))
+            }
+            (Type::String, "byte") => {
+                let problem = go_text::base64_problem(text);
+                self.report.type_error = self.report.type_error.take().or(problem);
+                None
+            }
+            _ => None,
+        };
+        self.report.fatal_error = self.report.fatal_error.take().or(problem);
     }
 
     fn mismatch(&mut self, found: &str, schema: &SchemaRef) {
-        if self.report.type_error.is_some() {
+        let target = match reads_itself(schema) || schema.is_empty_struct() {
+            true => &mut self.report.fatal_error,
+            false => &mut self.report.type_error,
+        };
+        if target.is_some() {
+            return;
+        }
+        if schema.format == "quantity" {
+            *target = Amount::parse("").err().map(|it| it.to_string());
             return;
         }
         let wanted = go_type(self.schema, schema);
         let field = format!("{:#}", self.way);
-        self.report.type_error = Some(if self.way.is_root() || field.is_empty() {
+        *target = Some(if self.way.is_root() || field.is_empty() {
             format!("json: cannot unmarshal {found} into Go value of type {wanted}")
         } else {
             let owner = short_name(self.owner);
@@ -128,6 +161,13 @@ impl Place<'_> {
             )
         });
     }
+}
+
+/// Types of Go's that have a form of their own in JSON, and give up where others go on. What custom
+/// resources have is none.
+fn reads_itself(schema: &Schema) -> bool {
+    let is_time = schema.kind == Type::String && schema.format == "date-time";
+    !schema.definition.is_empty() && (schema.kind == Type::IntOrString || is_time)
 }
 
 impl<'de> DeserializeSeed<'de> for Place<'_> {
@@ -165,14 +205,16 @@ impl<'de> Visitor<'de> for Place<'_> {
     }
 
     fn visit_f64<E>(mut self, value: f64) -> Result<(), E> {
-        self.scalar(&format!("number {value}"), &[Type::Number, Type::IntOrString]);
+        let is_quantity = self.schema.resolve().format == "quantity";
+        let fits = if is_quantity { [Type::Number, Type::IntOrString] } else { [Type::Number; 2] };
+        self.scalar(&format!("number {value}"), &fits);
         Ok(())
     }
 
     fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
         self.note_name(text);
         self.scalar("string", &[Type::String, Type::IntOrString]);
-        self.note_quantity(text);
+        self.note_text(text);
         Ok(())
     }
 
@@ -193,7 +235,7 @@ impl<'de> Visitor<'de> for Place<'_> {
             index += 1;
         }
         self.report.has_empties |= index == 0 && schema.kind == Type::Array;
-        if !matches!(schema.kind, Type::Array | Type::Any) {
+        if !matches!(schema.kind, Type::Array | Type::Any) && !schema.is_free_form() {
             self.mismatch("array", &schema);
         }
         Ok(())
@@ -213,12 +255,14 @@ impl<'de> Visitor<'de> for Place<'_> {
             if known.is_none() && !is_open {
                 self.problem("unknown", &name);
             }
-            if seen.has(&name) {
+            // Of what Go's structs do not have, it is only said that it is unknown.
+            if (known.is_some() || is_open || schema.is_closed) && seen.has(&name) {
                 self.problem("duplicate", &name);
             }
             let is_key = known.is_some() && !schema.properties.contains_key(&*name);
-            let way = if is_key { Way::Key } else { Way::Field }(self.way, &name);
             let schema = known.unwrap_or_else(|| anything());
+            let outer = Way::Embedded(self.way, &schema.go_embedded);
+            let way = if is_key { Way::Key(self.way, &name) } else { Way::Field(&outer, &name) };
             map.next_value_seed(Place { report: self.report, schema, owner, way: &way })?;
             seen.add(name);
         }
@@ -289,13 +333,18 @@ fn short_name(definition: &str) -> &str {
 }
 
 fn go_type(at: &SchemaRef, schema: &SchemaRef) -> String {
+    if !at.go_type.is_empty() {
+        return at.go_type.clone();
+    }
     match schema.kind {
         Type::Integer if schema.format == "int64" => "int64".to_owned(),
         Type::Integer => "int32".to_owned(),
         Type::Number => "float64".to_owned(),
         Type::Boolean => "bool".to_owned(),
+        Type::String if schema.format == "byte" => "[]uint8".to_owned(),
         Type::String => "string".to_owned(),
-        Type::IntOrString => "intstr.IntOrString".to_owned(),
+        // Of the texts it reads those, and of the rest numbers.
+        Type::IntOrString => "int32".to_owned(),
         Type::Array => {
             let item = schema.items.as_ref().unwrap_or_else(|| anything());
             format!("[]{}", go_type(item, &item.resolve()))

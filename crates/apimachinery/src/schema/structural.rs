@@ -143,6 +143,8 @@ fn read_node(
             schema.additional = Some(child);
         }
     }
+    // What an object has is what is named, also if that is nothing.
+    schema.is_closed = schema.kind == Type::Object;
     if schema.is_embedded_resource {
         add_type_and_metadata(&mut schema);
     }

@@ -72,7 +72,7 @@ fn a_quantity_that_is_none_is_found() {
         let text = format!(r#"{{"spec":{{"containers":[{{"limits":{{"cpu":{text}}}}}]}}}}"#);
         let report = deployment().validate_fields(text.as_bytes());
         assert_eq!((report.problems.len(), report.type_error), (0, None), "{text}");
-        report.quantity_error
+        report.fatal_error
     };
     for text in ["1", "1.5", r#""100m""#, r#""1Gi""#, "null"] {
         assert_eq!(quantity(text), None, "{text}");

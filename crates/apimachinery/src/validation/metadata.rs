@@ -31,6 +31,16 @@ pub fn validate_metadata(
         let detail = "must be greater than or equal to 0";
         errors.invalid(&path.child("generation"), meta.generation, detail);
     }
+    validate_metadata_again(meta, errors);
+    let finalizers = meta.finalizers.as_deref().unwrap_or_default();
+    validate_finalizers(finalizers, &path.child("finalizers"), errors);
+    let managers = meta.managed_fields.as_deref().unwrap_or_default();
+    validate_managed_fields(managers, &path.child("managedFields"), errors);
+}
+
+/// What upstream checks more than once in an update.
+pub fn validate_metadata_again(meta: &ObjectMeta, errors: &mut FieldErrors) {
+    let path = Path::new("metadata");
     if let Some(labels) = &meta.labels {
         validate_labels(labels, &path.child("labels"), errors);
     }
@@ -39,10 +49,6 @@ pub fn validate_metadata(
     }
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     validate_owners(owners, &path.child("ownerReferences"), errors);
-    let finalizers = meta.finalizers.as_deref().unwrap_or_default();
-    validate_finalizers(finalizers, &path.child("finalizers"), errors);
-    let managers = meta.managed_fields.as_deref().unwrap_or_default();
-    validate_managed_fields(managers, &path.child("managedFields"), errors);
 }
 
 /// A name under a kind's rule.

@@ -12,7 +12,7 @@ use crate::field::{FieldErrors, Path};
 pub(crate) use metadata::ANNOTATIONS_SIZE_MAX;
 pub use metadata::{
     is_name, validate_annotations, validate_field_manager, validate_metadata,
-    validate_metadata_update,
+    validate_metadata_again, validate_metadata_update,
 };
 
 const LABEL_LENGTH_MAX: usize = 63;
@@ -21,7 +21,9 @@ const SUBDOMAIN_LENGTH_MAX: usize = 253;
 /// An RFC 1123 label.
 pub fn is_dns_label(text: &str) -> Vec<String> {
     let mut problems = too_long(text, LABEL_LENGTH_MAX);
-    if !is_label(text) {
+    if !is_label(text) && problems.is_empty() && is_dns_subdomain(text).is_empty() {
+        problems.push("must not contain dots".to_owned());
+    } else if !is_label(text) {
         problems.push(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
              and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', \
