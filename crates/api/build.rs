@@ -1,7 +1,8 @@
 //! Writes the schemas of the built-in kinds into OUT_DIR, compressed: once whole, for OpenAPI
 //! documents, and once without descriptions, for everything the server does with fields. The shapes
 //! and descriptions come from the types of `k8s-openapi`; what the types do not say comes from
-//! `facts/`, and so do the protobuf messages and the facts of kinds, which are written beside them.
+//! `facts/`, and so do the protobuf messages, what JSON has of each field and the facts of kinds,
+//! which are written beside them.
 //! What is served is in `src/served.rs`: no line of this script is about one kind.
 
 /// What the one list of kinds is here: their schemas.
@@ -23,6 +24,8 @@ macro_rules! served {
 mod facts;
 #[path = "build/fields.rs"]
 mod fields;
+#[path = "build/forms.rs"]
+mod forms;
 #[path = "build/kinds.rs"]
 mod kinds;
 #[path = "build/messages.rs"]
@@ -61,12 +64,18 @@ fn main() {
         std::fs::write(out.join(name), text).expect("OUT_DIR is writable")
     };
     write("facts.rs", kinds::table(&facts));
+    write("forms.rs", forms::table(&definitions, &facts));
     write("messages.txt", messages::table(&definitions, &facts));
     write_compressed(&out.join("definitions.json.z"), &definitions);
-    for schema in definitions.values_mut() {
+    let types = facts.types();
+    for (name, schema) in &mut definitions {
         to_structure(schema);
-        mark_free_form(members(schema));
+        // A struct without fields is one all the same.
+        if !types.contains_key(name) {
+            mark_free_form(members(schema));
+        }
     }
+    fields::add_go_types(&mut definitions, &facts);
     write_compressed(&out.join("structure.json.z"), &definitions);
 }
 

@@ -65,11 +65,17 @@ pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) number: u32,
     pub(crate) shape: Shape,
+    /// JSON has it also when there is nothing, as null.
+    pub(crate) is_null_written: bool,
     pub(crate) default: Option<serde_json::Value>,
     pub(crate) values: Vec<String>,
     /// The values are those of the items of the list.
     pub(crate) is_of_items: bool,
     pub(crate) rules: Vec<String>,
+    /// The type in Go, where the shape does not say it.
+    pub(crate) go: Option<String>,
+    /// The types that it is inlined from, as Go names them on the way to it: `VolumeSource`.
+    pub(crate) embedded: String,
 }
 
 #[derive(Clone)]
@@ -299,10 +305,13 @@ fn field(words: &[&str], of: (&str, &str), place: &Place<'_>) -> Field {
         name: (*name).to_owned(),
         number: number.parse().unwrap_or_else(|_| place.fail("the number is none")),
         shape: shape_of(shape, of),
+        is_null_written: false,
         default: None,
         values: Vec::new(),
         is_of_items: false,
         rules: Vec::new(),
+        go: None,
+        embedded: String::new(),
     };
     for word in more {
         match word.split_once('=') {
@@ -315,6 +324,8 @@ fn field(words: &[&str], of: (&str, &str), place: &Place<'_>) -> Field {
                 field.values = values.split('|').map(|it| it.replace("%20", " ")).collect();
                 field.is_of_items = which == "enum[]";
             }
+            Some(("go", type_)) => field.go = Some(type_.to_owned()),
+            None if *word == "null" => field.is_null_written = true,
             _ => field.rules.push((*word).to_owned()),
         }
     }

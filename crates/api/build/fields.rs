@@ -28,17 +28,54 @@ pub(crate) fn add_to(definitions: &mut Definitions, facts: &Facts) {
     default_members(definitions);
 }
 
+/// How Go names the types of fields, for what is said of values of another one. Not a part of OpenAPI.
+pub(crate) fn add_go_types(definitions: &mut Definitions, facts: &Facts) {
+    let types = facts.types();
+    for (name, schema) in definitions.iter_mut() {
+        let Some(type_) = types.get(name) else { continue };
+        for field in flat_fields(type_, facts, &types) {
+            let property = members(&mut schema["properties"][&field.name]);
+            if !field.embedded.is_empty() {
+                property.insert("x-go-embedded".to_owned(), json!(field.embedded));
+            }
+            if let Some(go) = &field.go {
+                set_go_type(property, go);
+            }
+        }
+    }
+}
+
+/// With that of what is in it: `[]v1.Capability` has `v1.Capability`.
+fn set_go_type(schema: &mut Map<String, Value>, go: &str) {
+    schema.insert("x-go-type".to_owned(), json!(go));
+    let of_map = go.strip_prefix("map[").and_then(|it| it.split_once(']')).map(|it| it.1);
+    for (keyword, of) in [("items", go.strip_prefix("[]")), ("additionalProperties", of_map)] {
+        if let (Some(Value::Object(member)), Some(of)) = (schema.get_mut(keyword), of) {
+            set_go_type(member, of);
+        }
+    }
+}
+
 /// Lists are all alike, and some types write themselves in a form of their own.
 fn has_facts(name: &str, schema: &Value) -> bool {
     schema.get("properties").is_some() && !name.ends_with("List")
 }
 
 /// As JSON shows them: with those of inlined types.
-fn flat_fields(type_: &Type, facts: &Facts, types: &BTreeMap<String, &Type>) -> Vec<Field> {
+pub(crate) fn flat_fields(
+    type_: &Type,
+    facts: &Facts,
+    types: &BTreeMap<String, &Type>,
+) -> Vec<Field> {
     let inner = |field: &Field| {
         let name = facts.definition(&field.shape.of);
         let inner = types.get(&name).unwrap_or_else(|| panic!("facts/ has no type {name}"));
-        flat_fields(inner, facts, types)
+        let mut fields = flat_fields(inner, facts, types);
+        for it in &mut fields {
+            let dot = if it.embedded.is_empty() { "" } else { "." };
+            it.embedded = format!("{}{dot}{}", inner.name, it.embedded);
+        }
+        fields
     };
     let fields = type_.fields.iter();
     fields.flat_map(|it| if it.name == "*" { inner(it) } else { vec![it.clone()] }).collect()

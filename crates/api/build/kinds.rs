@@ -23,7 +23,7 @@ fn write_kind(out: &mut String, group: &Group, version: &Version, kind: &Kind) {
     };
     let has = |rule: &str| kind.rules.iter().any(|it| it == rule);
     let subresources: String = kind.subresources.iter().map(subresource).collect();
-    let Rules { name_rule, default_delete } = rules(kind);
+    let Rules { name_rule, default_delete, checks } = rules(kind);
     write!(
         out,
         "Facts {{ group: {:?}, version: {:?}, kind: {name:?}, plural: {plural:?}, singular: {singular:?},
@@ -32,7 +32,8 @@ fn write_kind(out: &mut String, group: &Group, version: &Version, kind: &Kind) {
             registry_prefix: {prefix:?}, stored_version: {stored_version:?}, storage_version_hash: {hash:?},
             definition: {:?}, name_rule: NameRule::{name_rule},
             creates_on_update: {}, updates_unconditionally: {}, has_generation: {},
-            default_delete: DeletePolicy::{default_delete}, returns_deleted: {} }},\n",
+            default_delete: DeletePolicy::{default_delete}, returns_deleted: {},
+            metadata_checks: {checks:?}, validates_twice: {} }},\n",
         group.name,
         version.name,
         kind.categories,
@@ -43,6 +44,7 @@ fn write_kind(out: &mut String, group: &Group, version: &Version, kind: &Kind) {
         has("updates-unconditionally"),
         has("generation"),
         has("returns-deleted"),
+        has("validates-twice"),
     )
     .expect("a text can be written to");
 }
@@ -50,13 +52,23 @@ fn write_kind(out: &mut String, group: &Group, version: &Version, kind: &Kind) {
 struct Rules {
     name_rule: &'static str,
     default_delete: &'static str,
+    /// Of an update of the object, and of its status.
+    checks: (usize, usize),
 }
 
 fn rules(kind: &Kind) -> Rules {
-    let mut rules = Rules { name_rule: "DnsSubdomain", default_delete: "Background" };
+    let mut rules =
+        Rules { name_rule: "DnsSubdomain", default_delete: "Background", checks: (3, 3) };
     for rule in &kind.rules {
         match &**rule {
             "creates-on-update" | "updates-unconditionally" | "generation" | "returns-deleted" => {}
+            "validates-twice" => {}
+            checks if checks.starts_with("checks=") => {
+                let counts = &checks[7..];
+                let (main, status) = counts.split_once('/').unwrap_or((counts, "3"));
+                let number = |it: &str| it.parse().expect("facts/ counts checks");
+                rules.checks = (number(main), number(status));
+            }
             "name=dns-label" => rules.name_rule = "DnsLabel",
             "name=path-segment" => rules.name_rule = "PathSegment",
             "orphans" => rules.default_delete = "Orphan",

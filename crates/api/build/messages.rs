@@ -7,7 +7,8 @@ use crate::Definitions;
 use crate::facts::{Count, Facts, Field, Group, Version};
 
 /// What is asked for beside the kinds themselves, and has no definition in OpenAPI.
-const ALWAYS: [&str; 2] = [
+const ALWAYS: [&str; 3] = [
+    "io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList",
     "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata",
     "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadataList",
 ];
@@ -23,7 +24,7 @@ pub(crate) fn table(definitions: &Definitions, facts: &Facts) -> String {
 
 /// The definitions, what only messages refer to, and the other versions that a served kind may have
 /// been stored in.
-fn reachable(definitions: &Definitions, facts: &Facts) -> BTreeSet<String> {
+pub(crate) fn reachable(definitions: &Definitions, facts: &Facts) -> BTreeSet<String> {
     let types = facts.types();
     let mut open: Vec<String> =
         definitions.keys().filter(|it| types.contains_key(*it)).cloned().collect();

@@ -56,6 +56,20 @@ pub(crate) fn one_of(value: &str, supported: &[&str], path: &Path, errors: &mut 
     }
 }
 
+/// The same, where upstream names them in an order of its own.
+pub(crate) fn one_of_listed(
+    value: &str,
+    supported: &[&str],
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if value.is_empty() {
+        errors.required(path, "");
+    } else if !supported.contains(&value) {
+        errors.not_supported_as_listed(path, value, supported);
+    }
+}
+
 pub(crate) fn one_of_if_set(
     value: &str,
     supported: &[&str],

@@ -58,6 +58,11 @@ pub struct Facts {
     pub default_delete: DeletePolicy,
     /// DELETE answers with the deleted object and not with a Status.
     pub returns_deleted: bool,
+    /// How often upstream checks labels, annotations and owners when the object is updated, and
+    /// when its status is: so often a refusal names what is wrong.
+    pub metadata_checks: (usize, usize),
+    /// An update is checked as a new object is, once more than it needs.
+    pub validates_twice: bool,
 }
 
 /// Whose writes are acknowledged before they are on disk. For what is written often, is soon
@@ -269,6 +274,14 @@ pub trait Kind: Send + Sync {
     fn has_generation(&self) -> bool;
     fn default_delete(&self) -> DeletePolicy;
     fn returns_deleted(&self) -> bool;
+    /// How often a refused update names what is wrong with labels, annotations and owners.
+    fn metadata_checks(&self, _part: Part) -> usize {
+        1
+    }
+    /// Whether a refused update names everything else twice.
+    fn validates_twice(&self) -> bool {
+        false
+    }
     /// Whether writes to this object may be acknowledged before they are on disk.
     fn is_relaxed(&self, _namespace: &str) -> bool {
         false
@@ -276,6 +289,12 @@ pub trait Kind: Send + Sync {
     /// Custom resources: merge patch instead of strategic merge, JSON storage, pruning.
     fn is_custom(&self) -> bool {
         false
+    }
+
+    /// What JSON has of an object of which nothing was said; `None` for custom resources, where that
+    /// is nothing.
+    fn zero(&self) -> Option<Value> {
+        None
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error>;
@@ -483,6 +502,15 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
         Hub::FACTS.has_generation
     }
 
+    fn metadata_checks(&self, part: Part) -> usize {
+        let (main, status) = T::FACTS.metadata_checks;
+        if part == Part::Status { status } else { main }
+    }
+
+    fn validates_twice(&self) -> bool {
+        T::FACTS.validates_twice
+    }
+
     fn default_delete(&self) -> DeletePolicy {
         Hub::FACTS.default_delete
     }
@@ -497,6 +525,10 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
             Relaxed::InNamespace(only) => only == namespace,
             Relaxed::Everything => true,
         }
+    }
+
+    fn zero(&self) -> Option<Value> {
+        crate::codec::zero(T::FACTS.definition)
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error> {

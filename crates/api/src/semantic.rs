@@ -1,4 +1,5 @@
-//! Equality as clients mean it: an absent field equals an empty one.
+//! Equality as clients mean it: an absent field equals an empty one, and what Go always writes equals
+//! what is not there.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -45,8 +46,42 @@ fn prune(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(prune),
         Value::Object(fields) => {
             fields.values_mut().for_each(prune);
-            fields.retain(|_, it| !is_empty(it));
+            fields.retain(|name, it| !is_empty(it) && !codec::is_nothing(name, it));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Container, ResourceFieldSelector, Volume};
+    use serde_json::json;
+
+    use super::equal;
+
+    fn check<T: PartialEq + serde::Serialize + serde::de::DeserializeOwned>(
+        left: serde_json::Value,
+        right: serde_json::Value,
+        expected: bool,
+    ) {
+        let (left, right): (T, T) =
+            (serde_json::from_value(left).unwrap(), serde_json::from_value(right).unwrap());
+        assert_eq!(equal(&left, &right), expected);
+    }
+
+    #[test]
+    fn what_go_always_has_equals_what_is_not_there() {
+        let bare = || json!({"name": "a"});
+        check::<Container>(bare(), json!({"name": "a", "resources": {}, "args": []}), true);
+        check::<Container>(bare(), json!({"name": "a", "resources": {"claims": []}}), true);
+        check::<Container>(bare(), json!({"name": "a", "securityContext": {}}), false);
+        let limit = |rest: serde_json::Value| {
+            let mut whole = json!({"resource": "limits.cpu"});
+            whole.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            whole
+        };
+        check::<ResourceFieldSelector>(limit(json!({})), limit(json!({"divisor": "0"})), true);
+        check::<ResourceFieldSelector>(limit(json!({})), limit(json!({"divisor": "1"})), false);
+        check::<Volume>(bare(), json!({"name": "a", "emptyDir": {}}), false);
     }
 }

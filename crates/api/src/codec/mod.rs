@@ -2,24 +2,21 @@
 //! `Resource`, so that serde is instantiated for a kind in this crate alone: that keeps builds
 //! short.
 
+mod form;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::cell::Cell;
-use std::io;
 
-use apimachinery::schema::may_have_zero_time;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::ser::Formatter;
 
 use crate::schemas;
-
-/// JSON as Go writes it, whose numbers clients know: a float that is whole has no point (`minimum:
-/// 7` of a schema, not `7.0`).
-struct GoNumbers;
+use form::Form;
+use writer::GoWriter;
 
 /// How often this thread has decoded and encoded objects, for tests that hold a write to what it
 /// should cost. Counted in builds with debug assertions alone.
@@ -68,19 +65,30 @@ pub(crate) fn is_zero_time(time: Timestamp) -> bool {
     time.as_second() == ZERO
 }
 
-/// An object of the definition, whole.
+/// An object of the definition, whole, as Go writes it (ADR 23).
 pub(crate) fn encode_object<T: Serialize>(definition: &str, object: &T) -> Vec<u8> {
     count(|it| it.encodes += 1);
-    let json = encode(object);
-    if !may_have_zero_time(&json) {
-        return json;
-    }
-    schemas::schema(definition).with_zero_times(&json).unwrap_or(json)
+    write(Form::of(definition), object)
+}
+
+/// What is written of an object of which nothing was said, but for its names.
+pub(crate) fn zero(definition: &str) -> Option<Value> {
+    Form::of(definition).map(Form::zero)
+}
+
+/// Whether a value under this name is what is written there of nothing.
+pub(crate) fn is_nothing(name: &str, value: &Value) -> bool {
+    form::is_nothing(name, value)
+}
+
+/// A part of an object, with what it has.
+pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    write(None, value)
 }
 
 /// For every type of this crate, so that each has one encoder compiled, not two.
-pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    let mut json = serde_json::Serializer::with_formatter(Vec::new(), GoNumbers);
+fn write<T: Serialize>(form: Option<&'static Form>, value: &T) -> Vec<u8> {
+    let mut json = serde_json::Serializer::with_formatter(Vec::new(), GoWriter::new(form));
     value.serialize(&mut json).expect("API types have string keys and no failing serializers");
     json.into_inner()
 }
@@ -88,22 +96,6 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 /// Goes through bytes for the same reason.
 pub(crate) fn tree<T: Serialize>(value: &T) -> Value {
     serde_json::from_slice(&encode(value)).unwrap_or_default()
-}
-
-impl Formatter for GoNumbers {
-    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        let size = value.abs();
-        if size == 0.0 || (1e-6..1e21).contains(&size) {
-            return write!(writer, "{value}");
-        }
-        let text = format!("{value:e}");
-        match text.split_once('e') {
-            Some((digits, exponent)) if !exponent.starts_with('-') => {
-                write!(writer, "{digits}e+{exponent}")
-            }
-            _ => writer.write_all(text.as_bytes()),
-        }
-    }
 }
 
 /// The parts of `impl Resource` that every typed struct fills in the same way. Of kinds that select
@@ -128,9 +120,7 @@ macro_rules! codec {
         }
 
         fn encode(&self) -> Vec<u8> {
-            let definition = <Self as $crate::Resource>::FACTS.definition;
-            let unmarked = $crate::apps::workload::without_mark(self);
-            $crate::codec::encode_object(definition, unmarked.as_ref().unwrap_or(self))
+            $crate::codec::encode_object(<Self as $crate::Resource>::FACTS.definition, self)
         }
 
         codec!(metadata);

@@ -21,9 +21,12 @@ use apimachinery::GroupVersion;
 use crate::kind::Kind;
 use crate::schemas::REF_PREFIX;
 
-pub use gnostic::{MEDIA_TYPE as V2_PROTOBUF, MEDIA_TYPE_OLD as V2_PROTOBUF_OLD};
+pub use gnostic::v2::{MEDIA_TYPE as V2_PROTOBUF, MEDIA_TYPE_OLD as V2_PROTOBUF_OLD};
+pub use gnostic::v3::{MEDIA_TYPE as V3_PROTOBUF, MEDIA_TYPE_OLD as V3_PROTOBUF_OLD};
 pub use v2::{document as v2_document, protobuf as v2_protobuf};
-pub use v3::{document as v3_document, index as v3_index, path as v3_path};
+pub use v3::{
+    document as v3_document, index as v3_index, path as v3_path, protobuf as v3_protobuf,
+};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -55,55 +58,54 @@ fn kinds_of<'a>(
     })
 }
 
-/// The definitions that custom resources bring: the object and its list.
-fn custom_definitions(kind: &dyn Kind) -> Vec<(String, Value)> {
+/// The definitions that custom resources bring: the object and its list. What every object has is
+/// described as it is for built-in kinds.
+fn custom_definitions(
+    built_in: &BTreeMap<&str, &RawValue>,
+    kind: &dyn Kind,
+) -> Vec<(String, Value)> {
     let Some(Value::Object(mut schema)) = kind.written_schema() else { return Vec::new() };
     let (names, definition) = (kind.names(), kind.definition());
     let gvk =
         |kind: &str| json!([{ "group": names.group, "version": names.version, "kind": kind }]);
     let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     if let Value::Object(properties) = properties {
-        add_type_and_metadata(properties, "ObjectMeta");
+        properties.extend(type_and_metadata(built_in));
     }
     schema.insert("type".to_owned(), json!("object"));
     schema.insert("x-kubernetes-group-version-kind".to_owned(), gvk(&names.kind));
 
-    let mut properties = Map::new();
-    add_type_and_metadata(&mut properties, "ListMeta");
-    properties.insert(
-        "items".to_owned(),
-        json!({
-            "type": "array",
-            "items": reference(&definition),
-            "description": format!("The {} objects, sorted by namespace and name.", names.kind),
-        }),
-    );
     let list = json!({
         "description": format!("A list of {} objects.", names.kind),
         "type": "object",
-        "properties": properties,
+        "properties": {
+            "apiVersion": {
+                "type": "string",
+                "description": "The version of the API that this list is written in.",
+            },
+            "kind": { "type": "string", "description": "The kind of this list." },
+            "metadata": {
+                "allOf": [reference(&format!("{META}.ListMeta"))],
+                "description": "The revision of the list, and how to go on reading it.",
+            },
+            "items": {
+                "type": "array",
+                "items": reference(&definition),
+                "description": format!("The {} objects, sorted by namespace and name.", names.kind),
+            },
+        },
         "required": ["items"],
         "x-kubernetes-group-version-kind": gvk(&names.list_kind),
     });
     vec![(list_definition(&definition), list), (definition, Value::Object(schema))]
 }
 
-fn add_type_and_metadata(properties: &mut Map<String, Value>, metadata: &str) {
-    let mut add = |name: &str, schema: Value| {
-        properties.insert(name.to_owned(), schema);
-    };
-    add(
-        "apiVersion",
-        json!({ "type": "string", "description": "The group and version this object is written in." }),
-    );
-    add("kind", json!({ "type": "string", "description": "The kind of this object." }));
-    add(
-        "metadata",
-        json!({
-            "allOf": [reference(&format!("{META}.{metadata}"))],
-            "description": "The metadata that all objects have.",
-        }),
-    );
+/// `apiVersion`, `kind` and `metadata` of a built-in kind, whichever.
+fn type_and_metadata(built_in: &BTreeMap<&str, &RawValue>) -> Map<String, Value> {
+    let written = built_in["io.k8s.api.core.v1.ConfigMap"].get();
+    let mut schema: Value = serde_json::from_str(written).expect("the build wrote JSON");
+    let fields = ["apiVersion", "kind", "metadata"];
+    fields.map(|it| (it.to_owned(), schema["properties"][it].take())).into_iter().collect()
 }
 
 /// The names in `wanted` and all that they refer to.

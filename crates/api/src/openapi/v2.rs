@@ -13,6 +13,7 @@ use crate::kind::Kind;
 use crate::schemas::{REF_PREFIX, Written};
 
 const PREFIX: &str = "#/definitions/";
+const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// GET /openapi/v2 as JSON.
 pub fn document(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
@@ -21,7 +22,7 @@ pub fn document(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
 
 /// GET /openapi/v2 as protobuf.
 pub fn protobuf(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
-    gnostic::encode(&tree(kinds))
+    gnostic::v2::encode(&tree(kinds))
 }
 
 fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
@@ -33,16 +34,20 @@ fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
         }));
     }
     let written = Written::inflate();
-    let mut definitions: BTreeMap<String, Value> = written
-        .by_name()
-        .into_iter()
+    let built_in = written.by_name();
+    let mut definitions: BTreeMap<String, Value> = built_in
+        .iter()
         .map(|(name, schema)| {
             let mut schema = serde_json::from_str(schema.get()).expect("the build wrote JSON");
             prune_defaults(&mut schema);
-            (name.to_owned(), schema)
+            ((*name).to_owned(), schema)
         })
         .collect();
-    definitions.extend(kinds.iter().flat_map(|it| custom_definitions(it.as_ref())));
+    let custom = kinds.iter().flat_map(|it| custom_definitions(&built_in, it.as_ref()));
+    definitions.extend(custom.map(|(name, mut schema)| {
+        close(&mut schema);
+        (name, schema)
+    }));
     definitions.values_mut().for_each(lower);
     json!({
         "swagger": "2.0",
@@ -50,6 +55,14 @@ fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
         "paths": rendered,
         "definitions": definitions,
     })
+}
+
+/// A custom resource in which anything goes is not described at all.
+fn close(schema: &mut Value) {
+    let Value::Object(object) = schema else { return };
+    if object.get(PRESERVES) == Some(&json!(true)) {
+        object.retain(|it, _| ["type", "x-kubernetes-group-version-kind"].contains(&it.as_str()));
+    }
 }
 
 /// Clients of version 2 take a default for a value that the server fills in; those of built-in
@@ -93,10 +106,11 @@ fn lower_keywords(object: &mut Map<String, Value>) {
     object.remove("not");
     // Clients of version 2 refuse null, and fields that are not listed: what may have them is not
     // described.
-    let preserves = object.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true));
+    let preserves = object.get(PRESERVES) == Some(&json!(true));
     if preserves {
         object.remove("properties");
         object.remove("items");
+        object.remove("type");
     }
     // Numbers or texts are texts in version 2.
     if object.remove("oneOf").is_some() && !preserves {

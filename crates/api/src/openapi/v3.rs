@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use apimachinery::GroupVersion;
 
 use super::operations::{Operation, Parameter, paths};
-use super::{META, custom_definitions, kinds_of, reachable, reference, references_in};
+use super::{META, custom_definitions, gnostic, kinds_of, reachable, reference, references_in};
 use crate::kind::Kind;
 use crate::schemas::Written;
 
@@ -54,12 +54,12 @@ pub fn document(group_version: &GroupVersion, kinds: &[Arc<dyn Kind>]) -> Vec<u8
     }
     let rendered = Value::Object(rendered).to_string();
 
-    let custom: BTreeMap<String, String> = kinds_of(kinds, group_version)
-        .flat_map(custom_definitions)
-        .map(|(name, schema)| (name, schema.to_string()))
-        .collect();
     let written = Written::inflate();
     let built_in = written.by_name();
+    let custom: BTreeMap<String, String> = kinds_of(kinds, group_version)
+        .flat_map(|it| custom_definitions(&built_in, it))
+        .map(|(name, schema)| (name, schema.to_string()))
+        .collect();
     let mut wanted: Vec<String> = references_in(&rendered).collect();
     wanted.extend(custom.values().flat_map(|it| references_in(it)));
     // Shown although no path refers to them: clients look kinds up in the document of their group.
@@ -75,6 +75,12 @@ pub fn document(group_version: &GroupVersion, kinds: &[Arc<dyn Kind>]) -> Vec<u8
         rendered, schemas
     )
     .into_bytes()
+}
+
+/// The same as protobuf, of the JSON; empty if that is none.
+pub fn protobuf(document: &[u8]) -> Vec<u8> {
+    let tree: Option<Value> = serde_json::from_slice(document).ok();
+    tree.map(|it| gnostic::v3::encode(&it)).unwrap_or_default()
 }
 
 fn render_schemas<'a>(

@@ -141,7 +141,6 @@ impl<'de> DeserializeSeed<'de> for Value<'_> {
         }
         let text = <Box<RawValue> as serde::Deserialize>::deserialize(deserializer)?;
         // An element of a list can be null, a field that is null is not there.
-        self.is_zero(text.get() == "null");
         if text.get() != "null" || self.field.is_kept {
             wire::put_message(self.out, self.field.number, |out| {
                 wire::put_bytes(out, 1, text.get().as_bytes());
@@ -158,8 +157,8 @@ impl<'de> Visitor<'de> for Value<'_> {
         write!(f, "a value for {}", self.field.name)
     }
 
+    /// What Go writes where there is nothing: it is read back as that, and written so again.
     fn visit_unit<E>(self) -> Result<(), E> {
-        self.loss.add(true);
         Ok(())
     }
 

@@ -24,6 +24,8 @@ pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 pub const MEDIA_TYPE_WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 pub const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+pub const PARTIAL_OBJECT_METADATA: &str =
+    "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
 pub const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
@@ -152,20 +154,35 @@ pub fn encode_telling(
     Ok(Encoded { bytes, is_exact })
 }
 
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Names<'a> {
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+}
+
 /// An object of a built-in kind that names itself.
 pub fn encode_object(json: &[u8]) -> serde_json::Result<Vec<u8>> {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Names<'a> {
-        #[serde(borrow)]
-        api_version: Cow<'a, str>,
-        #[serde(borrow)]
-        kind: Cow<'a, str>,
-    }
     let names: Names<'_> = serde_json::from_slice(json)?;
     let message = Table::get()
         .find_kind(&names.api_version, &names.kind)
         .ok_or_else(|| serde::de::Error::custom("the kind has no protobuf"))?;
+    encode(message, (&names.api_version, &names.kind), json)
+}
+
+/// A document about the API, which names itself as objects do: those of discovery are in `v1`
+/// without a group, whose types are those of meta.
+pub fn encode_document(json: &[u8]) -> serde_json::Result<Vec<u8>> {
+    let names: Names<'_> = serde_json::from_slice(json)?;
+    let package = match &*names.api_version {
+        "" | "v1" => "meta.k8s.io/v1",
+        other => other,
+    };
+    let message = Table::get().find_kind(package, &names.kind);
+    let message =
+        message.ok_or_else(|| serde::de::Error::custom("the document has no protobuf"))?;
     encode(message, (&names.api_version, &names.kind), json)
 }
 
@@ -188,14 +205,17 @@ pub fn encode_list<'a>(
     Ok(out)
 }
 
+/// Of the length in front of an event.
+pub const LENGTH_SIZE: usize = 4;
+
 /// An event of a watch: its length, then the type and the object, which is in an envelope of its
 /// own.
 pub fn encode_event(event: &str, object: &[u8]) -> Vec<u8> {
-    let mut out = vec![0; 4];
+    let mut out = vec![0; LENGTH_SIZE];
     wire::put_bytes(&mut out, 1, event.as_bytes());
     wire::put_message(&mut out, 2, |out| wire::put_bytes(out, 1, object));
-    let length = u32::try_from(out.len() - 4).expect("objects are smaller than 4 GiB");
-    out[..4].copy_from_slice(&length.to_be_bytes());
+    let length = u32::try_from(out.len() - LENGTH_SIZE).expect("objects are smaller than 4 GiB");
+    out[..LENGTH_SIZE].copy_from_slice(&length.to_be_bytes());
     out
 }
 

@@ -1,5 +1,9 @@
 //! What is read and written as Go does it.
 
+mod every_kind;
+mod places;
+mod samples;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
@@ -141,4 +145,119 @@ fn wrong_types_are_errors() {
     ] {
         assert!(decode::<Pod>(POD, text.as_bytes()).is_err(), "{text}");
     }
+}
+
+/// An object of a kind as it is written, but for what it is called. What is expected was seen in
+/// answers of kube-apiserver v1.36.
+fn check_written(api_version: &str, kind: &str, given: &Value, expected: &Value) {
+    let kinds = crate::kinds();
+    let names = |it: &dyn crate::Kind| (it.names().api_version(), it.names().kind.clone());
+    let wanted = (api_version.to_owned(), kind.to_owned());
+    let found = kinds.iter().find(|it| names(it.as_ref()) == wanted).expect("it is served");
+    let object = found.decode(given.to_string().as_bytes()).expect("an object");
+    let mut written = object.to_value();
+    let fields = written.as_object_mut().expect("an object");
+    fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind"));
+    assert_eq!(&written, expected, "{api_version} {kind}");
+}
+
+#[test]
+fn what_go_always_writes_is_always_there() {
+    check_written(
+        "v1",
+        "Event",
+        &json!({}),
+        &json!({
+            "metadata": {}, "involvedObject": {}, "source": {}, "firstTimestamp": null, "lastTimestamp": null,
+            "eventTime": null, "reportingComponent": "", "reportingInstance": "",
+        }),
+    );
+    check_written(
+        "events.k8s.io/v1",
+        "Event",
+        &json!({}),
+        &json!({
+            "metadata": {}, "eventTime": null, "regarding": {}, "deprecatedSource": {},
+            "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null,
+        }),
+    );
+    check_written(
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRole",
+        &json!({ "rules": [] }),
+        &json!({ "metadata": {}, "rules": null }),
+    );
+    check_written(
+        "rbac.authorization.k8s.io/v1",
+        "Role",
+        &json!({ "rules": [{}] }),
+        &json!({ "metadata": {}, "rules": [{ "verbs": null }] }),
+    );
+    check_written(
+        "v1",
+        "LimitRange",
+        &json!({}),
+        &json!({ "metadata": {}, "spec": { "limits": null } }),
+    );
+    check_written(
+        "storage.k8s.io/v1",
+        "CSINode",
+        &json!({ "spec": { "drivers": [{ "name": "a" }] } }),
+        &json!({
+            "metadata": {}, "spec": { "drivers": [{ "name": "a", "nodeID": "", "topologyKeys": null }] },
+        }),
+    );
+    check_written(
+        "discovery.k8s.io/v1",
+        "EndpointSlice",
+        &json!({ "endpoints": [{}] }),
+        &json!({
+            "metadata": {}, "addressType": "", "endpoints": [{ "addresses": null, "conditions": {} }],
+            "ports": null,
+        }),
+    );
+}
+
+#[test]
+fn structs_are_there_and_zero_is_not() {
+    check_written(
+        "apps/v1",
+        "Deployment",
+        &json!({ "spec": {
+            "replicas": 0, "paused": false, "minReadySeconds": 0, "selector": {},
+            "template": { "metadata": { "creationTimestamp": null, "labels": {} }, "spec": {
+                "hostNetwork": false, "hostname": "", "terminationGracePeriodSeconds": 0,
+                "containers": [{ "name": "a", "args": [], "image": "", "env": [{ "name": "A", "value": "" }] }],
+            } },
+        } }),
+        &json!({
+            "metadata": {}, "spec": {
+                "replicas": 0, "selector": {}, "strategy": {},
+                "template": { "metadata": {}, "spec": {
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [{ "name": "a", "env": [{ "name": "A" }], "resources": {} }],
+                } },
+            }, "status": {},
+        }),
+    );
+    check_written(
+        "apps/v1",
+        "DaemonSet",
+        &json!({}),
+        &json!({
+            "metadata": {}, "spec": {
+                "selector": null, "template": { "metadata": {}, "spec": { "containers": null } },
+                "updateStrategy": {},
+            },
+            "status": {
+                "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+            },
+        }),
+    );
+    check_written(
+        "v1",
+        "Service",
+        &json!({}),
+        &json!({ "metadata": {}, "spec": {}, "status": { "loadBalancer": {} } }),
+    );
 }
