@@ -14,7 +14,7 @@ use apimachinery::validation::{
 
 use crate::check::{self, text};
 
-const NOT_FOUND_ACTIONS: &[&str] = &["Allow", "Deny"];
+const NOT_FOUND_ACTIONS: &[&str] = &["Deny", "Allow"];
 
 pub(super) fn validate_kind(kind: &ParamKind, path: &Path, errors: &mut FieldErrors) {
     validate_api_version(text(kind.api_version.as_ref()), &path.child("apiVersion"), errors);
@@ -74,7 +74,7 @@ pub(super) fn validate_ref(reference: &ParamRef, path: &Path, errors: &mut Field
         None => {}
     }
     let action = text(reference.parameter_not_found_action.as_ref());
-    check::one_of(action, NOT_FOUND_ACTIONS, &path.child("parameterNotFoundAction"), errors);
+    check::one_of_listed(action, NOT_FOUND_ACTIONS, &path.child("parameterNotFoundAction"), errors);
 }
 
 /// The cell of a policy.

@@ -23,19 +23,14 @@ use crate::{check, codec};
 ///
 /// The typed struct does not tell a selector that is empty from one that is absent, and users are
 /// told which it is. So an empty one is marked when an object is read: it has a map of labels, with
-/// none in it. The mark is nothing that JSON shows.
-pub(crate) trait Selecting: Clone {
-    fn selector(&self) -> Option<&LabelSelector>;
+/// none in it. JSON shows that as `{}`, and one without anything as null.
+pub(crate) trait Selecting {
     fn selector_mut(&mut self) -> Option<&mut LabelSelector>;
 }
 
 macro_rules! selecting {
     ($($kind:ty,)*) => {
         $(impl Selecting for $kind {
-            fn selector(&self) -> Option<&LabelSelector> {
-                self.spec.as_ref().map(|it| &it.selector)
-            }
-
             fn selector_mut(&mut self) -> Option<&mut LabelSelector> {
                 self.spec.as_mut().map(|it| &mut it.selector)
             }
@@ -61,16 +56,6 @@ pub(crate) fn with_mark<T: Selecting>(mut object: T, json: &[u8]) -> T {
         selector.match_labels = Some(BTreeMap::new());
     }
     object
-}
-
-/// The object as JSON has it; `None` if it is that already.
-pub(crate) fn without_mark<T: Selecting>(object: &T) -> Option<T> {
-    object.selector().filter(|it| is_empty(it))?;
-    let mut object = object.clone();
-    if let Some(selector) = object.selector_mut() {
-        *selector = LabelSelector::default();
-    }
-    Some(object)
 }
 
 pub(crate) fn is_absent(selector: &LabelSelector) -> bool {

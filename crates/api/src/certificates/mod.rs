@@ -2,11 +2,16 @@
 
 pub mod certificate_signing_request;
 pub mod cluster_trust_bundle;
-mod pem;
+pub mod pem;
 pub mod pod_certificate_request;
 mod request;
 mod signature;
-mod signer_name;
+pub(crate) mod signer_name;
+
+/// The certificates of a chain alone, in order, without what stands around them.
+pub fn plain_chain(chain: &str) -> String {
+    pem::blocks(chain).iter().map(|it| pem::render("CERTIFICATE", &it.bytes)).collect()
+}
 
 pub use certificate_signing_request::CertificateSigningRequest;
 pub use cluster_trust_bundle::ClusterTrustBundle;

@@ -7,15 +7,16 @@ use base64::engine::general_purpose::STANDARD;
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
+const LINE: usize = 64;
 
-pub(super) struct Block {
-    pub(super) label: String,
-    pub(super) has_headers: bool,
-    pub(super) bytes: Vec<u8>,
+pub struct Block {
+    pub label: String,
+    pub has_headers: bool,
+    pub bytes: Vec<u8>,
 }
 
 /// Every block, in order.
-pub(super) fn blocks(text: &str) -> Vec<Block> {
+pub fn blocks(text: &str) -> Vec<Block> {
     let mut lines = text.lines().map(str::trim_end).peekable();
     let mut blocks = Vec::new();
     while let Some(line) = lines.next() {
@@ -35,6 +36,14 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
         }
     }
     blocks
+}
+
+/// A block, with lines of 64 characters.
+pub fn render(label: &str, bytes: &[u8]) -> String {
+    let text = STANDARD.encode(bytes);
+    let lines = text.as_bytes().chunks(LINE).map(String::from_utf8_lossy);
+    let lines: String = lines.map(|it| format!("{it}\n")).collect();
+    format!("{BEGIN}{label}{DASHES}\n{lines}{END}{label}{DASHES}\n")
 }
 
 fn read(label: &str, body: &[&str]) -> Option<Block> {

@@ -14,7 +14,7 @@ pub(super) fn is_of_kubernetes(name: &str) -> bool {
     domain == "kubernetes.io" || domain.ends_with(".kubernetes.io")
 }
 
-pub(super) fn validate(name: &str, path: &Path, errors: &mut FieldErrors) {
+pub(crate) fn validate(name: &str, path: &Path, errors: &mut FieldErrors) {
     if name.is_empty() {
         return errors.required(path, "");
     }

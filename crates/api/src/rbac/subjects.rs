@@ -66,7 +66,7 @@ pub(super) fn validate(
         Scope::Cluster => &["ClusterRole"],
     };
     if !kinds.contains(&role.kind.as_str()) {
-        errors.not_supported(&path.child("kind"), role.kind.as_str(), kinds);
+        errors.not_supported_as_listed(&path.child("kind"), role.kind.as_str(), kinds);
     }
     if role.name.is_empty() {
         errors.required(&path.child("name"), "");
@@ -102,8 +102,8 @@ fn validate_subject(subject: &Subject, scope: Scope, path: &Path, errors: &mut F
             }
         }
         other => {
-            let kinds = ["Group", "ServiceAccount", "User"];
-            errors.not_supported(&path.child("kind"), other, &kinds);
+            let kinds = ["ServiceAccount", "User", "Group"];
+            errors.not_supported_as_listed(&path.child("kind"), other, &kinds);
         }
     }
 }

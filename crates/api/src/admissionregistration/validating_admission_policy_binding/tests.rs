@@ -53,7 +53,7 @@ fn parameters_are_found_by_name_or_by_label() {
             "spec.paramRef.name: Invalid value: \"a/b\": may not contain '/'",
             "spec.paramRef.name: Forbidden: name and selector are mutually exclusive",
             "spec.paramRef.selector: Forbidden: name and selector are mutually exclusive",
-            "spec.paramRef.parameterNotFoundAction: Unsupported value: \"Skip\": supported values: \"Allow\", \"Deny\"",
+            "spec.paramRef.parameterNotFoundAction: Unsupported value: \"Skip\": supported values: \"Deny\", \"Allow\"",
         ],
     );
 }

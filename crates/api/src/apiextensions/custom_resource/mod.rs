@@ -10,6 +10,7 @@ mod stored_defaults;
 mod tests;
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use apimachinery::schema::{Schema, SchemaRef, Type};
+use apimachinery::schema::{FieldReport, Schema, SchemaRef, Type};
 use apimachinery::table::Column;
 use apimachinery::{FieldErrors, NameRule, Names, Path, Scope};
 
@@ -174,6 +175,7 @@ fn with_metadata(own: &SchemaRef) -> SchemaRef {
         additional: own.additional.clone(),
         is_atomic: own.is_atomic,
         preserve_unknown: own.preserve_unknown,
+        is_closed: own.is_closed,
         default: own.default.clone(),
         checks: own.checks.clone(),
         ..Schema::default()
@@ -291,6 +293,27 @@ impl Kind for CustomKind {
             object.kind.clone_from(&self.names.kind);
         }
         Ok(Box::new(object))
+    }
+
+    /// In upstream's order, which looks for one kind of problem after the other: what is said twice,
+    /// what metadata has beside its fields, what is pruned, and what the metadata of embedded
+    /// objects has.
+    fn decode_reporting(
+        &self,
+        bytes: &[u8],
+    ) -> Result<(Box<dyn ApiObject>, FieldReport), serde_json::Error> {
+        let mut report = self.whole.validate_fields(bytes);
+        let rank = |problem: &str| match problem.strip_prefix("unknown field \"") {
+            None => 0,
+            Some(path) if path.starts_with("metadata.") => 1,
+            Some(path) if path.contains(".metadata.") => 3,
+            Some(_) => 2,
+        };
+        report.problems.sort_by(|one, other| {
+            let order = rank(one).cmp(&rank(other));
+            order.then_with(|| if rank(one) == 0 { Ordering::Equal } else { one.cmp(other) })
+        });
+        Ok((self.decode(bytes)?, report))
     }
 
     fn complete_stored(&self, stored: &Stored) -> Option<Box<dyn ApiObject>> {

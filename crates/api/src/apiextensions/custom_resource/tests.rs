@@ -280,3 +280,67 @@ fn documents_show_the_kind() {
     assert_eq!(resource["shortNames"], json!(["fr"]));
     assert_eq!(resource["subresources"][1]["responseKind"]["kind"], "Fruit");
 }
+
+/// In upstream's order: what is said twice, metadata, what is pruned, metadata of embedded objects.
+#[test]
+fn unknown_and_repeated_fields_are_found_everywhere() {
+    let text = json!({"type": "string"});
+    let spec = json!({
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {
+            "a": text, "nothing": {"type": "object"},
+            "list": {"type": "array", "items": {"type": "object", "properties": {"x": text}}},
+            "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"x": text}}},
+            "free": {
+                "type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true,
+            },
+            "other": {
+                "type": "object", "x-kubernetes-embedded-resource": true,
+                "properties": {"spec": {"type": "object"}},
+            },
+        }}},
+    });
+    let version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": spec}});
+    let mut tree = codec::tree(&fruit_definition());
+    tree["spec"]["versions"] = json!([version]);
+    let crd = CustomResourceDefinition::decode(tree.to_string().as_bytes()).unwrap();
+    let kind = CustomKind::new(&crd, &crd.spec.versions[0]);
+    let object = r#"{"apiVersion":"example.org/v1","kind":"Fruit",
+        "metadata":{"name":"a","nope":1,"labels":{"a":"b","a":"c"}},
+        "spec":{"a":"1","a":"2","b":1,"list":[{"y":1},{"x":"1","x":"2"}],"map":{"k":{"z":1}},"nothing":{"q":1},
+            "free":{"apiVersion":"v1","kind":"X","metadata":{"name":"x","zz":1},"foo":1,"foo":2},
+            "other":{"apiVersion":"v1","kind":"X","metadata":{"unk":1},"bar":1,"spec":{"u":1}}},
+        "top":1,"top":2}"#;
+    let (decoded, report) = kind.decode_reporting(object.as_bytes()).unwrap();
+    let mut expected: Vec<String> =
+        ["metadata.labels.a", "spec.a", "spec.list[1].x", "spec.free.foo", "top"]
+            .map(|it| format!("duplicate field \"{it}\""))
+            .into();
+    expected.extend(
+        [
+            "metadata.nope",
+            "spec.b",
+            "spec.list[0].y",
+            "spec.map.k.z",
+            "spec.nothing.q",
+            "spec.other.bar",
+            "spec.other.spec.u",
+            "top",
+            "spec.free.metadata.zz",
+            "spec.other.metadata.unk",
+        ]
+        .map(|it| format!("unknown field \"{it}\"")),
+    );
+    assert_eq!(report.problems, expected);
+    // What is told of is dropped.
+    let kept = decoded.to_value();
+    assert_eq!(kept["spec"]["nothing"], json!({}));
+    assert_eq!(kept["spec"]["free"]["metadata"], json!({"name": "x"}));
+    assert_eq!(
+        kept["spec"]["other"],
+        json!({"apiVersion": "v1", "kind": "X", "metadata": {}, "spec": {}})
+    );
+    assert!(kept.get("top").is_none());
+}

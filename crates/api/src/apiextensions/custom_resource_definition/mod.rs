@@ -8,6 +8,7 @@ mod v1beta1;
 mod validation;
 
 use apimachinery::FieldErrors;
+use serde_json::json;
 
 use crate::halves;
 use crate::kind::{Part, Resource};
@@ -31,6 +32,11 @@ impl Resource for CustomResourceDefinition {
     }
 
     fn apply_defaults(&mut self) {
+        let subresources = self.spec.versions.iter_mut().filter_map(|it| it.subresources.as_mut());
+        for status in subresources.filter_map(|it| it.status.as_mut()) {
+            // It has no fields.
+            status.0 = json!({});
+        }
         let names = &mut self.spec.names;
         if names.singular.as_deref().unwrap_or_default().is_empty() {
             names.singular = Some(names.kind.to_lowercase());

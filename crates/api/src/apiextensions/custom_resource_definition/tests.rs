@@ -114,7 +114,7 @@ fn one_version_is_stored() {
     );
     check(
         |it| it["spec"]["versions"][0]["schema"] = json!(null),
-        &["spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required"],
+        &["spec.versions[0].schema.openAPIV3Schema: Required value"],
     );
 }
 
@@ -139,9 +139,9 @@ fn columns_scale_and_selectable_fields_need_good_paths() {
             json!([{ "name": "", "type": "text", "jsonPath": "x" }]),
         ),
         &[
-            "spec.versions[0].additionalPrinterColumns[0].name: Required value",
-            "spec.versions[0].additionalPrinterColumns[0].type: Unsupported value: \"text\"",
-            "spec.versions[0].additionalPrinterColumns[0].jsonPath: Invalid value: \"x\"",
+            "spec.additionalPrinterColumns[0].name: Required value",
+            "spec.additionalPrinterColumns[0].type: Invalid value: \"text\": must be one of boolean,date,integer,number,string",
+            "spec.additionalPrinterColumns[0].JSONPath: Invalid value: \"x\"",
         ],
     );
     check(
@@ -150,7 +150,7 @@ fn columns_scale_and_selectable_fields_need_good_paths() {
             json!({ "scale": { "specReplicasPath": ".status.n", "statusReplicasPath": ".status.n" } }),
         ),
         &[
-            "spec.versions[0].subresources.scale.specReplicasPath: Invalid value: \".status.n\": should be a json path under .spec",
+            "spec.subresources.scale.specReplicasPath: Invalid value: \".status.n\": should be a json path under .spec",
         ],
     );
     check(
@@ -163,8 +163,8 @@ fn columns_scale_and_selectable_fields_need_good_paths() {
             ]),
         ),
         &[
-            "spec.versions[0].selectableFields[1].jsonPath: Invalid value: \".spec.parts\"",
-            "spec.versions[0].selectableFields[2].jsonPath: Invalid value: \".metadata.name\"",
+            "spec.selectableFields[1].jsonPath: Invalid value: \".spec.parts\"",
+            "spec.selectableFields[2].jsonPath: Invalid value: \".metadata.name\"",
         ],
     );
 }
@@ -177,7 +177,7 @@ fn defaults_and_list_keys_fit_the_schema() {
             root["properties"]["spec"]["properties"]["x"] = schema;
         }
     };
-    let path = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[x]";
+    let path = "spec.validation.openAPIV3Schema.properties[spec].properties[x]";
     check(property(json!({ "type": "integer", "default": 3 })), &[]);
     check(
         property(json!({ "type": "integer", "default": "three" })),
@@ -244,7 +244,7 @@ fn what_another_server_accepted_is_judged_again_when_it_changes() {
     let mut same = ruled("self.color != 'red'");
     same.metadata.finalizers = Some(vec!["example.org/wait".to_owned()]);
     check(&same, &[]);
-    let path = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations";
+    let path = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations";
     check(&ruled("self.color != 'blue'"), &[path]);
     check(&definition(|_| {}), &[]);
 }

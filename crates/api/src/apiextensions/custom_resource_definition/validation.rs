@@ -17,6 +17,8 @@ use crate::codec;
 
 const SELECTABLE_FIELDS_MAX: usize = 8;
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: &[&str] =
+    &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
 pub(super) fn validate_spec(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
     let spec = Path::new("spec");
@@ -164,13 +166,16 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut F
         errors.invalid(path, shown, "must have exactly one version marked as storage version");
     }
     for (index, version) in versions.iter().enumerate() {
-        validate_version(version, &path.index(index), errors);
+        // What all versions have in common is the definition's own, in upstream's internal form.
+        let hoisted = (versions.len() == 1).then(|| Path::new("spec"));
+        validate_version(version, &path.index(index), hoisted.as_ref(), errors);
     }
 }
 
 fn validate_version(
     version: &CustomResourceDefinitionVersion,
     path: &Path,
+    hoisted: Option<&Path>,
     errors: &mut FieldErrors,
 ) {
     for problem in is_dns1035_label(&version.name) {
@@ -187,9 +192,12 @@ fn validate_version(
     let schema_path = path.child("schema").child("openAPIV3Schema");
     let written = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
     let Some(written) = written else {
-        errors.required(&schema_path, "schemas are required");
+        errors.required(&schema_path, "");
         return;
     };
+    let schema_path =
+        hoisted.map_or(schema_path, |it| it.child("validation").child("openAPIV3Schema"));
+    let path = hoisted.unwrap_or(path);
     let tree = codec::tree(written);
     let schema = Schema::from_open_api(&tree, &schema_path, errors);
     for (name, property) in schema.properties.iter().filter(|(name, _)| !is_given(name)) {
@@ -262,15 +270,23 @@ fn validate_column(column: &CustomResourceColumnDefinition, path: &Path, errors:
         errors.required(&path.child("name"), "");
     }
     match column.type_.as_str() {
-        "" => errors.required(&path.child("type"), ""),
+        "" => errors.required(&path.child("type"), &one_of(COLUMN_TYPES)),
         kind if COLUMN_TYPES.contains(&kind) => {}
-        other => errors.not_supported(&path.child("type"), other, COLUMN_TYPES),
+        other => errors.invalid(&path.child("type"), other, &one_of(COLUMN_TYPES)),
     }
-    validate_path(&column.json_path, &path.child("jsonPath"), errors);
+    let format = column.format.as_deref().unwrap_or_default();
+    if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
+        errors.invalid(&path.child("format"), format, &one_of(COLUMN_FORMATS));
+    }
+    validate_path(&column.json_path, &path.child("JSONPath"), errors);
     if column.priority.is_some_and(|it| it < 0) {
         let priority = column.priority.unwrap_or_default();
         errors.invalid(&path.child("priority"), priority, "must be greater than or equal to 0");
     }
+}
+
+fn one_of(supported: &[&str]) -> String {
+    format!("must be one of {}", supported.join(","))
 }
 
 /// Required and readable; `None` after the problem was noted.

@@ -122,7 +122,7 @@ fn a_status_is_true_false_or_unknown() {
         manifest,
         Part::Status,
         &[
-            "status.conditions[0].status: Unsupported value: \"Perhaps\": supported values: \"False\", \"True\", \"Unknown\"",
+            "status.conditions[0].status: Unsupported value: \"Perhaps\": supported values: \"True\", \"False\", \"Unknown\"",
         ],
     );
 }

@@ -13,7 +13,7 @@ use crate::check::{self, text};
 
 const GROUP_PRIORITY_MAX: i32 = 20_000;
 const VERSION_PRIORITY_MAX: i32 = 1_000;
-const STATUSES: &[&str] = &["False", "True", "Unknown"];
+const STATUSES: &[&str] = &["True", "False", "Unknown"];
 
 pub(super) fn validate(service: &APIService, errors: &mut FieldErrors) {
     let Some(spec) = &service.spec else { return };
@@ -83,7 +83,7 @@ pub(super) fn validate_status(service: &APIService, errors: &mut FieldErrors) {
     for (index, condition) in conditions.into_iter().flatten().enumerate() {
         if !STATUSES.contains(&condition.status.as_str()) {
             let path = Path::new("status").child("conditions").index(index).child("status");
-            errors.not_supported(&path, condition.status.as_str(), STATUSES);
+            errors.not_supported_as_listed(&path, condition.status.as_str(), STATUSES);
         }
     }
 }

@@ -21,7 +21,8 @@ impl Resource for StorageVersion {
 
     /// A spec is there, and has nothing in it.
     fn apply_defaults(&mut self) {
-        self.spec.get_or_insert_with(|| StorageVersionSpec(json!({})));
+        // It has no fields.
+        self.spec = Some(StorageVersionSpec(json!({})));
     }
 
     /// What is wrong depends on the part: see below.

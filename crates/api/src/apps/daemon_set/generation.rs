@@ -19,6 +19,13 @@ fn set(object: &mut DaemonSet, generation: i64) {
     annotations.insert(ANNOTATION.to_owned(), generation.to_string());
 }
 
+/// The annotation is there whatever is sent: it stands for a field that has a zero.
+pub(super) fn write(object: &mut DaemonSet) {
+    if value(object).is_none() {
+        set(object, 0);
+    }
+}
+
 /// A new object may go on where another one ended. What is no number stays, to be refused.
 pub(super) fn begin(object: &mut DaemonSet) {
     let given = value(object).map_or(Ok(1), |it| it.parse::<i64>());

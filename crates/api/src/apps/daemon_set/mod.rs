@@ -24,6 +24,7 @@ impl Resource for DaemonSet {
 
     fn apply_defaults(&mut self) {
         defaults::apply(self);
+        generation::write(self);
     }
 
     fn prepare_create(&mut self) {

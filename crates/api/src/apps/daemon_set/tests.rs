@@ -198,3 +198,10 @@ fn the_row_counts_nodes() {
         json!(["agent", 3, 2, 1, 2, 1, "disk=ssd", "42s", "agent", "agent:1", "app=agent"]),
     );
 }
+
+#[test]
+fn the_generation_of_the_template_is_written_before_it_is_known() {
+    let object = defaulted::<DaemonSet>(daemon_set(json!({})));
+    let annotations = object.metadata.annotations.unwrap();
+    assert_eq!(annotations["deprecated.daemonset.template.generation"], "0");
+}

@@ -45,10 +45,10 @@ fn the_selector_is_needed_and_selects_something() {
 fn an_empty_selector_is_written_as_it_was_read() {
     for selector in [json!({}), Value::Null] {
         let mut manifest = replica_set();
-        manifest["spec"]["selector"] = selector;
+        manifest["spec"]["selector"] = selector.clone();
         let object = ReplicaSet::decode(manifest.to_string().as_bytes()).unwrap();
         let written: Value = serde_json::from_slice(&object.encode()).unwrap();
-        assert_eq!(written["spec"]["selector"], json!({}));
+        assert_eq!(written["spec"].get("selector"), Some(&selector));
     }
 }
 

@@ -28,9 +28,8 @@ impl Resource for LocalSubjectAccessReview {
             }
         }
         if let Some(attributes) = &self.spec.non_resource_attributes {
-            let shown = serde_json::to_value(attributes).unwrap_or_default();
             let path = Path::new("spec.nonResourceAttributes");
-            errors.invalid(&path, shown, "disallowed on this kind of request");
+            errors.invalid(&path, review::shown(attributes), "disallowed on this kind of request");
         }
     }
 }

@@ -16,11 +16,10 @@ impl Resource for SelfSubjectAccessReview {
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        review::validate_attributes(
-            self.spec.resource_attributes.as_ref(),
-            self.spec.non_resource_attributes.as_ref(),
-            errors,
-        );
-        review::validate_metadata(&self.metadata, "must be empty", errors);
+        let resource = self.spec.resource_attributes.as_ref();
+        let path = self.spec.non_resource_attributes.as_ref();
+        review::validate_attributes(resource, path, errors);
+        review::validate_selectors(resource, errors);
+        review::validate_metadata(&self.metadata, review::MUST_BE_EMPTY, errors);
     }
 }

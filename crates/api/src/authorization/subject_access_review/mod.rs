@@ -20,6 +20,6 @@ impl Resource for SubjectAccessReview {
 
     fn validate(&self, errors: &mut FieldErrors) {
         review::validate_spec(&self.spec, errors);
-        review::validate_metadata(&self.metadata, "must be empty", errors);
+        review::validate_metadata(&self.metadata, review::MUST_BE_EMPTY, errors);
     }
 }

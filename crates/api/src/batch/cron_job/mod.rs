@@ -13,7 +13,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::job::warnings;
-use crate::apps::workload;
 use crate::kind::{Part, Resource};
 
 pub use k8s_openapi::api::batch::v1::CronJob;
@@ -71,6 +70,5 @@ fn warnings_of_spec(cron_job: &CronJob) -> Vec<String> {
                        more details";
         warnings.push(warning.to_owned());
     }
-    warnings.push(workload::idle_warning("CronJob"));
     warnings
 }

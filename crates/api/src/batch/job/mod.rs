@@ -17,7 +17,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::JobSpec;
 use serde_json::Value;
 
-use crate::apps::workload;
 use crate::kind::{Part, Resource};
 
 pub(crate) use defaults::apply_to_policies;
@@ -26,6 +25,14 @@ pub use k8s_openapi::api::batch::v1::Job;
 
 /// Who is meant by `managedBy` unless somebody else is named.
 pub const CONTROLLER: &str = "kubernetes.io/job-controller";
+/// On a pod of a Job until it is counted.
+pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+/// Which of the completions a pod is for: a label and an annotation of it.
+pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// How many pods of the same index failed before: an annotation.
+pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+/// The same of those that a policy says to ignore.
+pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 impl Resource for Job {
     codec!();
@@ -84,11 +91,12 @@ impl Resource for Job {
 
 fn warnings_of_spec(job: &Job) -> Vec<String> {
     let Some(spec) = &job.spec else { return Vec::new() };
-    let mut warnings = warnings::of_spec(spec, &Path::new("spec"));
-    if spec.managed_by.as_deref().is_none_or(|it| it == CONTROLLER) {
-        warnings.push(workload::idle_warning("Job"));
-    }
-    warnings
+    warnings::of_spec(spec, &Path::new("spec"))
+}
+
+/// Whether a controller other than the built-in one cares for it.
+pub fn is_managed_elsewhere(spec: &JobSpec) -> bool {
+    spec.managed_by.as_deref().is_some_and(|it| it != CONTROLLER)
 }
 
 /// Whether each completion has its number.

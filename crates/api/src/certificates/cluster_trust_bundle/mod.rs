@@ -10,11 +10,18 @@ use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::certificates::pem;
 use crate::check::text;
 use crate::kind::{Part, Resource};
 use crate::{cell, version};
 
 pub use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
+pub(crate) use validation::name_problems;
+
+/// The certificates in a bundle, in DER, in order.
+pub fn anchors(bundle: &ClusterTrustBundle) -> Vec<Vec<u8>> {
+    pem::blocks(&bundle.spec.trust_bundle).into_iter().map(|it| it.bytes).collect()
+}
 
 const FIELDS: &[(&str, &str)] = &[("spec.signerName", "spec.signerName")];
 

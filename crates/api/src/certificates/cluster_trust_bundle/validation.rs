@@ -32,7 +32,7 @@ pub(super) fn validate(bundle: &ClusterTrustBundle, errors: &mut FieldErrors) {
 }
 
 /// A bundle of a signer is named after it.
-fn name_problems(name: &str, signer: &str) -> Vec<String> {
+pub(crate) fn name_problems(name: &str, signer: &str) -> Vec<String> {
     if signer.is_empty() {
         if name.contains(':') {
             let why = "ClusterTrustBundle without signer name must not have \":\" in its name";

@@ -13,6 +13,7 @@ use crate::kind::{Part, Resource};
 use crate::{cell, halves, semantic};
 
 pub use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
+pub(crate) use validation::{expiration_seconds_max, validate_user_annotations};
 
 const ISSUED: &str = "Issued";
 const DENIED: &str = "Denied";

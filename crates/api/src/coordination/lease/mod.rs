@@ -6,7 +6,7 @@ mod view;
 
 use apimachinery::FieldErrors;
 
-use crate::kind::{Relaxed, Resource};
+use crate::kind::{Part, Relaxed, Resource};
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -26,6 +26,14 @@ impl Resource for Lease {
     const RELAXED: Relaxed = Relaxed::InNamespace("kube-node-lease");
 
     codec!();
+
+    fn prepare_create(&mut self) {
+        drop_coordination(self, None);
+    }
+
+    fn prepare_update(&mut self, stored: &Self, _part: Part) {
+        drop_coordination(self, Some(stored));
+    }
 
     fn validate(&self, errors: &mut FieldErrors) {
         let path = Path::new("spec");
@@ -54,5 +62,18 @@ impl Resource for Lease {
     fn row(&self, now: Timestamp) -> Vec<Value> {
         let holder = self.spec.as_ref().and_then(|it| it.holder_identity.as_ref());
         vec![cell::name(&self.metadata), Value::from(text(holder)), cell::age(&self.metadata, now)]
+    }
+}
+
+/// Leaders are elected by the server only where the gate CoordinatedLeaderElection is on, which it
+/// is not: what the election would need is dropped, unless it is there already.
+fn drop_coordination(lease: &mut Lease, stored: Option<&Lease>) {
+    let stored = stored.and_then(|it| it.spec.as_ref());
+    let Some(spec) = &mut lease.spec else { return };
+    if stored.is_none_or(|it| it.strategy.is_none()) {
+        spec.strategy = None;
+    }
+    if stored.is_none_or(|it| it.preferred_holder.is_none()) {
+        spec.preferred_holder = None;
     }
 }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Lease;
-use crate::testing::check;
+use crate::kind::Part;
+use crate::testing::{check, check_created, check_update, created, defaulted};
 
 fn lease(spec: Value) -> Value {
     json!({"metadata": {"name": "a"}, "spec": spec})
@@ -22,16 +23,27 @@ fn durations_and_counts_are_positive() {
 }
 
 #[test]
+fn what_an_election_by_the_server_needs_is_dropped_unless_it_is_there() {
+    let coordinated = lease(json!({"strategy": "Loudest", "preferredHolder": "a"}));
+    check_created::<Lease>(coordinated.clone(), "/spec", json!({}));
+    check_update(&created::<Lease>(lease(json!({}))), coordinated, Part::Main, &[]);
+}
+
+#[test]
 fn who_is_preferred_is_said_with_how_to_pick() {
     let known = "OldestEmulationVersion";
-    check::<Lease>(lease(json!({"strategy": known, "preferredHolder": "a"})), &[]);
-    check::<Lease>(lease(json!({"strategy": "example.org/mine"})), &[]);
-    check::<Lease>(
-        lease(json!({"preferredHolder": "a"})),
+    let stored = defaulted::<Lease>(lease(json!({"strategy": known, "preferredHolder": "a"})));
+    let check = |spec: Value, expected: &[&str]| {
+        check_update(&stored, lease(spec), Part::Main, expected);
+    };
+    check(json!({"strategy": known, "preferredHolder": "a"}), &[]);
+    check(json!({"strategy": "example.org/mine"}), &[]);
+    check(
+        json!({"preferredHolder": "a"}),
         &["spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"],
     );
-    check::<Lease>(
-        lease(json!({"strategy": "Loudest"})),
+    check(
+        json!({"strategy": "Loudest"}),
         &[
             "spec.strategy.strategy: Unsupported value: \"Loudest\": supported values: \"OldestEmulationVersion\"",
         ],

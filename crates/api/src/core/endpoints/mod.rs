@@ -11,10 +11,10 @@ use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cell;
+use crate::{addresses, cell};
 
 use apimachinery::field::Path;
-use apimachinery::validation::{is_dns_label, is_dns_subdomain};
+use apimachinery::validation::{is_dns_label, is_dns_subdomain, is_qualified_name};
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointSubset};
 
 use crate::check::{self, text};
@@ -98,10 +98,15 @@ fn validate_subset(subset: &EndpointSubset, path: &Path, errors: &mut FieldError
         check::port_number(port.port, &path.child("port"), errors);
         let protocols = ["SCTP", "TCP", "UDP"];
         check::one_of(text(port.protocol.as_ref()), &protocols, &path.child("protocol"), errors);
+        if let Some(protocol) = &port.app_protocol {
+            let messages = is_qualified_name(protocol);
+            check::format(protocol, &messages, &path.child("appProtocol"), errors);
+        }
     }
 }
 
 fn validate_address(address: &EndpointAddress, path: &Path, errors: &mut FieldErrors) {
+    addresses::validate_older_ip(&address.ip, &[], &path.child("ip"), errors);
     check::non_special_ip(&address.ip, &path.child("ip"), errors);
     let hostname = text(address.hostname.as_ref());
     if !hostname.is_empty() {

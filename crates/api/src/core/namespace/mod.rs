@@ -68,8 +68,14 @@ impl Resource for Namespace {
     fn validate(&self, errors: &mut FieldErrors) {
         let path = Path::new("spec").child("finalizers");
         let finalizers = self.spec.iter().flat_map(|it| it.finalizers.iter().flatten());
-        for (index, finalizer) in finalizers.enumerate() {
-            check::format(finalizer, &is_qualified_name(finalizer), &path.index(index), errors);
+        for finalizer in finalizers {
+            check::format(finalizer, &is_qualified_name(finalizer), &path, errors);
+            let is_standard =
+                ["kubernetes", "foregroundDeletion", "orphan"].contains(&&**finalizer);
+            if !finalizer.contains('/') && !is_standard {
+                let detail = "name is neither a standard finalizer name nor is it fully qualified";
+                errors.invalid(&path, finalizer.as_str(), detail);
+            }
         }
     }
 

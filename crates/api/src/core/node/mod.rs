@@ -44,8 +44,31 @@ impl Resource for Node {
         }
     }
 
-    /// A kubelet registers its node with a status, so that is kept.
-    fn prepare_create(&mut self) {}
+    /// A kubelet registers its node with a status, so that is kept. Configuration by the API was
+    /// removed from Kubernetes; the fields are still there.
+    fn prepare_create(&mut self) {
+        if let Some(spec) = &mut self.spec {
+            spec.config_source = None;
+        }
+        if let Some(status) = &mut self.status {
+            status.config = None;
+        }
+    }
+
+    fn prepare_update(&mut self, stored: &Self, part: Part) {
+        match part {
+            Part::Status => self.keep_spec(stored),
+            Part::Main | Part::Other(_) => self.keep_status(stored),
+        }
+        let spec = stored.spec.as_ref().and_then(|it| it.config_source.as_ref());
+        if let Some(new) = self.spec.as_mut().filter(|_| spec.is_none()) {
+            new.config_source = None;
+        }
+        let status = stored.status.as_ref().and_then(|it| it.config.as_ref());
+        if let Some(new) = self.status.as_mut().filter(|_| status.is_none()) {
+            new.config = None;
+        }
+    }
 
     fn validate(&self, errors: &mut FieldErrors) {
         validation::validate(self, errors);

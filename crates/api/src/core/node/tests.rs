@@ -67,3 +67,26 @@ fn the_row_says_ready_and_schedulable() {
         ]),
     );
 }
+
+#[test]
+fn declared_features_are_sorted_names() {
+    let status = |features: Value| node(json!({}), json!({"declaredFeatures": features}));
+    check::<Node>(status(json!(["Alpha", "Beta/sub"])), &[]);
+    check::<Node>(
+        status(json!(["web", "B", "B", "A"])),
+        &[
+            "status.declaredFeatures[0]: Invalid value: \"web\": invalid feature name \"web\": must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes",
+            "status.declaredFeatures[1]: Invalid value: \"B\": list must be sorted alphabetically",
+            "status.declaredFeatures[2]: Duplicate value: \"B\"",
+            "status.declaredFeatures[3]: Invalid value: \"A\": list must be sorted alphabetically",
+        ],
+    );
+}
+
+#[test]
+fn configuration_by_the_api_is_gone() {
+    let source = json!({"configMap": {"namespace": "a", "name": "b", "kubeletConfigKey": "c"}});
+    let manifest = node(json!({"configSource": source}), json!({"config": {"assigned": source}}));
+    check_created::<Node>(manifest.clone(), "/spec/configSource", Value::Null);
+    check_created::<Node>(manifest, "/status/config", Value::Null);
+}

@@ -11,11 +11,15 @@ use apimachinery::validation::{is_label_value, is_qualified_name};
 
 use crate::check::{self, text};
 
+const UNSORTED: &str = "list must be sorted alphabetically";
+
 pub(super) fn validate(node: &Node, errors: &mut FieldErrors) {
     let taints = node.spec.as_ref().and_then(|it| it.taints.as_deref()).unwrap_or_default();
     // Upstream names this path, though taints are in the spec; clients may match it.
     validate_taints(taints, &Path::new("metadata").child("taints"), errors);
     let Some(status) = &node.status else { return };
+    let features = status.declared_features.as_deref().unwrap_or_default();
+    validate_features(features, &Path::new("status").child("declaredFeatures"), errors);
     for (field, quantities) in
         [("capacity", &status.capacity), ("allocatable", &status.allocatable)]
     {
@@ -34,6 +38,29 @@ pub(super) fn validate(node: &Node, errors: &mut FieldErrors) {
     }
 }
 
+/// `MyFeature` or `MyFeature/mySubFeature`, sorted, each once.
+fn validate_features(features: &[String], path: &Path, errors: &mut FieldErrors) {
+    for (index, feature) in features.iter().enumerate() {
+        let mut parts = feature.split('/');
+        let is_upper = feature.starts_with(|it: char| it.is_ascii_uppercase());
+        let is_name = |it: &str| !it.is_empty() && it.chars().all(|it| it.is_ascii_alphanumeric());
+        if !is_upper || !parts.all(is_name) {
+            let detail = format!(
+                "invalid feature name {feature:?}: must start with an UpperCamelCase segment, with \
+                 subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), \
+                 and contain only alphanumeric characters and slashes"
+            );
+            errors.invalid(&path.index(index), feature.as_str(), &detail);
+        }
+        let Some(next) = features.get(index + 1) else { continue };
+        if feature == next {
+            errors.duplicate(&path.index(index + 1), next.as_str());
+        } else if feature > next {
+            errors.invalid(&path.index(index + 1), next.as_str(), UNSORTED);
+        }
+    }
+}
+
 fn validate_taints(taints: &[Taint], path: &Path, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (index, taint) in taints.iter().enumerate() {
@@ -45,7 +72,7 @@ fn validate_taints(taints: &[Taint], path: &Path, errors: &mut FieldErrors) {
             errors.invalid(&path.child("value"), value, &messages.join(";"));
         }
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        check::one_of(&taint.effect, &effects, &path.child("effect"), errors);
+        check::one_of_listed(&taint.effect, &effects, &path.child("effect"), errors);
         if !seen.insert((&taint.key, &taint.effect)) {
             let shown = serde_json::to_string(taint).unwrap_or_default();
             let detail = "taints must be unique by key and effect pair";

@@ -4,6 +4,7 @@ pub mod bind;
 pub mod conditions;
 mod fields;
 pub mod mirror;
+pub mod resize;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,10 @@ use serde_json::Value;
 
 pub use super::pod_spec::{qos_class, requests};
 pub use bind::bind;
-pub use view::{ContainerView, Deletion, PodSpecView, PodView, PortView, Unscheduled};
+pub use view::{
+    ContainerView, Deletion, Disruption, Exit, JobPart, PodSpecView, PodView, PortView, SIMULATION,
+    Unscheduled,
+};
 
 pub use k8s_openapi::api::core::v1::Pod;
 
@@ -62,6 +66,9 @@ impl Resource for Pod {
             }]);
         }
         self.status = Some(status);
+        if let Some(annotations) = &self.metadata.annotations {
+            annotations::sync_app_armor(annotations, spec);
+        }
     }
 
     fn prepare_update(&mut self, stored: &Self, part: Part) {
@@ -72,6 +79,7 @@ impl Resource for Pod {
         let absent = Default::default();
         let spec = self.spec.as_ref().unwrap_or(&absent);
         pod_spec::validation::validate_spec(spec, &Path::new("spec"), errors);
+        pod_spec::validation::validate_of_pod(spec, &Path::new("spec"), errors);
         if let Some(annotations) = &self.metadata.annotations {
             let path = Path::new("metadata.annotations");
             annotations::validate(annotations, spec, &path, errors);

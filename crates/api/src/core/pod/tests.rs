@@ -86,7 +86,7 @@ fn values_outside_a_fixed_set_are_refused_with_the_set() {
     check::<Pod>(
         with(web(), "/spec/restartPolicy", json!("Sometimes")),
         &[
-            "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"Never\", \"OnFailure\"",
+            "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"OnFailure\", \"Never\"",
         ],
     );
 }
@@ -222,6 +222,121 @@ fn a_volume_has_one_source() {
             json!([{"name": "x", "emptyDir": {}, "hostPath": {"path": "/"}}]),
         ),
         &["spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type"],
+    );
+}
+
+#[test]
+fn an_image_volume_names_its_image_and_gets_a_policy() {
+    let image = |image: Value| with(web(), "/spec/volumes", json!([{"name": "x", "image": image}]));
+    check::<Pod>(image(json!({"reference": "a:1"})), &[]);
+    check::<Pod>(image(json!({})), &["spec.volumes[0].image.reference: Required value"]);
+    let unknown = "spec.volumes[0].image.pullPolicy: Unsupported value: \"Now\": supported values: \"Always\", \"IfNotPresent\", \"Never\"";
+    check::<Pod>(image(json!({"reference": "a:1", "pullPolicy": "Now"})), &[unknown]);
+    for (reference, policy) in [("a:1", "IfNotPresent"), ("a", "Always"), ("a:latest", "Always")] {
+        let volumes =
+            json!([{"name": "x", "image": {"reference": reference, "pullPolicy": policy}}]);
+        check_created::<Pod>(image(json!({"reference": reference})), "/spec/volumes", volumes);
+    }
+    let none = Vec::<String>::new();
+    assert_eq!(created::<Pod>(image(json!({"reference": "a:1"}))).warnings(), none);
+}
+
+#[test]
+fn a_variable_from_a_file_names_a_key_a_path_and_an_empty_dir() {
+    let pod = |source: Value, volume: Value| {
+        let variable = json!([{"name": "A", "valueFrom": {"fileKeyRef": source}}]);
+        let manifest = with(web(), "/spec/volumes", json!([volume]));
+        with(manifest, "/spec/containers/0/env", variable)
+    };
+    let path = "spec.containers[0].env[0].valueFrom.fileKeyRef";
+    let check = |source: Value, volume: Value, expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|it| format!("{path}.{it}")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check::<Pod>(pod(source, volume), &expected);
+    };
+    let source = || json!({"volumeName": "v", "path": "a/b", "key": "K"});
+    let volume = || json!({"name": "v", "emptyDir": {}});
+    check(source(), volume(), &[]);
+    check_created::<Pod>(
+        pod(source(), volume()),
+        "/spec/containers/0/env/0/valueFrom/fileKeyRef/optional",
+        json!(false),
+    );
+    check(
+        json!({"volumeName": "v", "path": "", "key": ""}),
+        volume(),
+        &["key: Required value", "path: Required value"],
+    );
+    let up = json!({"volumeName": "v", "path": "a/../b", "key": "K"});
+    check(up, volume(), &["path: Invalid value: \"a/../b\": must not contain '..'"]);
+    check(source(), json!({"name": "w", "emptyDir": {}}), &["volumeName: Not found: \"v\""]);
+    check(
+        source(),
+        json!({"name": "v", "hostPath": {"path": "/"}}),
+        &["volumeName: Invalid value: \"v\": referenced volume must be of type emptyDir"],
+    );
+}
+
+#[test]
+fn sources_of_a_projected_volume_are_one_each_and_at_paths_of_their_own() {
+    let check = |sources: Value, expected: &[&str]| {
+        let volume = json!([{"name": "v", "projected": {"sources": sources}}]);
+        let expected: Vec<String> =
+            expected.iter().map(|it| format!("spec.volumes[0].projected{it}")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check::<Pod>(with(web(), "/spec/volumes", volume), &expected);
+    };
+    let bundle = |fields: Value| {
+        let mut bundle = json!({"path": "ca"});
+        for (key, value) in fields.as_object().unwrap() {
+            bundle[key] = value.clone();
+        }
+        json!([{"clusterTrustBundle": bundle}])
+    };
+    let at = ".sources[0].clusterTrustBundle";
+    check(json!([{}]), &[]);
+    check(bundle(json!({"name": "roots"})), &[]);
+    check(bundle(json!({"name": "a.io:b:roots"})), &[]);
+    check(bundle(json!({"signerName": "a.io/b", "labelSelector": {}})), &[]);
+    check(
+        bundle(json!({})),
+        &[&format!("{at}: Required value: either name or signerName must be specified")],
+    );
+    check(
+        bundle(json!({"name": "roots", "path": "..data"})),
+        &[&format!("{at}.path: Invalid value: \"..data\": must not start with '..'")],
+    );
+    check(
+        bundle(json!({"name": "roots", "labelSelector": {}})),
+        &[&format!(
+            "{at}.labelSelector: Invalid value: {{}}: labelSelector must be unset if name is specified"
+        )],
+    );
+    let twice = json!([
+        {"clusterTrustBundle": {"name": "a", "path": "x"}, "secret": {"name": "s"}},
+        {"clusterTrustBundle": {"name": "b", "path": "x"}},
+    ]);
+    check(
+        twice,
+        &[
+            ".sources[0]: Forbidden: may not specify more than 1 volume type per source",
+            ": Invalid value: \"x\": conflicting duplicate paths",
+        ],
+    );
+    let at = ".sources[0].podCertificate";
+    check(
+        json!([{"podCertificate": {"signerName": "a.io/b", "keyType": "RSA1", "maxExpirationSeconds": 60}}]),
+        &[
+            &format!(
+                "{at}.keyType: Unsupported value: \"RSA1\": supported values: \"ECDSAP256\", \"ECDSAP384\", \"ECDSAP521\", \"ED25519\", \"RSA3072\", \"RSA4096\""
+            ),
+            &format!(
+                "{at}.maxExpirationSeconds: Invalid value: 60: if provided, maxExpirationSeconds must be >= 3600"
+            ),
+            &format!(
+                "{at}: Required value: specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
+            ),
+        ],
     );
 }
 
@@ -609,4 +724,97 @@ fn volumes_that_no_node_can_mount_say_so() {
     let none = Vec::<String>::new();
     let secret = json!({"name": "a", "secret": {"secretName": "b"}});
     assert_eq!(warnings(json!([secret, {"name": "b", "hostPath": {"path": "/"}}])), none);
+}
+
+#[test]
+fn a_profile_that_an_annotation_names_is_in_the_field() {
+    let key = "container.apparmor.security.beta.kubernetes.io/web";
+    let check = |annotation: &str, expected: Value| {
+        let mut manifest = web();
+        manifest["metadata"]["annotations"] = json!({ key: annotation });
+        let pointer = "/spec/containers/0/securityContext/appArmorProfile";
+        check_created::<Pod>(manifest, pointer, expected);
+    };
+    check("unconfined", json!({"type": "Unconfined"}));
+    check("runtime/default", json!({"type": "RuntimeDefault"}));
+    check("localhost/mine", json!({"type": "Localhost", "localhostProfile": "mine"}));
+    check("localhost/ mine", Value::Null);
+    check("mine", Value::Null);
+    let mut manifest = with(web(), "/spec/os", json!({"name": "windows"}));
+    manifest["metadata"]["annotations"] = json!({ key: "unconfined" });
+    check_created::<Pod>(manifest, "/spec/containers/0/securityContext", Value::Null);
+}
+
+#[test]
+fn what_is_about_windows_is_checked() {
+    let options = |it: Value| with(web(), "/spec/securityContext", json!({"windowsOptions": it}));
+    let path = "spec.securityContext.windowsOptions";
+    let refused = |it: Value, expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|it| format!("{path}.{it}")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check::<Pod>(options(it), &expected);
+    };
+    for user in ["user", r"domain\user", r"a.example.com\user", r".x\user"] {
+        let expected = match user.starts_with('.') {
+            true => vec![
+                r#"runAsUserName: Invalid value: ".x\\user": runAsUserName's Domain doesn't match the NetBios nor the DNS format"#,
+            ],
+            false => Vec::new(),
+        };
+        refused(json!({"runAsUserName": user}), &expected);
+    }
+    refused(
+        json!({"runAsUserName": "..", "gmsaCredentialSpecName": "A", "gmsaCredentialSpec": ""}),
+        &[
+            r#"gmsaCredentialSpecName: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"#,
+            r#"gmsaCredentialSpec: Invalid value: "": gmsaCredentialSpec cannot be an empty string"#,
+            r#"runAsUserName: Invalid value: "..": runAsUserName's User cannot contain only periods or spaces"#,
+        ],
+    );
+    refused(
+        json!({"runAsUserName": ""}),
+        &[r#"runAsUserName: Invalid value: "": runAsUserName cannot be an empty string"#],
+    );
+}
+
+#[test]
+fn processes_of_the_host_are_all_or_none() {
+    let context = json!({"windowsOptions": {"hostProcess": true}});
+    let on_host = || with(web(), "/spec/securityContext", context.clone());
+    check::<Pod>(with(on_host(), "/spec/hostNetwork", json!(true)), &[]);
+    check::<Pod>(
+        on_host(),
+        &[
+            "spec.hostNetwork: Invalid value: false: hostNetwork must be true if pod contains any hostProcess containers",
+        ],
+    );
+    let own = json!({"windowsOptions": {"hostProcess": false}});
+    check::<Pod>(
+        with(on_host(), "/spec/containers/0/securityContext", own),
+        &[
+            "spec.containers[0].securityContext.windowsOptions.hostProcess: Invalid value: false: pod hostProcess value must be identical if both are specified, was true",
+        ],
+    );
+}
+
+#[test]
+fn a_pod_says_which_system_it_is_for_and_has_what_that_has() {
+    let os = |name: &str| with(web(), "/spec/os", json!({"name": name}));
+    check::<Pod>(os("linux"), &[]);
+    check::<Pod>(os(""), &["spec.os.name: Required value"]);
+    check::<Pod>(
+        os("plan9"),
+        &["spec.os: Unsupported value: \"plan9\": supported values: \"linux\", \"windows\""],
+    );
+    let own = json!({"runAsUser": 1, "procMount": "Default"});
+    let mut windows = with(os("windows"), "/spec/containers/0/securityContext", own);
+    windows["spec"]["hostPID"] = json!(true);
+    check::<Pod>(
+        windows,
+        &[
+            "spec.hostPID: Forbidden: cannot be set for a windows pod",
+            "spec.containers[0].securityContext.procMount: Forbidden: cannot be set for a windows pod",
+            "spec.containers[0].securityContext.runAsUser: Forbidden: cannot be set for a windows pod",
+        ],
+    );
 }

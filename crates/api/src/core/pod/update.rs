@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerStatus, EphemeralContainer, NodeAffinity, Pod, PodSpec,
-    ResourceRequirements, Toleration,
+    Container, ContainerStatus, EphemeralContainer, NodeAffinity, Pod, PodSpec, Toleration,
 };
 use serde_json::Value;
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 
+use super::resize;
 use crate::check::{self, text};
-use crate::core::pod_spec::qos_class;
 use crate::kind::{Part, Resource as _};
 use crate::semantic;
 
@@ -39,9 +38,7 @@ pub(super) fn restore(pod: &mut Pod, stored: &Pod, part: Part) {
             restore_metadata(pod, stored);
         }
         Part::Other("resize") => {
-            let wanted = pod.spec.take().unwrap_or_default();
-            pod.spec.clone_from(&stored.spec);
-            take_resources(pod.spec.get_or_insert_default(), wanted);
+            resize::restore(pod, stored);
             restore_metadata(pod, stored);
         }
         Part::Other(_) => {}
@@ -55,20 +52,6 @@ fn restore_metadata(pod: &mut Pod, stored: &Pod) {
     pod.status.clone_from(&stored.status);
 }
 
-/// Containers match by name; what else differs is not part of a resize.
-fn take_resources(spec: &mut PodSpec, wanted: PodSpec) {
-    spec.resources = wanted.resources.or_else(|| spec.resources.take());
-    let written = wanted.containers.into_iter().chain(wanted.init_containers.into_iter().flatten());
-    for it in written {
-        let mut containers =
-            spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten());
-        if let Some(container) = containers.find(|own| own.name == it.name) {
-            container.resources = it.resources;
-            container.resize_policy = it.resize_policy;
-        }
-    }
-}
-
 pub(super) fn validate(pod: &Pod, stored: &Pod, part: Part, errors: &mut FieldErrors) {
     let absent = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&absent);
@@ -77,7 +60,7 @@ pub(super) fn validate(pod: &Pod, stored: &Pod, part: Part, errors: &mut FieldEr
         Part::Main => validate_main(spec, old, errors),
         Part::Status => validate_status(pod, stored, errors),
         Part::Other("ephemeralcontainers") => validate_ephemeral(spec, old, errors),
-        Part::Other("resize") => validate_resize(spec, old, errors),
+        Part::Other("resize") => resize::validate(pod, stored, errors),
         Part::Other(_) => {}
     }
 }
@@ -284,49 +267,5 @@ fn validate_ephemeral(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
             ),
             Some(_) => {}
         }
-    }
-}
-
-fn validate_resize(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
-    let path = Path::new("spec");
-    if qos_class(spec) != qos_class(old) {
-        let detail = "Pod QOS Class may not change as a result of resizing";
-        errors.invalid(&path, qos_class(spec), detail);
-    }
-    for (index, (container, old)) in spec.containers.iter().zip(&old.containers).enumerate() {
-        let path = path.child("containers").index(index).child("resources");
-        let (new, old) = (container.resources.as_ref(), old.resources.as_ref());
-        for field in ["requests", "limits"] {
-            validate_resized(
-                names_of(new, field),
-                names_of(old, field),
-                &path.child(field),
-                errors,
-            );
-        }
-    }
-}
-
-fn names_of(resources: Option<&ResourceRequirements>, field: &str) -> BTreeMap<String, String> {
-    let quantities = match field {
-        "limits" => resources.and_then(|it| it.limits.as_ref()),
-        _ => resources.and_then(|it| it.requests.as_ref()),
-    };
-    quantities.into_iter().flatten().map(|(name, it)| (name.clone(), it.0.clone())).collect()
-}
-
-fn validate_resized(
-    new: BTreeMap<String, String>,
-    old: BTreeMap<String, String>,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    if old.keys().any(|it| !new.contains_key(it)) {
-        errors.forbidden(path, "resource limits and requests cannot be removed");
-    }
-    let is_compute = |name: &str| ["cpu", "memory"].contains(&name);
-    let mut changed = new.iter().filter(|(name, it)| old.get(*name) != Some(*it));
-    if changed.any(|(name, _)| !is_compute(name)) {
-        errors.forbidden(&Path::new("spec"), "only cpu and memory resources are mutable");
     }
 }

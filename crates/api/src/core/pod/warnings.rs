@@ -67,7 +67,8 @@ fn unsupported_source(volume: &Volume) -> Option<String> {
         || volume.config_map.is_some()
         || volume.secret.is_some()
         || volume.downward_api.is_some()
-        || volume.projected.is_some();
+        || volume.projected.is_some()
+        || volume.image.is_some();
     if is_supported {
         return None;
     }

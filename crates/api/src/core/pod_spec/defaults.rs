@@ -10,9 +10,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use apimachinery::quantity::{Amount, Family};
 
+use super::image_tag;
 use crate::core::persistent_volume_claim;
 use crate::core::volume_sources::defaults::{self as volume_sources, fill};
-use crate::quantities::round_up;
+use crate::quantities::{self, round_up};
 
 const FILE_MODE: i32 = 0o644;
 const TOKEN_SECONDS: i64 = 3600;
@@ -141,8 +142,12 @@ fn apply_to_ephemeral(container: &mut EphemeralContainer) {
 }
 
 fn apply_to_env(env: &mut EnvVar) {
-    if let Some(field) = env.value_from.as_mut().and_then(|it| it.field_ref.as_mut()) {
+    let Some(source) = &mut env.value_from else { return };
+    if let Some(field) = &mut source.field_ref {
         fill(&mut field.api_version, "v1");
+    }
+    if let Some(file) = &mut source.file_key_ref {
+        file.optional.get_or_insert(false);
     }
 }
 
@@ -182,6 +187,9 @@ fn apply_to_http(http: &mut HTTPGetAction) {
 fn apply_to_volume(volume: &mut Volume) {
     if *volume == (Volume { name: volume.name.clone(), ..Volume::default() }) {
         volume.empty_dir = Some(Default::default());
+    }
+    if let Some(limit) = volume.empty_dir.as_mut().and_then(|it| it.size_limit.as_mut()) {
+        quantities::canonicalize(limit);
     }
     if let Some(secret) = &mut volume.secret {
         secret.default_mode.get_or_insert(FILE_MODE);
@@ -245,16 +253,7 @@ fn apply_to_projection(source: &mut VolumeProjection) {
 
 /// `Always` for the tag `latest`, which a name without tag and digest means as well.
 fn pull_policy(image: &str) -> &'static str {
-    let (name, has_digest) = match image.split_once('@') {
-        Some((name, _)) => (name, true),
-        None => (image, false),
-    };
-    let last = name.rsplit('/').next().unwrap_or_default();
-    match last.split_once(':') {
-        Some((_, "latest")) => "Always",
-        None if !has_digest && !last.is_empty() => "Always",
-        _ => "IfNotPresent",
-    }
+    if image_tag::tag(image) == Some("latest") { "Always" } else { "IfNotPresent" }
 }
 
 fn requests_from_limits(resources: &mut ResourceRequirements) {

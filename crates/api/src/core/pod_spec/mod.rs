@@ -4,6 +4,8 @@
 //! Where pods and templates differ, the function says which one it is for.
 
 pub(crate) mod defaults;
+pub mod disabled;
+mod image_tag;
 mod qos;
 pub mod references;
 mod requests;

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 mod validation;
+mod view;
 
 use apimachinery::FieldErrors;
 
@@ -17,10 +18,12 @@ use crate::check::text;
 use crate::kind::Part;
 use k8s_openapi::ByteString;
 
+pub use view::{SecretView, TokenView};
+
 pub use k8s_openapi::api::core::v1::Secret;
 
 /// The legacy way to a token of a service account.
-const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 
 impl Resource for Secret {
     codec!();
@@ -42,18 +45,6 @@ impl Resource for Secret {
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
         validation::validate_update(self, stored, errors);
-    }
-
-    /// Whoever makes one waits for a token to appear in it.
-    fn warnings(&self) -> Vec<String> {
-        let has_token = self.data.as_ref().is_some_and(|it| it.contains_key("token"));
-        if text(self.type_.as_ref()) != TOKEN_TYPE || has_token {
-            return Vec::new();
-        }
-        vec![
-            "type: this server puts no token into such Secrets; use `kubectl create token`"
-                .to_owned(),
-        ]
     }
 
     fn columns() -> &'static [Column] {

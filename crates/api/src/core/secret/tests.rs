@@ -1,10 +1,11 @@
 //! Manifest in; problems and defaults out.
 
 use crate::kind::Resource as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Secret;
+use super::{Secret, SecretView};
 use crate::kind::Part;
+use crate::object::Stored;
 use crate::testing::{check, check_created, check_update, created};
 
 #[test]
@@ -43,11 +44,24 @@ fn type_and_immutable_secrets_never_change() {
 }
 
 #[test]
-fn a_legacy_token_that_never_comes_is_warned_of() {
-    let of = |kind: &str| created::<Secret>(json!({"type": kind})).warnings();
-    assert_eq!(
-        of("kubernetes.io/service-account-token"),
-        ["type: this server puts no token into such Secrets; use `kubectl create token`"]
-    );
-    assert_eq!(of("Opaque"), Vec::<String>::new());
+fn of_a_token_is_kept_what_tells_whether_it_is_complete() {
+    let view = |manifest: Value| {
+        let secret = Secret::decode(manifest.to_string().as_bytes()).unwrap();
+        let meta = crate::object::meta_of(&secret.metadata, Vec::new());
+        Stored::new(meta, manifest.to_string().into()).view::<SecretView>().unwrap()
+    };
+    let opaque =
+        view(json!({"metadata": {"name": "a"}, "type": "Opaque", "data": {"token": "eA=="}}));
+    assert_eq!(opaque.token, None);
+    let annotations = json!({
+        "kubernetes.io/service-account.name": "robot", "kubernetes.io/service-account.uid": "u",
+    });
+    let token = view(json!({
+        "metadata": {"name": "a", "annotations": annotations},
+        "type": "kubernetes.io/service-account-token",
+        "data": {"token": "eA==", "namespace": ""},
+    }));
+    let token = token.token.as_ref().expect("it is for a token");
+    assert_eq!((token.account.as_str(), token.account_uid.as_str()), ("robot", "u"));
+    assert_eq!((token.has_token, token.has_namespace, &token.ca), (true, false, &None));
 }

@@ -58,8 +58,10 @@ impl Resource for Service {
     }
 
     fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
-        if part == Part::Main {
-            validation::validate_update(self, stored, errors);
+        match part {
+            Part::Main => validation::validate_update(self, stored, errors),
+            Part::Status => validation::validate_status(self, stored, errors),
+            Part::Other(_) => {}
         }
     }
 

@@ -358,3 +358,34 @@ fn a_service_gets_and_loses_its_second_family_as_its_policy_says() {
     let kept = families(V4, Some(&both), with(json!({})));
     assert_eq!(kept, "PreferDualStack IPv4,IPv6 10.0.0.1,fd00::1");
 }
+
+#[test]
+fn only_a_balanced_service_has_an_ingress() {
+    let status = |kind: &str, ingress: Value| {
+        let mut manifest = service(json!({"type": kind, "ports": [{"port": 80}]}));
+        manifest["status"] = json!({"loadBalancer": {"ingress": ingress}});
+        manifest
+    };
+    let check = |kind: &str, ingress: Value, expected: &[&str]| {
+        let stored = stored(json!({"type": kind, "ports": [{"port": 80}]}));
+        check_update(&stored, status(kind, ingress), Part::Status, expected);
+    };
+    check("LoadBalancer", json!([{"hostname": "a.example.org"}]), &[]);
+    check(
+        "ClusterIP",
+        json!([{"hostname": "a"}]),
+        &[
+            "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'",
+        ],
+    );
+    check(
+        "LoadBalancer",
+        json!([{"hostname": "10.0.0.1", "ipMode": "VIP"}, {"ip": "x", "ipMode": "Odd"}]),
+        &[
+            "status.loadBalancer.ingress[0].ipMode: Forbidden: may not be specified when `ip` is not set",
+            "status.loadBalancer.ingress[0].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address",
+            "status.loadBalancer.ingress[1].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+            "status.loadBalancer.ingress[1].ipMode: Unsupported value: \"Odd\": supported values: \"Proxy\", \"VIP\"",
+        ],
+    );
+}

@@ -12,6 +12,7 @@ use apimachinery::validation::{
 };
 
 use super::allocation::{is_externally_accessible, is_headless, needs_health_check_port};
+use crate::addresses;
 use crate::check::{self, text};
 
 const ONLY_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
@@ -361,6 +362,48 @@ fn validate_addresses_kept(
             let detail =
                 format!("must be set to 'SingleStack' when releasing the secondary {singular}");
             errors.invalid(&path.child("ipFamilyPolicy"), policy, &detail);
+        }
+    }
+}
+
+/// Of a Service whose status alone is written.
+pub(super) fn validate_status(service: &Service, stored: &Service, errors: &mut FieldErrors) {
+    let of = |it: &Service| {
+        let status = it.status.as_ref().and_then(|it| it.load_balancer.as_ref());
+        status.and_then(|it| it.ingress.clone()).unwrap_or_default()
+    };
+    let path = Path::new("status").child("loadBalancer").child("ingress");
+    let kind = service.spec.as_ref().and_then(|it| it.type_.as_ref());
+    let ingress = of(service);
+    if text(kind) != "LoadBalancer" {
+        if !ingress.is_empty() {
+            errors.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
+        }
+        return;
+    }
+    let before = of(stored);
+    let before: Vec<&str> = before.iter().map(|it| text(it.ip.as_ref())).collect();
+    for (index, it) in ingress.iter().enumerate() {
+        let path = path.index(index);
+        let (ip, hostname) = (text(it.ip.as_ref()), text(it.hostname.as_ref()));
+        let path_mode = path.child("ipMode");
+        if !ip.is_empty() {
+            addresses::validate_older_ip(ip, &before, &path.child("ip"), errors);
+        }
+        match &it.ip_mode {
+            None if ip.is_empty() => {}
+            None => errors.required(&path_mode, "must be specified when `ip` is set"),
+            Some(_) if ip.is_empty() => {
+                errors.forbidden(&path_mode, "may not be specified when `ip` is not set");
+            }
+            Some(mode) => check::one_of_if_set(mode, &["Proxy", "VIP"], &path_mode, errors),
+        }
+        if !hostname.is_empty() {
+            let path = path.child("hostname");
+            check::format(hostname, &is_dns_subdomain(hostname), &path, errors);
+            if addresses::read_ip(hostname).is_some() {
+                errors.invalid(&path, hostname, "must be a DNS name, not an IP address");
+            }
         }
     }
 }

@@ -1,8 +1,11 @@
 //! ServiceAccount: who a pod is to the API server.
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::FieldErrors;
 
-use crate::kind::Resource;
+use crate::kind::{Part, Resource};
 
 use apimachinery::table::Column;
 use jiff::Timestamp;
@@ -10,10 +13,20 @@ use serde_json::Value;
 
 use crate::cell;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 pub use k8s_openapi::api::core::v1::ServiceAccount;
 
 impl Resource for ServiceAccount {
     codec!();
+
+    /// Of Secrets only the names are kept.
+    fn prepare_create(&mut self) {
+        keep_names(self);
+    }
+
+    fn prepare_update(&mut self, _stored: &Self, _part: Part) {
+        keep_names(self);
+    }
 
     fn validate(&self, _errors: &mut FieldErrors) {}
 
@@ -23,5 +36,11 @@ impl Resource for ServiceAccount {
 
     fn row(&self, now: Timestamp) -> Vec<Value> {
         vec![cell::name(&self.metadata), cell::age(&self.metadata, now)]
+    }
+}
+
+fn keep_names(account: &mut ServiceAccount) {
+    for secret in account.secrets.iter_mut().flatten() {
+        *secret = ObjectReference { name: secret.name.take(), ..ObjectReference::default() };
     }
 }

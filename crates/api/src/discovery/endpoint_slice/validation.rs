@@ -6,7 +6,7 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::validation::{is_dns_label, is_dns_subdomain, is_ip};
+use apimachinery::validation::{is_dns_label, is_dns_subdomain, is_ip, is_qualified_name};
 
 use crate::check::{self, text};
 
@@ -84,5 +84,9 @@ fn validate_ports(ports: &[EndpointPort], path: &Path, errors: &mut FieldErrors)
         }
         let protocols = ["SCTP", "TCP", "UDP"];
         check::one_of(text(port.protocol.as_ref()), &protocols, &path.child("protocol"), errors);
+        if let Some(protocol) = &port.app_protocol {
+            let messages = is_qualified_name(protocol);
+            check::format(protocol, &messages, &path.child("appProtocol"), errors);
+        }
     }
 }

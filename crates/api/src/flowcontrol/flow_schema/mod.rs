@@ -10,9 +10,9 @@ use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::cell;
 use crate::check::text;
 use crate::kind::{Part, Resource};
-use crate::{cell, halves};
 
 pub use dangling::with_dangling;
 pub use k8s_openapi::api::flowcontrol::v1::FlowSchema;
@@ -22,7 +22,7 @@ const PRECEDENCE_DEFAULT: i32 = 1000;
 
 impl Resource for FlowSchema {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     /// Both halves are always there.
     fn apply_defaults(&mut self) {
@@ -31,15 +31,6 @@ impl Resource for FlowSchema {
             spec.matching_precedence = Some(PRECEDENCE_DEFAULT);
         }
         self.status.get_or_insert_default();
-    }
-
-    fn prepare_update(&mut self, stored: &Self, part: Part) {
-        if part == Part::Status {
-            self.keep_spec(stored);
-            halves::keep_metadata(&mut self.metadata, &stored.metadata);
-        } else {
-            self.keep_status(stored);
-        }
     }
 
     fn validate(&self, errors: &mut FieldErrors) {

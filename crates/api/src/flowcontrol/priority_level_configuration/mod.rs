@@ -13,8 +13,8 @@ use k8s_openapi::api::flowcontrol::v1::{
 };
 use serde_json::Value;
 
+use crate::cell;
 use crate::kind::{Part, Resource};
-use crate::{cell, halves};
 
 pub use k8s_openapi::api::flowcontrol::v1::PriorityLevelConfiguration;
 
@@ -25,7 +25,7 @@ const QUEUE_LENGTH_DEFAULT: i32 = 50;
 
 impl Resource for PriorityLevelConfiguration {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     /// Both halves are always there.
     fn apply_defaults(&mut self) {
@@ -33,15 +33,6 @@ impl Resource for PriorityLevelConfiguration {
         spec.exempt.iter_mut().for_each(complete_exempt);
         spec.limited.iter_mut().for_each(complete_limited);
         self.status.get_or_insert_default();
-    }
-
-    fn prepare_update(&mut self, stored: &Self, part: Part) {
-        if part == Part::Status {
-            self.keep_spec(stored);
-            halves::keep_metadata(&mut self.metadata, &stored.metadata);
-        } else {
-            self.keep_status(stored);
-        }
     }
 
     fn validate(&self, errors: &mut FieldErrors) {

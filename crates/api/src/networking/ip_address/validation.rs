@@ -7,7 +7,7 @@ use apimachinery::field::Path;
 use apimachinery::validation::{is_dns_subdomain, is_path_segment};
 
 use crate::check::{self, text};
-use crate::{addresses, codec};
+use crate::{addresses, codec, semantic};
 
 pub(super) fn validate(address: &IPAddress, errors: &mut FieldErrors) {
     let name = text(address.metadata.name.as_ref());
@@ -40,6 +40,6 @@ pub(super) fn validate(address: &IPAddress, errors: &mut FieldErrors) {
 pub(super) fn validate_update(address: &IPAddress, stored: &IPAddress, errors: &mut FieldErrors) {
     let parent = &address.spec.parent_ref;
     let path = Path::new("spec").child("parentRef");
-    let is_same = *parent == stored.spec.parent_ref;
+    let is_same = semantic::equal(parent, &stored.spec.parent_ref);
     check::immutable(is_same, codec::tree(parent), &path, errors);
 }

@@ -40,7 +40,7 @@ fn types_are_two() {
     check::<NetworkPolicy>(
         policy(json!({"policyTypes": ["Sideways"]})),
         &[
-            "spec.policyTypes[0]: Unsupported value: \"Sideways\": supported values: \"Egress\", \"Ingress\"",
+            "spec.policyTypes[0]: Unsupported value: \"Sideways\": supported values: \"Ingress\", \"Egress\"",
         ],
     );
     check::<NetworkPolicy>(

@@ -18,7 +18,7 @@ use crate::addresses::{self, Range};
 use crate::check;
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
-const TYPES: &[&str] = &["Egress", "Ingress"];
+const TYPES: &[&str] = &["Ingress", "Egress"];
 
 /// What was stored before it was checked may stay.
 #[derive(Default)]
@@ -86,7 +86,7 @@ fn validate_types(types: &[String], path: &Path, errors: &mut FieldErrors) {
     }
     for (index, it) in types.iter().enumerate() {
         if !TYPES.contains(&it.as_str()) {
-            errors.not_supported(&path.index(index), it.as_str(), TYPES);
+            errors.not_supported_as_listed(&path.index(index), it.as_str(), TYPES);
         }
     }
 }

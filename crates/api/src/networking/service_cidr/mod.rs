@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::kind::{Part, Resource};
-use crate::{cell, halves, version};
+use crate::{cell, version};
 
 pub use k8s_openapi::api::networking::v1::ServiceCIDR;
 
 impl Resource for ServiceCIDR {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     fn convert_stored(
         api_version: &str,
@@ -31,15 +31,6 @@ impl Resource for ServiceCIDR {
     fn apply_defaults(&mut self) {
         self.spec.get_or_insert_default();
         self.status.get_or_insert_default();
-    }
-
-    fn prepare_update(&mut self, stored: &Self, part: Part) {
-        if part == Part::Status {
-            self.keep_spec(stored);
-            halves::keep_metadata(&mut self.metadata, &stored.metadata);
-        } else {
-            self.keep_status(stored);
-        }
     }
 
     /// Ranges that are there are not judged again.

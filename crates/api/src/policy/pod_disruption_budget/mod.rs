@@ -1,5 +1,6 @@
 //! PodDisruptionBudget: how many of some pods may be evicted at a time.
 
+mod condition;
 #[cfg(test)]
 mod tests;
 mod validation;
@@ -13,6 +14,10 @@ use serde_json::Value;
 use crate::cell;
 use crate::kind::{Part, Resource};
 
+pub use condition::{
+    SYNC_FAILED, disruption_allowed, is_disruption_allowed_set, set_disruption_allowed,
+    set_sync_failed,
+};
 pub use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 impl Resource for PodDisruptionBudget {
@@ -45,11 +50,6 @@ impl Resource for PodDisruptionBudget {
         if part == Part::Status {
             validation::validate_status(self, errors);
         }
-    }
-
-    /// Whoever writes one believes that it keeps pods running.
-    fn warnings(&self) -> Vec<String> {
-        vec!["spec: accepted, but evictions are not held back by budgets on this server".to_owned()]
     }
 
     fn columns() -> &'static [Column] {

@@ -96,15 +96,6 @@ fn counts_of_the_status_are_not_negative() {
 }
 
 #[test]
-fn whoever_writes_one_is_told_that_it_does_not_hold_yet() {
-    let warnings = created::<PodDisruptionBudget>(json!({"spec": {}})).warnings();
-    assert_eq!(
-        warnings,
-        ["spec: accepted, but evictions are not held back by budgets on this server"]
-    );
-}
-
-#[test]
 fn a_bound_that_is_not_set_does_not_apply() {
     check_row::<PodDisruptionBudget>(
         json!({

@@ -1,5 +1,8 @@
 //! ClusterRole: what may be done anywhere; may be made up of others.
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::{FieldErrors, Scope};
 
 use crate::kind::Resource;
@@ -7,6 +10,7 @@ use crate::kind::Resource;
 use super::rules;
 use apimachinery::field::Path;
 use apimachinery::validation::validate_label_selector;
+use serde_json::Value;
 
 pub use k8s_openapi::api::rbac::v1::ClusterRole;
 
@@ -25,7 +29,14 @@ impl Resource for ClusterRole {
             );
         }
         for (index, selector) in selectors.iter().enumerate() {
-            validate_label_selector(selector, &path.index(index), errors);
+            let path = path.index(index);
+            let mut problems = FieldErrors::new();
+            validate_label_selector(selector, &path, &mut problems);
+            // What cannot be read is said of the parts, and of the whole.
+            if !problems.is_empty() {
+                problems.invalid(&path, Value::Null, "invalid label selector.");
+            }
+            errors.extend(problems);
         }
     }
 }

@@ -7,7 +7,7 @@ mod validation;
 use apimachinery::FieldErrors;
 use apimachinery::table::Column;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::gates::{self, Gated};
 use crate::cell;
@@ -22,6 +22,10 @@ impl Resource for PodGroup {
 
     fn apply_defaults(&mut self) {
         self.spec.disruption_mode.get_or_insert_with(|| "Pod".to_owned());
+        if let Some(basic) = &mut self.spec.scheduling_policy.basic {
+            // It has no fields.
+            basic.0 = json!({});
+        }
     }
 
     fn prepare_create(&mut self) {

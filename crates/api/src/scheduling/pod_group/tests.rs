@@ -58,7 +58,8 @@ fn fields_of_features_that_are_off_are_dropped_unless_they_are_in_use() {
         "schedulingConstraints": {"topology": [{"key": "zone"}]},
         "resourceClaims": [{"name": "a", "resourceClaimName": "b"}],
     }));
-    check_created::<PodGroup>(off.clone(), "/spec", json!({"schedulingPolicy": {"basic": {}}}));
+    let on = json!({"podGroupTemplateRef": null, "schedulingPolicy": {"basic": {}}});
+    check_created::<PodGroup>(off.clone(), "/spec", on);
     let stored = defaulted::<PodGroup>(off.clone());
     check_update(&stored, off.clone(), Part::Main, &[]);
     let mut other = off;

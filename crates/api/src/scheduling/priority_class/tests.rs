@@ -59,7 +59,7 @@ fn a_policy_is_one_of_two() {
     check::<PriorityClass>(
         json!({"value": 1, "preemptionPolicy": "Always"}),
         &[
-            "preemptionPolicy: Unsupported value: \"Always\": supported values: \"Never\", \"PreemptLowerPriority\"",
+            "preemptionPolicy: Unsupported value: \"Always\": supported values: \"PreemptLowerPriority\", \"Never\"",
         ],
     );
     check::<PriorityClass>(

@@ -6,7 +6,7 @@ use apimachinery::field::Path;
 use super::{PriorityClass, SYSTEM, SYSTEM_PREFIX, USER_VALUE_MAX};
 use crate::check::{self, text};
 
-const PREEMPTION_POLICIES: &[&str] = &["Never", "PreemptLowerPriority"];
+const PREEMPTION_POLICIES: &[&str] = &["PreemptLowerPriority", "Never"];
 
 pub(super) fn validate(class: &PriorityClass, errors: &mut FieldErrors) {
     if text(class.metadata.name.as_ref()).starts_with(SYSTEM_PREFIX) {
@@ -22,7 +22,7 @@ pub(super) fn validate(class: &PriorityClass, errors: &mut FieldErrors) {
         errors.forbidden(&Path::new("value"), &detail);
     }
     let policy = text(class.preemption_policy.as_ref());
-    check::one_of(policy, PREEMPTION_POLICIES, &Path::new("preemptionPolicy"), errors);
+    check::one_of_listed(policy, PREEMPTION_POLICIES, &Path::new("preemptionPolicy"), errors);
 }
 
 /// Whether it is one of those that the server itself makes.

@@ -7,7 +7,7 @@ mod validation;
 use apimachinery::FieldErrors;
 use apimachinery::table::Column;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::gates;
 use crate::cell;
@@ -17,6 +17,14 @@ pub use k8s_openapi::api::scheduling::v1alpha2::Workload;
 
 impl Resource for Workload {
     codec!();
+
+    fn apply_defaults(&mut self) {
+        let templates = self.spec.pod_group_templates.iter_mut();
+        for basic in templates.filter_map(|it| it.scheduling_policy.basic.as_mut()) {
+            // It has no fields.
+            basic.0 = json!({});
+        }
+    }
 
     fn prepare_create(&mut self) {
         for template in &mut self.spec.pod_group_templates {

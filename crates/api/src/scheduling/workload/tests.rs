@@ -76,7 +76,7 @@ fn fields_of_features_that_are_off_are_dropped() {
     check_created::<Workload>(
         manifest,
         "/spec/podGroupTemplates/0",
-        json!({"name": "driver", "schedulingPolicy": {"basic": {}}}),
+        json!({"name": "driver", "schedulingConstraints": null, "schedulingPolicy": {"basic": {}}}),
     );
 }
 

@@ -33,6 +33,8 @@ impl Resource for CSIDriver {
     }
 
     fn prepare_create(&mut self) {
+        // It starts with the first change.
+        self.metadata.generation = None;
         // Upstream's gate VolumeLimitScaling, which is off.
         self.spec.prevent_pod_scheduling_if_missing = None;
     }

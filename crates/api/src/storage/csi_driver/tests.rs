@@ -36,7 +36,7 @@ fn fields_have_known_values() {
         })),
         &[
             "spec.fsGroupPolicy: Unsupported value: \"Some\": supported values: \"File\", \"None\", \"ReadWriteOnceWithFSType\"",
-            "spec.volumeLifecycleModes: Unsupported value: \"Eternal\": supported values: \"Ephemeral\", \"Persistent\"",
+            "spec.volumeLifecycleModes: Unsupported value: \"Eternal\": supported values: \"Persistent\", \"Ephemeral\"",
             "spec.nodeAllocatableUpdatePeriodSeconds: Invalid value: 9: must be greater than or equal to 10 seconds",
             "spec.serviceAccountTokenInSecrets: Invalid value: true: serviceAccountTokenInSecrets is set but no tokenRequests are specified",
         ],
@@ -115,4 +115,11 @@ fn columns_show_what_it_needs() {
             "60s"
         ]),
     );
+}
+
+#[test]
+fn the_generation_starts_with_the_first_change() {
+    let mut manifest = driver(json!({}));
+    manifest["metadata"]["generation"] = json!(1);
+    check_created::<CSIDriver>(manifest, "/metadata/generation", Value::Null);
 }

@@ -10,7 +10,7 @@ use apimachinery::field::Path;
 use crate::{check, codec, semantic};
 
 const FS_GROUP_POLICIES: &[&str] = &["File", "None", "ReadWriteOnceWithFSType"];
-const LIFECYCLE_MODES: &[&str] = &["Ephemeral", "Persistent"];
+const LIFECYCLE_MODES: &[&str] = &["Persistent", "Ephemeral"];
 const UPDATE_PERIOD_MIN: i64 = 10;
 const TOKEN_SECONDS_MIN: i64 = 600;
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
@@ -38,7 +38,7 @@ pub(super) fn validate(spec: &CSIDriverSpec, errors: &mut FieldErrors) {
     for mode in spec.volume_lifecycle_modes.iter().flatten() {
         if !LIFECYCLE_MODES.contains(&mode.as_str()) {
             let path = path.child("volumeLifecycleModes");
-            errors.not_supported(&path, mode.as_str(), LIFECYCLE_MODES);
+            errors.not_supported_as_listed(&path, mode.as_str(), LIFECYCLE_MODES);
         }
     }
     if spec.se_linux_mount.is_none() {

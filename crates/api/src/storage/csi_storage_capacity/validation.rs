@@ -18,7 +18,7 @@ pub(super) fn validate(capacity: &CSIStorageCapacity, errors: &mut FieldErrors) 
     }
 }
 
-/// Of a new one: later it does not change, and may be what was taken once.
+/// Of one that is new or changed: what was taken once may stay.
 pub(super) fn validate_topology(capacity: &CSIStorageCapacity, errors: &mut FieldErrors) {
     if let Some(topology) = &capacity.node_topology {
         validate_label_selector(topology, &Path::new("nodeTopology"), errors);
@@ -32,6 +32,9 @@ pub(super) fn validate_update(
     errors: &mut FieldErrors,
 ) {
     let is_same = semantic::equal(&capacity.node_topology, &stored.node_topology);
+    if !is_same {
+        validate_topology(capacity, errors);
+    }
     let shown = codec::tree(&capacity.node_topology);
     check::immutable(is_same, shown, &Path::new("nodeTopology"), errors);
     let class = capacity.storage_class_name.as_str();

@@ -18,23 +18,13 @@ pub use k8s_openapi::api::storage::v1::VolumeAttachment;
 
 impl Resource for VolumeAttachment {
     codec!();
-    spec_and_status!();
+    spec_and_status_alone!();
 
     fn apply_defaults(&mut self) {
         // `attached` is always there.
         self.status.get_or_insert_default();
         if let Some(spec) = &mut self.spec.source.inline_volume_spec {
             persistent_volume::defaults::apply_to_spec(spec);
-        }
-    }
-
-    fn prepare_update(&mut self, stored: &Self, part: Part) {
-        match part {
-            Part::Status => {
-                self.keep_spec(stored);
-                validation::keep_metadata(self, stored);
-            }
-            Part::Main | Part::Other(_) => self.keep_status(stored),
         }
     }
 

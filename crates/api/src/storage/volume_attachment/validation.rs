@@ -74,15 +74,3 @@ pub(super) fn validate_update(
     let is_same = semantic::equal(&attachment.spec, &stored.spec);
     check::immutable(is_same, codec::tree(&attachment.spec), &Path::new("spec"), errors);
 }
-
-/// A write of the status leaves what is said of the object as it is.
-pub(super) fn keep_metadata(attachment: &mut VolumeAttachment, stored: &VolumeAttachment) {
-    let (meta, old) = (&mut attachment.metadata, &stored.metadata);
-    meta.deletion_timestamp.clone_from(&old.deletion_timestamp);
-    meta.generation = old.generation;
-    meta.self_link.clone_from(&old.self_link);
-    meta.labels.clone_from(&old.labels);
-    meta.annotations.clone_from(&old.annotations);
-    meta.finalizers.clone_from(&old.finalizers);
-    meta.owner_references.clone_from(&old.owner_references);
-}

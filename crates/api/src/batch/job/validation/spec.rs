@@ -148,6 +148,6 @@ fn validate_restarts(spec: &JobSpec, path: &Path, errors: &mut FieldErrors) {
             let detail = "only \"Never\" is supported when podFailurePolicy is specified";
             errors.invalid(path, "OnFailure", detail);
         }
-        other => errors.not_supported(path, other, &["OnFailure", "Never"]),
+        other => errors.not_supported_as_listed(path, other, &["OnFailure", "Never"]),
     }
 }

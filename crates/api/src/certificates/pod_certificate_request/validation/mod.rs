@@ -57,10 +57,7 @@ pub(super) fn validate_create(request: &PodCertificateRequest, errors: &mut Fiel
     let Some(seconds) = spec.max_expiration_seconds else {
         return errors.required(&path_seconds, "must be set");
     };
-    let max = match signer_name::is_of_kubernetes(&spec.signer_name) {
-        true => OWN_EXPIRATION_SECONDS_MAX,
-        false => EXPIRATION_SECONDS_MAX,
-    };
+    let max = expiration_seconds_max(&spec.signer_name);
     if !(EXPIRATION_SECONDS_MIN..=max).contains(&seconds) {
         let detail = format!("must be in the range [{EXPIRATION_SECONDS_MIN}, {max}]");
         errors.invalid(&path_seconds, seconds, &detail);
@@ -91,8 +88,16 @@ fn validate_uid(uid: &str, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
+/// How long a certificate of this signer may be asked for.
+pub(crate) fn expiration_seconds_max(signer: &str) -> i32 {
+    match signer_name::is_of_kubernetes(signer) {
+        true => OWN_EXPIRATION_SECONDS_MAX,
+        false => EXPIRATION_SECONDS_MAX,
+    }
+}
+
 /// Each has a domain of its own.
-fn validate_user_annotations(
+pub(crate) fn validate_user_annotations(
     annotations: &BTreeMap<String, String>,
     path: &Path,
     errors: &mut FieldErrors,

@@ -1,6 +1,8 @@
 //! What those keep of a pod who follow every pod of the cluster: controllers, the scheduler,
 //! simulated nodes. All of them keep the same view, so that there is one of it in the process.
 
+mod held;
+mod job;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -11,10 +13,12 @@ use apimachinery::GroupVersionResource;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::Pod;
+use super::{Pod, resize};
 use crate::object::{Meta, Stored};
-use crate::{Interned, View};
+use crate::{Interned, Pairs, View};
 
+use held::{Actual, Held};
+pub use job::{Exit, JobPart};
 pub use spec::{ContainerView, PodSpecView, PortView};
 
 /// A pod's place, state and owners, and what it asks for. Whoever needs another field adds it, as
@@ -41,9 +45,18 @@ pub struct PodView {
     pub ready_since: Option<Timestamp>,
     /// Why it has no node, if somebody has said.
     pub unscheduled: Option<Box<Unscheduled>>,
+    /// Why somebody is about to delete it, if somebody has said.
+    pub disruption: Option<Box<Disruption>>,
     /// How often the container that was restarted most was.
     pub restarts: i32,
+    /// Of pods of Jobs: what only a Job asks.
+    pub job: Option<Box<JobPart>>,
+    /// What a simulated node is told to do with it: an annotation.
+    pub simulation: Option<Interned>,
 }
+
+/// The annotation that tells a simulated node how the containers of a pod go on.
+pub const SIMULATION: &str = "simulator.xebec.local/containers";
 
 /// That somebody wants the pod gone.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +71,13 @@ pub struct Deletion {
 pub struct Unscheduled {
     pub reason: Interned,
     pub message: Box<str>,
+    pub since: Option<Timestamp>,
+}
+
+/// The condition `DisruptionTarget`, while it is true.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Disruption {
+    pub reason: Interned,
     pub since: Option<Timestamp>,
 }
 
@@ -78,10 +98,18 @@ struct Metadata {
     annotations: Option<Annotations>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Annotations {
     #[serde(rename = "controller.kubernetes.io/pod-deletion-cost")]
     deletion_cost: Option<Interned>,
+    #[serde(rename = "batch.kubernetes.io/job-completion-index")]
+    completion_index: Option<Interned>,
+    #[serde(rename = "batch.kubernetes.io/job-index-failure-count")]
+    index_failures: Option<Interned>,
+    #[serde(rename = "batch.kubernetes.io/job-index-ignored-failure-count")]
+    index_ignored_failures: Option<Interned>,
+    #[serde(rename = "simulator.xebec.local/containers")]
+    simulation: Option<Interned>,
 }
 
 #[derive(Default, Deserialize)]
@@ -94,6 +122,7 @@ struct Status {
     pod_ips: Option<Vec<Address>>,
     conditions: Option<Vec<Condition>>,
     container_statuses: Option<Vec<ContainerStatus>>,
+    init_container_statuses: Option<Vec<ContainerStatus>>,
 }
 
 #[derive(Deserialize)]
@@ -115,7 +144,23 @@ struct Condition {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ContainerStatus {
+    name: Option<Interned>,
     restart_count: Option<i32>,
+    state: Option<State>,
+    allocated_resources: Option<Pairs>,
+    resources: Option<Actual>,
+}
+
+#[derive(Deserialize)]
+struct State {
+    terminated: Option<Terminated>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Terminated {
+    exit_code: Option<i32>,
+    finished_at: Option<Timestamp>,
 }
 
 impl Status {
@@ -139,6 +184,22 @@ impl Status {
         }))
     }
 
+    fn disruption(&self) -> Option<Box<Disruption>> {
+        let condition = self.condition("DisruptionTarget", "True")?;
+        let reason = condition.reason.clone().unwrap_or_default();
+        Some(Box::new(Disruption { reason, since: condition.last_transition_time }))
+    }
+
+    fn held(&self) -> Held<'_> {
+        let lists = [&self.container_statuses, &self.init_container_statuses];
+        let pending = self.condition(resize::PENDING, "True");
+        Held {
+            statuses: lists.into_iter().flatten().flatten().collect(),
+            is_infeasible: pending
+                .is_some_and(|it| it.reason.as_deref() == Some(resize::INFEASIBLE)),
+        }
+    }
+
     fn restarts(&self) -> i32 {
         let statuses = self.container_statuses.iter().flatten();
         statuses.filter_map(|it| it.restart_count).max().unwrap_or(0)
@@ -153,9 +214,10 @@ impl View for PodView {
     fn read(stored: &Stored) -> Result<Self, serde_json::Error> {
         let Parts { metadata, spec, status } = serde_json::from_slice(&stored.bytes)?;
         let (metadata, mut status) = (metadata.unwrap_or_default(), status.unwrap_or_default());
-        let (node_name, spec) = spec.unwrap_or_default().shared();
+        let (node_name, spec) = spec.unwrap_or_default().shared(&status.held());
         let grace_seconds = metadata.deletion_grace_period_seconds.unwrap_or(0);
-        let cost = metadata.annotations.and_then(|it| it.deletion_cost);
+        let annotations = metadata.annotations.unwrap_or_default();
+        let cost = annotations.deletion_cost.as_ref();
         let ready = status.condition("Ready", "True");
         Ok(Self {
             meta: stored.meta.clone(),
@@ -166,11 +228,14 @@ impl View for PodView {
             generation: metadata.generation,
             deletion_cost: cost.and_then(|it| it.parse().ok()).unwrap_or(0),
             node_name,
-            spec,
             is_ready: ready.is_some(),
             ready_since: ready.and_then(|it| it.last_transition_time),
             unscheduled: status.unscheduled(),
+            disruption: status.disruption(),
             restarts: status.restarts(),
+            job: job::read(&stored.meta, &annotations, &status, &spec),
+            simulation: annotations.simulation,
+            spec,
             addresses: status.addresses(),
             phase: status.phase.unwrap_or_default(),
         })

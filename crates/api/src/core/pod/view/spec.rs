@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use serde::Deserialize;
 
+use super::held::Held;
 use crate::interned::Table;
 use crate::{Interned, Pairs};
 
@@ -53,7 +54,17 @@ pub struct ContainerView {
     /// Of init containers: goes on running beside the others.
     pub is_sidecar: bool,
     pub requests: Pairs,
+    /// While it is being resized: what counts in place of `requests`, because its node holds more
+    /// for it than it asks for now, or will never give it that. Empty: `requests` do.
+    pub held: Pairs,
     pub ports: Box<[PortView]>,
+}
+
+impl ContainerView {
+    /// What a pod on a node takes of it for this container.
+    pub fn counted(&self) -> &Pairs {
+        if self.held.is_empty() { &self.requests } else { &self.held }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -134,12 +145,12 @@ struct There {}
 
 impl Parts {
     /// The node, and the rest as all have it who ask for the same.
-    pub(super) fn shared(self) -> (Interned, Arc<PodSpecView>) {
+    pub(super) fn shared(self, held: &Held<'_>) -> (Interned, Arc<PodSpecView>) {
         let volumes = self.volumes.unwrap_or_default();
         let is_hard = |it: &Spread| it.when_unsatisfiable.as_deref() == Some("DoNotSchedule");
         let spec = PodSpecView {
-            containers: containers(self.containers),
-            init_containers: containers(self.init_containers),
+            containers: containers(self.containers, held),
+            init_containers: containers(self.init_containers, held),
             scheduler_name: self.scheduler_name.unwrap_or_default(),
             priority: self.priority.unwrap_or(0),
             node_selector: self.node_selector.unwrap_or_default(),
@@ -158,15 +169,20 @@ impl Parts {
     }
 }
 
-fn containers(containers: Option<Vec<Container>>) -> Box<[ContainerView]> {
+fn containers(containers: Option<Vec<Container>>, held: &Held<'_>) -> Box<[ContainerView]> {
     let containers = containers.unwrap_or_default().into_iter();
     containers
-        .map(|it| ContainerView {
-            name: it.name.unwrap_or_default(),
-            image: it.image.unwrap_or_default(),
-            is_sidecar: it.restart_policy.as_deref() == Some("Always"),
-            requests: it.resources.and_then(|it| it.requests).unwrap_or_default(),
-            ports: it.ports.unwrap_or_default().into_iter().map(port).collect(),
+        .map(|it| {
+            let name = it.name.unwrap_or_default();
+            let requests = it.resources.and_then(|it| it.requests).unwrap_or_default();
+            ContainerView {
+                held: held.of(&name, &requests),
+                name,
+                image: it.image.unwrap_or_default(),
+                is_sidecar: it.restart_policy.as_deref() == Some("Always"),
+                requests,
+                ports: it.ports.unwrap_or_default().into_iter().map(port).collect(),
+            }
         })
         .collect()
 }

@@ -142,3 +142,76 @@ fn what_a_pod_asks_for_is_kept() {
     assert_eq!((spec.node_selector.get("zone"), spec.overhead.get("cpu")), (Some("z"), Some("1m")));
     assert_eq!(spec.tolerations[0].key.as_deref(), Some("k"));
 }
+
+fn of_job(rest: &Value, status: &Value) -> Arc<PodView> {
+    let mut metadata = json!({"name": "a", "finalizers": ["batch.kubernetes.io/job-tracking"]});
+    metadata.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    let sidecar = json!([{"name": "side", "restartPolicy": "Always"}, {"name": "first"}]);
+    let spec = json!({"containers": [{"name": "main"}], "initContainers": sidecar});
+    view(&json!({"metadata": metadata, "spec": spec, "status": status}))
+}
+
+#[test]
+fn a_pod_of_a_job_says_which_completion_it_is_for_and_how_it_ended() {
+    let annotations = json!({"annotations": {
+        "batch.kubernetes.io/job-completion-index": "7", "batch.kubernetes.io/job-index-failure-count": "2",
+        "batch.kubernetes.io/job-index-ignored-failure-count": "x",
+    }});
+    let ended = |name: &str, code: i32, at: &str| {
+        json!({"name": name, "image": "", "imageID": "", "ready": false, "restartCount": 1,
+               "state": {"terminated": {"exitCode": code, "finishedAt": at}}})
+    };
+    let pod = of_job(
+        &annotations,
+        &json!({
+            "phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}],
+            "containerStatuses": [ended("main", 3, "2026-01-01T00:00:05Z")],
+            "initContainerStatuses": [ended("first", 0, "2026-01-01T00:00:01Z"), ended("side", 2, "2026-01-01T00:00:07Z")],
+        }),
+    );
+    let job = pod.job.as_ref().unwrap();
+    assert_eq!((job.completion_index, job.index_failures, job.restarts), (Some(7), 2, 3));
+    assert_eq!(job.index_ignored_failures, 0);
+    assert_eq!(job.ended.unwrap().to_string(), "2026-01-01T00:00:07Z");
+    let exits: Vec<_> = job.exits.iter().map(|it| (it.container.as_str(), it.code)).collect();
+    assert_eq!(exits, [("main", 3), ("side", 2)]);
+    assert_eq!(job.conditions[0].0.as_str(), "DisruptionTarget");
+    assert_eq!(view(&json!({"metadata": {"name": "a"}})).job, None);
+}
+
+#[test]
+fn a_pod_of_a_job_whose_containers_say_nothing_ended_when_it_was_not_ready() {
+    let not_ready =
+        json!([{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let pod = of_job(&json!({}), &json!({"phase": "Running", "conditions": not_ready}));
+    let job = pod.job.as_ref().unwrap();
+    assert_eq!(job.ended.unwrap().to_string(), "2026-01-01T00:00:00Z");
+    assert!(job.conditions.is_empty() && job.exits.is_empty());
+}
+
+#[test]
+fn while_a_pod_is_resized_the_most_of_what_is_asked_agreed_and_in_force_counts() {
+    let counted = |asked: &str, agreed: &str, actual: &str, reason: Option<&str>| {
+        let conditions =
+            reason.map(|it| json!([{"type": "PodResizePending", "status": "True", "reason": it}]));
+        let pod = view(&json!({
+            "metadata": {"name": "a"},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": asked}}}]},
+            "status": {"conditions": conditions, "containerStatuses": [{
+                "name": "c", "restartCount": 0, "image": "", "imageID": "", "ready": true,
+                "allocatedResources": {"cpu": agreed}, "resources": {"requests": {"cpu": actual}},
+            }]},
+        }));
+        let container = &pod.spec.containers[0];
+        (container.counted().get("cpu").unwrap().to_owned(), container.held.is_empty())
+    };
+    let check = |asked, agreed, actual, reason, expected: &str, is_asked| {
+        assert_eq!(counted(asked, agreed, actual, reason), (expected.to_owned(), is_asked));
+    };
+    check("1", "1", "1", None, "1", true);
+    check("2", "1", "1", Some("Deferred"), "2", true);
+    check("1", "1", "2", None, "2", false);
+    check("1", "3", "2", None, "3", false);
+    check("5", "1", "2", Some("Infeasible"), "2", false);
+    check("5", "1", "2", Some("Deferred"), "5", true);
+}

@@ -13,6 +13,7 @@ use apimachinery::validation::is_qualified_name;
 
 use super::super::as_container;
 use super::scheduling::validate_tolerations;
+use super::security::PROFILE_LENGTH_MAX;
 use crate::check::{self, text};
 use crate::core::pod::mirror;
 use crate::core::volume_sources;
@@ -150,6 +151,46 @@ pub(crate) fn validate_profiles(
         if let (Some(annotation), Some(profile), false) = (app_armor, profile, is_windows) {
             let path = path.child("appArmorProfile");
             Profile::app_armor(profile).validate_match(annotation, &path, errors);
+        }
+    }
+}
+
+/// Gives containers the AppArmor profiles that annotations name, where there is no field for it:
+/// kubelets read fields (KEP 24). What names none stays an annotation.
+pub(crate) fn sync_app_armor(annotations: &Annotations, spec: &mut PodSpec) {
+    if spec.os.as_ref().is_some_and(|it| it.name == "windows") {
+        return;
+    }
+    let of_pod = spec.security_context.as_ref().and_then(|it| it.app_armor_profile.clone());
+    let sync = |name: &str, context: &mut Option<SecurityContext>| {
+        let annotation = annotations.get(&format!("{APP_ARMOR_OF_CONTAINER}{name}"));
+        let has_own = context.as_ref().is_some_and(|it| it.app_armor_profile.is_some());
+        let profile = annotation.filter(|_| !has_own).and_then(|it| named_profile(it));
+        if profile.is_some() && profile != of_pod {
+            context.get_or_insert_default().app_armor_profile = profile;
+        }
+    };
+    for container in spec.init_containers.iter_mut().flatten().chain(&mut spec.containers) {
+        sync(&container.name, &mut container.security_context);
+    }
+    for container in spec.ephemeral_containers.iter_mut().flatten() {
+        sync(&container.name, &mut container.security_context);
+    }
+}
+
+fn named_profile(annotation: &str) -> Option<AppArmorProfile> {
+    let of = |type_: &str, file: Option<&str>| AppArmorProfile {
+        type_: type_.to_owned(),
+        localhost_profile: file.map(str::to_owned),
+    };
+    match annotation {
+        UNCONFINED => Some(of("Unconfined", None)),
+        RUNTIME_DEFAULT => Some(of("RuntimeDefault", None)),
+        _ => {
+            let file = annotation.strip_prefix(LOCALHOST)?;
+            let is_valid =
+                !file.is_empty() && file.trim() == file && file.len() <= PROFILE_LENGTH_MAX;
+            is_valid.then(|| of("Localhost", Some(file)))
         }
     }
 }

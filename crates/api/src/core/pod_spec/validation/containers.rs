@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvFromSource, EnvVar, EnvVarSource, LifecycleHandler, PodSpec,
-    Probe, ResourceRequirements,
+    Container, ContainerPort, EnvFromSource, EnvVar, EnvVarSource, FileKeySelector,
+    LifecycleHandler, PodSpec, Probe, ResourceRequirements,
 };
 
 use apimachinery::FieldErrors;
@@ -23,6 +23,7 @@ pub(super) struct Pod<'a> {
     pub(super) volumes: &'a Names,
     /// No user namespace of its own.
     pub(super) has_host_users: bool,
+    pub(super) restart_policy: &'a str,
 }
 
 pub(super) fn validate_containers(
@@ -54,10 +55,22 @@ pub(super) fn validate_containers(
                 &path,
                 errors,
             );
+            refuse_restart(container, &path.child("resizePolicy"), errors);
         }
         validate_host_ports(container, spec, &mut host_ports, &path, errors);
     }
     validate_ephemeral(spec, pod, &mut names, path, errors);
+}
+
+/// An init container that ends by itself is never started again for its size.
+fn refuse_restart(container: &Container, path: &Path, errors: &mut FieldErrors) {
+    for (index, policy) in container.resize_policy.iter().flatten().enumerate() {
+        if policy.restart_policy == "RestartContainer" {
+            let path = path.index(index).child("restartPolicy");
+            let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            errors.invalid(&path, policy.restart_policy.as_str(), detail);
+        }
+    }
 }
 
 fn validate_ephemeral(
@@ -84,6 +97,9 @@ fn validate_ephemeral(
         }
         if container.resources.as_ref().is_some_and(|it| *it != ResourceRequirements::default()) {
             errors.forbidden(&path.child("resources"), detail);
+        }
+        if container.resize_policy.as_ref().is_some_and(|it| !it.is_empty()) {
+            errors.forbidden(&path.child("resizePolicy"), detail);
         }
         for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
             let path = path.child("volumeMounts").index(index);
@@ -136,7 +152,7 @@ fn validate_container(
         validate_env(env, &path.child("env").index(index), errors);
     }
     for (index, source) in container.env_from.iter().flatten().enumerate() {
-        validate_env_from(source, &path.child("envFrom").index(index), errors);
+        validate_env_from(source, index, &path.child("envFrom"), errors);
     }
     validate_mounts(container, pod.volumes, &path.child("volumeMounts"), errors);
     check::one_of(
@@ -148,6 +164,7 @@ fn validate_container(
     if let Some(resources) = &container.resources {
         resources::validate_resources(resources, &path.child("resources"), errors);
     }
+    validate_resize_policy(container, pod, &path.child("resizePolicy"), errors);
     check::one_of_if_set(
         text(container.restart_policy.as_ref()),
         &["Always", "OnFailure", "Never"],
@@ -156,6 +173,36 @@ fn validate_container(
     );
     if let Some(context) = &container.security_context {
         security::validate_container(context, pod, &path.child("securityContext"), errors);
+    }
+}
+
+/// What a resize of each resource does to the container.
+fn validate_resize_policy(
+    container: &Container,
+    pod: &Pod<'_>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let mut names = BTreeSet::new();
+    for (index, policy) in container.resize_policy.iter().flatten().enumerate() {
+        if !names.insert(policy.resource_name.as_str()) {
+            errors.duplicate(&path.index(index), policy.resource_name.as_str());
+        }
+        let known: [(&str, &[&str]); 2] = [
+            (&policy.resource_name, &["cpu", "memory"]),
+            (&policy.restart_policy, &["NotRequired", "RestartContainer"]),
+        ];
+        for (value, known) in known {
+            if value.is_empty() {
+                errors.required(path, "");
+            } else if !known.contains(&value) {
+                errors.not_supported(path, value, known);
+            }
+        }
+        if pod.restart_policy == "Never" && policy.restart_policy != "NotRequired" {
+            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.invalid(path, policy.restart_policy.as_str(), detail);
+        }
     }
 }
 
@@ -194,11 +241,13 @@ fn validate_host_ports(
     for (index, port) in container.ports.iter().flatten().enumerate() {
         let path = path.child("ports").index(index);
         let host_port = port.host_port.unwrap_or(0);
-        if spec.host_network == Some(true) && host_port != port.container_port {
+        // A template may leave it out: its pods get it.
+        let is_other = host_port != 0 && host_port != port.container_port;
+        if spec.host_network == Some(true) && is_other {
             errors.invalid(
-                &path.child("containerPort"),
-                port.container_port,
-                "must match `hostPort` when `hostNetwork` is true",
+                &path.child("hostPort"),
+                host_port,
+                "must match `containerPort` when `hostNetwork` is true",
             );
         }
         if host_port == 0 {
@@ -257,7 +306,10 @@ fn validate_env_source(
         n_sources += 1;
         validate_key_ref(&key.name, &key.key, &path.child("secretKeyRef"), errors);
     }
-    n_sources += usize::from(source.file_key_ref.is_some());
+    if let Some(key) = &source.file_key_ref {
+        n_sources += 1;
+        validate_file_key(key, &path.child("fileKeyRef"), errors);
+    }
     if n_sources == 0 {
         errors.invalid(
             path,
@@ -303,7 +355,28 @@ fn validate_key_ref(name: &str, key: &str, path: &Path, errors: &mut FieldErrors
     }
 }
 
-fn validate_env_from(source: &EnvFromSource, path: &Path, errors: &mut FieldErrors) {
+fn validate_file_key(key: &FileKeySelector, path: &Path, errors: &mut FieldErrors) {
+    let FileKeySelector { key, volume_name, path: file, .. } = key;
+    if key.is_empty() {
+        errors.required(&path.child("key"), "");
+    } else {
+        check::format(key, &is_env_var_name(key), &path.child("key"), errors);
+    }
+    if volume_name.is_empty() {
+        errors.required(&path.child("volumeName"), "");
+    } else {
+        let messages = is_dns_label(volume_name);
+        check::format(volume_name, &messages, &path.child("volumeName"), errors);
+    }
+    if file.is_empty() {
+        errors.required(&path.child("path"), "");
+    } else if file.split('/').any(|it| it == "..") {
+        errors.invalid(&path.child("path"), file.as_str(), "must not contain '..'");
+    }
+}
+
+fn validate_env_from(source: &EnvFromSource, index: usize, list: &Path, errors: &mut FieldErrors) {
+    let path = list.index(index);
     let prefix = text(source.prefix.as_ref());
     if !prefix.is_empty() {
         check::format(prefix, &is_env_var_name(prefix), &path.child("prefix"), errors);
@@ -317,9 +390,9 @@ fn validate_env_from(source: &EnvFromSource, path: &Path, errors: &mut FieldErro
         errors.required(&path.child("secretRef").child("name"), "");
     }
     if n_sources == 0 {
-        errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`");
+        errors.invalid(list, "", "must specify one of: `configMapRef` or `secretRef`");
     } else if n_sources > 1 {
-        errors.invalid(path, "", "may not have more than one field specified at a time");
+        errors.invalid(list, "", "may not have more than one field specified at a time");
     }
 }
 

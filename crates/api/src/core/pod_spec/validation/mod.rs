@@ -2,11 +2,13 @@
 
 pub(crate) mod annotations;
 mod containers;
+mod projections;
 mod resources;
 mod scheduling;
 mod security;
 pub(crate) mod template;
 mod volumes;
+mod windows;
 
 use k8s_openapi::api::core::v1::{PodDNSConfig, PodSpec};
 
@@ -18,7 +20,7 @@ use crate::check::{self, text};
 
 pub(crate) use resources::{validate_quantities, validate_resources};
 pub(crate) use scheduling::{Values, validate_node_selector, validate_tolerations};
-pub(crate) use volumes::validate_claim_names;
+pub(crate) use volumes::{validate_claim_names, validate_of_pod};
 
 /// A name field that may be absent.
 fn validate_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mut FieldErrors) {
@@ -32,9 +34,14 @@ fn validate_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mu
 /// For pods and templates.
 pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     let volumes = volumes::validate_volumes(spec, &path.child("volumes"), errors);
-    let pod = containers::Pod { volumes: &volumes, has_host_users: spec.host_users != Some(false) };
+    let pod = containers::Pod {
+        volumes: &volumes,
+        has_host_users: spec.host_users != Some(false),
+        restart_policy: text(spec.restart_policy.as_ref()),
+    };
     containers::validate_containers(spec, &pod, path, errors);
-    check::one_of(
+    volumes::validate_env_files(spec, path, errors);
+    check::one_of_listed(
         text(spec.restart_policy.as_ref()),
         &["Always", "OnFailure", "Never"],
         &path.child("restartPolicy"),
@@ -79,6 +86,7 @@ pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldError
         validate_quantities(overhead, &path.child("overhead"), errors);
     }
     validate_host_aliases(spec, &path.child("hostAliases"), errors);
+    windows::validate_host_process(spec, path, errors);
     security::validate_namespaces(spec, path, errors);
     security::validate_os(spec, path, errors);
 }
@@ -90,9 +98,6 @@ fn validate_preemption(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
         &path.child("preemptionPolicy"),
         errors,
     );
-    if let Some(os) = &spec.os {
-        check::one_of(&os.name, &["linux", "windows"], &path.child("os").child("name"), errors);
-    }
     for (index, gate) in spec.readiness_gates.iter().flatten().enumerate() {
         let path = path.child("readinessGates").index(index).child("conditionType");
         let name = &gate.condition_type;

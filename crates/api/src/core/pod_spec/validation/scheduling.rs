@@ -86,7 +86,9 @@ pub(crate) fn validate_tolerations(
             "Exists" => {}
             _ => errors.not_supported(&path_operator, operator, &["Equal", "Exists"]),
         }
-        check::one_of_if_set(effect, &EFFECTS, &path.child("effect"), errors);
+        if !effect.is_empty() {
+            check::one_of_listed(effect, &EFFECTS, &path.child("effect"), errors);
+        }
     }
 }
 

@@ -16,12 +16,13 @@ use apimachinery::validation::is_dns_subdomain;
 
 use super::super::as_container;
 use super::containers::Pod;
+use super::windows;
 use crate::check::{self, text};
 use crate::core::volume_sources::relative;
 
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 /// The longest path, as the kernel has it, without its null byte.
-const PROFILE_LENGTH_MAX: usize = 4095;
+pub(super) const PROFILE_LENGTH_MAX: usize = 4095;
 const HOSTNAME_LENGTH_MAX: usize = 64;
 
 pub(super) fn validate_pod(
@@ -49,6 +50,8 @@ pub(super) fn validate_pod(
     }
     validate_sysctls(context, spec, &path.child("sysctls"), errors);
     validate_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), errors);
+    let options = context.windows_options.as_ref();
+    windows::validate_options(options, &path.child("windowsOptions"), errors);
     validate_app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);
 }
 
@@ -104,6 +107,8 @@ pub(super) fn validate_container(
     }
     validate_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), errors);
     validate_escalation(context, path, errors);
+    let options = context.windows_options.as_ref();
+    windows::validate_options(options, &path.child("windowsOptions"), errors);
     validate_app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);
 }
 
@@ -256,8 +261,12 @@ pub(super) fn validate_namespaces(spec: &PodSpec, path: &Path, errors: &mut Fiel
 
 /// Options of another system than the one that the pod says it is for.
 pub(super) fn validate_os(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
-    if spec.os.as_ref().is_none_or(|it| it.name != "linux") {
-        return;
+    let Some(os) = &spec.os else { return };
+    match os.name.as_str() {
+        "linux" => {}
+        "windows" => return windows::validate_pod(spec, path, errors),
+        "" => return errors.required(&path.child("os").child("name"), ""),
+        other => return errors.not_supported(&path.child("os"), other, &["linux", "windows"]),
     }
     let detail = "windows options cannot be set for a linux pod";
     if spec.security_context.as_ref().is_some_and(|it| it.windows_options.is_some()) {
@@ -271,7 +280,7 @@ pub(super) fn validate_os(spec: &PodSpec, path: &Path, errors: &mut FieldErrors)
 }
 
 /// Every container, of all three sorts, with its path.
-fn containers(spec: &PodSpec, path: &Path) -> Vec<(Path, Container)> {
+pub(super) fn containers(spec: &PodSpec, path: &Path) -> Vec<(Path, Container)> {
     let at = |field: &'static str| {
         let path = path.child(field);
         move |(index, it): (usize, Container)| (path.index(index), it)

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, EmptyDirVolumeSource, EphemeralVolumeSource, ISCSIVolumeSource,
-    KeyToPath, PodSpec, ProjectedVolumeSource, SecretVolumeSource, Volume,
+    ConfigMapVolumeSource, EmptyDirVolumeSource, EnvVar, EphemeralVolumeSource, ISCSIVolumeSource,
+    ImageVolumeSource, KeyToPath, PodSpec, ProjectedVolumeSource, SecretVolumeSource, Volume,
 };
 
 use apimachinery::FieldErrors;
@@ -18,6 +18,8 @@ use crate::core::volume_sources::{
     OneSource, cloud, csi, iscsi, local, network, relative, required,
 };
 use crate::quantities;
+
+use super::projections;
 
 /// Returns the names of all volumes, for mounts to refer to.
 pub(super) fn validate_volumes(
@@ -78,7 +80,7 @@ fn validate_sources(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
     });
     sources.of("csi", volume.csi.as_ref(), csi::of_pod);
     sources.of("ephemeral", volume.ephemeral.as_ref(), validate_ephemeral);
-    sources.of("image", volume.image.as_ref(), |_, _, _| {});
+    sources.of("image", volume.image.as_ref(), validate_image);
     sources.finish();
     if volume.iscsi.as_ref().is_some_and(|it| iscsi_of(it).is_name_too_long(&volume.name)) {
         errors.invalid(&path.child("name"), volume.name.as_str(), iscsi::NAME_TOO_LONG);
@@ -198,40 +200,58 @@ fn validate_ephemeral(source: &EphemeralVolumeSource, path: &Path, errors: &mut 
 
 fn validate_projected(projected: &ProjectedVolumeSource, path: &Path, errors: &mut FieldErrors) {
     validate_mode(projected.default_mode, &path.child("defaultMode"), errors);
-    for (index, source) in projected.sources.iter().flatten().enumerate() {
-        let path = path.child("sources").index(index);
-        if source.secret.as_ref().is_some_and(|it| it.name.is_empty()) {
-            errors.required(&path.child("secret").child("name"), "");
-        }
-        if source.config_map.as_ref().is_some_and(|it| it.name.is_empty()) {
-            errors.required(&path.child("configMap").child("name"), "");
-        }
-        let Some(token) = &source.service_account_token else { continue };
-        let path = path.child("serviceAccountToken");
-        let path_seconds = path.child("expirationSeconds");
-        let seconds = token.expiration_seconds.unwrap_or_default();
-        if seconds < 600 {
-            errors.invalid(
-                &path_seconds,
-                seconds,
-                "may not specify a duration less than 10 minutes",
-            );
-        } else if seconds > 1 << 32 {
-            errors.invalid(
-                &path_seconds,
-                seconds,
-                "may not specify a duration larger than 2^32 seconds",
-            );
-        }
-        if token.path.is_empty() {
-            errors.required(&path.child("path"), "");
-        } else {
-            relative(&token.path, &path.child("path"), errors);
+    projections::validate_sources(projected, path, errors);
+}
+
+fn validate_image(source: &ImageVolumeSource, path: &Path, errors: &mut FieldErrors) {
+    check::one_of(
+        text(source.pull_policy.as_ref()),
+        &["Always", "IfNotPresent", "Never"],
+        &path.child("pullPolicy"),
+        errors,
+    );
+}
+
+/// What only a pod must have, and a template may leave to be filled in.
+pub(crate) fn validate_of_pod(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    for (index, volume) in spec.volumes.iter().flatten().enumerate() {
+        let image = volume.image.as_ref();
+        if image.is_some_and(|it| text(it.reference.as_ref()).is_empty()) {
+            let path = path.child("volumes").index(index).child("image");
+            errors.required(&path.child("reference"), "");
         }
     }
 }
 
-fn validate_items(items: Option<&[KeyToPath]>, path: &Path, errors: &mut FieldErrors) {
+/// Values of environment variables are in files of an emptyDir alone.
+pub(super) fn validate_env_files(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let validate = |env: Option<&[EnvVar]>, path: &Path, errors: &mut FieldErrors| {
+        for (index, variable) in env.into_iter().flatten().enumerate() {
+            let source = variable.value_from.as_ref().and_then(|it| it.file_key_ref.as_ref());
+            let Some(name) = source.map(|it| it.volume_name.as_str()) else { continue };
+            let path = path.child("env").index(index).child("valueFrom").child("fileKeyRef");
+            let path = path.child("volumeName");
+            match spec.volumes.iter().flatten().find(|it| it.name == name) {
+                None => errors.not_found(&path, name),
+                Some(volume) if volume.empty_dir.is_none() => {
+                    errors.invalid(&path, name, "referenced volume must be of type emptyDir");
+                }
+                Some(_) => {}
+            }
+        }
+    };
+    for (index, it) in spec.init_containers.iter().flatten().enumerate() {
+        validate(it.env.as_deref(), &path.child("initContainers").index(index), errors);
+    }
+    for (index, it) in spec.containers.iter().enumerate() {
+        validate(it.env.as_deref(), &path.child("containers").index(index), errors);
+    }
+    for (index, it) in spec.ephemeral_containers.iter().flatten().enumerate() {
+        validate(it.env.as_deref(), &path.child("ephemeralContainers").index(index), errors);
+    }
+}
+
+pub(super) fn validate_items(items: Option<&[KeyToPath]>, path: &Path, errors: &mut FieldErrors) {
     for (index, item) in items.into_iter().flatten().enumerate() {
         let path = path.index(index);
         if item.key.is_empty() {
