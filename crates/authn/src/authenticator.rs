@@ -13,11 +13,11 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use stdx::SharedClock;
 
 use crate::pki::ServiceAccountKey;
-use crate::tokens::{Claims, Reference};
-use crate::verified::{Key, Token, Verified};
+use crate::tokens::{self, Reference};
+use crate::verified::{Claims, Key, Token, Verified};
 use crate::{
     Authenticated, Component, Credential, GROUP_UNAUTHENTICATED, USER_ANONYMOUS,
-    among_the_authenticated,
+    among_the_authenticated, legacy,
 };
 
 /// How long after its deletion began an object still vouches for a token, so that a pod can end in
@@ -43,6 +43,11 @@ pub enum Unauthorized {
     Audience,
     #[error("{kind} {name:?} that the bearer token is bound to is gone")]
     Gone { kind: &'static str, name: String },
+    #[error(
+        "the token in secret {} has been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the '{}' label from the secret to temporarily allow use of this token",
+        .0.secret, legacy::INVALID_SINCE
+    )]
+    Invalidated(Box<legacy::Use>),
 }
 
 impl From<Unauthorized> for ApiError {
@@ -87,18 +92,22 @@ impl Authenticator {
     }
 
     pub fn authenticate(&self, credential: &Credential) -> Result<Authenticated, Unauthorized> {
-        let user = match credential {
-            Credential::None => Ok(Arc::new(User::new(USER_ANONYMOUS, &[GROUP_UNAUTHENTICATED]))),
+        let plain = |user| (user, None);
+        let proved = match credential {
+            Credential::None => {
+                Ok(plain(Arc::new(User::new(USER_ANONYMOUS, &[GROUP_UNAUTHENTICATED]))))
+            }
             Credential::Certificate(certificate) => {
-                certificate.user(self.clock.now()).map(Arc::clone)
+                certificate.user(self.clock.now()).map(|it| plain(it.clone()))
             }
-            Credential::Bearer(token) => {
-                self.token(token, &self.audiences).map(|it| it.user.clone())
-            }
-            Credential::Component(Component(user)) => Ok(user.clone()),
+            Credential::Bearer(token) => self
+                .token(token, &self.audiences)
+                .map(|(token, used)| (token.user.clone(), used.map(Arc::new))),
+            Credential::Component(Component(user)) => Ok(plain(user.clone())),
         };
-        let user = user.inspect_err(|err| tracing::debug!(%err, "unauthorized"))?;
-        Ok(Authenticated { user })
+        let proved = proved.inspect_err(|err| tracing::debug!(%err, "unauthorized"));
+        let (user, legacy) = proved?;
+        Ok(Authenticated { user, legacy })
     }
 
     /// For TokenReview: whose token this is, and which of `audiences` (empty: the server's own) it
@@ -109,14 +118,18 @@ impl Authenticator {
         audiences: &[String],
     ) -> Result<(User, Vec<String>), Unauthorized> {
         let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
-        let token = self.token(token, wanted)?;
-        let named = token.claims.aud.as_slice();
+        let (token, _) = self.token(token, wanted)?;
+        let named = self.audiences_of(&token);
         let matched = wanted.iter().filter(|it| named.contains(it)).cloned().collect();
         Ok((User::clone(&token.user), matched))
     }
 
     /// A token that is ours, is for one of the audiences, and holds now.
-    fn token(&self, text: &str, audiences: &[String]) -> Result<Arc<Token>, Unauthorized> {
+    fn token(
+        &self,
+        text: &str,
+        audiences: &[String],
+    ) -> Result<(Arc<Token>, Option<legacy::Use>), Unauthorized> {
         let key = Key::of(text);
         let token = match self.verified.get(key) {
             Some(token) => token,
@@ -126,26 +139,60 @@ impl Authenticator {
                 token
             }
         };
-        let (claims, now) = (&token.claims, self.clock.now());
-        if now.as_second() >= claims.exp || now.as_second() < claims.nbf {
+        let now = self.clock.now();
+        if let Claims::Bound(claims) = &token.claims
+            && (now.as_second() >= claims.exp || now.as_second() < claims.nbf)
+        {
             return Err(Unauthorized::TokenExpired);
         }
-        let named = claims.aud.as_slice();
+        let named = self.audiences_of(&token);
         if !audiences.iter().any(|it| named.contains(it)) {
             return Err(Unauthorized::Audience);
         }
-        self.validate_bound(claims, now)?;
-        Ok(token)
+        let used = match &token.claims {
+            Claims::Bound(claims) => self.validate_bound(claims, now).map(|()| None)?,
+            Claims::Legacy(claims) => Some(self.validate_kept(claims, text)?),
+        };
+        Ok((token, used))
+    }
+
+    /// A token that names none is for this server.
+    fn audiences_of<'a>(&'a self, token: &'a Token) -> &'a [String] {
+        match &token.claims {
+            Claims::Bound(claims) => claims.aud.as_slice(),
+            Claims::Legacy(_) => &self.audiences,
+        }
+    }
+
+    fn validate_kept(
+        &self,
+        claims: &legacy::Claims,
+        text: &str,
+    ) -> Result<legacy::Use, Unauthorized> {
+        let secret = self.find::<Secret>(&claims.secret());
+        let account = self.find::<ServiceAccount>(&claims.account());
+        claims.validate(text, secret.as_deref(), account.as_deref())
+    }
+
+    fn find<T: Resource>(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        let resource = GroupResource::new(T::FACTS.group, T::FACTS.plural);
+        self.lookup.find(&resource, key)?.shared::<T>().ok()
     }
 
     /// What holds for good: the signature, the issuer, and that the token speaks of one account.
     fn verify(&self, token: &str) -> Result<Token, Unauthorized> {
         let claims = self.decode(token)?;
-        if claims.iss != self.issuer {
+        let (issuer, expected, subject, user) = match &claims {
+            Claims::Bound(it) => (&*it.iss, &*self.issuer, &it.sub, it.user()),
+            Claims::Legacy(it) => (&*it.iss, legacy::ISSUER, &it.sub, it.user()),
+        };
+        if issuer != expected {
             return Err(Unauthorized::Issuer);
         }
-        let user = claims.user();
-        if user.name != claims.sub {
+        if matches!(&claims, Claims::Legacy(it) if !it.is_complete()) {
+            return Err(Unauthorized::Token("a claim is missing".to_owned()));
+        }
+        if user.name != *subject {
             return Err(Unauthorized::Token("the subject is not the service account".to_owned()));
         }
         Ok(Token { user: Arc::new(among_the_authenticated(user)), claims })
@@ -164,7 +211,7 @@ impl Authenticator {
         Ok(jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(refuse)?.claims)
     }
 
-    fn validate_bound(&self, claims: &Claims, now: Timestamp) -> Result<(), Unauthorized> {
+    fn validate_bound(&self, claims: &tokens::Claims, now: Timestamp) -> Result<(), Unauthorized> {
         let bound = &claims.kubernetes;
         let namespace = &bound.namespace;
         self.validate_lives::<ServiceAccount>(namespace, &bound.serviceaccount, now)?;

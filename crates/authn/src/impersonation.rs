@@ -59,7 +59,7 @@ impl Impersonation {
     /// The identity to go on with. The caller vouches that `real` was allowed every check.
     pub fn confirm(self, real: &Authenticated) -> Authenticated {
         tracing::debug!(user = real.user.name, acts_as = self.user.name, "impersonation");
-        Authenticated { user: Arc::new(self.user) }
+        Authenticated { user: Arc::new(self.user), legacy: real.legacy.clone() }
     }
 }
 

@@ -6,6 +6,7 @@
 mod authenticator;
 mod certificate;
 mod impersonation;
+pub mod legacy;
 pub mod pki;
 pub mod tokens;
 mod verified;
@@ -53,11 +54,18 @@ impl Component {
 #[derive(Clone, Debug)]
 pub struct Authenticated {
     user: Arc<User>,
+    /// The token out of a Secret that proved it, if one did.
+    legacy: Option<Arc<legacy::Use>>,
 }
 
 impl Authenticated {
     pub fn user(&self) -> &User {
         &self.user
+    }
+
+    /// Whether it was proved with a token that is kept in a Secret.
+    pub fn legacy_token(&self) -> Option<&legacy::Use> {
+        self.legacy.as_deref()
     }
 }
 

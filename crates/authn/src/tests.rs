@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex};
 use api::{Lookup, Meta, Stored};
 use apimachinery::{GroupResource, ObjectKey, User};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use stdx::{Clock, Random};
 
 use crate::pki::{Authority, ServiceAccountKey};
 use crate::tokens::{self, Bound, ISSUER_DEFAULT, Reference, TokenIssuer, Wanted};
 use crate::{
     Authenticator, ClientCertificate, Component, Credential, Impersonation, Parts, Target,
-    Unauthorized,
+    Unauthorized, legacy,
 };
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
 struct SetClock(Mutex<Timestamp>);
 
@@ -37,6 +39,16 @@ impl Objects {
     fn set_deleted(&self, resource: &str, name: &str, uid: &str, deleted: Option<Timestamp>) {
         let object = json!({"metadata": {"namespace": "ns", "name": name, "uid": uid,
             "deletionTimestamp": deleted}});
+        self.set_whole(resource, name, uid, (&object, deleted));
+    }
+
+    fn set_whole(
+        &self,
+        resource: &str,
+        name: &str,
+        uid: &str,
+        (object, deleted): (&Value, Option<Timestamp>),
+    ) {
         let key = ObjectKey::new("ns", name);
         let meta = Meta {
             key: key.clone(),
@@ -65,6 +77,7 @@ impl Lookup for Objects {
 
 struct World {
     clock: Arc<SetClock>,
+    key: Arc<ServiceAccountKey>,
     objects: Arc<Objects>,
     issuer: TokenIssuer,
     authenticator: Authenticator,
@@ -86,13 +99,13 @@ fn world() -> World {
         TokenIssuer::new(key.clone(), ISSUER_DEFAULT, audiences.clone(), clock.clone(), random)
             .unwrap();
     let authenticator = Authenticator::new(Parts {
-        service_account_keys: vec![key],
+        service_account_keys: vec![key.clone()],
         issuer: ISSUER_DEFAULT.to_owned(),
         audiences,
         clock: clock.clone(),
         lookup: objects.clone(),
     });
-    World { clock, objects, issuer, authenticator }
+    World { clock, key, objects, issuer, authenticator }
 }
 
 fn request(seconds: i64, audiences: &[&str]) -> Wanted {
@@ -287,4 +300,103 @@ fn the_key_set_names_the_key_of_tokens() {
     let set = tokens::jwks([&key]);
     assert_eq!(set["keys"][0]["kid"], key.id());
     assert_eq!(set["keys"][0]["x"].as_str().map(str::len), Some(43));
+}
+
+/// Puts a Secret that holds `token`, with `labels`.
+fn keep(world: &World, token: &str, labels: &Value) {
+    let token = BASE64.encode(token);
+    let meta = json!({"namespace": "ns", "name": "kept", "uid": "s1", "labels": labels});
+    let secret = json!({
+        "metadata": meta, "type": "kubernetes.io/service-account-token", "data": {"token": token},
+    });
+    world.objects.set_whole("secrets", "kept", "s1", (&secret, None));
+}
+
+fn legacy(world: &World) -> String {
+    let account = Reference { name: "robot".to_owned(), uid: "u1".to_owned() };
+    legacy::Signer::new(&world.key).unwrap().sign("ns", &account, "kept").unwrap()
+}
+
+#[test]
+fn a_token_in_a_secret_proves_its_account_as_long_as_it_is_there() {
+    const GOOD: Result<&str, &str> = Ok("system:serviceaccount:ns:robot");
+    const NO_SECRET: Result<&str, &str> =
+        Err(r#"secret "kept" that the bearer token is bound to is gone"#);
+    const NO_ACCOUNT: Result<&str, &str> =
+        Err(r#"serviceaccount "robot" that the bearer token is bound to is gone"#);
+    let world = world();
+    let token = legacy(&world);
+    world.check(&token, NO_SECRET);
+    keep(&world, "another", &json!({}));
+    world.check(&token, Err("the bearer token is not one of ours: its Secret has another one"));
+    keep(&world, &token, &json!({}));
+    world.check(&token, GOOD);
+    // It has no end of its own.
+    world.advance(10 * 365 * 24 * 3600);
+    world.check(&token, GOOD);
+    world.objects.set("serviceaccounts", "robot", "u2");
+    world.check(&token, NO_ACCOUNT);
+    world.objects.set_deleted("serviceaccounts", "robot", "u1", Some(start()));
+    world.check(&token, NO_ACCOUNT);
+    world.objects.set("serviceaccounts", "robot", "u1");
+    world.objects.set_deleted("secrets", "kept", "s1", Some(start()));
+    world.check(&token, NO_SECRET);
+}
+
+#[test]
+fn a_token_in_a_secret_has_the_groups_of_its_account_and_is_for_this_server() {
+    let world = world();
+    let token = legacy(&world);
+    keep(&world, &token, &json!({}));
+    let user = world.authenticator.authenticate(&Credential::Bearer(token.clone())).unwrap();
+    assert_eq!(user.user().uid, "u1");
+    assert_eq!(
+        user.user().groups,
+        ["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"]
+    );
+    assert!(user.user().extra.is_empty());
+    let (_, matched) = world.authenticator.review(&token, &[]).unwrap();
+    assert_eq!(matched, [ISSUER_DEFAULT]);
+    let elsewhere = world.authenticator.review(&token, &["vault".to_owned()]);
+    assert_eq!(elsewhere.unwrap_err(), Unauthorized::Audience);
+}
+
+#[test]
+fn a_token_in_a_secret_says_how_it_came_there_and_may_be_marked_invalid() {
+    let world = world();
+    let token = legacy(&world);
+    keep(&world, &token, &json!({legacy::LAST_USED: "2025-12-31"}));
+    let used = || {
+        let outcome = world.authenticator.authenticate(&Credential::Bearer(token.clone()));
+        outcome.map(|it| it.legacy_token().cloned().expect("it is in a Secret"))
+    };
+    let by_hand = used().unwrap();
+    assert!(!by_hand.is_automatic);
+    assert_eq!(by_hand.last_used.as_deref(), Some("2025-12-31"));
+    let account = json!({
+        "metadata": {"namespace": "ns", "name": "robot", "uid": "u1"}, "secrets": [{"name": "kept"}],
+    });
+    world.objects.set_whole("serviceaccounts", "robot", "u1", (&account, None));
+    assert!(used().unwrap().is_automatic);
+    keep(&world, &token, &json!({legacy::INVALID_SINCE: "2026-01-01"}));
+    assert!(matches!(used(), Err(Unauthorized::Invalidated(it)) if it.secret_uid == "s1"));
+    // An empty mark is none.
+    keep(&world, &token, &json!({legacy::INVALID_SINCE: ""}));
+    assert!(used().is_ok());
+}
+
+#[test]
+fn a_token_in_a_secret_is_signed_by_us_and_speaks_of_one_account() {
+    let world = world();
+    let token = legacy(&world);
+    keep(&world, &token, &json!({}));
+    let stranger = Arc::new(ServiceAccountKey::create().unwrap());
+    let account = Reference { name: "robot".to_owned(), uid: "u1".to_owned() };
+    let forged = legacy::Signer::new(&stranger).unwrap().sign("ns", &account, "kept").unwrap();
+    keep(&world, &forged, &json!({}));
+    world.check(&forged, Err("the bearer token is not one of ours: unknown key"));
+    let nameless = Reference { name: String::new(), uid: "u1".to_owned() };
+    let empty = legacy::Signer::new(&world.key).unwrap().sign("ns", &nameless, "kept").unwrap();
+    keep(&world, &empty, &json!({}));
+    world.check(&empty, Err("the bearer token is not one of ours: a claim is missing"));
 }

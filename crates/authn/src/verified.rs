@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use apimachinery::User;
 use sha2::{Digest as _, Sha256};
 
-use crate::tokens::Claims;
+use crate::{legacy, tokens};
 
 /// Of each generation. A token takes about 2 KiB.
 const TOKENS_MAX: usize = 4096;
@@ -19,6 +19,15 @@ const TOKENS_MAX: usize = 4096;
 pub(crate) struct Token {
     pub(crate) claims: Claims,
     pub(crate) user: Arc<User>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Claims {
+    /// Has an end, an audience, and perhaps an object that it ends with.
+    Bound(Box<tokens::Claims>),
+    /// Kept in a Secret.
+    Legacy(legacy::Claims),
 }
 
 /// By its hash: what is kept is of no use to whoever could read it.
@@ -77,14 +86,14 @@ impl Generations {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Key, TOKENS_MAX, Token, Verified};
-    use crate::tokens::Claims;
+    use super::{Claims, Key, TOKENS_MAX, Token, Verified};
+    use crate::tokens;
 
     fn token() -> Arc<Token> {
         let claims = r#"{"aud":"a","exp":1,"iat":0,"iss":"i","sub":"s","kubernetes.io":
             {"namespace":"n","serviceaccount":{"name":"s"}}}"#;
-        let claims: Claims = serde_json::from_str(claims).unwrap();
-        Arc::new(Token { user: Arc::new(claims.user()), claims })
+        let claims: tokens::Claims = serde_json::from_str(claims).unwrap();
+        Arc::new(Token { user: Arc::new(claims.user()), claims: Claims::Bound(Box::new(claims)) })
     }
 
     #[test]

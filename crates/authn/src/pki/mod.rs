@@ -3,6 +3,7 @@
 
 mod authority;
 mod clients;
+mod pod_key;
 mod rotating;
 mod service_account_key;
 mod tls;
@@ -15,6 +16,7 @@ use x509_parser::pem::parse_x509_pem;
 
 pub use authority::Authority;
 pub use clients::garbage;
+pub use pod_key::PodKey;
 pub use rotating::Rotating;
 pub use service_account_key::ServiceAccountKey;
 pub use tls::{client_config, rotating_client_config, rotating_server_config, server_config};

@@ -11,6 +11,8 @@ use k8s_openapi::api::rbac::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
+use features::{Gates, Switch};
+
 pub use reconcile::{Reconcile, reconcile};
 
 pub(crate) const LABEL: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
@@ -27,11 +29,38 @@ pub struct Objects {
     pub role_bindings: Vec<RoleBinding>,
 }
 
+/// What there is only while a gate is on; a role that is there already gets more rules.
+const GATED: &[(Switch, &str)] = &[
+    (features::CLUSTER_TRUST_BUNDLE, include_str!("cluster_trust_bundle.txt")),
+    (features::POD_CERTIFICATE_REQUEST, include_str!("pod_certificate_request.txt")),
+];
+
 /// What a new cluster starts with. Aggregated roles already have the rules they will aggregate.
-pub fn objects() -> Objects {
+pub fn objects(gates: &Gates) -> Objects {
     let mut objects = parse::parse(RULES).expect("rules.txt is checked by a test");
+    for (_, rules) in GATED.iter().filter(|it| gates.is_enabled(it.0)) {
+        objects.add(parse::parse(rules).expect("every file is checked by a test"));
+    }
     aggregate(&mut objects.cluster_roles);
     objects
+}
+
+impl Objects {
+    fn add(&mut self, more: Self) {
+        let Self { cluster_roles, cluster_role_bindings, roles, role_bindings } = more;
+        for role in cluster_roles {
+            let known = self.cluster_roles.iter_mut();
+            match known.into_iter().find(|it| it.metadata.name == role.metadata.name) {
+                Some(known) => {
+                    known.rules.get_or_insert_default().extend(role.rules.unwrap_or_default());
+                }
+                None => self.cluster_roles.push(role),
+            }
+        }
+        self.cluster_role_bindings.extend(cluster_role_bindings);
+        self.roles.extend(roles);
+        self.role_bindings.extend(role_bindings);
+    }
 }
 
 fn metadata(namespace: &str, name: &str) -> ObjectMeta {

@@ -1,5 +1,6 @@
 //! What a new cluster starts with, and how it is brought back.
 
+use features::Gates;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 
 use super::{AUTOUPDATE, objects, reconcile};
@@ -8,13 +9,13 @@ use crate::cover;
 use crate::rule;
 
 fn role(name: &str) -> ClusterRole {
-    let roles = objects().cluster_roles;
+    let roles = objects(&Gates::default()).cluster_roles;
     roles.into_iter().find(|it| it.metadata.name.as_deref() == Some(name)).unwrap()
 }
 
 #[test]
 fn every_object_of_the_table_is_there() {
-    let objects = objects();
+    let objects = objects(&Gates::default());
     let counts = [
         objects.cluster_roles.len(),
         objects.cluster_role_bindings.len(),
@@ -25,6 +26,28 @@ fn every_object_of_the_table_is_there() {
     assert_eq!(counts, [31 + 38 + 1, 12 + 38 + 1, 7, 7]);
     let rules: usize = objects.cluster_roles.iter().flat_map(|it| &it.rules).map(Vec::len).sum();
     assert!(rules > 300, "{rules}");
+}
+
+#[test]
+fn nodes_and_service_accounts_read_trust_bundles_while_the_gate_is_on() {
+    let (off, on) = (Gates::default(), Gates::parse("ClusterTrustBundle=true").unwrap());
+    let attributes = Attributes::resource("watch", "certificates.k8s.io", "clustertrustbundles");
+    let may_read = |gates: &Gates, name: &str| {
+        let roles = objects(gates).cluster_roles.into_iter();
+        let mut rules = roles
+            .filter(|it| it.metadata.name.as_deref() == Some(name))
+            .flat_map(|it| it.rules.unwrap_or_default());
+        rules.any(|it| rule::allows(&it, &attributes))
+    };
+    let discovery = "system:cluster-trust-bundle-discovery";
+    for name in ["system:node", discovery] {
+        assert!(!may_read(&off, name) && may_read(&on, name), "{name}");
+    }
+    let bindings = objects(&on).cluster_role_bindings;
+    let bound = bindings.iter().find(|it| it.role_ref.name == discovery).unwrap();
+    let subjects: Vec<&str> = bound.subjects.iter().flatten().map(|it| it.name.as_str()).collect();
+    assert_eq!(subjects, ["system:serviceaccounts"]);
+    assert_eq!(objects(&off).cluster_role_bindings.len() + 1, bindings.len());
 }
 
 #[test]

@@ -53,7 +53,10 @@ fn authorizer() -> Authorizer {
                 "subjects": [{"kind": "User", "name": name}]}),
         );
     }
-    Authorizer::new(Arc::new(rbac), NodeAuthorizer::new(Arc::new(Nothing)))
+    Authorizer::new(
+        Arc::new(rbac),
+        NodeAuthorizer::new(Arc::new(Nothing), &features::Gates::default()),
+    )
 }
 
 fn pods(verb: &str) -> Value {

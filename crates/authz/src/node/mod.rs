@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use api::Lookup;
 use apimachinery::User;
+use features::Gates;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use crate::attributes::Attributes;
@@ -39,8 +40,8 @@ fn no(why: &str) -> Verdict {
 }
 
 impl NodeAuthorizer {
-    pub fn new(lookup: Arc<dyn Lookup>) -> Self {
-        let roles = bootstrap::objects().cluster_roles.into_iter();
+    pub fn new(lookup: Arc<dyn Lookup>, gates: &Gates) -> Self {
+        let roles = bootstrap::objects(gates).cluster_roles.into_iter();
         let rules = roles
             .filter(|it| it.metadata.name.as_deref() == Some("system:node"))
             .flat_map(|it| it.rules.unwrap_or_default())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::{Lookup, Meta, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
+use features::Gates;
 use serde_json::{Value, json};
 
 use super::NodeAuthorizer;
@@ -109,7 +110,10 @@ fn authorizer() -> Authorizer {
         ("pods", pod("other", "node-2", json!({}))),
         ("pods", pod("mirror", "node-1", json!({"kubernetes.io/config.mirror": "x"}))),
     ]);
-    Authorizer::new(Arc::new(Rbac::new()), NodeAuthorizer::new(Arc::new(Objects(objects))))
+    Authorizer::new(
+        Arc::new(Rbac::new()),
+        NodeAuthorizer::new(Arc::new(Objects(objects)), &Gates::default()),
+    )
 }
 
 /// What node-1 asks, as `verb group/resource[/subresource] namespace/name [field=value]`, and the
@@ -390,6 +394,8 @@ const TABLE: &[(&str, &str)] = &[
     ("list node.k8s.io/runtimeclasses /", "yes"),
     ("list storage.k8s.io/csidrivers /", "yes"),
     ("list rbac.authorization.k8s.io/clusterroles /", ""),
+    // Their gate is off.
+    ("list certificates.k8s.io/clustertrustbundles /", ""),
     ("list /namespaces /", ""),
     ("list apps/deployments /", ""),
 ];
