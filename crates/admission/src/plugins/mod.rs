@@ -15,8 +15,10 @@ pub mod default_storage_class;
 pub mod default_toleration_seconds;
 pub mod limit_ranger;
 pub mod namespace_lifecycle;
+pub mod node_declared_feature_validator;
 pub mod node_restriction;
 pub mod persistent_volume_claim_resize;
+pub mod pod_resize_validator;
 pub mod priority;
 pub mod runtime_class;
 pub mod service_account;
@@ -45,5 +47,7 @@ pub fn all(random: &Random) -> Vec<Arc<dyn Plugin>> {
         Arc::new(cluster_trust_bundle_attest::ClusterTrustBundleAttest),
         Arc::new(certificate_subject_restriction::CertificateSubjectRestriction),
         Arc::new(default_ingress_class::DefaultIngressClass),
+        Arc::new(node_declared_feature_validator::NodeDeclaredFeatureValidator),
+        Arc::new(pod_resize_validator::PodResizeValidator),
     ]
 }

@@ -53,15 +53,24 @@ pub const API_RESPONSE_COMPRESSION: Switch = Switch("APIResponseCompression");
 pub const POD_WEBSOCKET_CREATE_PERMISSION: Switch =
     Switch("AuthorizePodWebsocketUpgradeCreatePermission");
 
+/// ClusterTrustBundles can be served, and every node and ServiceAccount may read them.
+pub const CLUSTER_TRUST_BUNDLE: Switch = Switch("ClusterTrustBundle");
+/// Projected volumes may have them.
+pub const CLUSTER_TRUST_BUNDLE_PROJECTION: Switch = Switch("ClusterTrustBundleProjection");
 /// Workloads and PodGroups can be served.
 pub const GENERIC_WORKLOAD: Switch = Switch("GenericWorkload");
+/// PodCertificateRequests can be served, and projected volumes have what comes of them.
+pub const POD_CERTIFICATE_REQUEST: Switch = Switch("PodCertificateRequest");
 /// StorageVersionMigrations can be served.
 pub const STORAGE_VERSION_MIGRATOR: Switch = Switch("StorageVersionMigrator");
 
 const SWITCHES: &[Switch] = &[
     API_RESPONSE_COMPRESSION,
     POD_WEBSOCKET_CREATE_PERMISSION,
+    CLUSTER_TRUST_BUNDLE,
+    CLUSTER_TRUST_BUNDLE_PROJECTION,
     GENERIC_WORKLOAD,
+    POD_CERTIFICATE_REQUEST,
     STORAGE_VERSION_MIGRATOR,
 ];
 
