@@ -1,14 +1,15 @@
 //! What every cluster starts with: the first namespaces, the RBAC objects, the priority classes of
-//! the system, the objects of flow control, who serves which API, the ranges and addresses of Services, and the Service that points
-//! to this server. Written directly, before anybody is let in. What a start leaves undone, by a
-//! crash between two transactions, the next one does.
+//! the system, since when tokens in Secrets are tracked, the objects of flow control, who serves
+//! which API, the ranges and addresses of Services, and the Service that points to this server.
+//! Written directly, before anybody is let in. What a start leaves undone, by a crash between two
+//! transactions, the next one does.
 
 use api::core::Namespace;
 use api::rbac::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::core::v1::{NamespaceSpec, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::kinds::{api_service, plan_addresses, plan_flow_control};
+use crate::kinds::{api_service, plan_addresses, plan_flow_control, plan_token_tracking};
 use crate::kubernetes_service::{self, Servers};
 use crate::pipeline::Core;
 use crate::plan::Plan;
@@ -35,7 +36,7 @@ fn plan(core: &Core) -> Plan {
     for name in NAMESPACES {
         plan.ensure(core, namespace(name), |_, _| None);
     }
-    let rbac = authz::bootstrap::objects();
+    let rbac = authz::bootstrap::objects(&core.config.gates);
     for it in rbac.cluster_roles {
         plan.reconcile::<ClusterRole>(core, it);
     }
@@ -51,6 +52,7 @@ fn plan(core: &Core) -> Plan {
     for it in api::scheduling::priority_class::of_system() {
         plan.ensure(core, it, |_, _| None);
     }
+    plan_token_tracking(core, &mut plan);
     plan_flow_control(core, &mut plan);
     api_service::plan_at_start(core, &mut plan);
     let service = kubernetes_service::service(core);

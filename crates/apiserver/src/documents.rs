@@ -17,7 +17,7 @@ use crate::registry::Registry;
 #[derive(Clone)]
 pub(crate) struct Document {
     pub(crate) bytes: Bytes,
-    /// Upper-case hex of the SHA-512.
+    /// Upper-case hex of the SHA-512 of its JSON.
     pub(crate) hash: String,
     /// Large documents are kept compressed as well as plain only while they are asked for.
     pub(crate) gzipped: Option<Bytes>,
@@ -34,14 +34,26 @@ pub(crate) enum Name {
     OpenApiV2Protobuf,
     OpenApiV3Index,
     OpenApiV3(GroupVersion),
+    OpenApiV3Protobuf(GroupVersion),
 }
 
 impl Name {
+    /// What a document is another form of: both have the same hash, by which the index of OpenAPI
+    /// names it.
+    fn original(&self) -> Option<Self> {
+        match self {
+            Self::OpenApiV2Protobuf => Some(Self::OpenApiV2),
+            Self::OpenApiV3Protobuf(group_version) => Some(Self::OpenApiV3(group_version.clone())),
+            _ => None,
+        }
+    }
+
     /// About how many bytes it takes to render.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Self::OpenApiV2 | Self::OpenApiV2Protobuf | Self::OpenApiV3Index => usize::MAX,
-            Self::OpenApiV3(_) | Self::ApisAggregated | Self::ApiAggregated => usize::MAX,
+            Self::OpenApiV3(_) | Self::OpenApiV3Protobuf(_) => usize::MAX,
+            Self::ApisAggregated | Self::ApiAggregated => usize::MAX,
             Self::Apis | Self::Group(_) | Self::Resources(_) => 0,
         }
     }
@@ -78,7 +90,10 @@ impl Documents {
         }
         let kinds = self.registry.kinds();
         let all: Vec<Arc<dyn Kind>> = kinds.iter().cloned().collect();
-        let document = document(self.render(name, &all)?);
+        let mut document = document(self.render(name, &all)?);
+        if let Some(original) = name.original() {
+            document.hash = self.get(&original)?.hash;
+        }
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         if rendered.0 == kinds.generation {
             rendered.1.insert(name.clone(), document.clone());
@@ -100,6 +115,10 @@ impl Documents {
                 Some(openapi::v3_document(group_version, kinds))
             }
             Name::OpenApiV3(_) => None,
+            Name::OpenApiV3Protobuf(group_version) => {
+                let original = self.get(&Name::OpenApiV3(group_version.clone()))?;
+                Some(openapi::v3_protobuf(&original.bytes))
+            }
             Name::OpenApiV3Index => {
                 let versions = discovery::group_versions(kinds);
                 let hashes: Vec<(GroupVersion, String)> = versions

@@ -21,6 +21,8 @@ const NEEDED: &[&str] = &[
 
 /// What is not served while its gate is off, whoever asks for it.
 const GATED: &[(&str, &str, Switch)] = &[
+    ("certificates.k8s.io", "clustertrustbundles", features::CLUSTER_TRUST_BUNDLE),
+    ("certificates.k8s.io", "podcertificaterequests", features::POD_CERTIFICATE_REQUEST),
     ("scheduling.k8s.io", "podgroups", features::GENERIC_WORKLOAD),
     ("scheduling.k8s.io", "workloads", features::GENERIC_WORKLOAD),
     ("storagemigration.k8s.io", "storageversionmigrations", features::STORAGE_VERSION_MIGRATOR),
@@ -109,6 +111,9 @@ mod tests {
         assert!(!has(asked, "", workloads));
         assert!(has(asked, "GenericWorkload=true", workloads));
         assert!(!has("", "GenericWorkload=true", workloads));
+        let bundles = "certificates.k8s.io/v1beta1/clustertrustbundles";
+        assert!(!has("api/beta=true", "", bundles));
+        assert!(has("api/beta=true", "ClusterTrustBundle=true", bundles));
     }
 
     #[test]

@@ -6,14 +6,19 @@ use std::sync::{Arc, OnceLock};
 
 use api::Kind;
 use api::protobuf::{self, Envelope};
-use apimachinery::apply::{self, Writer};
+use apimachinery::apply::{self, Resets, Writer};
 use apimachinery::bounds::{DEPTH_MAX, depth, validate_object_text};
 use apimachinery::selector::{Fields, Labels};
 use apimachinery::{FieldErrors, patch};
+use client::Verb;
 use serde_json::{Value, json};
 
-use crate::http::path;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use crate::http::query::Query;
+use crate::http::{negotiate, path};
+use crate::pipeline::parse_any_token;
 use crate::yaml;
 
 fn deployments() -> &'static Arc<dyn Kind> {
@@ -58,7 +63,7 @@ pub fn patches(bytes: &[u8]) {
                 api_version: "apps/v1",
                 subresource: "",
                 now: jiff::Timestamp::UNIX_EPOCH,
-                reset_fields: &["status"],
+                resets: Resets::Only(&["status"]),
             };
             let is_forced = form & 4 == 0;
             apply::apply(&schema, Some(&live), &it, &writer, is_forced).ok()
@@ -115,23 +120,45 @@ pub fn paths(bytes: &[u8]) {
         let _ = path::parse(uri.path());
     }
     let query = Query::parse(Some(parameters));
-    let _ = query.write_options();
+    for verb in [Verb::Create, Verb::Update, Verb::Patch] {
+        let _ = query.write_options(verb);
+    }
     let _ = query.delete_options(b"");
     if let Ok(list) = query.list_options() {
-        if let Ok(labels) = Labels::parse(list.label_selector.as_deref().unwrap_or_default()) {
-            assert_eq!(Labels::parse(&labels.to_string()).ok(), Some(labels));
-        }
-        if let Ok(fields) = Fields::parse(list.field_selector.as_deref().unwrap_or_default()) {
-            assert_eq!(Fields::parse(&fields.to_string()).ok(), Some(fields));
-        }
+        tokens(list.continue_token.unwrap_or_default().as_bytes());
+        selectors(list.label_selector.unwrap_or_default().as_bytes());
+        selectors(list.field_selector.unwrap_or_default().as_bytes());
     }
+}
+
+/// A selector of labels and of fields: what is understood says what it says.
+pub fn selectors(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(labels) = Labels::parse(&text) {
+        assert_eq!(Labels::parse(&labels.to_string()).ok(), Some(labels));
+    }
+    if let Ok(fields) = Fields::parse(&text) {
+        assert_eq!(Fields::parse(&fields.to_string()).ok(), Some(fields));
+    }
+}
+
+/// A continue token.
+pub fn tokens(bytes: &[u8]) {
+    parse_any_token(&String::from_utf8_lossy(bytes));
+    // Most bytes are no base64; what would be inside is tried as well.
+    parse_any_token(&URL_SAFE_NO_PAD.encode(bytes));
+}
+
+/// What a client says that it takes.
+pub fn accepted(bytes: &[u8]) {
+    negotiate::try_all(&String::from_utf8_lossy(bytes));
 }
 
 #[cfg(test)]
 mod tests {
     use stdx::Random;
 
-    use super::{body, patches, paths, protobuf_body, yaml_body};
+    use super::{accepted, body, patches, paths, protobuf_body, selectors, tokens, yaml_body};
 
     const N: usize = 2_000;
 
@@ -163,7 +190,11 @@ mod tests {
             {"op":"move","from":"/metadata/finalizers/0","path":"/spec/x"}]"#;
         let strategic = br#"&{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"b"}],
             "containers":[{"name":"b","$patch":"delete"},{"name":"c"}]}}},"metadata":{"$retainKeys":["name"]}}"#;
-        let seeds: [(Takes, &[u8]); 6] = [
+        let token = br#"{"v":"meta.k8s.io/v1","rv":12,"start":"default/a\u0000"}"#;
+        let seeds: [(Takes, &[u8]); 9] = [
+            (accepted, b"application/json;as=Table;v=v1;g=meta.k8s.io;q=0.5,*/*;q=0.1, application/yaml"),
+            (selectors, b"a in (b,c),d!=e,!f,g,h notin (i),metadata.name=x\\,y"),
+            (tokens, token),
             (body, deployment),
             (patches, json_patch),
             (patches, strategic),

@@ -21,6 +21,8 @@ mod heavy;
 
 mod metrics;
 
+mod legacy_tokens;
+
 pub mod pipeline;
 
 mod http;

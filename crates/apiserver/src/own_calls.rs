@@ -32,9 +32,10 @@ fn call_for<T: Resource>(core: &Core, verb: Verb) -> Call {
     call(verb, core.kind_of::<T>().names().gvr())
 }
 
-/// Of kinds without namespaces.
 pub(crate) async fn create<T: Resource>(core: &Core, object: T) -> Result<(), ApiError> {
-    carry_out(core, call_for::<T>(core, Verb::Create), Body::Object(Box::new(object))).await
+    let namespace = object.metadata().namespace.clone();
+    let call = Call { namespace, ..call_for::<T>(core, Verb::Create) };
+    carry_out(core, call, Body::Object(Box::new(object))).await
 }
 
 /// Over the version that the object names.
@@ -44,6 +45,7 @@ pub(crate) async fn update<T: Resource>(
     subresource: Option<&str>,
 ) -> Result<(), ApiError> {
     let call = Call {
+        namespace: object.metadata().namespace.clone(),
         name: object.metadata().name.clone(),
         subresource: subresource.map(str::to_owned),
         ..call_for::<T>(core, Verb::Update)

@@ -25,6 +25,7 @@ use crate::flow::Flow;
 use crate::heavy::Heavy;
 use crate::in_process::InProcess;
 use crate::kubernetes_service::{self, MasterLease};
+use crate::legacy_tokens::LegacyTokens;
 use crate::metrics::Metrics;
 use crate::pipeline::hooks::HookSet;
 use crate::pipeline::{Core, Recent};
@@ -91,6 +92,7 @@ impl Server {
             world.random.clone(),
         )
         .map_err(Error::Tokens)?;
+        let legacy_tokens = LegacyTokens::default();
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
             world: &world,
@@ -98,6 +100,7 @@ impl Server {
             cache: Arc::downgrade(&cache),
             rbac: &rbac,
             issuer,
+            legacy_tokens: legacy_tokens.clone(),
         })));
         cache.set_observers(vec![hooks.clone()]);
         let feed = cache.load().await.map_err(Error::Load)?;
@@ -106,7 +109,8 @@ impl Server {
         tasks.child_last("cache").spawn("feed", |shutdown| runner.run(feed, shutdown));
 
         let lookup: Arc<dyn Lookup> = cache.clone();
-        let authorizer = Arc::new(Authorizer::new(rbac, NodeAuthorizer::new(lookup.clone())));
+        let nodes = NodeAuthorizer::new(lookup.clone(), &config.gates);
+        let authorizer = Arc::new(Authorizer::new(rbac, nodes));
         let core = Arc::new(Core {
             authenticator: Authenticator::new(authn::Parts {
                 service_account_keys: keys.clone(),
@@ -125,6 +129,7 @@ impl Server {
             tasks: tasks.clone(),
             hooks,
             keys,
+            legacy_tokens,
             readiness: readiness.clone(),
             registry,
             cache,

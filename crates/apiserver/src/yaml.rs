@@ -2,7 +2,7 @@
 //! what was sent: aliases stand for no more than a body of that size could have spelt out.
 
 use serde_json::Value;
-use serde_saphyr::{alias_limits, budget, options};
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options, alias_limits, budget, options};
 
 /// Less than what JSON may have: reading YAML takes twenty kilobytes of stack per level when it is
 /// not optimized.
@@ -10,10 +10,32 @@ const DEPTH_MAX: usize = 64;
 /// What aliases may repeat in any body, however small.
 const REPEATED_MIN: usize = 4_096;
 
+/// Of what is said twice, the last counts.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|err| err.to_string())?;
-    let n_bytes = bytes.len().max(REPEATED_MIN);
-    let options = options! {
+    let options = options(bytes.len(), DuplicateKeyPolicy::LastWins);
+    serde_saphyr::from_str_with_options(text, options).map_err(|err| err.to_string())
+}
+
+/// The first thing that YAML, or JSON, says twice, in upstream's words.
+pub(crate) fn duplicate(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let options = options(bytes.len(), DuplicateKeyPolicy::Error);
+    let parsed: Result<Value, _> = serde_saphyr::from_str_with_options(text, options);
+    match parsed.err()?.without_snippet() {
+        Error::DuplicateMappingKey { key, location } => {
+            let key = key.as_deref().unwrap_or_default();
+            let line = location.line();
+            Some(format!("yaml: unmarshal errors:\n  line {line}: key {key:?} already set in map"))
+        }
+        _ => None,
+    }
+}
+
+fn options(n_bytes: usize, duplicate_keys: DuplicateKeyPolicy) -> Options {
+    let n_bytes = n_bytes.max(REPEATED_MIN);
+    options! {
+        duplicate_keys: duplicate_keys,
         budget: budget! {
             max_depth: DEPTH_MAX,
             max_events: n_bytes * 4,
@@ -25,13 +47,24 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
             max_total_replayed_events: n_bytes,
             max_replay_stack_depth: 16,
         },
-    };
-    serde_saphyr::from_str_with_options(text, options).map_err(|err| err.to_string())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{duplicate, parse};
+
+    #[test]
+    fn what_is_said_twice_counts_last_and_is_told() {
+        let text = b"spec:\n  a: 1\n  b: {c: 2}\n  a: 3\n";
+        assert_eq!(parse(text).expect("YAML").to_string(), r#"{"spec":{"a":3,"b":{"c":2}}}"#);
+        let told = "yaml: unmarshal errors:\n  line 4: key \"a\" already set in map";
+        assert_eq!(duplicate(text).as_deref(), Some(told));
+        let told = "yaml: unmarshal errors:\n  line 1: key \"c\" already set in map";
+        assert_eq!(duplicate(br#"{"a":{"c":1,"c":2}}"#).as_deref(), Some(told));
+        assert_eq!(duplicate(b"a: 1\nb: 2\n"), None);
+        assert_eq!(duplicate(b"a: ["), None);
+    }
 
     #[test]
     fn nesting_takes_no_more_stack_than_there_is() {

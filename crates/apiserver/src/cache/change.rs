@@ -52,7 +52,8 @@ pub struct Seen {
     json: OnceLock<Bytes>,
     /// Most changes have no watcher that wants them.
     protobuf: OnceLock<Bytes>,
-    metadata: OnceLock<Bytes>,
+    /// In JSON and in protobuf.
+    metadata: [OnceLock<Bytes>; 2],
 }
 
 impl Change {
@@ -180,9 +181,13 @@ impl Seen {
         self.protobuf.get_or_init(|| protobuf_frame(self.kind, &self.object.bytes)).clone()
     }
 
-    /// The JSON line of a watch for metadata alone, which `make` makes of the object.
-    pub(crate) fn metadata_frame(&self, make: impl FnOnce(&Stored) -> Bytes) -> Bytes {
-        self.metadata.get_or_init(|| make(&self.object)).clone()
+    /// The frame of a watch for metadata alone, which `make` makes of the object.
+    pub(crate) fn metadata_frame(
+        &self,
+        is_protobuf: bool,
+        make: impl FnOnce(&Stored) -> Bytes,
+    ) -> Bytes {
+        self.metadata[usize::from(is_protobuf)].get_or_init(|| make(&self.object)).clone()
     }
 }
 
@@ -198,7 +203,15 @@ pub fn frame(kind: WatchEventKind, object: &[u8]) -> Bytes {
 
 /// What the table cannot express is an error to the watcher, which can then ask for JSON.
 pub fn protobuf_frame(kind: WatchEventKind, object: &[u8]) -> Bytes {
-    match protobuf::encode_object(object) {
+    protobuf_frame_of(kind, protobuf::encode_object(object))
+}
+
+/// The same with the object as protobuf already.
+pub(crate) fn protobuf_frame_of(
+    kind: WatchEventKind,
+    encoded: serde_json::Result<Vec<u8>>,
+) -> Bytes {
+    match encoded {
         Ok(object) => protobuf::encode_event(kind_name(kind), &object),
         Err(err) => {
             let error = inexpressible(err);

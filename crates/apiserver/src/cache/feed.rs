@@ -15,7 +15,7 @@ use lifecycle::Shutdown;
 
 use super::change::Change;
 use super::tree::Tree;
-use super::{Cache, MASTER_LEASES, ROOT, locate};
+use super::{Cache, MASTER_LEASES, RANGES, ROOT, locate, range_of};
 
 /// How many revisions before the last write are read back at start.
 const RECALL_MAX: u64 = 2_048;
@@ -77,6 +77,11 @@ impl Cache {
             let path = key.strip_prefix(ROOT.as_bytes());
             path.is_some_and(|it| it.starts_with(DEFINITIONS.as_bytes()))
         };
+        for entry in &all.entries {
+            if let Some(key) = range_of(&entry.key) {
+                self.tell_range(key, Some(entry));
+            }
+        }
         // Definitions first: they say what the other keys mean.
         let (first, rest): (Vec<_>, Vec<_>) =
             all.entries.into_iter().partition(|it| is_definition(&it.key));
@@ -134,6 +139,7 @@ impl Cache {
             }
         }
         unknown.remove(MASTER_LEASES);
+        unknown.remove(RANGES);
         for (resource, n_keys) in unknown {
             tracing::warn!(resource, n_keys, "the store has keys of a kind that is not served");
         }

@@ -64,8 +64,16 @@ impl History {
     }
 
     pub(super) fn after(&self, revision: u64) -> Result<Vec<Arc<Change>>, TooOld> {
-        if revision < self.forgotten {
-            return Err(TooOld { oldest: self.forgotten });
+        // What is too old is dropped when something new comes; until then it counts as dropped.
+        let now = Instant::now();
+        let is_old = |(at, _): &(Instant, Arc<Change>)| now.duration_since(*at) > AGE_MAX;
+        let old = self.changes.partition_point(is_old);
+        let forgotten = match old.checked_sub(1).and_then(|it| self.changes.get(it)) {
+            Some((_, change)) => change.revision,
+            None => self.forgotten,
+        };
+        if revision < forgotten {
+            return Err(TooOld { oldest: forgotten });
         }
         let first = self.changes.partition_point(|(_, it)| it.revision <= revision);
         Ok(self.changes.range(first..).map(|(_, it)| it.clone()).collect())

@@ -30,8 +30,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kvstore::{KeyRange, KeyValue, Op, RangeRequest, Revision, Store};
 use tokio::sync::Notify;
 
-pub(crate) use change::inexpressible;
 pub use change::{Change, Event, Seen, frame, kind_name, protobuf_frame};
+pub(crate) use change::{inexpressible, protobuf_frame_of};
 pub use collection::Subscription;
 pub use history::TooOld;
 pub use selection::Selection;
@@ -47,6 +47,8 @@ use reached::Reached;
 pub(crate) const ROOT: &str = "/registry/";
 /// Below the root: how API servers over one etcd know of each other. Nothing that is served.
 pub(crate) const MASTER_LEASES: &str = "masterleases/";
+/// Below the root: what upstream's servers have given out of ranges. Nothing that is served.
+pub(crate) const RANGES: &str = "ranges/";
 /// How long a read waits for a revision that this server has not seen yet.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 /// As upstream's health check of etcd.
@@ -62,6 +64,10 @@ pub(crate) trait Observer: Send + Sync {
 
     /// A change of a custom resource.
     fn observe_custom(&self, _resource: &GroupResource, _change: &Change) {}
+
+    /// What is taken of a range, as upstream's servers keep it: its key below the root, and its
+    /// value with the revision that it was written at.
+    fn observe_range(&self, _key: &str, _value: Option<(&Bytes, u64)>) {}
 }
 
 pub struct Cache {
@@ -194,6 +200,13 @@ impl Cache {
         }
     }
 
+    fn tell_range(&self, key: &str, entry: Option<&KeyValue>) {
+        let value = entry.map(|it| (&it.value, it.mod_revision.0));
+        for observer in self.observers.get().into_iter().flatten() {
+            observer.observe_range(key, value);
+        }
+    }
+
     pub(crate) fn end_watches(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         for (_, resource) in self.all_resources() {
@@ -206,7 +219,12 @@ impl Cache {
         let kinds = self.registry.kinds();
         let mut touched: Vec<Touched<'_>> = Vec::with_capacity(1);
         for event in transaction {
-            let Some((prefix, kind, path)) = locate(&kinds, &event.key) else { continue };
+            let Some((prefix, kind, path)) = locate(&kinds, &event.key) else {
+                if let Some(key) = range_of(&event.key) {
+                    self.tell_range(key, event.value.as_ref());
+                }
+                continue;
+            };
             let object = event.value.as_ref().and_then(|it| self.admit(kind.as_ref(), path, it));
             match touched.iter_mut().find(|it| it.prefix == prefix) {
                 Some(resource) => resource.objects.push((path, object)),
@@ -497,6 +515,12 @@ fn locate<'a, 'b>(
     key: &'b [u8],
 ) -> Option<(&'a str, &'a Arc<dyn Kind>, &'b str)> {
     kinds.locate(std::str::from_utf8(key).ok()?.strip_prefix(ROOT)?)
+}
+
+/// The key of a range, below the root.
+fn range_of(key: &[u8]) -> Option<&str> {
+    let key = std::str::from_utf8(key).ok()?.strip_prefix(ROOT)?;
+    key.starts_with(RANGES).then_some(key)
 }
 
 fn no_answer() -> ApiError {

@@ -11,10 +11,11 @@ use http::{HeaderMap, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 
 use super::offered::Offered;
 use super::query::{Query, Waits};
-use crate::pipeline::{Body, Core, Read, Unread, unsupported};
+use crate::pipeline::{Body, Core, PATCHES_OF_CUSTOM, Read, Unread, unsupported};
 use crate::yaml;
 
 const BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -22,7 +23,7 @@ const BYTES_MAX: usize = 3 * 1024 * 1024;
 /// The body of a request, to be read once its sender may send it.
 pub(super) fn unread(
     core: &Arc<Core>,
-    verb: Verb,
+    (verb, is_custom): (Verb, bool),
     headers: &HeaderMap,
     query: Query,
     body: Offered,
@@ -38,7 +39,7 @@ pub(super) fn unread(
             Some(body) => read(body).await?,
             None => Bytes::new(),
         };
-        core.heavy.run(bytes.len(), || parse(verb, &kind, &query, bytes)).await
+        core.heavy.run(bytes.len(), || parse((verb, is_custom), &kind, &query, bytes)).await
     })
 }
 
@@ -60,8 +61,14 @@ async fn read(body: Incoming) -> Result<Bytes, ApiError> {
     }
 }
 
-fn parse(verb: Verb, kind: &str, query: &Query, bytes: Bytes) -> Result<Read, ApiError> {
+fn parse(
+    (verb, is_custom): (Verb, bool),
+    kind: &str,
+    query: &Query,
+    bytes: Bytes,
+) -> Result<Read, ApiError> {
     let mut waits = Waits::default();
+    let mut problems = Vec::new();
     let body = match verb {
         Verb::Get | Verb::List | Verb::Watch | Verb::Options => Body::Empty,
         Verb::Delete | Verb::DeleteCollection => {
@@ -77,17 +84,21 @@ fn parse(verb: Verb, kind: &str, query: &Query, bytes: Bytes) -> Result<Read, Ap
         Verb::Patch => {
             let forms = [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
             let form = forms.into_iter().find(|it| it.content_type() == kind);
-            form.map(|it| Body::Patch(it, bytes)).ok_or_else(|| {
-                unsupported(
-                    "application/json-patch+json, application/merge-patch+json, \
-                     application/strategic-merge-patch+json, application/apply-patch+yaml",
-                )
+            form.map(|it| Body::Patch(it, bytes)).ok_or_else(|| match is_custom {
+                true => unsupported(PATCHES_OF_CUSTOM),
+                false => ApiError::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type")
+                    .with_details(StatusDetails::default()),
             })?
         }
         Verb::Create | Verb::Update if kind == protobuf::MEDIA_TYPE => Body::Protobuf(bytes),
-        Verb::Create | Verb::Update => Body::Json(to_json(kind, bytes)?),
+        Verb::Create | Verb::Update => {
+            if kind == "application/yaml" {
+                problems.extend(yaml::duplicate(&bytes));
+            }
+            Body::Json(to_json(kind, bytes)?)
+        }
     };
-    Ok(Read { body, waits: waits.0 })
+    Ok(Read { body, waits: waits.0, problems })
 }
 
 /// DeleteOptions belong to every group: only the kind is looked at.
@@ -105,9 +116,8 @@ fn options_to_json(bytes: &[u8]) -> Result<Bytes, ApiError> {
 
 fn to_json(kind: &str, bytes: Bytes) -> Result<Bytes, ApiError> {
     match kind {
-        // What curl sends when nobody says otherwise; upstream takes any body as JSON then.
-        "application/json" | "" | "application/x-www-form-urlencoded" => Ok(bytes),
-        "application/yaml" | "text/yaml" => {
+        "application/json" | "" => Ok(bytes),
+        "application/yaml" => {
             let value = yaml::parse(&bytes).map_err(|why| {
                 ApiError::bad_request(format!("error converting YAML to JSON: {why}"))
             })?;

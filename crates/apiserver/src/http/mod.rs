@@ -5,7 +5,7 @@ mod body;
 mod credentials;
 mod health;
 mod line;
-mod negotiate;
+pub(crate) mod negotiate;
 mod offered;
 mod pace;
 pub(crate) mod path;
@@ -17,6 +17,8 @@ mod sent;
 pub(crate) mod status;
 mod table;
 pub(crate) mod watch;
+pub(crate) mod websocket;
+mod written;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,14 +1,20 @@
 //! Paths that are no resource: versions, health, discovery, OpenAPI, keys.
 
-use api::openapi;
+use std::time::Duration;
+
+use api::{openapi, protobuf};
 use apimachinery::GroupVersion;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
+use jiff::Timestamp;
 use serde_json::json;
 
-use super::negotiate::{Form, form_of_text, is_openapi_protobuf};
+use super::negotiate::{
+    self, Endpoint, Form, Media, OPENAPI_V2, OPENAPI_V3, Shape, find, is_openapi_protobuf,
+};
 use super::query::Query;
-use super::{Body, health, respond, status};
+use super::{Body, health, respond, route, status, written};
+use crate::cache::inexpressible;
 use crate::documents::{self, Document, Name};
 use crate::pipeline::Core;
 
@@ -27,9 +33,11 @@ const PATHS: &[&str] = &[
     "/version",
 ];
 
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// A GET by a component of this process: JSON documents only.
 pub(crate) fn get(core: &Core, path: &str) -> Option<Bytes> {
-    if let Some(name) = document_name(path, Form::Plain) {
+    if let Some(name) = document_name(path, None) {
         return Some(core.documents.get(&name)?.bytes);
     }
     small(core, path)
@@ -45,7 +53,7 @@ fn small(core: &Core, path: &str) -> Option<Bytes> {
             authn::tokens::openid_configuration(&core.config.issuer, &jwks)
         }
         "/openid/v1/jwks" => authn::tokens::jwks(core.keys.iter().map(AsRef::as_ref)),
-        "/api" => {
+        "/api" | "/api/" => {
             let address = core.config.advertise.to_string();
             return Some(api::discovery_documents::api_versions(&address).into());
         }
@@ -81,9 +89,11 @@ fn go_arch() -> &'static str {
     }
 }
 
-fn document_name(path: &str, form: Form) -> Option<Name> {
+/// `accept`: of a client that may want another form of it.
+fn document_name(path: &str, accept: Option<&str>) -> Option<Name> {
     let path = path.trim_end_matches('/');
-    let is_aggregated = form == Form::Discovery;
+    let is_aggregated =
+        matches!(path, "/api" | "/apis") && find(accept, Endpoint::Discovery).is_some();
     Some(match path {
         "/api" if is_aggregated => Name::ApiAggregated,
         "/apis" if is_aggregated => Name::ApisAggregated,
@@ -128,28 +138,157 @@ pub(super) async fn answer(
         return Some(metrics(core, headers).await);
     }
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    let form = form_of_text(accept).unwrap_or(Form::Plain);
-    let Some(mut name) = document_name(path, form) else {
-        let mut response = status::json(200, small(core, path)?);
-        if path == "/openid/v1/jwks" {
-            let kind = HeaderValue::from_static("application/jwk-set+json");
-            response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        }
-        return Some(response);
+    let Some(name) = document_name(path, accept) else {
+        let json = small(core, path)?;
+        return Some(match path {
+            "/openid/v1/jwks" => of_type(status::json(200, json), "application/jwk-set+json"),
+            "/version" | "/version/" => {
+                let form = Form { is_pretty: true, ..Form::JSON };
+                status::json(200, written::text(json, form))
+            }
+            "/api" | "/api/" => negotiated(&Name::Apis, json, query, headers),
+            _ => status::json(200, json),
+        });
     };
-    if name == Name::OpenApiV2 && is_openapi_protobuf(accept) {
-        name = Name::OpenApiV2Protobuf;
-    }
+    let Some(name) = in_form(name, accept) else { return Some(status::text(406, "")) };
     let document = match core.documents.rendered(&name) {
         Some(document) => document,
         None => core.heavy.run(name.weight(), || core.documents.get(&name)).await?,
     };
-    Some(match (&name, query.get("hash")) {
-        (Name::OpenApiV3(_), Some(hash)) if hash != document.hash => {
-            moved(&format!("{path}?hash={}", document.hash))
+    let is_versioned = matches!(name, Name::OpenApiV3(_) | Name::OpenApiV3Protobuf(_));
+    let hash = query.get("hash").filter(|it| is_versioned && !it.is_empty());
+    if hash.is_some_and(|it| it != document.hash) {
+        return Some(moved(&format!("{path}?hash={}", document.hash)));
+    }
+    let mut response = if is_known(&document, headers) {
+        of_type(status::json(304, Bytes::new()), content_type(&name))
+    } else if is_discovery(&name) {
+        let response = negotiated(&name, document.bytes.clone(), query, headers);
+        if response.status() != 200 {
+            return Some(response);
         }
-        (_, hash) => send(&name, &document, headers, hash.is_some()),
+        // Compressed before it is asked for; other media are not.
+        match (&document.gzipped, response.headers().get(header::CONTENT_TYPE)) {
+            (Some(zipped), Some(kind)) if takes_gzip(headers) && kind == content_type(&name) => {
+                let json = of_type(status::json(200, zipped.clone()), content_type(&name));
+                respond::gzipped(json)
+            }
+            _ => response,
+        }
+    } else {
+        let response = match &document.gzipped {
+            Some(zipped) if takes_gzip(headers) => {
+                respond::gzipped(status::json(200, zipped.clone()))
+            }
+            _ => status::json(200, document.bytes.clone()),
+        };
+        of_type(response, content_type(&name))
+    };
+    let answered = response.headers_mut();
+    if let Ok(etag) = HeaderValue::from_str(&format!("\"{}\"", document.hash)) {
+        answered.insert(header::ETAG, etag);
+    }
+    answered.append(header::VARY, HeaderValue::from_static("Accept"));
+    if hash.is_some() {
+        forever(answered, core.world.clock.now());
+    }
+    Some(response)
+}
+
+/// The document in the form that the client takes first; `None` if it takes none.
+fn in_form(name: Name, accept: Option<&str>) -> Option<Name> {
+    Some(match name {
+        Name::OpenApiV2 if is_openapi_protobuf(accept, OPENAPI_V2)? => Name::OpenApiV2Protobuf,
+        Name::OpenApiV3(group_version) if is_openapi_protobuf(accept, OPENAPI_V3)? => {
+            Name::OpenApiV3Protobuf(group_version)
+        }
+        name => name,
     })
+}
+
+fn is_discovery(name: &Name) -> bool {
+    match name {
+        Name::ApiAggregated | Name::ApisAggregated => true,
+        Name::Apis | Name::Group(_) | Name::Resources(_) => true,
+        Name::OpenApiV2 | Name::OpenApiV2Protobuf | Name::OpenApiV3Index => false,
+        Name::OpenApiV3(_) | Name::OpenApiV3Protobuf(_) => false,
+    }
+}
+
+/// What it is when it is JSON, or protobuf of OpenAPI.
+fn content_type(name: &Name) -> &'static str {
+    match name {
+        Name::ApiAggregated | Name::ApisAggregated => {
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+        Name::OpenApiV2Protobuf => openapi::V2_PROTOBUF,
+        Name::OpenApiV3Protobuf(_) => openapi::V3_PROTOBUF,
+        _ => "application/json",
+    }
+}
+
+/// A discovery document, which is an object, in the medium that the client wants.
+fn negotiated(name: &Name, json: Bytes, query: &Query, headers: &HeaderMap) -> Response<Body> {
+    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    let endpoint = match name {
+        Name::ApiAggregated | Name::ApisAggregated => Endpoint::Discovery,
+        _ => Endpoint::Plain,
+    };
+    let accepted = negotiate::validate_media(accept, false);
+    let form = match accepted.and_then(|()| negotiate::form(accept, endpoint)) {
+        Ok(form) => form,
+        Err(error) => return status::refuse_in(negotiate::form_of_error(accept), &error),
+    };
+    let is_pretty = form.is_pretty || route::is_pretty(query, headers);
+    let bytes = match form.media {
+        Media::Protobuf => match protobuf::encode_document(&json) {
+            Ok(bytes) => bytes.into(),
+            Err(err) => return status::refuse(&inexpressible(err)),
+        },
+        Media::Json | Media::Yaml => written::text(json, Form { is_pretty, ..form }),
+    };
+    let response = status::of_media(200, form.media, bytes);
+    if form.shape != Shape::Discovery {
+        return response;
+    }
+    of_type(
+        response,
+        match form.media {
+            Media::Json => content_type(name),
+            Media::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            Media::Protobuf => {
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+        },
+    )
+}
+
+fn of_type(mut response: Response<Body>, kind: &'static str) -> Response<Body> {
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(header::ACCEPT_ENCODING).and_then(|it| it.to_str().ok());
+    accepts.is_some_and(|it| it.contains("gzip"))
+}
+
+fn is_known(document: &Document, headers: &HeaderMap) -> bool {
+    let etag = format!("\"{}\"", document.hash);
+    let tags = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|it| it.to_str().ok());
+    tags.flat_map(|it| it.split(',')).any(|it| it.trim().trim_start_matches("W/") == etag)
+}
+
+/// What a hash names never changes.
+fn forever(headers: &mut HeaderMap, now: Timestamp) {
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    let expires = now.saturating_add(YEAR).map(|it| {
+        jiff::fmt::rfc2822::to_string(&it.to_zoned(jiff::tz::TimeZone::UTC)).unwrap_or_default()
+    });
+    let expires = expires.ok().map(|it| it.replace("+0000", "GMT"));
+    if let Some(expires) = expires.and_then(|it| HeaderValue::from_str(&it).ok()) {
+        headers.insert(header::EXPIRES, expires);
+    }
 }
 
 fn moved(location: &str) -> Response<Body> {
@@ -160,48 +299,9 @@ fn moved(location: &str) -> Response<Body> {
     response
 }
 
-fn send(name: &Name, document: &Document, headers: &HeaderMap, is_hashed: bool) -> Response<Body> {
-    let etag = format!("\"{}\"", document.hash);
-    let is_known = headers
-        .get_all(header::IF_NONE_MATCH)
-        .iter()
-        .filter_map(|it| it.to_str().ok())
-        .any(|it| it.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag));
-    let mut response = if is_known {
-        status::json(304, Bytes::new())
-    } else {
-        let accepts = headers.get(header::ACCEPT_ENCODING).and_then(|it| it.to_str().ok());
-        match &document.gzipped {
-            Some(gzipped) if accepts.is_some_and(|it| it.contains("gzip")) => {
-                respond::gzipped(status::json(200, gzipped.clone()))
-            }
-            _ => status::json(200, document.bytes.clone()),
-        }
-    };
-    let headers = response.headers_mut();
-    let kind = match name {
-        Name::ApiAggregated | Name::ApisAggregated => {
-            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-        }
-        Name::OpenApiV2Protobuf => openapi::V2_PROTOBUF,
-        _ => "application/json",
-    };
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
-        headers.insert(header::ETAG, etag);
-    }
-    headers.append(header::VARY, HeaderValue::from_static("Accept"));
-    if is_hashed {
-        let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
-        headers.insert(header::CACHE_CONTROL, forever);
-    }
-    response
-}
-
 async fn metrics(core: &Core, headers: &HeaderMap) -> Response<Body> {
     let page = core.metrics.render(&core.cache).await;
-    let accepts = headers.get(header::ACCEPT_ENCODING).and_then(|it| it.to_str().ok());
-    let mut response = if accepts.is_some_and(|it| it.contains("gzip")) {
+    let mut response = if takes_gzip(headers) {
         let zipped = core.heavy.run(page.len(), || documents::gzip(page.as_bytes())).await;
         respond::gzipped(status::text(200, zipped))
     } else {

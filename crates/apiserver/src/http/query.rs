@@ -3,10 +3,13 @@
 use std::num::{IntErrorKind, ParseIntError};
 
 use apimachinery::validation::validate_field_manager;
-use apimachinery::{ApiError, FieldErrors, GroupKind, Path, Reason};
-use client::{DeleteOptions, ListOptions, Preconditions, Propagation, WriteOptions};
+use apimachinery::{ApiError, FieldErrors, GroupKind, Path};
+use client::{DeleteOptions, ListOptions, Preconditions, Propagation, Verb, WriteOptions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions as WireOptions;
 use percent_encoding::percent_decode_str;
+use serde_json::error::Category;
+
+use crate::pipeline::json_error;
 
 /// Whether the client asked, in the old way, for dependents to go first: then 202 says that the
 /// object is still there.
@@ -43,8 +46,13 @@ impl Query {
         self.get(key).filter(|it| !it.is_empty()).map(str::to_owned)
     }
 
+    /// As upstream: whatever is not `false` or `0`.
     pub(crate) fn flag(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|it| !matches!(it, "0" | "false"))
+        self.optional_flag(key) == Some(true)
+    }
+
+    fn optional_flag(&self, key: &str) -> Option<bool> {
+        self.get(key).map(|it| it != "0" && !it.eq_ignore_ascii_case("false"))
     }
 
     /// An int64, as upstream reads every number.
@@ -72,38 +80,49 @@ impl Query {
             continue_token: self.text("continue"),
             resource_version: self.text("resourceVersion"),
             resource_version_match: self.text("resourceVersionMatch"),
-            send_initial_events: self.get("sendInitialEvents").map(|it| it == "true" || it == "1"),
+            send_initial_events: self.optional_flag("sendInitialEvents"),
             allow_watch_bookmarks: self.flag("allowWatchBookmarks"),
             timeout_seconds: self.number("timeoutSeconds")?,
         })
     }
 
-    pub(crate) fn write_options(&self) -> Result<WriteOptions, ApiError> {
+    /// Of verbs that write; those of DELETE are in its own options.
+    pub(crate) fn write_options(&self, verb: Verb) -> Result<WriteOptions, ApiError> {
+        let kind = match verb {
+            Verb::Create => "CreateOptions",
+            Verb::Update => "UpdateOptions",
+            Verb::Patch => "PatchOptions",
+            Verb::Delete | Verb::DeleteCollection | Verb::Get | Verb::List => {
+                return Ok(WriteOptions::default());
+            }
+            Verb::Watch | Verb::Options => return Ok(WriteOptions::default()),
+        };
         let manager = self.text("fieldManager");
         let validation = self.text("fieldValidation");
         let mut errors = FieldErrors::new();
         if let Some(manager) = &manager {
             validate_field_manager(manager, &Path::new("fieldManager"), &mut errors);
         }
+        let is_dry_run = self.dry_run(&mut errors);
         if let Some(policy) = validation.as_deref()
             && !matches!(policy, "Ignore" | "Warn" | "Strict")
         {
             let path = Path::new("fieldValidation");
-            errors.not_supported(&path, policy, &["Ignore", "Strict", "Warn"]);
+            errors.not_supported(&path, policy, &["", "Ignore", "Strict", "Warn"]);
         }
-        for value in self.all("dryRun").filter(|it| *it != "All") {
-            errors.not_supported(&Path::new("dryRun"), value, &["All"]);
-        }
-        if !errors.is_empty() {
-            let kind = GroupKind { group: "meta.k8s.io".into(), kind: "CreateOptions".into() };
-            return Err(ApiError::invalid(&kind, "", &errors));
-        }
+        refuse(kind, &errors)?;
         Ok(WriteOptions {
-            dry_run: self.get("dryRun").is_some(),
+            dry_run: is_dry_run,
             field_manager: manager,
             field_validation: validation,
             force: self.flag("force"),
         })
+    }
+
+    fn dry_run(&self, errors: &mut FieldErrors) -> bool {
+        let values: Vec<&str> = self.all("dryRun").collect();
+        validate_dry_run(&values, errors);
+        !values.is_empty()
     }
 
     /// From the body if there is one, else from parameters.
@@ -112,37 +131,29 @@ impl Query {
             WireOptions {
                 grace_period_seconds: self.int("gracePeriodSeconds")?,
                 propagation_policy: self.text("propagationPolicy"),
-                orphan_dependents: self.get("orphanDependents").map(|it| it == "true"),
+                orphan_dependents: self.optional_flag("orphanDependents"),
                 ..WireOptions::default()
             }
         } else {
             serde_json::from_slice(body).map_err(|err| {
-                ApiError::bad_request(format!("DeleteOptions cannot be decoded: {err}"))
+                let why = json_error(&err);
+                ApiError::bad_request(match err.classify() {
+                    Category::Data => format!("DeleteOptions cannot be decoded: {why}"),
+                    _ => format!("couldn't get version/kind; json parse error: {why}"),
+                })
             })?
         };
+        validate_delete(&wire)?;
+        let mut errors = FieldErrors::new();
         let is_dry_run =
-            wire.dry_run.as_ref().is_some_and(|it| !it.is_empty()) || self.get("dryRun").is_some();
+            self.dry_run(&mut errors) || wire.dry_run.as_ref().is_some_and(|it| !it.is_empty());
+        refuse("DeleteOptions", &errors)?;
         let preconditions = wire.preconditions.unwrap_or_default();
-        if wire.propagation_policy.is_some() && wire.orphan_dependents.is_some() {
-            return Err(ApiError::new(
-                Reason::Invalid,
-                "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: both \
-                 orphanDependents and propagationPolicy are set",
-            ));
-        }
         let propagation = match (wire.propagation_policy.as_deref(), wire.orphan_dependents) {
             (Some("Foreground"), _) => Some(Propagation::Foreground),
             (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
             (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
-            (None, None) => None,
-            (Some(other), _) => {
-                let mut errors = FieldErrors::new();
-                let path = Path::new("propagationPolicy");
-                let known = ["Background", "Foreground", "Orphan"];
-                errors.not_supported(&path, other, &known);
-                let kind = GroupKind { group: "meta.k8s.io".into(), kind: "DeleteOptions".into() };
-                return Err(ApiError::invalid(&kind, "", &errors));
-            }
+            (None | Some(_), _) => None,
         };
         let waits = Waits(wire.orphan_dependents == Some(false));
         let options = DeleteOptions {
@@ -156,6 +167,39 @@ impl Query {
         };
         Ok((options, waits))
     }
+}
+
+fn refuse(kind: &str, errors: &FieldErrors) -> Result<(), ApiError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let kind = GroupKind { group: "meta.k8s.io".into(), kind: kind.into() };
+    Err(ApiError::invalid(&kind, "", errors))
+}
+
+fn validate_dry_run(values: &[&str], errors: &mut FieldErrors) {
+    if values.iter().any(|it| *it != "All") {
+        errors.not_supported(&Path::new("dryRun"), values.to_vec(), &["All"]);
+    }
+}
+
+fn validate_delete(wire: &WireOptions) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    let path = Path::new("propagationPolicy");
+    match wire.propagation_policy.as_deref() {
+        Some(policy) if wire.orphan_dependents.is_some() => {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            errors.invalid(&path, policy, why);
+        }
+        Some("Foreground" | "Background" | "Orphan") | None => {}
+        Some(other) => {
+            let known = ["Foreground", "Background", "Orphan", "nil"];
+            errors.not_supported_as_listed(&path, other, &known);
+        }
+    }
+    let dry_run: Vec<&str> = wire.dry_run.iter().flatten().map(String::as_str).collect();
+    validate_dry_run(&dry_run, &mut errors);
+    refuse("DeleteOptions", &errors)
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use http::{HeaderValue, Response, header};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::negotiate::Form;
+use super::negotiate::{self, Form, Media, Shape};
 use super::sent::{self, Content, Listed};
 use super::table::{self, Include};
-use super::{Body, status};
+use super::{Body, status, written};
 use crate::cache::inexpressible;
 use crate::flow::Seat;
 use crate::pipeline::{Answer, ListAnswer, Outcome};
@@ -24,14 +24,13 @@ const GZIP_MIN: usize = 128 * 1024;
 pub(super) struct Wish {
     pub(super) form: Form,
     pub(super) include: Include,
-    pub(super) is_pretty: bool,
     pub(super) accepts_gzip: bool,
     pub(super) now: Timestamp,
 }
 
 /// The bytes that the answer has to be made from, if it does not just share what the cache has.
 pub(super) fn own_bytes(answer: &Answer, wish: Wish) -> usize {
-    let is_shared = matches!(wish.form, Form::Plain | Form::Discovery) && !wish.is_pretty;
+    let is_shared = wish.form == Form::JSON;
     match &answer.outcome {
         _ if is_shared => 0,
         Outcome::Object(object) => object.bytes.len(),
@@ -42,37 +41,63 @@ pub(super) fn own_bytes(answer: &Answer, wish: Wish) -> usize {
 
 pub(super) fn answer(answer: Answer, wish: Wish) -> Result<Response<Body>, ApiError> {
     let (kind, seat) = (answer.kind.as_ref(), answer.seat);
-    Ok(match answer.outcome {
-        Outcome::Done(details) => status::success(answer.code, *details, wish.form),
-        outcome if wish.form == Form::Protobuf => {
-            return in_protobuf(answer.code, kind, &outcome, wish, seat);
+    let content = match answer.outcome {
+        Outcome::Done(details) => return Ok(status::success(answer.code, *details, wish.form)),
+        outcome if wish.form.media == Media::Protobuf => {
+            // A stored object that the table cannot express: the client can still ask for JSON.
+            let bytes = in_protobuf(kind, &outcome, wish.form)?.map_err(inexpressible)?;
+            Content::Whole(bytes.into())
         }
         Outcome::Object(object) => {
-            let content = Content::Whole(object_bytes(kind, &object, wish));
-            finish(status::json(answer.code, ""), content, wish, seat)
+            let bytes = object_bytes(kind, &object, wish)?;
+            Content::Whole(written::text(bytes, wish.form))
         }
-        Outcome::List(list) => {
-            finish(status::json(answer.code, ""), list_content(kind, list, wish), wish, seat)
-        }
-    })
+        Outcome::List(list) => match list_content(kind, list, wish)? {
+            content if wish.form.media == Media::Json && !wish.form.is_pretty => content,
+            content => Content::Whole(written::text(content.into_bytes(), wish.form)),
+        },
+    };
+    let response = status::of_media(answer.code, wish.form.media, "");
+    Ok(finish(response, content, wish, seat))
 }
 
 fn in_protobuf(
-    code: u16,
     kind: &dyn Kind,
     outcome: &Outcome,
-    wish: Wish,
-    seat: Seat,
-) -> Result<Response<Body>, ApiError> {
-    let encoded = match outcome {
-        Outcome::Object(object) => protobuf::encode_object(&object.bytes),
-        Outcome::List(list) => protobuf_list(kind, list),
-        Outcome::Done(_) => Ok(Vec::new()),
-    };
-    // A stored object that the table cannot express: the client can still ask for JSON.
-    let bytes = encoded.map_err(inexpressible)?;
-    let wish = Wish { is_pretty: false, ..wish };
-    Ok(finish(status::protobuf(code, ""), Content::Whole(bytes.into()), wish, seat))
+    form: Form,
+) -> Result<serde_json::Result<Vec<u8>>, ApiError> {
+    Ok(match (outcome, form.shape) {
+        (Outcome::Object(object), Shape::Metadata) => {
+            protobuf_metadata(&object.bytes, form.api_version)
+        }
+        (Outcome::Object(object), Shape::Plain) => protobuf::encode_object(&object.bytes),
+        (Outcome::List(list), Shape::MetadataList) => {
+            let items: Vec<String> = list
+                .items
+                .iter()
+                .map(|it| table::metadata(&it.bytes, form.api_version).to_string())
+                .collect();
+            let names = (form.api_version, "PartialObjectMetadataList");
+            let items = items.iter().map(String::as_bytes);
+            protobuf::encode_list(metadata_message(), names, list_meta(list).as_bytes(), items)
+        }
+        (Outcome::List(list), Shape::Plain) => protobuf_list(kind, list),
+        (Outcome::Object(_), _) => return Err(no_list(kind)),
+        (Outcome::List(_), _) => return Err(no_object(kind)),
+        (Outcome::Done(_), _) => Ok(Vec::new()),
+    })
+}
+
+fn metadata_message() -> protobuf::Message {
+    protobuf::message(protobuf::PARTIAL_OBJECT_METADATA)
+        .expect("the table has PartialObjectMetadata")
+}
+
+/// An object's PartialObjectMetadata, in its envelope.
+pub(super) fn protobuf_metadata(bytes: &[u8], api_version: &str) -> serde_json::Result<Vec<u8>> {
+    let metadata = table::metadata(bytes, api_version).to_string();
+    let names = (api_version, "PartialObjectMetadata");
+    protobuf::encode(metadata_message(), names, metadata.as_bytes())
 }
 
 fn protobuf_list(kind: &dyn Kind, list: &ListAnswer) -> serde_json::Result<Vec<u8>> {
@@ -80,22 +105,48 @@ fn protobuf_list(kind: &dyn Kind, list: &ListAnswer) -> serde_json::Result<Vec<u
     let message = protobuf::message_of(&names.gvk())
         .ok_or_else(|| serde::de::Error::custom("the kind has no protobuf"))?;
     let items = list.items.iter().map(|it| &it.bytes[..]);
-    let meta = list_meta(list).to_string();
-    protobuf::encode_list(message, (&names.api_version(), &names.list_kind), meta.as_bytes(), items)
+    let names = (names.api_version(), &names.list_kind);
+    protobuf::encode_list(message, (&names.0, names.1), list_meta(list).as_bytes(), items)
 }
 
-fn object_bytes(kind: &dyn Kind, object: &Stored, wish: Wish) -> Bytes {
-    match wish.form {
-        Form::Plain | Form::Protobuf | Form::Discovery => object.bytes.clone(),
-        Form::Metadata => table::metadata(&object.bytes).to_string().into(),
-        Form::Table => {
-            let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
-            table::render(kind, &[object], meta, wish.include, wish.now).to_string().into()
-        }
+fn no_object(kind: &dyn Kind) -> ApiError {
+    let list = internal_type(kind, &kind.names().list_kind);
+    negotiate::refused(&format!(
+        "you requested PartialObjectMetadata, but the requested object is a list ({list})"
+    ))
+}
+
+fn no_list(kind: &dyn Kind) -> ApiError {
+    let object = internal_type(kind, &kind.names().kind);
+    negotiate::refused(&format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list ({object})"
+    ))
+}
+
+/// What upstream calls the type inside, as its refusals tell.
+fn internal_type(kind: &dyn Kind, name: &str) -> String {
+    let names = kind.names();
+    match names.group.split('.').next() {
+        _ if kind.is_custom() && name == names.kind => "*unstructured.Unstructured".to_owned(),
+        _ if kind.is_custom() => "*unstructured.UnstructuredList".to_owned(),
+        None | Some("") => format!("*core.{name}"),
+        Some(package) => format!("*{package}.{name}"),
     }
 }
 
-fn list_meta(list: &ListAnswer) -> Value {
+fn object_bytes(kind: &dyn Kind, object: &Stored, wish: Wish) -> Result<Bytes, ApiError> {
+    Ok(match wish.form.shape {
+        Shape::Plain | Shape::Discovery => object.bytes.clone(),
+        Shape::Metadata => table::metadata(&object.bytes, wish.form.api_version).to_string().into(),
+        Shape::MetadataList => return Err(no_list(kind)),
+        Shape::Table => {
+            let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
+            table::render(kind, &[object], meta, wish).to_string().into()
+        }
+    })
+}
+
+fn list_meta(list: &ListAnswer) -> String {
     let mut meta = Map::new();
     // What is not stored has no version.
     if list.resource_version != 0 {
@@ -107,38 +158,40 @@ fn list_meta(list: &ListAnswer) -> Value {
     if let Some(remaining) = list.remaining {
         meta.insert("remainingItemCount".to_owned(), json!(remaining));
     }
-    Value::Object(meta)
+    Value::Object(meta).to_string()
 }
 
 /// Items go out as they are; only what is around them is written.
-fn list_content(kind: &dyn Kind, list: ListAnswer, wish: Wish) -> Content {
+fn list_content(kind: &dyn Kind, list: ListAnswer, wish: Wish) -> Result<Content, ApiError> {
     let meta = list_meta(&list);
-    if wish.form == Form::Table {
-        let objects: Vec<&Stored> = list.items.iter().map(AsRef::as_ref).collect();
-        let table = table::render(kind, &objects, meta, wish.include, wish.now);
-        return Content::Whole(table.to_string().into());
-    }
     let names = kind.names();
-    let (list_kind, version) = match wish.form {
-        Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
-        _ => (names.list_kind.as_str(), names.api_version()),
+    let (list_kind, version) = match wish.form.shape {
+        Shape::Metadata => return Err(no_object(kind)),
+        Shape::Table => {
+            let objects: Vec<&Stored> = list.items.iter().map(AsRef::as_ref).collect();
+            let meta = serde_json::from_str(&meta).unwrap_or_default();
+            let table = table::render(kind, &objects, meta, wish);
+            return Ok(Content::Whole(table.to_string().into()));
+        }
+        Shape::MetadataList => ("PartialObjectMetadataList", wish.form.api_version.to_owned()),
+        Shape::Plain | Shape::Discovery => (names.list_kind.as_str(), names.api_version()),
     };
     let mut head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{meta},\"items\":[",
         json!(list_kind),
         json!(version)
     );
-    if wish.form != Form::Metadata {
-        return Content::List(Listed::new(head, list.items));
+    if wish.form.shape != Shape::MetadataList {
+        return Ok(Content::List(Listed::new(head, list.items)));
     }
     for (index, item) in list.items.iter().enumerate() {
         if index > 0 {
             head.push(',');
         }
-        head.push_str(&table::metadata(&item.bytes).to_string());
+        head.push_str(&table::metadata(&item.bytes, wish.form.api_version).to_string());
     }
     head.push_str("]}");
-    Content::Whole(head.into())
+    Ok(Content::Whole(head.into()))
 }
 
 fn finish(
@@ -147,23 +200,12 @@ fn finish(
     wish: Wish,
     seat: Seat,
 ) -> Response<Body> {
-    let content = if wish.is_pretty { indent(content) } else { content };
     if content.len() > GZIP_MIN && wish.accepts_gzip {
         *response.body_mut() = sent::gzipped(content, seat);
         return gzipped(response);
     }
     *response.body_mut() = sent::plain(content, seat);
     response
-}
-
-fn indent(content: Content) -> Content {
-    let bytes = content.into_bytes();
-    let value: Result<Value, _> = serde_json::from_slice(&bytes);
-    let text = value.ok().and_then(|it| serde_json::to_vec_pretty(&it).ok());
-    Content::Whole(text.map_or(bytes, |mut text| {
-        text.push(b'\n');
-        text.into()
-    }))
 }
 
 pub(super) fn gzipped(mut response: Response<Body>) -> Response<Body> {

@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use admission::Notes;
+use api::Part;
 use api::kind::Door;
 use apimachinery::ApiError;
 use authn::{Authenticated, ClientCertificate};
@@ -16,13 +17,13 @@ use hyper::body::Incoming;
 use telemetry::logs::{AuditId, with_audit_id};
 
 use super::line::Line;
-use super::negotiate::{Form, form, form_of_text};
+use super::negotiate::{self, Endpoint, Form, Shape};
 use super::offered::Offered;
 use super::path::{self, ResourcePath};
 use super::query::Query;
 use super::respond::{self, Wish};
 use super::table::Include;
-use super::{Body, body, credentials, plain, status, watch};
+use super::{Body, body, credentials, plain, status, table, watch, websocket};
 use crate::faults;
 use crate::flow::{self, Class};
 use crate::metrics::{About, Recording};
@@ -48,8 +49,7 @@ pub(super) async fn answer(
         .get("audit-id")
         .cloned()
         .or_else(|| HeaderValue::from_str(&core.world.random.uuid()).ok());
-    let accept = request.headers().get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    let errors_in = form(accept).unwrap_or(Form::Plain);
+    let errors_in = form_of_errors(&request);
     let id = audit_id.as_ref().and_then(|it| it.to_str().ok()).unwrap_or_default();
     let (id, line) = (AuditId::new(id), Line::begin(&request));
     let notes = Notes::new(id.clone());
@@ -122,9 +122,15 @@ async fn routed(
     let resource = Some(target.resource.resource.as_str());
     let kind = flow::classify(authenticated.user(), verb.name(), resource, url_path);
     seen.class = Some(kind);
+    let group = target.resource.group.clone();
     let call = call_of(verb, target, &query, &head)?;
     let notes = seen.notes.clone();
-    let request = pipeline::enter(core, authenticated, kind, (call, notes)).await?;
+    let entered = pipeline::enter(core, authenticated, kind, (call, notes)).await;
+    let request = match entered {
+        // Nobody is there to say what there is not.
+        Err(err) if err.is_not_found() && !has_group(core, &group) => return Ok(missing()),
+        entered => entered?,
+    };
     carry_out(core, request, query, (head, body), &mut seen.recording).await
 }
 
@@ -161,7 +167,18 @@ async fn about_no_resource(
     }
     let query = Query::parse(head.uri.query());
     let answer = plain::answer(core, url_path, &query, &head.headers).await;
-    Ok(answer.unwrap_or_else(|| missing(url_path)))
+    if let Some(answer) = answer {
+        return Ok(answer);
+    }
+    // Below `/api` and the groups that there are, there could be resources; elsewhere there is
+    // nothing.
+    let mut segments = url_path.trim_matches('/').split('/');
+    let is_resource = match (segments.next(), segments.next()) {
+        (Some("api"), Some(_)) => true,
+        (Some("apis"), Some(group)) => has_group(core, group),
+        _ => false,
+    };
+    if is_resource { Err(ApiError::no_such_resource()) } else { Ok(missing()) }
 }
 
 /// The body stays unread here: only the pipeline can, with a request that was let in.
@@ -177,15 +194,18 @@ async fn carry_out(
         let exchange = Exchange { request, head, body, options: None, recording };
         return pipeline::connect(core, exchange).await;
     }
-    let accept = head.headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    let form = if request.kind.is_custom() { form_of_text(accept)? } else { form(accept)? };
-    let wish = wish_of(core, form, &query, &head.headers);
+    let wish = wish_of(core, &request, &query, &head.headers)?;
     let verb = request.call.verb;
     if verb == Verb::Watch {
         let watching = pipeline::watch(core, &request).await?;
-        return Ok(watch::respond(watching, wish, recording.take()));
+        negotiate::validate_stream(wish.form)?;
+        return Ok(match websocket::is_asked_for(&head) {
+            true => watch::respond_over_websocket(core, watching, wish, head, recording.take()),
+            false => watch::respond(watching, wish, recording.take()),
+        });
     }
-    let unread = body::unread(core, verb, &head.headers, query, body);
+    let about = (verb, request.kind.is_custom());
+    let unread = body::unread(core, about, &head.headers, query, body);
     let mut answer = pipeline::call(core, request, unread).await?;
     let own_bytes = respond::own_bytes(&answer, wish);
     if matches!(verb, Verb::Get | Verb::List) {
@@ -197,7 +217,7 @@ async fn carry_out(
 fn call_of(verb: Verb, target: ResourcePath, query: &Query, head: &Head) -> Result<Call, ApiError> {
     Ok(Call {
         verb,
-        write: query.write_options()?,
+        write: query.write_options(verb)?,
         list: query.list_options()?,
         body: pipeline::Body::Empty,
         user_agent: manager(&head.headers),
@@ -208,25 +228,78 @@ fn call_of(verb: Verb, target: ResourcePath, query: &Query, head: &Head) -> Resu
     })
 }
 
-/// Below `/api` and `/apis` there could be resources; elsewhere there is nothing.
-fn missing(path: &str) -> Response<Body> {
-    if path.starts_with("/api/") || path.starts_with("/apis/") {
-        status::refuse(&ApiError::no_such_resource())
-    } else {
-        status::text(404, "404 page not found\n")
+fn has_group(core: &Core, group: &str) -> bool {
+    group.is_empty() || core.registry.kinds().iter().any(|it| it.names().group == group)
+}
+
+fn missing() -> Response<Body> {
+    let mut response = status::text(404, "404 page not found\n");
+    let nosniff = HeaderValue::from_static("nosniff");
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
+}
+
+fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|it| it.to_str().ok())
+}
+
+fn form_of_errors<T>(request: &Request<T>) -> Form {
+    let (query, headers) = (Query::parse(request.uri().query()), request.headers());
+    let form = negotiate::form_of_error(header_text(headers, header::ACCEPT));
+    Form { is_pretty: form.is_pretty || is_pretty(&query, headers), ..form }
+}
+
+/// By the parameter, or for people with a browser or a tool that shows what comes.
+pub(super) fn is_pretty(query: &Query, headers: &HeaderMap) -> bool {
+    match query.get("pretty").filter(|it| !it.is_empty()) {
+        Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        None => header_text(headers, header::USER_AGENT).is_some_and(|agent| {
+            ["curl", "Wget", "Mozilla/5.0"].iter().any(|it| agent.starts_with(it))
+        }),
     }
 }
 
-fn wish_of(core: &Core, form: Form, query: &Query, headers: &HeaderMap) -> Wish {
-    let text = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok());
-    Wish {
-        form,
-        include: Include::parse(query.get("includeObject")),
-        is_pretty: query.flag("pretty"),
-        accepts_gzip: text(header::ACCEPT_ENCODING).is_some_and(|it| it.contains("gzip"))
+/// What an endpoint can answer in. What is made and not kept has no table.
+fn endpoint_of(request: &pipeline::Request) -> Endpoint {
+    let has_table = match request.door() {
+        None => request.kind.verbs().contains(&Verb::Get.name()),
+        Some(door) => matches!(door, Door::Part(Part::Status) | Door::Scale),
+    };
+    Endpoint::Objects { is_custom: request.kind.is_custom(), has_table }
+}
+
+fn wish_of(
+    core: &Core,
+    request: &pipeline::Request,
+    query: &Query,
+    headers: &HeaderMap,
+) -> Result<Wish, ApiError> {
+    let accept = header_text(headers, header::ACCEPT);
+    let lists = request.door().is_none() && request.call.name.is_none();
+    if !request.kind.is_custom() {
+        let has_streams = lists && matches!(request.call.verb, Verb::List | Verb::Watch);
+        negotiate::validate_media(accept, has_streams)?;
+    }
+    let form = negotiate::form(accept, endpoint_of(request))?;
+    let asked = query.get("includeObject");
+    let include = match Include::parse(asked) {
+        None if form.shape == Shape::Table => {
+            return Err(table::unknown_include(asked.unwrap_or_default()));
+        }
+        include => include.unwrap_or(Include::Metadata),
+    };
+    Ok(Wish {
+        form: Form { is_pretty: form.is_pretty || is_pretty(query, headers), ..form },
+        include,
+        accepts_gzip: header_text(headers, header::ACCEPT_ENCODING).is_some_and(takes_gzip)
             && core.config.gates.is_enabled(features::API_RESPONSE_COMPRESSION),
         now: core.world.clock.now(),
-    }
+    })
+}
+
+/// As upstream: the word alone counts.
+fn takes_gzip(accepts: &str) -> bool {
+    accepts.split(',').any(|it| it.trim() == "gzip")
 }
 
 fn verb_of(method: &Method, target: &ResourcePath, watches: bool) -> Result<Verb, ApiError> {

@@ -7,8 +7,8 @@ use http::{Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusDetails};
 
-use super::Body;
-use super::negotiate::Form;
+use super::negotiate::{Form, Media};
+use super::{Body, written};
 
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
@@ -24,11 +24,11 @@ pub(super) fn json(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
-pub(super) fn protobuf(code: u16, bytes: impl Into<Bytes>) -> Response<Body> {
+/// The same with another medium than JSON.
+pub(super) fn of_media(code: u16, media: Media, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = json(code, bytes);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(protobuf::MEDIA_TYPE));
+    let name = header::HeaderValue::from_static(media.name());
+    response.headers_mut().insert(header::CONTENT_TYPE, name);
     response
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
 }
 
 pub(super) fn refuse(error: &ApiError) -> Response<Body> {
-    refuse_in(Form::Plain, error)
+    refuse_in(Form::JSON, error)
 }
 
 pub(super) fn refuse_in(form: Form, error: &ApiError) -> Response<Body> {
@@ -59,10 +59,11 @@ pub(super) fn error_object(error: &ApiError) -> Vec<u8> {
 }
 
 fn respond(code: u16, status: Vec<u8>, form: Form) -> Response<Body> {
-    match form {
-        Form::Protobuf => protobuf(code, to_protobuf(&status)),
-        _ => json(code, status),
-    }
+    let bytes = match form.media {
+        Media::Protobuf => to_protobuf(&status).into(),
+        _ => written::text(status.into(), form),
+    };
+    of_media(code, form.media, bytes)
 }
 
 /// A Status from JSON to protobuf.

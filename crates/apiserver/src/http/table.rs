@@ -1,8 +1,10 @@
 //! Tables: what `kubectl get` prints, drawn by the server.
 
 use api::{Kind, Stored};
-use jiff::Timestamp;
+use apimachinery::ApiError;
 use serde_json::{Map, Value, json};
+
+use super::respond::Wish;
 
 /// What the rows carry besides cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,22 +15,26 @@ pub(super) enum Include {
 }
 
 impl Include {
-    pub(super) fn parse(text: Option<&str>) -> Self {
-        match text {
-            Some("None") => Self::None,
-            Some("Object") => Self::Object,
-            _ => Self::Metadata,
-        }
+    /// `None`: there is no such choice.
+    pub(super) fn parse(text: Option<&str>) -> Option<Self> {
+        Some(match text.unwrap_or_default() {
+            "None" => Self::None,
+            "Object" => Self::Object,
+            "" | "Metadata" => Self::Metadata,
+            _ => return None,
+        })
     }
 }
 
-pub(super) fn render(
-    kind: &dyn Kind,
-    objects: &[&Stored],
-    list_meta: Value,
-    include: Include,
-    now: Timestamp,
-) -> Value {
+/// Why a table cannot be drawn.
+pub(super) fn unknown_include(value: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "Unable to convert to Table as requested: includeObject: Invalid value: {value:?}: must be \
+         'Metadata', 'Object', 'None', or empty"
+    ))
+}
+
+pub(super) fn render(kind: &dyn Kind, objects: &[&Stored], list_meta: Value, wish: Wish) -> Value {
     let columns = kind.columns();
     let is_default = columns.is_empty();
     let definitions: Vec<Value> = if is_default {
@@ -48,29 +54,23 @@ pub(super) fn render(
             .collect()
     };
     let rows: Vec<Value> =
-        objects.iter().filter_map(|it| row(kind, it, is_default, include, now)).collect();
+        objects.iter().filter_map(|it| row(kind, it, is_default, wish)).collect();
     json!({
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": wish.form.api_version,
         "metadata": list_meta,
         "columnDefinitions": definitions,
         "rows": rows,
     })
 }
 
-fn row(
-    kind: &dyn Kind,
-    stored: &Stored,
-    is_default: bool,
-    include: Include,
-    now: Timestamp,
-) -> Option<Value> {
+fn row(kind: &dyn Kind, stored: &Stored, is_default: bool, wish: Wish) -> Option<Value> {
     let object = kind.decode(&stored.bytes).ok()?;
     let cells = if is_default {
         let created = object.meta().creation_timestamp.as_ref().map(|it| it.0.to_string());
         vec![json!(object.meta().name), json!(created)]
     } else {
-        kind.row(object.as_ref(), now)
+        kind.row(object.as_ref(), wish.now)
     };
     let mut row = Map::new();
     row.insert("cells".to_owned(), Value::Array(cells));
@@ -78,9 +78,9 @@ fn row(
     if !conditions.is_empty() {
         row.insert("conditions".to_owned(), Value::Array(conditions));
     }
-    let object = match include {
+    let object = match wish.include {
         Include::None => Value::Null,
-        Include::Metadata => metadata(&stored.bytes),
+        Include::Metadata => metadata(&stored.bytes, wish.form.api_version),
         Include::Object => serde_json::from_slice(&stored.bytes).unwrap_or_default(),
     };
     row.insert("object".to_owned(), object);
@@ -88,7 +88,7 @@ fn row(
 }
 
 /// The object as PartialObjectMetadata.
-pub(super) fn metadata(bytes: &[u8]) -> Value {
+pub(super) fn metadata(bytes: &[u8], api_version: &str) -> Value {
     #[derive(serde::Deserialize)]
     struct Envelope {
         #[serde(default)]
@@ -97,7 +97,7 @@ pub(super) fn metadata(bytes: &[u8]) -> Value {
     let envelope: Option<Envelope> = serde_json::from_slice(bytes).ok();
     json!({
         "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": api_version,
         "metadata": envelope.map(|it| it.metadata),
     })
 }

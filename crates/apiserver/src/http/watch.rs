@@ -8,16 +8,19 @@ use apimachinery::{ApiError, GroupVersionResource, User};
 use authn::Component;
 use bytes::{Bytes, BytesMut};
 use client::{ListOptions, Verb, WatchEventKind, WriteOptions};
+use http::request::Parts as Head;
 use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
+use tokio_websockets::Message;
 
-use super::negotiate::Form;
-use super::respond::Wish;
+use super::negotiate::{Form, Media, Shape};
+use super::respond::{self, Wish};
 use super::table::Include;
+use super::websocket::{self, Accepted};
 use super::{Body, status, table};
-use crate::cache::{frame, kind_name, protobuf_frame};
+use crate::cache::{frame, protobuf_frame, protobuf_frame_of};
 use crate::metrics::Recording;
 use crate::pipeline::{self, Call, Core, WatchItem, Watching};
 
@@ -45,8 +48,8 @@ pub(crate) async fn body(
     };
     let request = pipeline::enter_in_process(core, &Component::new(user), call).await?;
     let watching = pipeline::watch(core, &request).await?;
-    let (form, include, now) = (Form::Plain, Include::Metadata, core.world.clock.now());
-    let wish = Wish { form, include, is_pretty: false, accepts_gzip: false, now };
+    let (form, include, now) = (Form::JSON, Include::Metadata, core.world.clock.now());
+    let wish = Wish { form, include, accepts_gzip: false, now };
     Ok(respond(watching, wish, None).into_body())
 }
 
@@ -70,33 +73,78 @@ pub(super) fn respond(
         Some((Ok(Frame::data(chunk)), lines))
     });
     let mut response = Response::new(StreamBody::new(stream).boxed_unsync());
-    let media_type = match wish.form {
-        Form::Protobuf => protobuf::MEDIA_TYPE_WATCH,
-        _ => "application/json",
-    };
+    let media_type = stream_type(wish.form);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 
-fn metadata_frame(kind: WatchEventKind, object: &Stored) -> Bytes {
-    frame(kind, table::metadata(&object.bytes).to_string().as_bytes())
+/// The same, with a message for each event. A refusal of the handshake is an answer, too.
+pub(super) fn respond_over_websocket(
+    core: &Core,
+    watching: Watching,
+    wish: Wish,
+    head: Head,
+    recording: Option<Recording>,
+) -> Response<Body> {
+    let Accepted { mut response, connection } = match websocket::accept_watch(head) {
+        Ok(accepted) => accepted,
+        Err(refusal) => return *refusal,
+    };
+    let media_type = HeaderValue::from_static(stream_type(wish.form));
+    response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+    let lines = Lines { watching, wish, has_columns: false, _recording: recording };
+    let messages = futures_util::stream::unfold(lines, move |mut lines| async move {
+        let event = lines.next_one().await?;
+        let message = match wish.form.media {
+            // A message has its length already.
+            Media::Protobuf => Message::binary(event.slice(protobuf::LENGTH_SIZE..)),
+            Media::Json | Media::Yaml => {
+                Message::text(String::from_utf8_lossy(&event).into_owned())
+            }
+        };
+        Some((message, lines))
+    });
+    core.tasks.spawn("watch-over-websocket", |shutdown| {
+        websocket::send_all(connection, messages, shutdown)
+    });
+    response
+}
+
+fn stream_type(form: Form) -> &'static str {
+    match form.media {
+        Media::Protobuf => protobuf::MEDIA_TYPE_WATCH,
+        Media::Json | Media::Yaml => "application/json",
+    }
+}
+
+/// What is made of an object for its watcher, in a frame.
+fn metadata_frame(kind: WatchEventKind, object: &[u8], form: Form) -> Bytes {
+    if form.media != Media::Protobuf {
+        return frame(kind, table::metadata(object, form.api_version).to_string().as_bytes());
+    }
+    let encoded = respond::protobuf_metadata(object, form.api_version);
+    protobuf_frame_of(kind, encoded)
 }
 
 impl Lines {
-    async fn next(&mut self) -> Option<Bytes> {
-        let first = match self.watching.next().await? {
+    /// One event.
+    async fn next_one(&mut self) -> Option<Bytes> {
+        Some(match self.watching.next().await? {
             Ok(item) => self.line(&item),
             Err(error) => {
                 let object = status::error_object(&error);
-                if self.wish.form == Form::Protobuf {
+                if self.wish.form.media == Media::Protobuf {
                     let status = status::to_protobuf(&object);
                     return Some(protobuf::encode_event("ERROR", &status).into());
                 }
-                return Some(
-                    [b"{\"type\":\"ERROR\",\"object\":", &object[..], b"}\n"].concat().into(),
-                );
+                [b"{\"type\":\"ERROR\",\"object\":", &object[..], b"}\n"].concat().into()
             }
-        };
+        })
+    }
+
+    /// Whatever there is.
+    async fn next(&mut self) -> Option<Bytes> {
+        let first = self.next_one().await?;
         let mut chunk: Option<BytesMut> = None;
         while chunk.as_ref().is_none_or(|it| it.len() < CHUNK_MAX) {
             let Some(item) = self.watching.next_ready() else { break };
@@ -107,70 +155,82 @@ impl Lines {
     }
 
     fn line(&mut self, item: &WatchItem) -> Bytes {
+        let form = self.wish.form;
         let (kind, object) = match item {
             WatchItem::Object(kind, object) => (*kind, object),
-            WatchItem::Event(event) if self.wish.form == Form::Plain => return event.frame(),
-            WatchItem::Event(event) if self.wish.form == Form::Protobuf => {
-                return event.protobuf_frame();
-            }
-            WatchItem::Event(event) if self.wish.form == Form::Metadata => {
-                return event.metadata_frame(|it| metadata_frame(event.kind, it));
-            }
-            WatchItem::Event(event) => (event.kind, event.object()),
             WatchItem::Bookmark { revision, is_initial_end } => {
                 return self.bookmark(*revision, *is_initial_end);
             }
-        };
-        match self.wish.form {
-            Form::Plain | Form::Discovery => frame(kind, &object.bytes),
-            Form::Protobuf => protobuf_frame(kind, &object.bytes),
-            Form::Metadata => metadata_frame(kind, object),
-            Form::Table => {
-                let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
-                let mut table = table::render(
-                    self.watching.kind.as_ref(),
-                    &[object],
-                    meta,
-                    self.wish.include,
-                    self.wish.now,
-                );
-                if std::mem::replace(&mut self.has_columns, true)
-                    && let Some(columns) = table.get_mut("columnDefinitions")
-                {
-                    *columns = Value::Null;
+            WatchItem::Event(event) => match (form.shape, form.media) {
+                (Shape::Plain | Shape::Discovery, Media::Protobuf) => {
+                    return event.protobuf_frame();
                 }
-                frame(kind, table.to_string().as_bytes())
+                (Shape::Plain | Shape::Discovery, _) => return event.frame(),
+                (Shape::Metadata | Shape::MetadataList, _) if form.is_latest() => {
+                    let is_protobuf = form.media == Media::Protobuf;
+                    return event.metadata_frame(is_protobuf, |it| {
+                        metadata_frame(event.kind, &it.bytes, form)
+                    });
+                }
+                (Shape::Metadata | Shape::MetadataList | Shape::Table, _) => {
+                    (event.kind, event.object())
+                }
+            },
+        };
+        match (form.shape, form.media) {
+            (Shape::Plain | Shape::Discovery, Media::Protobuf) => {
+                protobuf_frame(kind, &object.bytes)
             }
+            (Shape::Plain | Shape::Discovery, _) => frame(kind, &object.bytes),
+            (Shape::Metadata | Shape::MetadataList, _) => metadata_frame(kind, &object.bytes, form),
+            (Shape::Table, _) => frame(kind, self.table(object).to_string().as_bytes()),
         }
+    }
+
+    fn table(&mut self, object: &Stored) -> Value {
+        let meta = json!({ "resourceVersion": object.meta.resource_version.to_string() });
+        let kind = self.watching.kind.as_ref();
+        let mut table = table::render(kind, &[object], meta, self.wish);
+        if std::mem::replace(&mut self.has_columns, true)
+            && let Some(columns) = table.get_mut("columnDefinitions")
+        {
+            *columns = Value::Null;
+        }
+        table
     }
 
     fn bookmark(&self, revision: u64, is_initial_end: bool) -> Bytes {
         let names = self.watching.kind.names();
-        let mut meta =
-            json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+        let mut meta = json!({ "resourceVersion": revision.to_string() });
         if is_initial_end {
             meta["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
-        let object = match self.wish.form {
-            Form::Plain | Form::Protobuf | Form::Discovery => {
+        let form = self.wish.form;
+        let partial = json!({
+            "kind": "PartialObjectMetadata", "apiVersion": form.api_version, "metadata": meta,
+        });
+        let object = match form.shape {
+            Shape::Plain | Shape::Discovery => {
                 json!({ "kind": names.kind, "apiVersion": names.api_version(), "metadata": meta })
             }
-            Form::Metadata => json!({
-                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
-            }),
-            Form::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+            Shape::Metadata | Shape::MetadataList => {
+                return metadata_frame(
+                    WatchEventKind::Bookmark,
+                    partial.to_string().as_bytes(),
+                    form,
+                );
+            }
+            Shape::Table => json!({
+                "kind": "Table", "apiVersion": form.api_version,
                 "metadata": { "resourceVersion": revision.to_string() },
                 "columnDefinitions": null,
-                "rows": [{ "cells": [], "object": {
-                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
-                } }],
+                "rows": [{ "cells": [], "object": partial }],
             }),
         };
-        if self.wish.form == Form::Protobuf {
-            return protobuf_frame(WatchEventKind::Bookmark, object.to_string().as_bytes());
+        let object = object.to_string();
+        match form.media {
+            Media::Protobuf => protobuf_frame(WatchEventKind::Bookmark, object.as_bytes()),
+            Media::Json | Media::Yaml => frame(WatchEventKind::Bookmark, object.as_bytes()),
         }
-        let line = json!({ "type": kind_name(WatchEventKind::Bookmark), "object": object });
-        Bytes::from(format!("{line}\n"))
     }
 }

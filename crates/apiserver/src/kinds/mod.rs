@@ -5,6 +5,7 @@ mod admission_policy;
 pub(crate) mod api_service;
 mod certificate_signing_request;
 mod component_status;
+mod config_map;
 mod custom_resource_definition;
 mod device_taint;
 mod event;
@@ -15,13 +16,16 @@ mod node;
 mod persistent_volume;
 mod pod;
 mod pod_certificate_request;
+mod pod_template;
 mod priority_class;
 mod rbac;
 mod resource_claim;
 mod reviews;
+mod secret;
 mod service;
 mod service_account;
 
+pub(crate) use config_map::plan_at_start as plan_token_tracking;
 pub(crate) use flow_control::plan as plan_flow_control;
 pub(crate) use service::plan as plan_addresses;
 
@@ -34,6 +38,7 @@ use stdx::World;
 use crate::cache::Cache;
 use crate::config::Config;
 use crate::kubelets::Kubelets;
+use crate::legacy_tokens::LegacyTokens;
 use crate::pipeline::hooks::Hooks;
 use crate::registry::Registry;
 
@@ -45,11 +50,12 @@ pub(crate) struct Needs<'a> {
     pub(crate) cache: Weak<Cache>,
     pub(crate) rbac: &'a Arc<Rbac>,
     pub(crate) issuer: TokenIssuer,
+    pub(crate) legacy_tokens: LegacyTokens,
 }
 
 /// Every kind that has hooks.
 pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
-    let Needs { config, world, registry, cache, rbac, issuer } = needs;
+    let Needs { config, world, registry, cache, rbac, issuer, legacy_tokens } = needs;
     let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
@@ -57,6 +63,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(api_service::ApiServices::default()),
         Arc::new(certificate_signing_request::CertificateSigningRequests),
         Arc::new(component_status::ComponentStatuses),
+        Arc::new(config_map::Tracking::default()),
         Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
         Arc::new(device_taint::DeviceTaints),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
@@ -68,9 +75,11 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(pod::Bindings),
         Arc::new(pod::Pods::new(kubelets)),
         Arc::new(pod_certificate_request::PodCertificateRequests),
+        Arc::new(pod_template::PodTemplates),
         Arc::new(priority_class::PriorityClasses),
         Arc::new(rbac::Roles::new(rbac.clone())),
         Arc::new(resource_claim::ResourceClaims),
+        Arc::new(secret::Secrets { tokens: legacy_tokens }),
         Arc::new(service::Addresses::new(&cidrs, ports, world.random.clone())),
         Arc::new(service_account::ServiceAccounts::new(issuer)),
     ];

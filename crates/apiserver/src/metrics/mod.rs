@@ -1,6 +1,7 @@
 //! What the API server counts, under upstream's names: one file for each thing that is counted.
 
 mod in_flight;
+mod legacy_tokens;
 mod requests;
 mod storage;
 mod watches;
@@ -12,6 +13,7 @@ use telemetry::Registry;
 pub(crate) use requests::{About, Recording};
 pub(crate) use storage::Operation;
 
+use legacy_tokens::LegacyTokens;
 use requests::Requests;
 use storage::Storage;
 use watches::Watches;
@@ -22,6 +24,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     /// One page is made at a time: some numbers are taken away before they are set anew.
     writing: tokio::sync::Mutex<()>,
+    pub(crate) legacy_tokens: LegacyTokens,
     pub(crate) requests: Arc<Requests>,
     pub(crate) storage: Storage,
     pub(crate) watches: Watches,
@@ -30,6 +33,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new(registry: Registry) -> Self {
         Self {
+            legacy_tokens: LegacyTokens::new(&registry),
             requests: Arc::new(Requests::new(&registry)),
             storage: Storage::new(&registry),
             watches: Watches::new(&registry),

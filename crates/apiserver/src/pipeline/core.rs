@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::documents::Documents;
 use crate::flow::Flow;
 use crate::heavy::Heavy;
+use crate::legacy_tokens::LegacyTokens;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 
@@ -32,6 +33,7 @@ pub struct Core {
     pub(crate) admission: Chain,
     pub(crate) hooks: Arc<HookSet>,
     pub(crate) keys: Vec<Arc<ServiceAccountKey>>,
+    pub(crate) legacy_tokens: LegacyTokens,
     pub(crate) readiness: Readiness,
     pub(crate) flow: Flow,
     pub(crate) heavy: Heavy,

@@ -52,7 +52,13 @@ async fn create_once(
     may_create: MayCreate,
 ) -> Result<(Outcome, u16), ApiError> {
     let (kind, hooks) = (request.kind.as_ref(), request.hooks.as_ref());
-    let mut context = admit::writing(core, request, Draft::new(object), None);
+    let mut draft = Draft::new(object);
+    // What plugins and the kind add is no field of whoever writes. Apply has recorded its own
+    // ownership already.
+    if !super::update::is_applying(request) {
+        fields::record(core, request, None, &mut draft).await?;
+    }
+    let mut context = admit::writing(core, request, draft, None);
     let mutated = admit::mutate(core, &mut context).await?;
     let draft = context.draft_mut().expect("a write has an object");
     // Plugins that change objects see the prefix of a name, those that judge them see the name: as
@@ -61,12 +67,7 @@ async fn create_once(
     metadata::fill_new(core, kind, draft.change().meta_mut());
     // After the plugins: what nobody may set, they may not either.
     kind.prepare_create(draft.change());
-    // Apply has recorded its own ownership already.
-    if !super::update::is_applying(request) {
-        fields::record(core, request, None, draft).await?;
-    }
-    // What the cluster gives is no field of whoever writes, but validated and admitted like all
-    // others.
+    // What the cluster gives is validated and admitted like all else.
     hooks.complete(core, request, draft, None);
     let reserved = hooks.reserve(core, draft, None)?;
     validate(request, draft.object())?;

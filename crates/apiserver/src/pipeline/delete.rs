@@ -39,6 +39,26 @@ pub(crate) async fn delete(core: &Core, request: &mut Request) -> Result<(Outcom
     Err(request.modified())
 }
 
+/// A deletion that was admitted as something else, such as an eviction.
+pub(crate) async fn delete_admitted(
+    core: &Core,
+    request: &Request,
+    options: &DeleteOptions,
+    valid: &Valid,
+) -> Result<(), ApiError> {
+    for _ in 0..TRIES_MAX {
+        let current = existing(core, request).await?;
+        validate_preconditions(request, options, &current)?;
+        if delete_once(core, request, options, current, valid).await?.is_some() {
+            return Ok(());
+        }
+        if options.preconditions.resource_version.is_some() {
+            break;
+        }
+    }
+    Err(request.modified())
+}
+
 fn validate_preconditions(
     request: &Request,
     options: &DeleteOptions,

@@ -6,7 +6,7 @@ use std::error::Error;
 use admission::Draft;
 use api::{Kind, Part};
 use apimachinery::ApiError;
-use apimachinery::apply::{self, Unconverted, Versions, Writer, record_update};
+use apimachinery::apply::{self, Resets, Unconverted, Versions, Writer, record_update};
 use apimachinery::schema::SchemaRef;
 use serde_json::{Map, Value};
 
@@ -33,6 +33,10 @@ pub(super) async fn record(
     let served = request.kind.served_from(draft.object()).map(|it| it.encode());
     let bytes = served.as_deref().unwrap_or_else(|| draft.bytes());
     let mut tree: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    // What is not written is nobody's.
+    if request.has_empties && !request.kind.is_custom() {
+        request.kind.schema().drop_empties(&mut tree);
+    }
     let claimed = claimed.and_then(|it| serde_json::to_value(it).ok());
     if let (Some(claimed), Some(meta)) = (claimed, metadata(&mut tree)) {
         meta.insert(MANAGED_FIELDS.to_owned(), claimed);
@@ -134,6 +138,10 @@ impl Versions for InFamily<'_> {
         let tree = converted.map(|it| serde_json::from_slice(&it)).transpose();
         Ok(tree.map_err(|err| failed(err.to_string()))?.unwrap_or_else(|| object.clone()))
     }
+
+    fn zero(&self, api_version: &str) -> Option<Value> {
+        self.family.kind_of(api_version)?.zero()
+    }
 }
 
 fn metadata(tree: &mut Value) -> Option<&mut Map<String, Value>> {
@@ -146,14 +154,52 @@ pub(super) fn writer<'a>(core: &Core, request: &'a Request, api_version: &'a str
         api_version,
         subresource: request.subresource().unwrap_or_default(),
         now: super::metadata::now(core).0,
-        reset_fields: reset_fields(request.kind.as_ref(), request.part()),
+        resets: resets(request.kind.as_ref(), request.part()),
     }
 }
 
-fn reset_fields(kind: &dyn Kind, part: Part) -> &'static [&'static str] {
+/// What upstream's doors to a kind take from the stored object, where it is not what others take.
+const RESETS: &[(&str, Part, &[&str])] = &[
+    ("APIService", Part::Status, &["metadata", "spec"]),
+    ("CertificateSigningRequest", Part::Main, &["spec", "status"]),
+    ("CertificateSigningRequest", Part::Other("approval"), &["spec", "status.certificate"]),
+    ("CertificateSigningRequest", Part::Status, &["spec", "status.conditions"]),
+    ("CustomResourceDefinition", Part::Status, &["metadata", "spec"]),
+    ("Deployment", Part::Status, &["metadata.labels", "spec"]),
+    ("DeviceTaintRule", Part::Status, &["metadata", "spec"]),
+    ("FlowSchema", Part::Status, &["metadata", "spec"]),
+    ("Pod", Part::Status, &["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
+    ("PodGroup", Part::Status, &["metadata", "spec"]),
+    ("PriorityLevelConfiguration", Part::Status, &["metadata", "spec"]),
+    ("ResourceClaim", Part::Status, &["metadata", "spec"]),
+    ("ResourcePoolStatusRequest", Part::Status, &["metadata", "spec"]),
+    ("ServiceCIDR", Part::Status, &["metadata", "spec"]),
+    ("StorageVersion", Part::Status, &["metadata", "spec"]),
+    ("StorageVersionMigration", Part::Status, &["metadata", "spec"]),
+    ("ValidatingAdmissionPolicy", Part::Status, &["metadata", "spec"]),
+    ("VolumeAttachment", Part::Status, &["metadata", "spec"]),
+];
+
+/// Of a pod's `resize` these alone are owned, as upstream has it
+/// (pkg/registry/core/pod/strategy.go).
+const RESIZED: Resets<'static> = Resets::AllBut(&[
+    "spec.containers.*.resizePolicy",
+    "spec.containers.*.resources",
+    "spec.initContainers.*.resizePolicy",
+    "spec.initContainers.*.resources",
+]);
+
+fn resets(kind: &dyn Kind, part: Part) -> Resets<'static> {
+    let is_it = |it: &&(&str, Part, &[&str])| it.0 == kind.names().kind && it.1 == part;
+    if let Some(resets) = RESETS.iter().find(is_it).filter(|_| !kind.is_custom()) {
+        return Resets::Only(resets.2);
+    }
     match part {
-        Part::Main if kind.subresources().iter().any(|it| it.name == "status") => &["status"],
-        Part::Status => &["spec"],
-        Part::Main | Part::Other(_) => &[],
+        Part::Main if kind.subresources().iter().any(|it| it.name == "status") => {
+            Resets::Only(&["status"])
+        }
+        Part::Status => Resets::Only(&["spec"]),
+        Part::Other("resize") => RESIZED,
+        Part::Main | Part::Other(_) => Resets::Only(&[]),
     }
 }

@@ -32,10 +32,15 @@ enum At {
     Exactly(u64),
 }
 
-#[derive(Serialize, Deserialize)]
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
+/// Where the next page starts, and of which state; -1: of the latest.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Token {
     v: String,
     rv: i64,
+    /// Below what the request is about.
     start: String,
 }
 
@@ -47,6 +52,14 @@ pub(crate) fn select(request: &Request) -> Result<Selection, ApiError> {
         list.label_selector.as_deref(),
         list.field_selector.as_deref(),
     )?;
+    // Of one object, a selector can only say the same.
+    if let Some(name) = &request.call.name
+        && !selection.fields.is_everything()
+        && selection.fields.exact("metadata.name") != Some(name)
+    {
+        let why = "fieldSelector metadata.name doesn't match requested name";
+        return Err(ApiError::bad_request(why));
+    }
     selection.name.clone_from(&request.call.name);
     Ok(selection)
 }
@@ -54,6 +67,7 @@ pub(crate) fn select(request: &Request) -> Result<Selection, ApiError> {
 pub(super) async fn list(core: &Core, request: &Request) -> Result<(Outcome, u16), ApiError> {
     let selection = select(request)?;
     let (at, start) = plan(request)?;
+    // What is in memory is given whole: there is no page of a state that nobody can name.
     let is_whole = at == At::Any;
     let limit = request.call.list.limit.filter(|it| *it > 0 && !is_whole);
     let limit = limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
@@ -78,7 +92,8 @@ pub(super) async fn list(core: &Core, request: &Request) -> Result<(Outcome, u16
         }
     };
     let weight = objects.len().saturating_mul(selection.n_terms());
-    let list = core.heavy.run(weight, || page(objects, &selection, limit, revision)).await;
+    let page = || page(objects, &selection, limit, revision);
+    let list = core.heavy.run(weight, page).await;
     Ok((Outcome::List(list), 200))
 }
 
@@ -102,26 +117,67 @@ fn page(
         }
     }
     let has_more = seen < total;
-    let continue_token = items
-        .last()
-        .filter(|_| has_more)
-        .map(|last: &Arc<Stored>| render_token(revision, &last.meta.key.to_string()));
+    let continue_token = items.last().filter(|_| has_more).map(|last: &Arc<Stored>| {
+        // Below what the request is about, as upstream's.
+        let last = match selection.namespace {
+            Some(_) => last.meta.key.name.clone(),
+            None => last.meta.key.to_string(),
+        };
+        let rv = i64::try_from(revision).unwrap_or(-1);
+        Token::new(rv, format!("{last}\0")).render()
+    });
     let remaining =
         (continue_token.is_some() && selection.is_everything()).then(|| (total - seen) as u64);
     ListAnswer { items, resource_version: revision, continue_token, remaining }
 }
 
-fn render_token(revision: u64, last: &str) -> String {
-    let rv = i64::try_from(revision).unwrap_or(-1);
-    let token = Token { v: "meta.k8s.io/v1".to_owned(), rv, start: format!("{last}\0") };
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+impl Token {
+    fn new(rv: i64, start: String) -> Self {
+        Self { v: TOKEN_VERSION.to_owned(), rv, start }
+    }
+
+    fn render(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|err| match err {
+            base64::DecodeError::InvalidByte(at, _)
+            | base64::DecodeError::InvalidLastSymbol(at, _) => {
+                format!(": illegal base64 data at input byte {at}")
+            }
+            base64::DecodeError::InvalidLength(n) => {
+                format!(": illegal base64 data at input byte {}", n.saturating_sub(1))
+            }
+            base64::DecodeError::InvalidPadding => ": illegal base64 data".to_owned(),
+        })?;
+        let token: Self = serde_json::from_slice(&bytes).map_err(|err| format!(": {err}"))?;
+        if token.v != TOKEN_VERSION {
+            let what = ": server does not recognize this encoded version";
+            return Err(format!("{what} {}", token.v));
+        }
+        if token.rv == 0 {
+            let what = ": incorrect encoded start resourceVersion";
+            return Err(format!("{what} (version {TOKEN_VERSION})"));
+        }
+        if token.start.is_empty() {
+            return Err(format!(": encoded start key empty (version {TOKEN_VERSION})"));
+        }
+        // Nothing outside of what the request is about can be named.
+        let path = token.start.strip_prefix('/').unwrap_or(&token.start);
+        if path.split('/').any(|it| matches!(it, "" | "." | "..")) {
+            return Err(format!(": {}", token.start));
+        }
+        Ok(Self { start: path.to_owned(), ..token })
+    }
 }
 
-fn parse_token(text: &str) -> Result<Token, ApiError> {
-    let bad = || ApiError::bad_request("continue key is not valid: encoding or format is wrong");
-    let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| bad())?;
-    let token: Token = serde_json::from_slice(&bytes).map_err(|_| bad())?;
-    if token.v == "meta.k8s.io/v1" && token.rv != 0 { Ok(token) } else { Err(bad()) }
+/// Any text as a token, for whoever tries what it does.
+pub(crate) fn parse_any_token(text: &str) {
+    if let Ok(token) = Token::parse(text) {
+        assert_eq!(Token::parse(&token.render()).map(|it| it.start), Ok(token.start.clone()));
+        assert!(!token.start.split('/').any(|it| it == ".."), "{}", token.start);
+    }
 }
 
 /// The table of resourceVersion, resourceVersionMatch, limit and continue.
@@ -131,15 +187,26 @@ fn plan(request: &Request) -> Result<(At, String), ApiError> {
     let wanted = list.resource_version_match.as_deref().unwrap_or_default();
     validate_options(request, version, wanted)?;
     if let Some(token) = list.continue_token.as_deref().filter(|it| !it.is_empty()) {
+        let token = Token::parse(token).map_err(|why| {
+            ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"))
+        })?;
         if !matches!(version, "" | "0") {
             return Err(ApiError::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        let token = parse_token(token)?;
         let at = u64::try_from(token.rv).map_or(At::Now, At::Exactly);
-        return Ok((at, token.start));
+        let start = match &request.call.namespace {
+            Some(namespace) => format!("{namespace}/{}", token.start),
+            None => token.start,
+        };
+        return Ok((at, start));
     }
+    let parse_version = |text: &str| {
+        parse_version(text).map_err(|why| {
+            ApiError::bad_request(format!("invalid resource version: {}", why.message()))
+        })
+    };
     let has_limit = list.limit.is_some_and(|it| it > 0);
     let at = match (version, wanted) {
         ("", _) => At::Now,
@@ -155,10 +222,6 @@ fn validate_options(request: &Request, version: &str, wanted: &str) -> Result<()
     let list = &request.call.list;
     let mut errors = FieldErrors::new();
     let path = Path::new("resourceVersionMatch");
-    if list.send_initial_events.is_some() {
-        errors
-            .forbidden(&Path::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
-    }
     if !wanted.is_empty() {
         if version.is_empty() {
             errors.forbidden(
@@ -170,7 +233,7 @@ fn validate_options(request: &Request, version: &str, wanted: &str) -> Result<()
             errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
         if !matches!(wanted, "Exact" | "NotOlderThan") {
-            errors.not_supported(&path, wanted, &["Exact", "NotOlderThan", ""]);
+            errors.not_supported_as_listed(&path, wanted, &["Exact", "NotOlderThan", ""]);
         }
         if wanted == "Exact" && version == "0" {
             errors.forbidden(
@@ -178,6 +241,10 @@ fn validate_options(request: &Request, version: &str, wanted: &str) -> Result<()
                 "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
             );
         }
+    }
+    if list.send_initial_events.is_some() {
+        errors
+            .forbidden(&Path::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
     }
     options_error(&errors)
 }
@@ -197,14 +264,16 @@ async fn exactly(
     revision: u64,
     start: &str,
 ) -> Result<(Vec<Arc<Stored>>, u64), ApiError> {
-    core.cache.wait_for(revision).await?;
+    // Whoever names one state waits for no other: there is no time to come back at.
+    core.cache.wait_for(revision).await.map_err(ApiError::without_retry_after)?;
+    // Whatever is remembered: a client sees the same horizon on every server.
+    if core.cache.is_expired(revision) {
+        return Err(expired(request, start));
+    }
     let namespace = request.call.namespace.as_deref();
     let snapshot = core.cache.snapshot(request.kind.as_ref(), namespace, start);
     if snapshot.changed <= revision {
         return Ok((snapshot.objects, revision));
-    }
-    if core.cache.is_expired(revision) {
-        return Err(expired(request, start));
     }
     let prefix = format!("{ROOT}{}/", request.kind.registry_prefix());
     let inner = namespace.map(|it| format!("{prefix}{it}/")).unwrap_or_else(|| prefix.clone());
@@ -226,8 +295,9 @@ fn expired(request: &Request, start: &str) -> ApiError {
     if request.call.list.continue_token.is_none() {
         return ApiError::expired("The resourceVersion for the provided list is too old.");
     }
-    let token = Token { v: "meta.k8s.io/v1".to_owned(), rv: -1, start: start.to_owned() };
-    let text = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default());
+    let namespace = request.call.namespace.as_ref().map(|it| format!("{it}/"));
+    let start = namespace.and_then(|it| start.strip_prefix(&it)).unwrap_or(start);
+    let text = Token::new(-1, start.to_owned()).render();
     ApiError::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
          the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \

@@ -34,20 +34,21 @@ use bytes::Bytes;
 use client::{DeleteOptions, ListOptions, PatchKind, Verb, WriteOptions};
 use http::Response;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
+use serde_json::error::Category;
 
 pub use list::ListAnswer;
-pub(crate) use list::select;
+pub(crate) use list::{parse_any_token, select};
 pub use watch::{WatchItem, Watching};
 
 pub use self::core::Core;
 pub(crate) use admission::Draft;
 pub(crate) use admit::act as admit_action;
-pub(crate) use delete::delete;
+pub(crate) use delete::delete_admitted;
 pub(crate) use metadata::now;
 pub(crate) use recent::Recent;
 pub(crate) use stages::{Request, authenticate, enter, enter_in_process, enter_path};
 pub(crate) use unread::{Read, Unread};
-pub(crate) use update::{TRIES_MAX, existing, write_directly};
+pub(crate) use update::{Current, TRIES_MAX, existing, write_directly, write_unrecorded};
 
 use hooks::{Exchange, StreamBody};
 
@@ -104,8 +105,9 @@ pub(crate) async fn call(
     mut request: Request,
     unread: Unread,
 ) -> Result<Answer, ApiError> {
-    let Read { body, waits } = unread.read(&request).await?;
+    let Read { body, waits, problems } = unread.read(&request).await?;
     request.call.body = body;
+    request.problems = problems;
     let weight = weight(core, &request);
     let (outcome, mut code) = core.heavy.drive(weight, carry_out(core, &mut request)).await?;
     let outcome = versions::served(core, &request, outcome).await?;
@@ -188,7 +190,7 @@ async fn dispatch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), 
         Verb::Create => create::create(core, request).await,
         Verb::Update => update::update(core, request).await,
         Verb::Patch => patch::patch(core, request).await,
-        Verb::Delete => delete(core, request).await,
+        Verb::Delete => delete::delete(core, request).await,
         Verb::DeleteCollection => delete::delete_collection(core, request).await,
         Verb::Watch | Verb::Options => Err(method_not_allowed()),
     }
@@ -217,6 +219,10 @@ pub(crate) fn body_as<T: Resource>(request: &mut Request) -> Result<T, ApiError>
     }
 }
 
+/// The forms of patches that custom resources take.
+pub(crate) const PATCHES_OF_CUSTOM: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
 pub(crate) fn unsupported(accepted: &str) -> ApiError {
     ApiError::new(
         Reason::UnsupportedMediaType,
@@ -226,11 +232,20 @@ pub(crate) fn unsupported(accepted: &str) -> ApiError {
     )
 }
 
+/// What is wrong with a JSON text, in Go's words where these say the same.
+pub(crate) fn json_error(err: &serde_json::Error) -> String {
+    match err.classify() {
+        Category::Eof => "unexpected end of JSON input".to_owned(),
+        Category::Io | Category::Syntax | Category::Data => err.to_string(),
+    }
+}
+
 pub(crate) fn method_not_allowed() -> ApiError {
     ApiError::new(
         Reason::MethodNotAllowed,
         "the server does not allow this method on the requested resource",
     )
+    .with_details(StatusDetails::default())
 }
 
 /// An answer that is an object but not a stored one: reviews, scales, dry runs.

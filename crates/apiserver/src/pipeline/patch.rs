@@ -4,7 +4,7 @@
 use api::ApiObject;
 use apimachinery::apply::{self, Versions};
 use apimachinery::bounds::{self, is_too_deep, validate_object_text as validate_bounds};
-use apimachinery::{ApiError, FieldErrors, Path, Reason, patch};
+use apimachinery::{ApiError, FieldErrors, Path, Reason, go, patch};
 use bytes::Bytes;
 use client::PatchKind;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::core::Core;
 use super::create::create_object;
 use super::update::{Current, TRIES_MAX, current, replace, validate_version};
-use super::{Body, Outcome, Request, decode, fields, metadata};
+use super::{Body, Outcome, Request, decode, fields, json_error, metadata};
 
 pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     let Body::Patch(form, bytes) = &request.call.body else {
@@ -20,15 +20,10 @@ pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome
     };
     let (form, bytes) = (*form, bytes.clone());
     if form == PatchKind::Strategic && request.kind.is_custom() {
-        return Err(ApiError::new(
-            Reason::UnsupportedMediaType,
-            "the body of the request was in an unknown format - accepted media types include: \
-             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-        ));
+        return Err(super::unsupported(super::PATCHES_OF_CUSTOM));
     }
-    if form == PatchKind::Apply {
-        require_manager(request)?;
-    }
+    validate_options(request, form)?;
+    let said = said_twice(request, form, &bytes);
     for _ in 0..TRIES_MAX {
         let Some(current) = current(core, request).await? else {
             if form == PatchKind::Apply && request.subresource().is_none() {
@@ -36,6 +31,7 @@ pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome
             }
             return Err(request.not_found());
         };
+        request.problems.clone_from(&said);
         let object = patched(core, request, &current, form, &bytes).await?;
         // A patch that names no version gives the live one back, which always fits.
         validate_version(request, object.as_ref(), &current)?;
@@ -46,14 +42,35 @@ pub(super) async fn patch(core: &Core, request: &mut Request) -> Result<(Outcome
     Err(request.modified())
 }
 
-fn require_manager(request: &Request) -> Result<(), ApiError> {
-    if request.call.write.field_manager.as_deref().is_some_and(|it| !it.is_empty()) {
+fn validate_options(request: &Request, form: PatchKind) -> Result<(), ApiError> {
+    let write = &request.call.write;
+    let mut errors = FieldErrors::new();
+    if form == PatchKind::Apply && write.field_manager.as_deref().unwrap_or_default().is_empty() {
+        errors.required(&Path::new("fieldManager"), "is required for apply patch");
+    }
+    if form != PatchKind::Apply && write.force {
+        errors.forbidden(&Path::new("force"), "may not be specified for non-apply patch");
+    }
+    if errors.is_empty() {
         return Ok(());
     }
-    let mut errors = FieldErrors::new();
-    errors.required(&Path::new("fieldManager"), "is required for apply patch");
     let kind = apimachinery::GroupKind { group: "meta.k8s.io".into(), kind: "PatchOptions".into() };
     Err(ApiError::invalid(&kind, "", &errors))
+}
+
+/// What a patch says twice, which nothing is left of once it is read. Of a configuration it is told
+/// when that has been applied.
+fn said_twice(request: &Request, form: PatchKind, bytes: &[u8]) -> Vec<String> {
+    let is_heeded = request.call.write.field_validation.as_deref() != Some("Ignore");
+    if !is_heeded || form == PatchKind::Apply {
+        return Vec::new();
+    }
+    let problems = request.kind.schema().validate_fields(bytes).problems;
+    let twice = problems.into_iter().filter(|it| it.starts_with("duplicate"));
+    match form {
+        PatchKind::Json => twice.map(|it| format!("json patch {it}")).collect(),
+        PatchKind::Merge | PatchKind::Strategic | PatchKind::Apply => twice.collect(),
+    }
 }
 
 /// The object after the patch, which is of the version of the request.
@@ -67,17 +84,24 @@ async fn patched(
     let schema = request.kind.schema();
     let live = current.tree();
     let value = match form {
-        PatchKind::Json => patch::json(live, bytes).map_err(|err| refuse(request, &err))?,
-        PatchKind::Merge => patch::merge(live, &parse(bytes)?),
+        PatchKind::Json => patch::json(live, bytes).map_err(|err| refuse(&err))?,
+        PatchKind::Merge => patch::merge(live, &parse(bytes, "error decoding patch: ")?),
         PatchKind::Strategic => {
-            patch::strategic(&schema, live, &parse(bytes)?).map_err(|err| refuse(request, &err))?
+            let tree = parse(bytes, "")?;
+            patch::strategic(&schema, live, &tree).map_err(|err| refuse(&err))?
         }
         PatchKind::Apply => applied(core, request, Some(live), bytes).await?,
     };
-    typed(request, &value)
+    typed(request, &value, form, bytes)
 }
 
-fn typed(request: &mut Request, value: &Value) -> Result<Box<dyn ApiObject>, ApiError> {
+/// The patched object, in the form that the rules take.
+fn typed(
+    request: &mut Request,
+    value: &Value,
+    form: PatchKind,
+    patch: &[u8],
+) -> Result<Box<dyn ApiObject>, ApiError> {
     let kind = request.kind.clone();
     let bytes = serde_json::to_vec(value).map_err(|err| {
         ApiError::internal("the patched object cannot be written").with_source(err)
@@ -87,27 +111,51 @@ fn typed(request: &mut Request, value: &Value) -> Result<Box<dyn ApiObject>, Api
         let name = request.name();
         ApiError::new(Reason::Invalid, format!("{kind} {name:?} is invalid: {why}"))
     })?;
-    let mut object = decode::object(request, &bytes)?;
+    let mut object = decode::object(request, &bytes).map_err(|why| match form {
+        PatchKind::Json | PatchKind::Merge => {
+            undecoded(String::from_utf8_lossy(&bytes).into_owned(), &why)
+        }
+        PatchKind::Strategic => undecoded(go::text(&parse(patch, "").unwrap_or_default()), &why),
+        PatchKind::Apply => {
+            let title = apply::title(value);
+            let kind = title.split_once("; ").map_or("", |it| it.1);
+            ApiError::new(
+                Reason::Unknown,
+                format!(
+                    "failed to convert new object ({title}) to proper version: unable to convert \
+                     unstructured object to {kind}: {why}"
+                ),
+            )
+        }
+    })?;
     kind.apply_defaults(object.as_mut());
     Ok(kind.to_hub(object))
 }
 
-fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
-    serde_json::from_slice(bytes)
-        .map_err(|err| ApiError::bad_request(format!("error decoding patch: {err}")))
+/// A patch that makes of an object what is none.
+fn undecoded(patched: String, why: &str) -> ApiError {
+    let mut errors = FieldErrors::new();
+    errors.invalid(&Path::new("patch"), patched, why);
+    ApiError::invalid(&apimachinery::GroupKind::default(), "", &errors)
 }
 
-fn refuse(request: &Request, err: &patch::Error) -> ApiError {
+fn parse(bytes: &[u8], what: &str) -> Result<Value, ApiError> {
+    serde_json::from_slice(bytes)
+        .map_err(|err| ApiError::bad_request(format!("{what}{}", json_error(&err))))
+}
+
+fn refuse(err: &patch::Error) -> ApiError {
     match err {
         patch::Error::Malformed(why) => ApiError::bad_request(why.clone()),
         patch::Error::TooLarge(why) => {
             ApiError::new(Reason::RequestEntityTooLarge, format!("Request entity too large: {why}"))
         }
-        patch::Error::Unprocessable(why) => {
-            let name = request.name();
-            let kind = request.kind.names().gvk().group_kind();
-            ApiError::new(Reason::Invalid, format!("{kind} {name:?} is invalid: {why}"))
-        }
+        // Upstream keeps to itself what was wrong.
+        patch::Error::Unprocessable(_) => ApiError::new(
+            Reason::Invalid,
+            "the server rejected our request due to an error in our request",
+        ),
+        patch::Error::Unfit(why) => ApiError::new(Reason::Unknown, why.clone()),
     }
 }
 
@@ -119,6 +167,7 @@ async fn applied(
     bytes: &[u8],
 ) -> Result<Value, ApiError> {
     let config = parse_config(request, bytes)?;
+    validate_declared(request, &config)?;
     let api_version = request.kind.names().api_version();
     let writer = fields::writer(core, request, &api_version);
     let force = request.call.write.force;
@@ -130,7 +179,49 @@ async fn applied(
     {
         meta.insert("resourceVersion".to_owned(), version.clone());
     }
+    report_twice(request, bytes)?;
     Ok(value)
+}
+
+/// Nobody owns a field that no schema has.
+fn validate_declared(request: &Request, config: &Value) -> Result<(), ApiError> {
+    let undeclared = request.kind.schema().undeclared(config);
+    let told = |it: &String| format!("{it}: field not declared in schema");
+    let why = match undeclared.as_slice() {
+        [] => return Ok(()),
+        [only] => told(only),
+        many => format!("errors:\n  {}", many.iter().map(told).collect::<Vec<_>>().join("\n  ")),
+    };
+    let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let names = request.kind.names();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    let kind = format!("{}/{}, Kind={}", names.group, names.version, names.kind);
+    let what = format!("failed to create typed patch object ({namespace}/{name}; {kind}): {why}");
+    // Upstream gives no reason.
+    Err(ApiError::new(Reason::Unknown, what))
+}
+
+/// Of a configuration, which is YAML.
+fn report_twice(request: &Request, bytes: &[u8]) -> Result<(), ApiError> {
+    let policy = request.call.write.field_validation.as_deref().unwrap_or("Warn");
+    // Nearly all is JSON in which nothing is twice, which is soon seen.
+    let is_clean = || {
+        let problems = request.kind.schema().validate_fields(bytes).problems;
+        !problems.iter().any(|it| it.starts_with("duplicate"))
+    };
+    let twice = match policy {
+        "Ignore" => None,
+        _ if bytes.starts_with(b"{") && is_clean() => None,
+        _ => crate::yaml::duplicate(bytes),
+    };
+    let Some(why) = twice.map(|it| format!("error converting YAML to JSON: {it}")) else {
+        return Ok(());
+    };
+    if policy == "Strict" {
+        return Err(ApiError::bad_request(format!("error strict decoding YAML: {why}")));
+    }
+    request.notes.warn(&why);
+    Ok(())
 }
 
 fn parse_config(request: &Request, bytes: &[u8]) -> Result<Value, ApiError> {
@@ -166,6 +257,7 @@ fn parse_config(request: &Request, bytes: &[u8]) -> Result<Value, ApiError> {
 fn conflict(err: apply::Error) -> ApiError {
     match err {
         apply::Error::Malformed(why) => ApiError::bad_request(why),
+        apply::Error::Untyped(why) => ApiError::new(Reason::Unknown, why),
         apply::Error::Unconverted(why) => ApiError::bad_request(why.to_string()),
         apply::Error::Conflicts(conflicts) => {
             let text = apply::Error::Conflicts(conflicts.clone()).to_string();
@@ -183,7 +275,7 @@ async fn apply_new(
     bytes: &[u8],
 ) -> Result<(Outcome, u16), ApiError> {
     let value = applied(core, request, None, bytes).await?;
-    let mut object = typed(request, &value)?;
+    let mut object = typed(request, &value, PatchKind::Apply, bytes)?;
     let meta = object.meta_mut();
     if meta.name.as_deref().unwrap_or_default().is_empty() {
         meta.name = Some(request.name().to_owned());

@@ -5,7 +5,7 @@ use api::protobuf::{self, Envelope};
 use apimachinery::{ApiError, GroupVersionKind};
 use bytes::Bytes;
 
-use super::{Body, Request};
+use super::{Body, Request, decode};
 
 pub(super) fn body_to_json(request: &mut Request) -> Result<(), ApiError> {
     let Body::Protobuf(bytes) = &request.call.body else { return Ok(()) };
@@ -30,19 +30,29 @@ fn to_json(
             wanted.kind, wanted.version, wanted.kind
         ))
     };
-    let envelope = Envelope::parse(bytes).map_err(cannot)?;
+    let envelope = Envelope::parse(bytes).map_err(|err| match err {
+        protobuf::Error::Magic => {
+            let why = "provided data does not appear to be a protobuf message, expected prefix \
+                       [107 56 115 0]";
+            decode::unrecognized(&wanted.kind, why, bytes)
+        }
+        err => cannot(err),
+    })?;
     let (version, kind) = (wanted.api_version(), wanted.kind.as_str());
-    if !envelope.api_version.is_empty() && envelope.api_version != version {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({}) does not match the expected API version ({version})",
-            envelope.api_version
-        )));
-    }
-    if !envelope.kind.is_empty() && envelope.kind != kind {
-        return Err(ApiError::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {kind}: no kind {:?} is expected here",
-            envelope.kind, wanted.version, envelope.kind
-        )));
+    let is_right = |found: &str, wanted: &str| found.is_empty() || found == wanted;
+    if !is_right(envelope.api_version, &version) || !is_right(envelope.kind, kind) {
+        let what = format!(
+            "{} in version {:?} cannot be handled as a {kind}",
+            envelope.kind,
+            envelope.api_version.rsplit('/').next().unwrap_or_default()
+        );
+        return Err(ApiError::bad_request(match is_right(envelope.kind, kind) {
+            true => format!(
+                "the API version in the data ({}) does not match the expected API version ({version})",
+                envelope.api_version
+            ),
+            false => format!("{what}: no kind {:?} is expected here", envelope.kind),
+        }));
     }
     let envelope = Envelope { api_version: &version, kind, ..envelope };
     envelope.to_json(message).map_err(cannot)

@@ -1,5 +1,7 @@
 //! GET of one object.
 
+use std::num::IntErrorKind;
+
 use super::core::Core;
 use super::{Outcome, Request};
 use apimachinery::ApiError;
@@ -16,10 +18,14 @@ pub(super) async fn get(core: &Core, request: &Request) -> Result<(Outcome, u16)
     Ok((Outcome::Object(object.ok_or_else(|| request.not_found())?), 200))
 }
 
+/// As Go's `strconv` words it.
 pub(super) fn parse_version(text: &str) -> Result<u64, ApiError> {
-    text.parse().map_err(|_| {
-        ApiError::bad_request(format!(
-            "Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        ))
-    })
+    let why = match text.parse::<u64>() {
+        Ok(version) if !text.starts_with('+') => return Ok(version),
+        Err(err) if *err.kind() == IntErrorKind::PosOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    Err(ApiError::bad_request(format!(
+        "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"
+    )))
 }

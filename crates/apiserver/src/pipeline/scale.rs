@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::core::Core;
 use super::draft::Sealed;
-use super::update::{Current, TRIES_MAX, commit, existing, prepare};
+use super::update::{Current, TRIES_MAX, commit, existing, prepare, record};
 use super::{Body, Outcome, Request, admit, body_as, loose};
 
 pub(super) async fn call(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
@@ -92,6 +92,7 @@ async fn replace(
     object.meta_mut().resource_version = None;
     request.kind.set_replicas(object.as_mut(), replicas);
     let mut draft = Draft::new(object);
+    record(core, request, current, &mut draft).await?;
     let reserved = prepare(core, request, current, &mut draft).await?;
     let valid = admit::validate(core, mutated, &context).await?;
     commit(core, request, current, Sealed::new(draft, &valid, reserved)).await

@@ -8,7 +8,7 @@ use api::{ApiObject, Kind, Part, Subresource};
 use apimachinery::selector::Fields;
 use apimachinery::validation::is_path_segment;
 use apimachinery::{ApiError, GroupVersionKind, Scope, User};
-use authn::{Authenticated, Component, Credential};
+use authn::{Authenticated, Component, Credential, Unauthorized};
 use authz::{Attributes, Authorized};
 use client::Verb;
 
@@ -17,6 +17,7 @@ use super::hooks::Hooks;
 use super::{Call, method_not_allowed, trace};
 use crate::cache::{ObjectPath, validate_segment};
 use crate::flow::{self, Class, Length, Seat};
+use crate::legacy_tokens;
 use crate::registry::Family;
 
 /// A call that was let in, with the kind it is about. Nobody has one who is not known, seated and
@@ -30,6 +31,8 @@ pub(crate) struct Request {
     pub(super) notes: Notes,
     /// Whether the body has lists or maps without anything in them.
     pub(super) has_empties: bool,
+    /// What is known of the body that is not in it any more, and is told with what it has.
+    pub(super) problems: Vec<String>,
     pub(super) hooks: Arc<dyn Hooks>,
     /// The kind's own, if the call names one.
     subresource: Option<Subresource>,
@@ -46,6 +49,9 @@ pub(crate) async fn enter(
     class: Class,
     (call, notes): (Call, Notes),
 ) -> Result<Request, ApiError> {
+    if let Some(used) = authenticated.legacy_token() {
+        legacy_tokens::remark(used, &notes);
+    }
     let length = length(core, &call);
     let seated = core.flow.enter(authenticated, class, length).await?;
     trace::passed("seat");
@@ -101,7 +107,14 @@ pub(crate) fn authenticate(
     impersonate: Option<&User>,
 ) -> Result<Authenticated, ApiError> {
     trace::passed("authenticate");
-    let authenticated = core.authenticator.authenticate(credential)?;
+    let authenticated = core.authenticator.authenticate(credential).inspect_err(|err| {
+        if let Unauthorized::Invalidated(used) = err {
+            core.legacy_tokens.refused(used, &core.metrics, core.world.clock.now());
+        }
+    })?;
+    if let Some(used) = authenticated.legacy_token() {
+        core.legacy_tokens.used(used, &core.metrics, core.world.clock.now());
+    }
     match impersonate {
         None => Ok(authenticated),
         Some(user) => core.impersonate(&authenticated, user),
@@ -190,9 +203,19 @@ fn find_kind(
     let family = kinds.family_of(&kind);
     let hooks = hooks_of(core, family.stored().as_ref());
     notes.extend(kind.deprecation());
-    let has_empties = false;
-    let request =
-        Request { call, kind, family, notes, has_empties, hooks, subresource, authorized, seat };
+    let (has_empties, problems) = (false, Vec::new());
+    let request = Request {
+        call,
+        kind,
+        family,
+        notes,
+        has_empties,
+        problems,
+        hooks,
+        subresource,
+        authorized,
+        seat,
+    };
     request.hooks.validate_call(&request)?;
     Ok(request)
 }

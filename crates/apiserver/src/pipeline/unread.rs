@@ -24,6 +24,8 @@ pub(crate) struct Read {
     /// Whether the client asked, in the old way, for dependents to go first: then 202 says that the
     /// object is still there.
     pub(crate) waits: bool,
+    /// What was found about the body before it became JSON.
+    pub(crate) problems: Vec<String>,
 }
 
 impl Unread {
@@ -39,7 +41,7 @@ impl Unread {
     pub(super) async fn read(self, _allowed: &Request) -> Result<Read, ApiError> {
         trace::passed("read");
         match self.0 {
-            Source::There(body) => Ok(Read { body, waits: false }),
+            Source::There(body) => Ok(Read { body, waits: false, problems: Vec::new() }),
             Source::Wire(read) => read.await,
         }
     }

@@ -3,8 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use admission::{Draft, Forms, Valid};
-use api::{ApiObject, Kind, Stored};
-use apimachinery::validation::{validate_metadata, validate_metadata_update};
+use api::{ApiObject, Kind, Part, Stored};
+use apimachinery::validation::{
+    validate_metadata, validate_metadata_again, validate_metadata_update,
+};
 use apimachinery::{ApiError, FieldErrors, Path};
 use bytes::Bytes;
 use serde_json::Value;
@@ -180,7 +182,9 @@ pub(super) async fn replace(
     let old = current.object.as_ref();
     // Before admission: an update that leaves out what only the server sets is none of that.
     metadata::carry_over(object.as_mut(), old);
-    let mut context = admit::writing(core, request, Draft::new(object), Some(current));
+    let mut draft = Draft::new(object);
+    record(core, request, current, &mut draft).await?;
+    let mut context = admit::writing(core, request, draft, Some(current));
     let mutated = admit::mutate(core, &mut context).await?;
     let draft = context.draft_mut().expect("a write has an object");
     let reserved = prepare(core, request, current, draft).await?;
@@ -190,8 +194,25 @@ pub(super) async fn replace(
     commit(core, request, current, Sealed::new(draft, &valid, reserved)).await
 }
 
-/// From what the chain left to what it agrees to: as the kind wants it, recorded, with all that it
-/// needs, and valid.
+/// Who writes what, before plugins and the kind add theirs. Apply has recorded its own already.
+pub(super) async fn record(
+    core: &Core,
+    request: &Request,
+    current: &Current,
+    draft: &mut Draft,
+) -> Result<(), ApiError> {
+    // Before it is compared with what was stored: a zero that is not stored is no change.
+    if let Some(settled) = core.cache.settle(request.working_kind(), draft.object()) {
+        draft.replace(settled);
+    }
+    match is_applying(request) {
+        true => Ok(()),
+        false => fields::record(core, request, Some(current.tree()), draft).await,
+    }
+}
+
+/// From what the chain left to what it agrees to: as the kind wants it, with all that it needs, and
+/// valid.
 pub(super) async fn prepare(
     core: &Core,
     request: &Request,
@@ -208,11 +229,7 @@ pub(super) async fn prepare(
         let generation = old.meta().generation.unwrap_or(0) + 1;
         draft.change().meta_mut().generation = Some(generation);
     }
-    if !is_applying(request) {
-        fields::record(core, request, Some(current.tree()), draft).await?;
-    }
-    // What the cluster gives is no field of whoever writes, but validated and admitted like all
-    // others.
+    // What the cluster gives is validated and admitted like all else.
     request.hooks.complete(core, request, draft, Some(old));
     let reserved = request.hooks.reserve(core, draft, Some(old))?;
     validate(request, draft.object(), old)?;
@@ -234,12 +251,36 @@ pub(crate) async fn write_directly(
     if request.call.write.dry_run {
         return Ok(true);
     }
+    Ok(put(core, request, current, (draft, valid)).await?.is_some())
+}
+
+/// The same without a record of who wrote it. At which revision it is stored then; `None` if
+/// somebody else was faster.
+pub(crate) async fn write_unrecorded(
+    core: &Core,
+    request: &Request,
+    current: &Current,
+    (mut object, valid): (Box<dyn ApiObject>, &Valid),
+) -> Result<Option<u64>, ApiError> {
+    object.meta_mut().resource_version = None;
+    let stored = put(core, request, current, (Draft::new(object), valid)).await?;
+    Ok(stored.map(|it| it.meta.resource_version))
+}
+
+async fn put(
+    core: &Core,
+    request: &Request,
+    current: &Current,
+    (draft, valid): (Draft, &Valid),
+) -> Result<Option<Arc<Stored>>, ApiError> {
     let expect = Expect::At(current.stored.meta.resource_version);
     let path = request.path()?;
     let place = Place { path: &path, expect };
     let sealed = Sealed::new(draft, valid, Reserved::default());
-    let written = store::put(core, request, place, sealed).await?;
-    Ok(matches!(written, Written::Stored(_)))
+    Ok(match store::put(core, request, place, sealed).await? {
+        Written::Stored(stored) => Some(stored),
+        Written::Refused => None,
+    })
 }
 
 pub(super) fn is_applying(request: &Request) -> bool {
@@ -255,8 +296,14 @@ fn validate(
     let mut errors = FieldErrors::new();
     validate_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
     validate_metadata_update(object.meta(), old.meta(), &mut errors);
+    (1..kind.metadata_checks(request.part()))
+        .for_each(|_| validate_metadata_again(object.meta(), &mut errors));
     kind.validate(object, &mut errors);
     kind.validate_update(object, old, request.part(), &mut errors);
+    if kind.validates_twice() && request.part() == Part::Main && !errors.is_empty() {
+        kind.validate(object, &mut errors);
+        kind.validate_create(object, &mut errors);
+    }
     invalid_if_any(request.working_kind(), object, &errors)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::{Kind, Stored};
 use apimachinery::{ApiError, FieldErrors, Path};
-use client::WatchEventKind;
+use client::{ListOptions, WatchEventKind};
 use telemetry::Counter;
 use tokio::time::{Instant, Sleep};
 
@@ -66,6 +66,9 @@ pub struct Watching {
 enum Source {
     Initial(Initial),
     Events(Subscription),
+    /// Why the watch has nothing to start from: told in the stream, as upstream tells whatever is
+    /// found out after the request was understood.
+    Nothing(Option<ApiError>),
 }
 
 /// The state that the watch starts from, while it is sent.
@@ -90,8 +93,13 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     let kind = request.kind.clone();
     let list = &request.call.list;
     let weight = if selection.n_terms() > TERMS_LIGHT { usize::MAX } else { 0 };
-    let open = || open(&core.cache, kind.as_ref(), &selection, &start, list.allow_watch_bookmarks);
-    let mut source = core.heavy.run(weight, open).await?;
+    let open = || match &start {
+        Ok(start) => {
+            open(&core.cache, kind.as_ref(), &selection, start, list.allow_watch_bookmarks)
+        }
+        Err(error) => Source::Nothing(Some(error.clone())),
+    };
+    let mut source = core.heavy.run(weight, open).await;
     let family = request.family.clone();
     if let Source::Initial(initial) = &mut source
         && family.is_slow()
@@ -102,8 +110,8 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
         initial.is_served = true;
     }
     let since = match start {
-        Start::After(since) => since,
-        Start::State { .. } => 0,
+        Ok(Start::After(since)) => since,
+        Ok(Start::State { .. }) | Err(_) => 0,
     };
     let seconds = list
         .timeout_seconds
@@ -137,17 +145,17 @@ fn open(
     selection: &Selection,
     start: &Start,
     has_bookmarks: bool,
-) -> Result<Source, ApiError> {
+) -> Source {
     match start {
-        Start::After(since) => {
-            let subscription = cache.subscribe(kind, selection.clone(), *since);
-            subscription.map(Source::Events).map_err(|it| too_old(*since, &it))
-        }
+        Start::After(since) => match cache.subscribe(kind, selection.clone(), *since) {
+            Ok(subscription) => Source::Events(subscription),
+            Err(why) => Source::Nothing(Some(too_old(*since, &why))),
+        },
         Start::State { is_announced } => {
             let mut from = cache.select(kind, selection);
             let objects = std::mem::take(&mut from.objects).into_iter();
             let is_announced = *is_announced && has_bookmarks;
-            Ok(Source::Initial(Initial { objects, is_served: false, from, is_announced }))
+            Source::Initial(Initial { objects, is_served: false, from, is_announced })
         }
     }
 }
@@ -156,45 +164,52 @@ fn too_old(since: u64, why: &TooOld) -> ApiError {
     ApiError::expired(format!("too old resource version: {since} ({})", why.oldest))
 }
 
-/// The table of resourceVersion, sendInitialEvents and resourceVersionMatch.
-async fn plan(core: &Core, request: &Request) -> Result<Start, ApiError> {
+/// The table of resourceVersion, sendInitialEvents and resourceVersionMatch. What is wrong with the
+/// request is the outer error, and what cannot be done about it the inner one.
+async fn plan(core: &Core, request: &Request) -> Result<Result<Start, ApiError>, ApiError> {
     let list = &request.call.list;
+    validate_options(list)?;
     let version = list.resource_version.as_deref().unwrap_or_default();
+    // Who asks for no version is sent the state, and told of its end like everybody.
+    let sends = list.send_initial_events.or_else(|| matches!(version, "" | "0").then_some(true));
+    let announced = Start::State { is_announced: true };
+    Ok(match (version, sends) {
+        ("", sends) => match core.cache.wait_current().await {
+            Ok(current) if sends == Some(false) => Ok(Start::After(current)),
+            current => current.map(|_| announced),
+        },
+        ("0", Some(false)) => Ok(Start::After(core.cache.revision())),
+        ("0", _) => Ok(announced),
+        (version, Some(true)) => {
+            let version = parse_version(version)?;
+            core.cache.wait_for(version).await.map(|()| announced)
+        }
+        (version, _) => Ok(Start::After(parse_version(version)?)),
+    })
+}
+
+fn validate_options(list: &ListOptions) -> Result<(), ApiError> {
     let wanted = list.resource_version_match.as_deref().unwrap_or_default();
     let mut errors = FieldErrors::new();
     let path = Path::new("resourceVersionMatch");
-    match list.send_initial_events {
-        None if !wanted.is_empty() => errors.forbidden(
-            &path,
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ),
-        Some(_) if wanted.is_empty() => errors.forbidden(
-            &path,
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ),
-        Some(_) if wanted != "NotOlderThan" => {
+    if list.send_initial_events.is_some() && wanted != "NotOlderThan" {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        errors.forbidden(&path, why);
+    }
+    if !wanted.is_empty() {
+        if list.send_initial_events.is_none() {
+            let why =
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            errors.forbidden(&path, why);
+        }
+        if wanted != "NotOlderThan" {
             errors.not_supported(&path, wanted, &["NotOlderThan"]);
         }
-        _ => {}
-    }
-    options_error(&errors)?;
-    match (version, list.send_initial_events) {
-        ("", sends) => {
-            let current = core.cache.wait_current().await?;
-            Ok(if sends == Some(false) {
-                Start::After(current)
-            } else {
-                Start::State { is_announced: sends == Some(true) }
-            })
+        if list.continue_token.as_deref().is_some_and(|it| !it.is_empty()) {
+            errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
-        ("0", Some(false)) => Ok(Start::After(core.cache.revision())),
-        ("0", sends) => Ok(Start::State { is_announced: sends == Some(true) }),
-        (version, Some(true)) => {
-            core.cache.wait_for(parse_version(version)?).await?;
-            Ok(Start::State { is_announced: true })
-        }
-        (version, _) => Ok(Start::After(parse_version(version)?)),
     }
+    options_error(&errors)
 }
 
 impl Watching {
@@ -218,6 +233,10 @@ impl Watching {
     }
 
     async fn wait(&mut self) -> Option<Result<WatchItem, ApiError>> {
+        if let Source::Nothing(why) = &mut self.source {
+            self.is_over = true;
+            return why.take().map(Err);
+        }
         if self.is_over {
             return self.failure.take().map(Err);
         }
@@ -300,6 +319,7 @@ impl Watching {
     fn ready(&mut self) -> Option<WatchItem> {
         match &mut self.source {
             // What may fail is left to `next`.
+            Source::Nothing(_) => None,
             Source::Initial(initial) if initial.objects.len() == 0 => None,
             _ if self.is_over => None,
             _ => self.take_ready().unwrap_or_else(|err| {

@@ -223,6 +223,19 @@ async fn send(
     sender.send_request(request).await.map_err(failed)
 }
 
+/// Whether the target speaks another protocol from here on. If it does not, it has refused: what
+/// else it may say, a redirect above all, is followed by nobody and leaves no way to it open.
+fn has_switched(code: StatusCode) -> Result<bool, ApiError> {
+    if code == StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(true);
+    }
+    if code.is_client_error() || code.is_server_error() {
+        return Ok(false);
+    }
+    let why = format!("invalid upgrade response: status code {}", code.as_u16());
+    Err(unreachable(&why))
+}
+
 fn switch(
     core: &Arc<Core>,
     client: OnUpgrade,
@@ -230,12 +243,7 @@ fn switch(
     recording: Option<Recording>,
 ) -> Result<Response<StreamBody>, ApiError> {
     let code = answer.status();
-    if code != StatusCode::SWITCHING_PROTOCOLS && !code.is_client_error() && !code.is_server_error()
-    {
-        let why = format!("invalid upgrade response: status code {}", code.as_u16());
-        return Err(unreachable(&why));
-    }
-    let has_switched = code == StatusCode::SWITCHING_PROTOCOLS;
+    let has_switched = has_switched(code)?;
     let headers = headers::of_answer(answer.headers(), has_switched);
     let body = if has_switched {
         let target = hyper::upgrade::on(answer);
@@ -305,4 +313,26 @@ fn page(body: Incoming, links: Links, recording: Option<Recording>) -> StreamBod
         std::future::ready(Some(passed.map(|it| Frame::data(Bytes::from(it)))))
     });
     Frames::new(pieces).boxed_unsync()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::has_switched;
+
+    #[test]
+    fn only_who_switched_is_tunneled_to_and_nobody_is_redirected() {
+        let check = |code: u16, expected: Option<bool>| {
+            let code = StatusCode::from_u16(code).expect("a code");
+            assert_eq!(has_switched(code).ok(), expected, "{code}");
+        };
+        check(101, Some(true));
+        for refused in [400, 403, 404, 500, 503] {
+            check(refused, Some(false));
+        }
+        for odd in [100, 102, 200, 204, 301, 302, 307, 308] {
+            check(odd, None);
+        }
+    }
 }

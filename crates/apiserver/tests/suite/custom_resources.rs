@@ -115,7 +115,8 @@ async fn an_object_is_stored_in_one_version_and_served_in_each() {
 
     for (api, expected) in [(&new, "example.com/v1"), (&old, "example.com/v1beta1")] {
         let patch = |form, body: Value| async move {
-            let options = WriteOptions { force: true, ..WriteOptions::default() };
+            let force = form == PatchKind::Apply;
+            let options = WriteOptions { force, ..WriteOptions::default() };
             let patched = api.patch("default", "w", form, body.to_string().into(), options).await;
             api_version(&patched.unwrap_or_else(|err| panic!("{expected} {form:?}: {err}")))
         };

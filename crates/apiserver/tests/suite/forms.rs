@@ -41,6 +41,37 @@ async fn what_is_written_empty_is_as_if_it_were_not_written() {
 }
 
 #[tokio::test]
+async fn what_go_always_writes_is_in_every_answer_and_nobodys() {
+    let (_site, mut connection) = connect().await;
+    let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let slice = json!({"metadata": {"name": "a"}, "addressType": "IPv4"});
+    let (_, created) = connection.call("POST", path, &slice).await;
+    let fields = &created["metadata"]["managedFields"][0]["fieldsV1"];
+    assert_eq!(fields, &json!({"f:addressType": {}}), "{created}");
+    let nothing = Some(&Value::Null);
+    assert_eq!((created.get("endpoints"), created.get("ports")), (nothing, nothing));
+    let (_, read) = connection.call("GET", &format!("{path}/a"), &Value::Null).await;
+    let (_, list) = connection.call("GET", path, &Value::Null).await;
+    let (_, patched) = connection.call("PATCH", &format!("{path}/a"), &json!({})).await;
+    let listed = list["items"].as_array().into_iter().flatten();
+    let mut listed = listed.filter(|it| it["metadata"]["name"] == "a").cloned();
+    let mut listed = listed.next().expect("it is listed");
+    for name in ["apiVersion", "kind"] {
+        listed[name] = created[name].clone();
+    }
+    assert_eq!((&read, &listed, &patched), (&created, &created, &created));
+
+    let events = "/api/v1/namespaces/default/events";
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+    let (_, created) = connection.call("POST", events, &event).await;
+    let fields = &created["metadata"]["managedFields"][0]["fieldsV1"];
+    assert_eq!(fields, &json!({"f:involvedObject": {}}), "{created}");
+    let always =
+        (&created["source"], created.get("firstTimestamp"), &created["reportingComponent"]);
+    assert_eq!(always, (&json!({}), nothing, &json!("")));
+}
+
+#[tokio::test]
 async fn a_quantity_that_is_none_is_a_body_that_cannot_be_read() {
     let (_site, mut connection) = connect().await;
     let claim = json!({"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "much"}}}});

@@ -117,9 +117,12 @@ fn no_nesting_ends_the_process() {
             }
             let whole = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"b": "#;
             let whole = deep(whole, levels, "}}");
-            beyond(patch(&mut connection, "a", "apply-patch+yaml", whole.clone()).await);
+            // What is applied and is no object of the kind is upstream's 500.
             let flow = format!(" {whole}");
-            beyond(patch(&mut connection, "a", "apply-patch+yaml", flow).await);
+            for config in [whole.clone(), flow] {
+                let code = patch(&mut connection, "a", "apply-patch+yaml", config).await;
+                assert!(matches!(code, 400 | 500), "{levels}: {code}");
+            }
             for kind in ["application/json", "application/yaml"] {
                 let headers = [("content-type", kind)];
                 let body = Bytes::from(whole.clone());
@@ -252,5 +255,24 @@ async fn headers_of_identity_are_read_or_refused() {
         &[("authorization", "Bearer a"), ("authorization", "Bearer b")],
     ] {
         assert_eq!(ask(headers).await.0, 400, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn strangers_see_health_and_version_and_no_other_page() {
+    let site = Site::start().await;
+    let mut connection = site.connect(ADMIN).await;
+    let (_, index) = connection.get("/", "application/json").await;
+    let listed = index["paths"].as_array().expect("paths").iter().filter_map(Value::as_str);
+    let more =
+        ["/", "/debug/pprof/", "/debug/flags/v", "/logs", "/metrics/slis", "/statusz", "/flagz"];
+    let more = more.into_iter().chain(["/configz", "/swagger-ui/", "/api/v1/pods", "/apis/apps"]);
+    let paths: Vec<String> = listed.chain(more).map(str::to_owned).collect();
+    for path in paths {
+        let mut stranger = site.connect(None).await;
+        let (code, _) = stranger.get(&path, "application/json").await;
+        let is_open = matches!(path.as_str(), "/healthz" | "/livez" | "/readyz" | "/version");
+        let expected = if is_open { 200 } else { 403 };
+        assert_eq!(code, expected, "{path}");
     }
 }

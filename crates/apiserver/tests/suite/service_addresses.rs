@@ -218,3 +218,111 @@ async fn another_range_gives_more_addresses_and_stays_while_it_is_used() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(range(&server, "more").await, None);
 }
+
+/// Where upstream keeps which node ports are taken, and what it writes there when 30001 and 30012
+/// are.
+const PORTS_KEY: &str = "/registry/ranges/servicenodeports";
+const PORTS_VALUE: &[u8] = b"k8s\x00\n\x15\n\x02v1\x12\x0fRangeAllocation\x12#\n\x10\n\x00\x12\x00\x1a\x00\"\x00*\x002\x008\x00B\x00\x12\x0b30000-32767\x1a\x02\x10\x02\x1a\x00\"\x00";
+
+async fn start_beside_upstream(memory: &Arc<Memory>) -> Harness {
+    let config = Config { compaction: apiserver::Compaction::ByServer, ..Config::default() };
+    let started = harness::try_start_over(World::simulated(1), memory.clone(), config).await;
+    started.expect("the server starts")
+}
+
+/// The ports whose bits are set.
+async fn kept_ports(memory: &Memory) -> BTreeSet<u32> {
+    let request = kvstore::RangeRequest::latest(kvstore::KeyRange::one(PORTS_KEY.as_bytes()));
+    let found = memory.range(request).await.expect("read");
+    let value = found.entries.first().expect("it is kept").value.clone();
+    let name = b"30000-32767\x1a";
+    let at = value.windows(name.len()).position(|it| it == name).expect("the range");
+    let rest = &value[at + name.len()..];
+    let (length, rest) = match rest {
+        [low, high, rest @ ..] if low & 0x80 != 0 => {
+            (usize::from(low & 0x7f) | usize::from(*high) << 7, rest)
+        }
+        [length, rest @ ..] => (usize::from(*length), rest),
+        [] => panic!("no bits"),
+    };
+    let bits = rest[..length].iter().rev().enumerate();
+    let set = bits.flat_map(|(n, byte)| {
+        let n = u32::try_from(n).expect("a small number");
+        (0..8).filter(move |it| byte & (1 << it) != 0).map(move |it| 30_000 + n * 8 + it)
+    });
+    set.collect()
+}
+
+async fn ports_of(server: &Harness) -> Vec<u32> {
+    let list = server.client.api::<Service>().list("default", ListOptions::default()).await;
+    let mut ports = Vec::new();
+    for item in list.expect("listed").items {
+        let service = item.shared::<Service>().expect("a Service");
+        let spec = service.spec.clone().unwrap_or_default();
+        let node_ports = spec.ports.into_iter().flatten().filter_map(|it| it.node_port);
+        let all = node_ports.chain(spec.health_check_node_port);
+        ports.extend(all.filter(|it| *it != 0).filter_map(|it| u32::try_from(it).ok()));
+    }
+    ports
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_port_that_upstream_gave_out_is_not_given_again_and_ours_are_told_to_it() {
+    let memory = Arc::new(Memory::new());
+    let put = |value: &'static [u8]| Txn::of(vec![Op::put(PORTS_KEY, value)]);
+    memory.txn(put(PORTS_VALUE)).await.expect("written");
+    let server = start_beside_upstream(&memory).await;
+    let with_port =
+        |port: u32| json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
+    let refused = create(&server, "a", with_port(30_001)).await.expect_err("it is upstream's");
+    assert!(refused.message().contains("provided port is already allocated"), "{refused}");
+    create(&server, "a", with_port(30_500)).await.expect("free");
+    assert_eq!(kept_ports(&memory).await, [30_001, 30_012, 30_500].into());
+
+    let services = server.client.api::<Service>();
+    let change = async |patch: Value| {
+        let patch = json!({"spec": patch}).to_string();
+        services.patch("default", "a", PatchKind::Merge, patch.into()).await.expect("changed");
+    };
+    let balanced = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
+    change(balanced).await;
+    let kept = kept_ports(&memory).await;
+    assert_eq!(kept.len(), 4, "one more, for health checks: {kept:?}");
+    let held: BTreeSet<u32> = ports_of(&server).await.into_iter().collect();
+    assert!(held.len() == 2 && held.is_subset(&kept));
+    change(json!({"type": "NodePort", "externalTrafficPolicy": "Cluster"})).await;
+    assert_eq!(kept_ports(&memory).await, [30_001, 30_012, 30_500].into());
+    change(json!({"type": "ClusterIP", "externalTrafficPolicy": null, "ports": [{"port": 80, "nodePort": null}]})).await;
+    assert_eq!(kept_ports(&memory).await, [30_001, 30_012].into());
+    create(&server, "b", with_port(30_500)).await.expect("free again");
+    delete(&server, "b").await;
+    assert_eq!(kept_ports(&memory).await, [30_001, 30_012].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_at_once_give_out_no_port_and_no_address_twice() {
+    let memory = Arc::new(Memory::new());
+    let put = Txn::of(vec![Op::put(PORTS_KEY, PORTS_VALUE)]);
+    memory.txn(put).await.expect("written");
+    let (one, two) = (start_beside_upstream(&memory).await, start_beside_upstream(&memory).await);
+    let servers = [&one, &two];
+    let names: Vec<String> = (0..12).map(|it| format!("s{it}")).collect();
+    let make = |n: usize| create(servers[n % 2], &names[n], json!({"type": "NodePort"}));
+    // Who loses too often is told to try again.
+    for _ in 0..names.len() {
+        for made in join_all((0..names.len()).map(make)).await {
+            let is_good = |it: &ApiError| it.is_conflict() || it.is_already_exists();
+            assert!(made.as_ref().err().is_none_or(is_good), "{made:?}");
+        }
+    }
+    assert_eq!(ports_of(&two).await.len(), names.len());
+    settled().await;
+    let ports = ports_of(&one).await;
+    let distinct: BTreeSet<u32> = ports.iter().copied().collect();
+    assert_eq!(ports.len(), distinct.len());
+    let mut kept = kept_ports(&memory).await;
+    assert!(kept.remove(&30_001) && kept.remove(&30_012));
+    assert_eq!(kept, distinct);
+    // One for each, and one for the server itself.
+    assert_eq!(objects(&one).await.len(), names.len() + 1);
+}

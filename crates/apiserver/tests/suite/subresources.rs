@@ -135,6 +135,9 @@ async fn an_eviction_deletes_the_pod() {
     let evict = format!("{path}/web/eviction");
     assert_eq!(connection.call("POST", &evict, &eviction(Some("other"))).await.0, 409);
     let dry = format!("{evict}?dryRun=All");
+    let mut before = eviction(None);
+    before["apiVersion"] = json!("policy/v1beta1");
+    assert_eq!(connection.call("POST", &dry, &before).await.0, 201);
     assert_eq!(connection.call("POST", &dry, &eviction(None)).await.0, 201);
     assert_eq!(connection.call("GET", &format!("{path}/web"), &Value::Null).await.0, 200);
     let (code, status) = connection.call("POST", &evict, &eviction(None)).await;
@@ -305,4 +308,72 @@ async fn the_priority_classes_of_the_system_stay() {
                this is a system priority class and cannot be deleted";
     assert_eq!((code, &refused["message"]), (403, &json!(why)));
     assert_eq!(connection.call("DELETE", &format!("{path}/mine"), &Value::Null).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_pod_is_resized_by_every_way_to_write_its_resize() {
+    let (_site, mut connection) = connect().await;
+    let sized = |cpu: &str| json!({"requests": {"cpu": cpu, "memory": "1Mi"}});
+    let mut pod = json!({"metadata": {"name": "web"}, "spec": template()["spec"]});
+    pod["spec"]["containers"][0]["resources"] = sized("1m");
+    let pods = "/api/v1/namespaces/default/pods";
+    create(&mut connection, pods, &pod).await;
+    let (one, resize) = (format!("{pods}/web"), format!("{pods}/web/resize"));
+    let (code, mut read) = connection.call("GET", &resize, &Value::Null).await;
+    assert_eq!(
+        (code, &read["kind"], &read["metadata"]["generation"]),
+        (200, &json!("Pod"), &json!(1))
+    );
+
+    read["spec"]["containers"][0]["resources"] = sized("2m");
+    read["spec"]["containers"][0]["image"] = json!("other");
+    read["metadata"]["labels"] = json!({"a": "b"});
+    let (code, put) = connection.call("PUT", &resize, &read).await;
+    assert_eq!((code, &put["metadata"]["generation"]), (200, &json!(2)), "{put}");
+    assert_eq!(
+        (&put["spec"]["containers"][0]["image"], &put["metadata"]["labels"]),
+        (&json!("web"), &Value::Null)
+    );
+
+    let of = |cpu: &str| json!([{"name": "web", "resources": sized(cpu)}]);
+    let at = "/spec/containers/0/resources/requests/cpu";
+    let json_patch = json!([{"op": "replace", "path": at, "value": "4m"}]);
+    let applied = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "web", "image": "mine", "resources": sized("6m")}]},
+    });
+    let merged = json!({"spec": {"containers": [{"name": "web", "image": "web", "resources": sized("5m")}]}});
+    let apply = format!("{resize}?fieldManager=me&force=true");
+    for (path, kind, body, expected) in [
+        (&resize, "strategic-merge-patch+json", json!({"spec": {"containers": of("3m")}}), "3m"),
+        (&resize, "json-patch+json", json_patch, "4m"),
+        (&resize, "merge-patch+json", merged, "5m"),
+        (&apply, "apply-patch+yaml", applied, "6m"),
+    ] {
+        let kind = format!("application/{kind}");
+        let (head, body) =
+            connection.send("PATCH", path, &[("content-type", kind.as_str())], &body).await;
+        let answer: Value = serde_json::from_slice(&body).expect("JSON");
+        let found = (head.status.as_u16(), answer.pointer(at));
+        assert_eq!(found, (200, Some(&json!(expected))), "{kind}: {answer}");
+    }
+    let (_, read) = connection.call("GET", &one, &Value::Null).await;
+    assert_eq!(read["spec"]["containers"][0]["image"], "web");
+    let managers = read["metadata"]["managedFields"].as_array().expect("managers");
+    let mine = managers.iter().find(|it| it["manager"] == "me").expect("who applied");
+    let container = &mine["fieldsV1"]["f:spec"]["f:containers"]["k:{\"name\":\"web\"}"];
+    assert_eq!((&mine["subresource"], &container["f:image"]), (&json!("resize"), &Value::Null));
+    assert!(container["f:resources"].is_object(), "{mine}");
+
+    let change = json!({"spec": {"containers": of("7m")}});
+    let (head, _) = connection
+        .send("PATCH", &one, &[("content-type", "application/strategic-merge-patch+json")], &change)
+        .await;
+    assert_eq!(head.status.as_u16(), 422, "and by no other");
+    let more = json!({"spec": {"nodeName": "nowhere"}});
+    assert_eq!(
+        connection.call("PATCH", &resize, &more).await.0,
+        200,
+        "what is no part of it is left out"
+    );
 }

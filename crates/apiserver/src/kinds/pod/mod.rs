@@ -7,11 +7,12 @@ mod streams;
 
 use std::sync::Arc;
 
-use api::Dynamic;
+use admission::Draft;
 use api::kind::Door;
-use apimachinery::{ApiError, Reason};
-use client::Verb;
+use api::{ApiObject, Dynamic};
+use apimachinery::ApiError;
 
+use crate::kinds::pod_template::drop_disabled;
 use crate::kubelets::Kubelets;
 use crate::pipeline::hooks::{Acting, Exchange, Hooks, Of, Streaming};
 use crate::pipeline::{Core, Request, method_not_allowed};
@@ -33,13 +34,14 @@ impl Hooks for Pods {
         &[("", "pods")]
     }
 
-    fn validate_call(&self, request: &Request) -> Result<(), ApiError> {
-        let is_write = matches!(request.call.verb, Verb::Update | Verb::Patch);
-        if is_write && request.subresource() == Some("resize") {
-            let why = "resizing pods in place is not supported by this server";
-            return Err(ApiError::new(Reason::MethodNotAllowed, why));
-        }
-        Ok(())
+    fn complete(
+        &self,
+        core: &Core,
+        _request: &Request,
+        draft: &mut Draft,
+        old: Option<&dyn ApiObject>,
+    ) {
+        drop_disabled(core, draft, old);
     }
 
     fn act<'a>(&'a self, core: &'a Core, request: &'a mut Request) -> Acting<'a> {

@@ -5,7 +5,7 @@ use api::authentication::{SelfSubjectReview, TokenReview};
 use api::authorization::{
     LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
 };
-use apimachinery::User;
+use apimachinery::{ApiError, User};
 use authz::Attributes;
 use k8s_openapi::api::authentication::v1::{SelfSubjectReviewStatus, TokenReviewStatus, UserInfo};
 use k8s_openapi::api::authorization::v1::{
@@ -61,11 +61,25 @@ fn review<'a, T: Resource>(
 ) -> Acting<'a> {
     Box::pin(async move {
         let review: T = body_as(request)?;
+        refuse_incomplete(&review)?;
         let (review, valid) = admit_action(core, request, review).await?;
         let review = judge(core, request, review);
         valid.keep();
         Ok((Outcome::Object(loose(Resource::encode(&review))), 201))
     })
+}
+
+/// Questions that are none: they have no answer, right or wrong.
+fn refuse_incomplete(review: &dyn std::any::Any) -> Result<(), ApiError> {
+    if review.downcast_ref::<TokenReview>().is_some_and(|it| it.spec.token.is_empty()) {
+        let why = "token is required for TokenReview in authentication";
+        return Err(ApiError::bad_request(why));
+    }
+    let rules = review.downcast_ref::<SelfSubjectRulesReview>();
+    if rules.is_some_and(|it| it.spec.namespace.as_deref().unwrap_or_default().is_empty()) {
+        return Err(ApiError::bad_request("no namespace on request"));
+    }
+    Ok(())
 }
 
 fn access(core: &Core, _request: &Request, mut review: SubjectAccessReview) -> SubjectAccessReview {
@@ -98,14 +112,15 @@ fn self_access(
     review
 }
 
+/// The answer does not repeat the question.
 fn self_rules(
     core: &Core,
     request: &Request,
-    mut review: SelfSubjectRulesReview,
+    review: SelfSubjectRulesReview,
 ) -> SelfSubjectRulesReview {
-    let namespace = review.spec.namespace.clone().unwrap_or_default();
-    review.status = Some(rules(core, request.user(), &namespace));
-    review
+    let namespace = review.spec.namespace.unwrap_or_default();
+    let status = Some(rules(core, request.user(), &namespace));
+    SelfSubjectRulesReview { status, ..SelfSubjectRulesReview::default() }
 }
 
 fn self_subject(

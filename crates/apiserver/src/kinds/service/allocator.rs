@@ -13,9 +13,11 @@ use api::core::service::{
 };
 use api::networking::ServiceCIDR;
 use apimachinery::{ApiError, FieldErrors, GroupKind, Path};
-use kvstore::{Compare, KeyRange, Relation, Revision, Target};
+use bytes::Bytes;
+use kvstore::{Compare, KeyRange, Op, Relation, Revision, Target};
 use stdx::{Cidr, Family, Random};
 
+use super::node_port_range::{self, NodePortRange};
 use super::objects::ready_ranges;
 use super::pool::Pool;
 use super::ranges::Ranges;
@@ -29,6 +31,8 @@ struct Pools {
     /// What there is an IPAddress of, whoever's it is, or is about to be.
     of_objects: BTreeSet<IpAddr>,
     ports: Pool,
+    /// As upstream keeps them, where it does.
+    kept: Option<NodePortRange>,
 }
 
 impl Pools {
@@ -128,6 +132,7 @@ impl Allocator {
             of_services: BTreeSet::new(),
             of_objects: BTreeSet::new(),
             ports: Pool::new(first, last, static_ports),
+            kept: None,
         };
         let families = cidrs.iter().map(|it| it.family()).collect();
         Self { families, pools: Arc::new(Mutex::new(pools)), random }
@@ -326,6 +331,38 @@ impl Allocator {
         pools.of_services.extend(addresses(&new));
         let ports = |it: &Option<Service>| it.as_ref().map(ports).unwrap_or_default();
         pools.ports.follow(&ports(&new), &ports(&old));
+    }
+
+    /// What upstream has given out of its range is taken, also while no Service has it yet.
+    pub(super) fn follow_kept(&self, value: Option<(&Bytes, u64)>) {
+        let kept = value.and_then(|(value, revision)| NodePortRange::decode(value, revision));
+        if kept.is_none() && value.is_some() {
+            tracing::error!(key = node_port_range::KEY, "what upstream keeps cannot be read");
+        }
+        let mut pools = lock(&self.pools);
+        pools.ports.set_elsewhere(kept.as_ref().map(|it| it.ports.clone()).unwrap_or_default());
+        pools.kept = kept;
+    }
+
+    /// What is written to upstream's range together with a Service, if it has one: over the state
+    /// that was seen of it, so that nobody's change is lost.
+    pub(super) fn beside(
+        &self,
+        old: Option<&Service>,
+        new: Option<&Service>,
+    ) -> Option<(Option<Compare>, Op)> {
+        let pools = lock(&self.pools);
+        let kept = pools.kept.as_ref()?;
+        let had = old.map(ports).unwrap_or_default();
+        let has = new.map(ports).unwrap_or_default();
+        let come: Vec<u128> = has.iter().filter(|it| !had.contains(it)).copied().collect();
+        let go: Vec<u128> = had.iter().filter(|it| !has.contains(it)).copied().collect();
+        if come.is_empty() && go.is_empty() {
+            return None;
+        }
+        let key = format!("{ROOT}{}", node_port_range::KEY);
+        let same = Compare::mod_revision(key.as_bytes(), Revision(kept.revision));
+        Some((Some(same), Op::put(key, kept.encode_with(&come, &go))))
     }
 
     /// What there is an IPAddress of is taken, whoever's it is.

@@ -2,6 +2,7 @@
 //! and so are the ranges that they come from.
 
 mod allocator;
+mod node_port_range;
 mod objects;
 mod pool;
 mod proxy;
@@ -17,6 +18,7 @@ use api::core::Service;
 use api::networking::{IPAddress, ServiceCIDR};
 use api::{ApiObject, Dynamic, Kind};
 use apimachinery::{ApiError, GroupResource};
+use bytes::Bytes;
 use kvstore::{Compare, Op};
 use stdx::{Cidr, Random};
 
@@ -60,6 +62,12 @@ impl Hooks for Addresses {
                 self.allocator.follow(change);
                 self.upkeep.follow_service(change);
             }
+        }
+    }
+
+    fn observe_range(&self, key: &str, value: Option<(&Bytes, u64)>) {
+        if key == node_port_range::KEY {
+            self.allocator.follow_kept(value);
         }
     }
 
@@ -114,7 +122,13 @@ impl Hooks for Addresses {
         new: Option<&dyn ApiObject>,
     ) -> Vec<(Option<Compare>, Op)> {
         match kind.names().plural.as_str() {
-            "services" => objects::beside(core, core.cache.get(kind, path).as_deref(), new),
+            "services" => {
+                let stored = core.cache.get(kind, path);
+                let old = stored.as_ref().and_then(|it| it.shared::<Service>().ok());
+                let ports = new.and_then(|it| it.downcast_ref());
+                let ports = self.allocator.beside(old.as_deref(), ports);
+                objects::beside(core, stored.as_deref(), new).into_iter().chain(ports).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -14,12 +14,14 @@ pub(super) struct Pool {
     last: u128,
     n_static: u128,
     taken: BTreeSet<u128>,
+    /// What another server over the same store has given out, or is about to.
+    elsewhere: BTreeSet<u128>,
 }
 
 impl Pool {
     pub(super) fn new(first: u128, last: u128, n_static: u128) -> Self {
         let n_static = n_static.min(last - first);
-        Self { first, last, n_static, taken: BTreeSet::new() }
+        Self { first, last, n_static, taken: BTreeSet::new(), elsewhere: BTreeSet::new() }
     }
 
     pub(super) fn bounds(&self) -> (u128, u128) {
@@ -32,12 +34,18 @@ impl Pool {
 
     /// Whether it was free.
     pub(super) fn take(&mut self, number: u128) -> bool {
-        self.contains(number) && self.taken.insert(number)
+        let is_free = self.contains(number) && !self.elsewhere.contains(&number);
+        is_free && self.taken.insert(number)
+    }
+
+    pub(super) fn set_elsewhere(&mut self, numbers: BTreeSet<u128>) {
+        self.elsewhere = numbers;
     }
 
     pub(super) fn take_any(&mut self, random: &Random) -> Option<u128> {
         let bounds = (self.first, self.last);
-        let free = draw(bounds, self.n_static, random, |it| self.taken.contains(&it))?;
+        let is_taken = |it| self.taken.contains(&it) || self.elsewhere.contains(&it);
+        let free = draw(bounds, self.n_static, random, is_taken)?;
         self.taken.insert(free);
         Some(free)
     }
@@ -51,9 +59,8 @@ impl Pool {
         for number in old.iter().filter(|it| !new.contains(it)) {
             self.taken.remove(number);
         }
-        for number in new {
-            self.take(*number);
-        }
+        let new = new.iter().filter(|it| self.contains(**it)).copied().collect::<Vec<_>>();
+        self.taken.extend(new);
     }
 }
 

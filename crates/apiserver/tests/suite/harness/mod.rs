@@ -31,11 +31,15 @@ pub(crate) struct Harness {
     pub(crate) client: Client,
     pub(crate) tasks: Tasks,
     pub(crate) world: World,
+    /// Signs tokens.
+    pub(crate) key: Arc<ServiceAccountKey>,
 }
 
 /// With every version of every kind, also those that are served only on request.
 pub(crate) fn everything() -> Config {
-    let gates = Gates::parse("GenericWorkload=true,StorageVersionMigrator=true");
+    let gates = "ClusterTrustBundle=true,ClusterTrustBundleProjection=true,GenericWorkload=true,\
+                 PodCertificateRequest=true,StorageVersionMigrator=true";
+    let gates = Gates::parse(gates);
     Config {
         runtime_config: RuntimeConfig::parse("api/all=true").expect("it can be asked for"),
         gates: gates.expect("they can be switched on"),
@@ -67,15 +71,16 @@ pub(crate) async fn try_start_with(
     plugins: Vec<Arc<dyn Plugin>>,
 ) -> Result<Harness, apiserver::Error> {
     let tasks = Tasks::new();
+    let key = Arc::new(ServiceAccountKey::create().expect("a key"));
     let parts = Parts {
         store,
         world: world.clone(),
         tasks: tasks.clone(),
         readiness: Readiness::default(),
         metrics: telemetry::Registry::default(),
-        service_account_keys: vec![Arc::new(ServiceAccountKey::create().expect("a key"))],
+        service_account_keys: vec![key.clone()],
     };
     let server = Server::start_with(config, parts, plugins).await?;
     let client = server.client(User::new("admin", &["system:masters"]), "test");
-    Ok(Harness { server, client, tasks, world })
+    Ok(Harness { server, client, tasks, world, key })
 }

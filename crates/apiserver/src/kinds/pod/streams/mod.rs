@@ -26,7 +26,7 @@ use hyper_util::rt::TokioIo;
 use self::location::{Location, Stream, locate};
 use self::options::Wanted;
 use crate::http::query::Query;
-use crate::http::status;
+use crate::http::{status, websocket};
 use crate::kubelets::{Kubelets, unreachable};
 use crate::metrics::Recording;
 use crate::pipeline::hooks::{Exchange, StreamBody};
@@ -78,7 +78,7 @@ pub(super) async fn connect(
     };
     let way = Way { core, kubelets, location: &location };
     if stream == Stream::Log {
-        return log(&way, request.name(), recording.take()).await;
+        return log(&way, request.name(), head, recording.take()).await;
     }
     let upgrade = head.extensions.remove::<OnUpgrade>();
     let upgrade = upgrade.filter(|_| head.headers.contains_key(header::UPGRADE));
@@ -128,6 +128,7 @@ async fn send(
 async fn log(
     way: &Way<'_>,
     pod: &str,
+    head: Head,
     recording: Option<Recording>,
 ) -> Result<Response<StreamBody>, ApiError> {
     let response = send(way, Request::new(Empty::new())).await?;
@@ -152,9 +153,20 @@ async fn log(
     // Kept until the log ends.
     let frames = frames.map(move |it| {
         let _kept = &recording;
-        Ok(Frame::data(it))
+        it
     });
-    let body = Frames::new(frames).boxed_unsync();
+    if websocket::is_asked_for(&head) {
+        let (accepted, coding) = match websocket::accept_bytes(head) {
+            Ok(accepted) => accepted,
+            Err(refusal) => return Ok(*refusal),
+        };
+        let messages = websocket::messages(coding, frames);
+        way.core.tasks.spawn("log-over-websocket", |shutdown| {
+            websocket::send_all(accepted.connection, messages, shutdown)
+        });
+        return Ok(accepted.response);
+    }
+    let body = Frames::new(frames.map(|it| Ok(Frame::data(it)))).boxed_unsync();
     let mut response = Response::new(body);
     let plain = HeaderValue::from_static("text/plain");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
