@@ -48,6 +48,11 @@ impl Containers for Cri {
         Box::pin(async move { self.inner.update_resources(&id, resources).await })
     }
 
+    fn resources(&self, id: &ContainerId) -> Future<'_, Resources> {
+        let id = id.clone();
+        Box::pin(async move { self.inner.resources(&id).await })
+    }
+
     fn exec(&self, id: &ContainerId, request: ExecRequest) -> Future<'_, Streams> {
         let id = id.clone();
         Box::pin(async move { self.inner.exec(&id, request).await })
@@ -224,6 +229,18 @@ impl Inner {
         updated.map_err(|err| err.into_error("changing a container's limits"))?;
         self.book.set_resources(id, resources);
         Ok(())
+    }
+
+    async fn resources(&self, id: &ContainerId) -> Result<Resources, Error> {
+        let told = self.known(id)?.config.resources;
+        let question = cri::ContainerRequest { container_id: id.to_string() };
+        let answer = self.link.call(methods::CONTAINER_STATUS, &question, Repeat::Safe).await;
+        let answer = answer.map_err(|err| err.into_error("reading a container's limits"))?;
+        let said = answer.status.and_then(|it| it.resources).and_then(|it| it.linux);
+        Ok(match said {
+            Some(said) => convert::actual(&said, told),
+            None => told,
+        })
     }
 
     /// The runtime kills it when the seconds are over, rounded up; the caller is told in time.

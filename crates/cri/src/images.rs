@@ -126,8 +126,9 @@ impl Inner {
 
     async fn remove_image(&self, reference: &str) -> Result<(), node_api::Error> {
         let Some(found) = self.find_image(reference)? else { return Ok(()) };
-        let mut used = self.book.containers(None).into_iter().map(|it| it.config.image);
-        if used.any(|it| it == found.id) {
+        let containers = self.book.containers(None);
+        let mut used = containers.iter().flat_map(|it| it.config.images());
+        if used.any(|it| *it == found.id) {
             return Err(Error::InUse(found.id).into());
         }
         // CRI removes an image with all its names, whichever is given.

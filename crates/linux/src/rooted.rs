@@ -74,8 +74,16 @@ impl Root {
     /// symbolic link. What is no regular file is refused without being touched: opening a pipe or a
     /// device may block or do something.
     pub fn open_regular(&self, path: &str) -> io::Result<std::fs::File> {
+        self.open_regular_with(path, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+    }
+
+    /// The same, but links are followed inside the root.
+    pub fn open_regular_inside(&self, path: &str) -> io::Result<std::fs::File> {
+        self.open_regular_with(path, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+    }
+
+    fn open_regular_with(&self, path: &str, resolve: ResolveFlags) -> io::Result<std::fs::File> {
         let path = Path::new(path);
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let named = self.open_with(path, OFlags::PATH, resolve)?;
         if kind(named.as_fd())? != FileType::RegularFile {
@@ -388,6 +396,33 @@ mod tests {
             }
             is_over.store(true, Ordering::Relaxed);
         });
+    }
+
+    #[test]
+    fn regular_files_are_opened_inside_and_nothing_else_is() {
+        let (directory, root) = tree();
+        let inside = directory.path().join("root");
+        std::fs::write(inside.join("etc/env"), "in").unwrap();
+        std::fs::write(directory.path().join("outside/env"), "out").unwrap();
+        symlink("/etc/env", inside.join("absolute")).unwrap();
+        symlink("../../outside/env", inside.join("up")).unwrap();
+        symlink("/proc/self/environ", inside.join("magic")).unwrap();
+        let (pipe, mode) = (inside.join("pipe"), Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
+        let check = |path: &str, is_opened: bool| {
+            let content = root.open_regular_inside(path).and_then(io::read_to_string);
+            assert_eq!(content.is_ok(), is_opened, "{path}");
+            assert!(content.is_err() || content.is_ok_and(|it| it == "in"), "{path}");
+        };
+        check("etc/env", true);
+        check("/etc/env", true);
+        check("../../etc/env", true);
+        check("absolute", true);
+        check("up", false);
+        check("magic", false);
+        check("pipe", false);
+        check("etc", false);
+        check("none", false);
     }
 
     #[test]

@@ -50,6 +50,14 @@ pub struct ContainerConfig {
     pub cdi_devices: Vec<String>,
 }
 
+impl ContainerConfig {
+    /// Its own and those that are mounted into it.
+    pub fn images(&self) -> impl Iterator<Item = &ImageId> {
+        let mounted = self.mounts.iter().filter_map(|it| it.image.as_ref());
+        std::iter::once(&self.image).chain(mounted.map(|it| &it.image))
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// Empty where `image` says what is mounted.
@@ -371,7 +379,11 @@ pub trait Containers: Send + Sync {
     /// In the order of their creation; `None`: of all sandboxes.
     fn list(&self, sandbox: Option<&SandboxId>) -> Vec<Container>;
     fn get(&self, id: &ContainerId) -> Option<Container>;
+    /// Changes the limits of a container that runs, at once; what is `None` is lifted.
     fn update_resources(&self, id: &ContainerId, resources: Resources) -> Future<'_, ()>;
+    /// What is in force now, read back. What was only rounded (memory to pages, shares to a weight)
+    /// is given as it was asked for.
+    fn resources(&self, id: &ContainerId) -> Future<'_, Resources>;
     fn exec(&self, id: &ContainerId, request: ExecRequest) -> Future<'_, Streams>;
     /// Runs without stdin to its end, or kills it after `timeout` (then `Error::TimedOut`). Keeps
     /// at most `limit` bytes of each stream.

@@ -134,6 +134,12 @@ pub trait Volumes: Send + Sync {
     /// the mount. Called again it follows what is there now.
     fn sub_path(&self, pod: &PodUid, sub_path: SubPath) -> Future<'_, PathBuf>;
 
+    /// A regular file in a volume, of `limit` bytes at the most. `root` is what `publish` returned.
+    /// Links are followed inside the volume alone, and nothing but a regular file is opened: whoever
+    /// fills the volume may be hostile.
+    fn read_file(&self, pod: &PodUid, root: PathBuf, path: &str, limit: usize)
+    -> Future<'_, Bytes>;
+
     /// The volume goes from the pod, with its parts. Never follows a mount or a link out of it.
     /// Called while no container of the pod runs.
     fn unpublish(&self, pod: &PodUid, name: &str) -> Future<'_, ()>;

@@ -7,6 +7,7 @@ mod attempt;
 mod drivers;
 mod layout;
 mod ownership;
+mod read_file;
 mod sub_path;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use linux::{mount_points, removal};
 use node_api::volumes::{Found, SubPath, Volume, Volumes};
 use node_api::{Error, Future, PodUid};
@@ -104,6 +106,17 @@ impl Volumes for LocalVolumes {
             sub_path::bind(&sub_path, &target)?;
             Ok(target)
         })
+    }
+
+    fn read_file(
+        &self,
+        pod: &PodUid,
+        root: PathBuf,
+        path: &str,
+        limit: usize,
+    ) -> Future<'_, Bytes> {
+        let path = path.to_owned();
+        self.blocking(pod.clone(), move |_, _| read_file::read(&root, &path, limit))
     }
 
     /// Parts first: they are mounts of what is in it. Goes on after a failure.

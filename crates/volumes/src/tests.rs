@@ -465,3 +465,27 @@ async fn depth_is_no_defence() {
     drop(directory);
     bench.tear_down().await;
 }
+
+#[tokio::test]
+async fn a_file_is_read_from_its_volume_alone_and_within_bounds() {
+    let Some(bench) = bench() else { return };
+    let empty_dir = Volume::EmptyDir { medium: Medium::Memory, size_limit: Some(1 << 20) };
+    let path = bench.publish("env", empty_dir).await;
+    std::fs::write(bench.root.path().join("secret"), "SECRET='1'").unwrap();
+    std::fs::create_dir(path.join("sub")).unwrap();
+    std::fs::write(path.join("sub/env"), "A='1'").unwrap();
+    symlink("/sub/env", path.join("link")).unwrap();
+    symlink(bench.root.path().join("secret"), path.join("out")).unwrap();
+    symlink("../../../../../secret", path.join("up")).unwrap();
+    let read = async |name: &str, limit: usize| {
+        let read = bench.volumes.read_file(&pod(), path.clone(), name, limit).await;
+        read.map(|it| String::from_utf8(it.to_vec()).unwrap()).map_err(|it| it.to_string())
+    };
+    assert_eq!(read("sub/env", 5).await.as_deref(), Ok("A='1'"));
+    assert_eq!(read("link", 5).await.as_deref(), Ok("A='1'"));
+    assert_eq!(read("link", 4).await, Err("\"link\" has more than 4 bytes".to_owned()));
+    for hostile in ["out", "up", "sub", "none", "../../../secret"] {
+        assert!(read(hostile, 100).await.is_err(), "{hostile}");
+    }
+    bench.tear_down().await;
+}

@@ -61,6 +61,22 @@ impl Tree {
         self.with(name, "set limits of", |it| it.set_limits(&limits))
     }
 
+    /// What is in force in a cgroup that was told these.
+    pub(crate) fn limits(&self, name: &str, told: Resources) -> Future<'_, Resources> {
+        self.run(name, "read limits of", move |it| {
+            let actual = it.limits(&limits(&told))?;
+            Ok(Resources {
+                cpu_shares: actual.cpu_shares,
+                cpu_quota: actual.cpu_quota.map(|it| node_api::containers::CpuQuota {
+                    quota: it.quota,
+                    period: it.period,
+                }),
+                memory_limit: actual.memory,
+                ..told
+            })
+        })
+    }
+
     /// Kills everything in it, and returns when it is empty or after a bounded time.
     pub fn kill(&self, name: &str) -> Result<(), Error> {
         self.with(name, "kill", Cgroup::kill)

@@ -354,6 +354,11 @@ impl Inner {
         Ok(())
     }
 
+    pub(super) async fn resources(&self, id: &ContainerId) -> Result<Resources, Error> {
+        let record = self.known(id)?.record;
+        self.cgroups.limits(&record.cgroup, record.config.resources).await
+    }
+
     pub(super) async fn usage(&self, id: &ContainerId) -> Result<Usage, Error> {
         self.cgroups.usage(&self.known(id)?.record.cgroup).await
     }

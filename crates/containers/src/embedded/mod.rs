@@ -300,7 +300,16 @@ impl Containers for Embedded {
 
     fn update_resources(&self, id: &ContainerId, resources: Resources) -> Future<'_, ()> {
         let id = id.clone();
-        Box::pin(async move { self.inner.update_resources(&id, resources).await })
+        Box::pin(async move {
+            let inner = self.inner.clone();
+            let work = async move { inner.update_resources(&id, resources).await };
+            self.inner.finish("update-container", work).await
+        })
+    }
+
+    fn resources(&self, id: &ContainerId) -> Future<'_, Resources> {
+        let id = id.clone();
+        Box::pin(async move { self.inner.resources(&id).await })
     }
 
     fn exec(&self, id: &ContainerId, request: ExecRequest) -> Future<'_, Streams> {

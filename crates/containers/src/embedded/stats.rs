@@ -12,10 +12,11 @@ use node_api::sandboxes::{
 use node_api::{Cgroups as _, ContainerId, Error, SandboxId};
 
 use super::Inner;
+use crate::spec::{HANDLERS, NAME};
 
 pub(super) fn version() -> Version {
     Version {
-        name: "xebec".to_owned(),
+        name: NAME.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         api_version: "v1".to_owned(),
     }
@@ -24,7 +25,8 @@ pub(super) fn version() -> Version {
 /// There is nothing between us and the kernel that could be away.
 pub(super) fn status() -> Status {
     let handler = Handler { recursive_read_only_mounts: true, user_namespaces: false };
-    Status { fault: None, handlers: [(String::new(), handler)].into() }
+    let handlers = HANDLERS.iter().map(|name| ((*name).to_owned(), handler));
+    Status { fault: None, handlers: handlers.collect() }
 }
 
 impl Inner {

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 pub use devices::{Allowed, find as find_devices};
 pub use machine::Machine;
 pub use refusals::of_sandbox as refuse_sandbox;
+pub(crate) use refusals::{HANDLERS, NAME};
 pub use render::{Inputs, render};
 pub(crate) use render::{isolated_sysctls, not_isolated};
 pub use seccomp::{Error as SeccompError, Seccomp, SeccompArgument, SeccompSyscall};

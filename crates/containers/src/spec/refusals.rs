@@ -4,10 +4,16 @@ use node_api::Error;
 use node_api::containers::{Apparmor, ContainerConfig, Propagation};
 use node_api::sandboxes::SandboxConfig;
 
+/// The prefix of containers' ids in the status of pods.
+pub(crate) const NAME: &str = "xebec";
+
+/// There is one way to run containers; it may be asked for by name.
+pub(crate) const HANDLERS: &[&str] = &["", NAME];
+
 pub fn of_sandbox(config: &SandboxConfig) -> Result<(), Error> {
-    if !config.runtime_handler.is_empty() {
-        let what = format!("runtime handler {:?}", config.runtime_handler);
-        return Err(Error::unsupported(what));
+    if !HANDLERS.contains(&config.runtime_handler.as_str()) {
+        let why = format!("RuntimeHandler {:?} not supported", config.runtime_handler);
+        return Err(Error::Refused(why));
     }
     if config.user_namespace.is_some() {
         return Err(Error::unsupported("a user namespace of the pod's own"));

@@ -32,6 +32,25 @@ pub(crate) async fn a_device_can_be_used_as_far_as_it_is_permitted() {
     node.purge().await;
 }
 
+pub(crate) async fn every_handler_that_is_shown_runs_containers_and_no_other() {
+    let bed = Bed::new();
+    let node = bed.open().await;
+    let handlers = node.sandboxes().status().borrow().handlers.clone();
+    assert_eq!(handlers.keys().collect::<Vec<_>>(), ["", "xebec"]);
+    for (number, name) in handlers.into_keys().enumerate() {
+        let mut config = bed.sandbox(&format!("handled-{number}"));
+        config.runtime_handler = name;
+        let sandbox = node.sandboxes().create(config).await.unwrap().id;
+        let id = node.started(&sandbox, &bed.container("main", "sleep 1000")).await;
+        assert_eq!(node.output(&id, "echo here").await, "here\n");
+    }
+    let mut config = bed.sandbox("unhandled");
+    config.runtime_handler = "kata".to_owned();
+    let error = node.sandboxes().create(config).await.unwrap_err();
+    assert_eq!(error.to_string(), "RuntimeHandler \"kata\" not supported");
+    node.purge().await;
+}
+
 pub(crate) async fn cpus_are_those_that_were_given() {
     let bed = Bed::new();
     let node = bed.open().await;

@@ -70,6 +70,7 @@ const TESTS: &[Test] = tests![
     silence::a_stopped_holder_is_purged,
     silence::a_holder_without_a_record_is_found_by_its_arguments,
     asked_for::a_device_can_be_used_as_far_as_it_is_permitted,
+    asked_for::every_handler_that_is_shown_runs_containers_and_no_other,
     asked_for::cpus_are_those_that_were_given,
     asked_for::an_images_content_can_be_read_and_not_written,
     asked_for::recursively_read_only_is_what_is_mounted_below_too,

@@ -1,11 +1,12 @@
 //! Containers.
 
 use std::path::Path;
+use std::time::Duration;
 
 use node_api::ClusterId;
 use node_api::containers::{
-    Apparmor, ContainerConfig, ContainerState, Exit, Mount, Propagation, Resources, Seccomp,
-    Security,
+    Apparmor, ContainerConfig, ContainerState, CpuQuota, Exit, Mount, Propagation, Resources,
+    Seccomp, Security,
 };
 use node_api::sandboxes::SandboxConfig;
 
@@ -107,7 +108,7 @@ fn device(device: &node_api::containers::Device) -> cri::Device {
 }
 
 pub(crate) fn resources(resources: &Resources) -> cri::LinuxContainerResources {
-    let micros = |it: std::time::Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
+    let micros = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
     let quota = resources.cpu_quota;
     cri::LinuxContainerResources {
         cpu_period: quota.map_or(0, |it| micros(it.period)),
@@ -125,6 +126,30 @@ pub(crate) fn resources(resources: &Resources) -> cri::LinuxContainerResources {
         unified: resources.unified.clone(),
         // No more than memory, unless asked for: so no swap.
         memory_swap_limit_in_bytes: signed(resources.memory_swap_limit.or(resources.memory_limit)),
+    }
+}
+
+/// What the runtime says that is in force, in a container that was told these. 0 is what it does
+/// not say.
+pub(crate) fn actual(said: &cri::LinuxContainerResources, told: Resources) -> Resources {
+    let positive = |it: i64| u64::try_from(it).ok().filter(|it| *it > 0);
+    let quota = positive(said.cpu_quota).zip(positive(said.cpu_period));
+    let is_unlimited = said.cpu_quota < 0;
+    Resources {
+        cpu_shares: positive(said.cpu_shares).or(told.cpu_shares),
+        cpu_quota: match quota {
+            Some((quota, period)) => Some(CpuQuota {
+                quota: Duration::from_micros(quota),
+                period: Duration::from_micros(period),
+            }),
+            None => told.cpu_quota.filter(|_| !is_unlimited),
+        },
+        memory_limit: match said.memory_limit_in_bytes {
+            ..0 => None,
+            0 => told.memory_limit,
+            limit => positive(limit),
+        },
+        ..told
     }
 }
 

@@ -4,7 +4,7 @@ mod container;
 mod sandbox;
 mod stats;
 
-pub(crate) use container::{container, resources, state, update};
+pub(crate) use container::{actual, container, resources, state, update};
 pub(crate) use sandbox::{addresses, sandbox};
 pub(crate) use stats::{container_stats, filesystem, sandbox_stats};
 

@@ -268,6 +268,14 @@ pub(crate) struct ContainerStatus {
     pub(crate) reason: String,
     #[prost(string, tag = "11")]
     pub(crate) message: String,
+    #[prost(message, optional, tag = "16")]
+    pub(crate) resources: Option<ContainerResources>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ContainerResources {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) linux: Option<LinuxContainerResources>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

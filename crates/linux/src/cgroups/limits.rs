@@ -213,6 +213,71 @@ fn apply_memory_v2(directory: &Path, limits: &Limits) -> Result<(), Error> {
     Ok(())
 }
 
+pub(super) fn read_back(cgroup: &Cgroup, told: &Limits) -> Result<Limits, Error> {
+    let mut limits = told.clone();
+    if let Some(hierarchy) = cgroup.hierarchies.with("cpu") {
+        let directory = cgroup.directory(hierarchy);
+        let (shares, quota) = match hierarchy.version {
+            Version::V1 => cpu_v1(&directory)?,
+            Version::V2 => cpu_v2(&directory, told.cpu_shares.unwrap_or(SHARES_DEFAULT))?,
+        };
+        let is_told = shares == told.cpu_shares.unwrap_or(SHARES_DEFAULT);
+        limits.cpu_shares = if is_told { told.cpu_shares } else { Some(shares) };
+        limits.cpu_quota = quota;
+    }
+    if let Some(hierarchy) = cgroup.hierarchies.with("memory") {
+        let file = match hierarchy.version {
+            Version::V1 => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
+        };
+        let text = read(&cgroup.directory(hierarchy).join(file))?;
+        let memory = text.trim().parse().ok().filter(|it| *it < UNLIMITED_V1);
+        let is_rounded = matches!((told.memory, memory),
+            (Some(told), Some(is)) if is <= told && told - is < PAGE_MAX);
+        limits.memory = if is_rounded { told.memory } else { memory };
+    }
+    Ok(limits)
+}
+
+/// Version 1 has no word for "no limit" but a number that no machine has, which depends on the
+/// size of a page.
+const UNLIMITED_V1: u64 = 1 << 62;
+/// The largest size of a page that Linux has on our machines.
+const PAGE_MAX: u64 = 64 << 10;
+
+fn cpu_v1(directory: &Path) -> Result<(u64, Option<CpuQuota>), Error> {
+    let number = |file: &str| -> Result<i64, Error> {
+        Ok(read(&directory.join(file))?.trim().parse().unwrap_or(0))
+    };
+    let shares = u64::try_from(number("cpu.shares")?).unwrap_or(0);
+    let quota = u64::try_from(number("cpu.cfs_quota_us")?).ok();
+    let period = u64::try_from(number("cpu.cfs_period_us")?).unwrap_or(0);
+    Ok((shares, quota.map(|it| quota_of(it, period))))
+}
+
+fn cpu_v2(directory: &Path, told: u64) -> Result<(u64, Option<CpuQuota>), Error> {
+    let weighs = read(&directory.join("cpu.weight"))?.trim().parse().unwrap_or(0);
+    let shares = if weight(told) == weighs { told } else { fewest_shares(weighs) };
+    let max = read(&directory.join("cpu.max"))?;
+    let mut numbers = max.split_ascii_whitespace().map(|it| it.parse().ok());
+    let (quota, period) = (numbers.next().flatten(), numbers.next().flatten());
+    Ok((shares, quota.zip(period).map(|(quota, period)| quota_of(quota, period))))
+}
+
+fn quota_of(quota: u64, period: u64) -> CpuQuota {
+    CpuQuota { quota: Duration::from_micros(quota), period: Duration::from_micros(period) }
+}
+
+/// The fewest shares that have this weight.
+pub(super) fn fewest_shares(wanted: u64) -> u64 {
+    let (mut low, mut high) = (2, 262_144);
+    while low < high {
+        let middle = u64::midpoint(low, high);
+        if weight(middle) < wanted { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
 /// Shares of version 1 as a weight of version 2: 2 is 1, 1024 is 100, 262144 is 10000, and between
 /// them a curve through the three (github.com/opencontainers/cgroups,
 /// `ConvertCPUSharesToCgroupV2Value`).

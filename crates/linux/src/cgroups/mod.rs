@@ -143,6 +143,12 @@ impl Cgroup {
         limits::apply(self, limits)
     }
 
+    /// Processor and memory as the kernel holds them to, and the rest as it was told. What the
+    /// kernel only rounds (memory to pages, shares to a weight) is as it was told, too.
+    pub fn limits(&self, told: &Limits) -> Result<Limits, Error> {
+        limits::read_back(self, told)
+    }
+
     /// Which devices may be used; later rules win.
     pub fn set_devices(&self, rules: &[DeviceRule]) -> Result<(), Error> {
         if let Some(hierarchy) = self.hierarchies.with("devices") {

@@ -136,6 +136,47 @@ fn version_2_is_spoken() {
     assert_eq!(hierarchies.cgroup("kubepods").unwrap().children().unwrap(), ["pod1"]);
 }
 
+/// What the kernel says in place of what it was told.
+fn check_read_back(told: &Limits, files: &[(&str, &str)], expected: &Limits) {
+    let (root, hierarchies) = unified();
+    let cgroup = hierarchies.cgroup("/kubepods/pod1").unwrap();
+    cgroup.create().unwrap();
+    cgroup.set_limits(told).unwrap();
+    for (file, text) in files {
+        let path = root.path().join("sys/fs/cgroup/kubepods/pod1").join(file);
+        std::fs::write(path, format!("{text}\n")).unwrap();
+    }
+    assert_eq!(cgroup.limits(told).unwrap(), *expected, "{files:?}");
+}
+
+#[test]
+fn limits_in_force_are_read_back() {
+    let quota = |millis| {
+        Some(CpuQuota { quota: Duration::from_millis(millis), period: Duration::from_millis(100) })
+    };
+    let told = Limits {
+        cpu_shares: Some(102),
+        cpu_quota: quota(50),
+        memory: Some(100_000_000),
+        ..Limits::default()
+    };
+    check_read_back(&told, &[], &told);
+    check_read_back(&Limits::default(), &[], &Limits::default());
+    // Rounded to a page, and so as it was told.
+    check_read_back(&told, &[("memory.max", "99999744")], &told);
+    let other = Limits {
+        cpu_shares: Some(1024),
+        cpu_quota: None,
+        memory: Some(50_000_000),
+        ..told.clone()
+    };
+    let files = [("cpu.weight", "100"), ("cpu.max", "max 100000"), ("memory.max", "50000000")];
+    let shares = limits::fewest_shares(100);
+    check_read_back(&told, &files, &Limits { cpu_shares: Some(shares), ..other });
+    assert_eq!(weight(shares), 100);
+    check_read_back(&told, &[("memory.max", "max")], &Limits { memory: None, ..told.clone() });
+}
+
 #[test]
 fn settings_that_are_no_limits_are_refused() {
     let (_root, hierarchies) = unified();

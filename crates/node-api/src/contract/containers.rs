@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::waiting::{until, within};
 use super::{Command, Fixture, Program};
 use crate::containers::{
-    Apparmor, ContainerConfig, ContainerState, Device, ExecRequest, Exit, ImageMount, Mount,
-    Resources, Security, Streams,
+    Apparmor, ContainerConfig, ContainerState, CpuQuota, Device, ExecRequest, Exit, ImageMount,
+    Mount, Resources, Security, Streams,
 };
 use crate::{ContainerId, Containers, Error, SandboxId, Sandboxes};
 
@@ -337,12 +337,34 @@ impl Bench<'_> {
 
     async fn limits_can_change(&self) {
         let id = self.run("limited", Program::RunsForever).await;
-        let mut resources = self.containers.get(&id).expect("known").config.resources;
-        resources.memory_limit = Some(512 << 20);
-        let changed = self.containers.update_resources(&id, resources.clone()).await;
-        changed.expect("update_resources");
-        assert_eq!(self.containers.get(&id).expect("known").config.resources, resources);
+        let before = self.containers.get(&id).expect("known").config.resources;
+        let quota = |millis| {
+            let period = Duration::from_millis(100);
+            Some(CpuQuota { quota: Duration::from_millis(millis), period })
+        };
+        // Up, down, and to what no kernel holds as it is: no whole number of pages.
+        for (cpu_shares, cpu_quota, memory_limit) in [
+            (512, quota(50), 512 << 20),
+            (1024, quota(150), 768 << 20),
+            (102, quota(10), 256 << 20),
+            (103, None, 300_000_001),
+        ] {
+            let resources = Resources {
+                cpu_shares: Some(cpu_shares),
+                cpu_quota,
+                memory_limit: Some(memory_limit),
+                ..before.clone()
+            };
+            let changed = self.containers.update_resources(&id, resources.clone()).await;
+            changed.expect("update_resources");
+            assert_eq!(self.containers.get(&id).expect("known").config.resources, resources);
+            let actual = self.containers.resources(&id).await.expect("resources");
+            assert_eq!(actual, resources, "what is in force is read back");
+        }
+        assert!(matches!(self.state(&id), ContainerState::Running { .. }), "and it runs on");
         self.containers.usage(&id).await.expect("usage");
         self.remove(&id).await;
+        let error = self.containers.resources(&id).await.expect_err("it is gone");
+        assert!(matches!(error, Error::NoContainer(_)), "{error:?}");
     }
 }

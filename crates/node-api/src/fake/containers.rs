@@ -89,6 +89,14 @@ impl Containers for Node {
         })
     }
 
+    fn resources(&self, id: &ContainerId) -> Future<'_, Resources> {
+        let resources = self.change(|state| {
+            let entry = state.entry(id).ok_or_else(|| Error::NoContainer(id.clone()))?;
+            Ok(entry.container.config.resources.clone())
+        });
+        Box::pin(std::future::ready(resources))
+    }
+
     fn exec(&self, id: &ContainerId, request: ExecRequest) -> Future<'_, Streams> {
         let id = id.clone();
         Box::pin(async move {

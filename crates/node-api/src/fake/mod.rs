@@ -152,6 +152,13 @@ impl Node {
         self.inner.status.send_modify(|it| it.fault = fault.map(str::to_owned));
     }
 
+    /// The runtime has this way to run containers too, from now on.
+    pub fn add_handler(&self, name: &str) {
+        self.inner.status.send_modify(|it| {
+            it.handlers.insert(name.to_owned(), Default::default());
+        });
+    }
+
     pub fn set_usage(&self, id: &ContainerId, usage: Usage) {
         self.state().usages.insert(id.clone(), usage);
     }

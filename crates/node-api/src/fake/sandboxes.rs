@@ -28,8 +28,8 @@ impl Sandboxes for Node {
         Box::pin(async move {
             self.enter(format!("sandboxes.create {} #{}", config.pod, config.attempt)).await?;
             if !self.inner.status.borrow().handlers.contains_key(&config.runtime_handler) {
-                let what = format!("runtime handler {:?}", config.runtime_handler);
-                return Err(Error::unsupported(what));
+                let why = format!("RuntimeHandler {:?} not supported", config.runtime_handler);
+                return Err(Error::Refused(why));
             }
             if let Some(sandbox) = self.state().same(&config) {
                 return Ok(sandbox);
@@ -112,7 +112,8 @@ impl Sandboxes for Node {
 /// It can do everything.
 pub(super) fn healthy() -> sandboxes::Status {
     let handler = Handler { recursive_read_only_mounts: true, user_namespaces: true };
-    sandboxes::Status { fault: None, handlers: [(String::new(), handler)].into() }
+    let handlers = ["", "fake"].map(|name| (name.to_owned(), handler));
+    sandboxes::Status { fault: None, handlers: handlers.into() }
 }
 
 /// Nothing is ever made in it.

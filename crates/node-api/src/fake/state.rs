@@ -34,6 +34,8 @@ pub(super) struct State {
     pub(super) usages: BTreeMap<ContainerId, Usage>,
     pub(super) registry: Registry,
     pub(super) volumes: BTreeMap<PodUid, BTreeMap<String, Remembered>>,
+    /// In volumes, by their paths.
+    pub(super) files: BTreeMap<std::path::PathBuf, bytes::Bytes>,
     pub(super) volume_needs: Needs,
     pub(super) cgroups: BTreeMap<String, Resources>,
     pub(super) attachments: BTreeMap<SandboxId, Attached>,
@@ -172,7 +174,7 @@ impl State {
     }
 
     pub(super) fn images_in_use(&self) -> BTreeSet<crate::ImageId> {
-        self.containers.iter().map(|it| it.container.config.image.clone()).collect()
+        self.containers.iter().flat_map(|it| it.container.config.images()).cloned().collect()
     }
 }
 

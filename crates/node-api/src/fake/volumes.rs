@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use bytes::Bytes;
+
 use super::Node;
 use crate::volumes::{Found, Needs, SubPath, Volume, Volumes};
 use crate::{Error, Future, PodUid};
@@ -24,6 +26,16 @@ impl Node {
     /// As it was published last.
     pub fn volume(&self, pod: &PodUid, name: &str) -> Option<Volume> {
         self.state().volumes.get(pod)?.get(name)?.published.clone()
+    }
+
+    /// As if a container had written it: into the volume of this name, at this path in it.
+    pub fn write_file(&self, pod: &PodUid, name: &str, path: &str, content: &str) {
+        let at = Self::volume_path(pod, name).join(path);
+        self.state().files.insert(at, Bytes::copy_from_slice(content.as_bytes()));
+    }
+
+    fn volume_path(pod: &PodUid, name: &str) -> PathBuf {
+        format!("/fake/pods/{pod}/volumes/{name}").into()
     }
 
     fn volume_verb(
@@ -70,9 +82,7 @@ impl Volumes for Node {
     ) -> Future<'_, PathBuf> {
         let path = match &volume {
             Volume::HostPath { path, .. } => path.clone(),
-            Volume::EmptyDir { .. } | Volume::Files { .. } => {
-                format!("/fake/pods/{pod}/volumes/{name}").into()
-            }
+            Volume::EmptyDir { .. } | Volume::Files { .. } => Self::volume_path(pod, name),
         };
         let published = self.volume_verb("publish", (pod, name), |it| it.published = Some(volume));
         Box::pin(async move { published.await.map(|()| path) })
@@ -87,6 +97,25 @@ impl Volumes for Node {
                 return Err(Error::Refused(format!("subPath {path:?} leads out of the volume")));
             }
             Ok(root.join(path))
+        })
+    }
+
+    fn read_file(
+        &self,
+        pod: &PodUid,
+        root: PathBuf,
+        path: &str,
+        limit: usize,
+    ) -> Future<'_, Bytes> {
+        let (pod, path) = (pod.clone(), path.to_owned());
+        Box::pin(async move {
+            self.enter(format!("volumes.read_file {pod} {path}")).await?;
+            let missing = || Error::Refused(format!("there is no file {path:?}"));
+            let content = self.state().files.get(&root.join(&path)).cloned().ok_or_else(missing)?;
+            match content.len() <= limit {
+                true => Ok(content),
+                false => Err(Error::Refused(format!("{path:?} has more than {limit} bytes"))),
+            }
         })
     }
 
