@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use informer::Lister;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service};
 use node_api::PodUid;
+use node_api::sandboxes::Handler;
 use reconcile::{EventRecorder, EventType};
 use stdx::World;
 
@@ -13,12 +14,14 @@ use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::pod_facts::Allocatable;
 use crate::probes::Probes;
+use crate::runtime_classes::RuntimeClasses;
 use crate::{Config, Parts};
 
 pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) parts: Parts,
     pub(crate) objects: Objects,
+    pub(crate) runtime_classes: RuntimeClasses,
     pub(crate) probes: Probes,
     pub(crate) recorder: EventRecorder,
     pub(crate) services: Lister<Service>,
@@ -30,6 +33,13 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn host_ips(&self) -> Vec<IpAddr> {
         self.config.node_addresses.clone()
+    }
+
+    /// What the runtime says of this handler; nothing, of one that it does not know.
+    pub(crate) fn handler(&self, name: &str) -> Handler {
+        let status = self.parts.sandboxes.status();
+        let handler = status.borrow().handlers.get(name).copied();
+        handler.unwrap_or_default()
     }
 
     /// `pods/<uid>` below the kubelet's directory.

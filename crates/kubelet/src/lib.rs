@@ -5,6 +5,8 @@
 //! containers' ends come as events, pods by the informer, probes and renewals by deadlines.
 
 mod admission;
+mod allocation;
+mod certificates;
 mod cgroups;
 pub mod container_config;
 mod context;
@@ -19,6 +21,7 @@ pub mod pod_facts;
 mod pod_worker;
 mod pods;
 pub mod probes;
+mod runtime_classes;
 pub mod server;
 mod sources;
 mod status;
@@ -47,6 +50,7 @@ use metrics::{Measured, Metrics, show_running};
 use objects::Objects;
 use pods::{Directory, Registry};
 use probes::Probes;
+use runtime_classes::RuntimeClasses;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -75,6 +79,10 @@ pub struct Config {
     pub is_registering: bool,
     /// Beside those that are safe.
     pub allowed_unsafe_sysctls: Vec<linux::sysctl::Pattern>,
+    /// Projected volumes may have ClusterTrustBundles (upstream's gate of that name).
+    pub has_trust_bundles: bool,
+    /// And certificates of the pod's own (upstream's gate PodCertificateRequest).
+    pub has_pod_certificates: bool,
 }
 
 /// What the node is made of.
@@ -133,7 +141,8 @@ pub async fn start(
         EventRecorder::on_host(tasks, parts.client.clone(), world.clone(), "kubelet", name);
     let probes = Probes::spawn(tasks, parts.containers.clone(), recorder.clone(), world);
     let context = Arc::new(Context {
-        objects: Objects::new(factory.clone()),
+        objects: Objects::new(factory.clone(), parts.client.clone(), &config),
+        runtime_classes: RuntimeClasses::new(&factory),
         probes,
         recorder,
         services: services.indexer(),

@@ -57,9 +57,10 @@ pub(crate) struct Used {
 }
 
 impl Used {
-    pub(crate) fn add(&mut self, spec: &PodSpec) {
+    /// While it is resized, a pod takes the most of what it has and what it was promised.
+    pub(crate) fn add(&mut self, pod: &Pod) {
         self.n_pods += 1;
-        for (name, amount) in api::core::pod::requests(spec) {
+        for (name, amount) in api::core::pod::resize::held_requests(pod) {
             *self.resources.entry(name).or_default() += amount;
         }
     }

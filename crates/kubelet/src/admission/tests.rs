@@ -28,7 +28,8 @@ fn asked(
 fn check(spec: Value, expected: Option<&str>) {
     let spec: PodSpec = serde_json::from_value(spec).unwrap();
     let mut used = Used::default();
-    used.add(&serde_json::from_value(pod("1", "1Gi")).unwrap());
+    let there = serde_json::from_value(pod("1", "1Gi")).unwrap();
+    used.add(&Pod { spec: Some(there), ..Pod::default() });
     let allocatable = [("cpu", 4000), ("memory", 4 << 30), ("pods", 2)];
     let allocatable =
         allocatable.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect();

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use apimachinery::validation::is_env_var_name;
-use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource, Pod};
+use k8s_openapi::api::core::v1::{
+    Container, EnvFromSource, EnvVar, EnvVarSource, FileKeySelector, Pod,
+};
 
 use super::{Error, expansion, fields, service_links};
 use crate::host_files;
-use crate::pod_facts::PodFacts;
+use crate::pod_facts::{FileKey, PodFacts};
 
 type Variables = BTreeMap<String, String>;
 
@@ -112,9 +114,28 @@ fn from_reference(
             }
         };
     }
-    match source.file_key_ref {
-        Some(_) => Err(Error::Unsupported("fileKeyRef")),
+    match &source.file_key_ref {
+        Some(wanted) => from_file(wanted, facts),
         None => Ok(Some(String::new())),
+    }
+}
+
+/// An empty value counts as none, as upstream has it.
+fn from_file(wanted: &FileKeySelector, facts: &PodFacts) -> Result<Option<String>, Error> {
+    let (volume, path) = (wanted.volume_name.clone(), wanted.path.clone());
+    let Some(root) = facts.volumes.get(&volume) else {
+        return Err(Error::FileVolumeNotFound { volume });
+    };
+    let key = wanted.key.clone();
+    let found = facts.files.get(&FileKey { volume, path, key: key.clone() });
+    match found.cloned().flatten() {
+        None => Err(Error::FileUnreadable),
+        Some(value) if !value.is_empty() => Ok(Some(value)),
+        Some(_) if wanted.optional.unwrap_or_default() => Ok(None),
+        Some(_) => {
+            let path = root.join(&wanted.path).to_string_lossy().into_owned();
+            Err(Error::FileKeyNotFound { key, path })
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 //! facts.
 
 mod env;
+pub(crate) mod env_file;
 mod expansion;
 pub(crate) mod fields;
 mod mounts;
-mod resources;
+pub(crate) mod resources;
+mod sandbox;
 mod security;
 mod service_links;
 #[cfg(test)]
@@ -14,10 +16,13 @@ pub(crate) mod tests;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use node_api::containers::ContainerConfig;
 
+pub(crate) use mounts::is_recursive_read_only;
 pub use mounts::sub_paths;
 pub use resources::{of_container, of_pod};
+pub use sandbox::{of_overhead, of_sandbox};
 pub use security::runs_as_root;
 
+use crate::allocation::{ANNOTATION_SIZE, Size};
 use crate::pod_facts::{PodFacts, RunFacts};
 
 /// Shown with the reason `CreateContainerConfigError`.
@@ -31,8 +36,13 @@ pub enum Error {
     KeyNotFound { kind: &'static str, key: String, namespace: String, name: String },
     #[error(transparent)]
     Field(#[from] fields::Error),
-    #[error("{0} is not supported")]
-    Unsupported(&'static str),
+    #[error("cannot find the volume {volume:?} referenced by FileKeyRef")]
+    FileVolumeNotFound { volume: String },
+    /// The log says why.
+    #[error("couldn't parse env file")]
+    FileUnreadable,
+    #[error("environment variable key {key:?} not found in file {path:?}")]
+    FileKeyNotFound { key: String, path: String },
     #[error("{0} is not supported by this node")]
     Fields(String),
     #[error("cannot find volume {volume:?} to mount into container {container:?}")]
@@ -41,6 +51,14 @@ pub enum Error {
     SubPathExpression { expression: String, variable: String },
     #[error("failed to prepare subPath for volumeMount {volume:?} of container {container:?}")]
     SubPathUnprepared { volume: String, container: String },
+    #[error(
+        "failed to resolve recursive read-only mode: volume {volume:?} requested recursive read-only mode, but {why}"
+    )]
+    RecursiveReadOnly { volume: String, why: String },
+    #[error(
+        "failed to resolve recursive read-only mode: unknown recursive read-only mode {mode:?}"
+    )]
+    RecursiveReadOnlyMode { mode: String },
     #[error("localhostProfile must be set if seccompProfile type is Localhost.")]
     SeccompUnnamed,
     #[error("localhostProfile {name:?} must be a relative path without '..'")]
@@ -93,6 +111,7 @@ pub fn render(
         security: security::render(pod, container, &facts.directory)?,
         stop_signal: container.lifecycle.as_ref().and_then(|it| it.stop_signal.clone()),
         target: run.target.clone(),
+        annotations: [(ANNOTATION_SIZE.to_owned(), Size::of(pod, container).render())].into(),
         ..ContainerConfig::default()
     })
 }

@@ -1,7 +1,7 @@
 //! What is mounted into a container: its volumes, `/etc/hosts` and the file for its last words.
 
 use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
-use node_api::containers::{Mount, Propagation};
+use node_api::containers::{ImageMount, Mount, Propagation};
 use node_api::volumes::SubPath;
 
 use super::{Error, env, expansion};
@@ -18,7 +18,7 @@ pub fn sub_paths(
 ) -> Result<Vec<SubPath>, Error> {
     let mut sub_paths = Vec::new();
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
-        if !has_sub_path(mount) {
+        if !has_sub_path(mount) || is_image(pod, &mount.name) {
             continue;
         }
         sub_paths.push(SubPath {
@@ -79,7 +79,10 @@ pub(super) fn render(
 ) -> Result<Vec<Mount>, Error> {
     let mut mounts = Vec::new();
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
-        let mut rendered = of_volume(container, facts, run, (index, mount))?;
+        let mut rendered = match is_image(pod, &mount.name) {
+            true => of_image(pod, container, facts, run, mount)?,
+            false => of_volume(container, facts, run, (index, mount))?,
+        };
         rendered.read_only |= shows_objects(pod, &mount.name);
         mounts.push(rendered);
     }
@@ -92,6 +95,37 @@ pub(super) fn render(
         mounts.push(writable(run.termination_log.clone(), message_path));
     }
     Ok(mounts)
+}
+
+fn is_image(pod: &Pod, volume: &str) -> bool {
+    let mut volumes = pod.spec.iter().flat_map(|it| it.volumes.iter().flatten());
+    volumes.any(|it| it.name == volume && it.image.is_some())
+}
+
+/// The runtime finds the sub path, inside the image.
+fn of_image(
+    pod: &Pod,
+    container: &Container,
+    facts: &PodFacts,
+    run: &RunFacts,
+    mount: &VolumeMount,
+) -> Result<Mount, Error> {
+    let missing =
+        || Error::VolumeNotFound { volume: mount.name.clone(), container: container.name.clone() };
+    let image = run.images.get(&mount.name).cloned().ok_or_else(missing)?;
+    let sub_path = match has_sub_path(mount) {
+        true => sub_path(pod, container, facts, mount)?,
+        false => String::new(),
+    };
+    let parts = sub_path.split('/').filter(|it| !it.is_empty() && *it != ".");
+    let sub_path = parts.collect::<Vec<_>>().join("/");
+    Ok(Mount {
+        container_path: absolute(&mount.mount_path),
+        read_only: true,
+        recursive_read_only: is_recursive_read_only(mount, facts.can_recursive_read_only)?,
+        image: Some(ImageMount { image, sub_path }),
+        ..Mount::default()
+    })
 }
 
 /// What the API's objects say is not for containers to change.
@@ -112,11 +146,7 @@ fn of_volume(
     run: &RunFacts,
     (index, mount): (usize, &VolumeMount),
 ) -> Result<Mount, Error> {
-    // What is mounted below a volume keeps its own mode, so the promise cannot be kept;
-    // `IfPossible` asks for none.
-    if mount.recursive_read_only.as_deref() == Some("Enabled") {
-        return Err(Error::Unsupported("recursiveReadOnly: Enabled"));
-    }
+    let recursive_read_only = is_recursive_read_only(mount, facts.can_recursive_read_only)?;
     let unprepared = || Error::SubPathUnprepared {
         volume: mount.name.clone(),
         container: container.name.clone(),
@@ -129,6 +159,7 @@ fn of_volume(
         host_path,
         container_path: absolute(&mount.mount_path),
         read_only: mount.read_only.unwrap_or_default(),
+        recursive_read_only,
         propagation: match mount.mount_propagation.as_deref() {
             Some("HostToContainer") => Propagation::HostToContainer,
             Some("Bidirectional") => Propagation::Bidirectional,
@@ -136,6 +167,31 @@ fn of_volume(
         },
         ..Mount::default()
     })
+}
+
+/// Whether what is mounted below the volume is read-only too, where the runtime `can` do that. An
+/// error is shown after `failed to resolve recursive read-only mode: `.
+pub(crate) fn is_recursive_read_only(mount: &VolumeMount, can: bool) -> Result<bool, Error> {
+    let mode = match mount.recursive_read_only.as_deref() {
+        None | Some("" | "Disabled") => return Ok(false),
+        Some(mode) => mode,
+    };
+    let refused = |why: String| {
+        let volume = mount.name.clone();
+        Err(Error::RecursiveReadOnly { volume, why })
+    };
+    if mount.read_only != Some(true) {
+        return refused("it is not read-only".to_owned());
+    }
+    if let Some(other) = mount.mount_propagation.as_deref().filter(|it| *it != "None") {
+        return refused(format!("it is not compatible with propagation {other:?}"));
+    }
+    match mode {
+        "IfPossible" => Ok(can),
+        "Enabled" if can => Ok(true),
+        "Enabled" => refused("it is not supported by the runtime".to_owned()),
+        unknown => Err(Error::RecursiveReadOnlyMode { mode: unknown.to_owned() }),
+    }
 }
 
 fn absolute(path: &str) -> String {

@@ -10,6 +10,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use node_api::containers::{CpuQuota, Resources};
 
+use crate::allocation::Size;
+
 const SHARES_PER_CPU: i64 = 1024;
 const SHARES: std::ops::RangeInclusive<u64> = 2..=262_144;
 const PERIOD: Duration = Duration::from_millis(100);
@@ -22,20 +24,10 @@ const OOM_BEST_EFFORT: i64 = 1000;
 
 /// For one container; `memory` is the node's.
 pub fn of_container(pod: &Pod, container: &Container, memory: i64) -> Resources {
-    let limit = |name| amount(limits_of(container), name);
-    let cpu_limit = limit("cpu").millis();
-    let cpu_request = match amount(requests_of(container), "cpu").millis() {
-        0 => cpu_limit,
-        request => request,
-    };
-    Resources {
-        cpu_shares: Some(shares(cpu_request)),
-        cpu_quota: quota(cpu_limit),
-        memory_limit: bytes(limit("memory").value()),
-        pids_limit: None,
+    Size::of(pod, container).resources(&Resources {
         oom_score_adj: i32::try_from(oom_score(pod, container, memory)).ok(),
         ..Resources::default()
-    }
+    })
 }
 
 /// For the pod's own cgroup: the sum of its containers, as far as all of them are limited.
@@ -66,7 +58,7 @@ fn are_all_limited(spec: &PodSpec, name: &str) -> bool {
 }
 
 /// So that limits are summed by the same rule as requests.
-fn with_limits_as_requests(spec: &PodSpec) -> PodSpec {
+pub(super) fn with_limits_as_requests(spec: &PodSpec) -> PodSpec {
     let swap = |resources: &mut Option<ResourceRequirements>| {
         if let Some(resources) = resources {
             resources.requests = resources.limits.clone();
@@ -88,24 +80,24 @@ fn requests_of(container: &Container) -> Option<&BTreeMap<String, Quantity>> {
     container.resources.as_ref()?.requests.as_ref()
 }
 
-fn amount(quantities: Option<&BTreeMap<String, Quantity>>, name: &str) -> Amount {
+pub(crate) fn amount(quantities: Option<&BTreeMap<String, Quantity>>, name: &str) -> Amount {
     let quantity = quantities.and_then(|it| it.get(name));
     quantity.and_then(|it| Amount::parse(&it.0).ok()).unwrap_or(Amount::ZERO)
 }
 
-fn shares(millis: i64) -> u64 {
+pub(crate) fn shares(millis: i64) -> u64 {
     let shares = millis.max(0).saturating_mul(SHARES_PER_CPU) / 1000;
     shares.unsigned_abs().clamp(*SHARES.start(), *SHARES.end())
 }
 
-fn quota(millis: i64) -> Option<CpuQuota> {
+pub(crate) fn quota(millis: i64) -> Option<CpuQuota> {
     let millis = u64::try_from(millis).ok().filter(|it| *it > 0)?;
     // A thousandth of a CPU is a tenth of a millisecond in each period.
     let quota = Duration::from_micros(millis.saturating_mul(100));
     Some(CpuQuota { quota: quota.max(QUOTA_MIN), period: PERIOD })
 }
 
-fn bytes(value: i64) -> Option<u64> {
+pub(super) fn bytes(value: i64) -> Option<u64> {
     u64::try_from(value).ok().filter(|it| *it > 0)
 }
 

@@ -10,8 +10,8 @@ use node_api::images::{Image, ImageConfig};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{of_container, of_pod, render, runs_as_root, sub_paths};
-use crate::pod_facts::{Allocatable, Lookups, PodFacts, RunFacts};
+use super::{of_container, of_overhead, of_pod, of_sandbox, render, runs_as_root, sub_paths};
+use crate::pod_facts::{Allocatable, FileKey, Lookups, PodFacts, RunFacts};
 
 pub(crate) fn object<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -47,6 +47,8 @@ pub(crate) fn facts() -> PodFacts {
                 Arc::new(object(named("login", json!({"data": {"password": "czNjcmV0"}})))),
             )]),
             tokens: BTreeMap::new(),
+            certificates: None,
+            trust_bundles: None,
         },
         services: vec![
             service(
@@ -61,6 +63,13 @@ pub(crate) fn facts() -> PodFacts {
         volumes: BTreeMap::from([("data".to_owned(), "/vol/data".into())]),
         directory: "/var/lib/kubelet/pods/u1".into(),
         hosts_file: Some("/var/lib/kubelet/pods/u1/etc-hosts".into()),
+        can_recursive_read_only: true,
+        files: [("A", Some("1")), ("EMPTY", Some("")), ("BAD", None)]
+            .map(|(key, value)| {
+                let (volume, path) = ("data".to_owned(), "env/app".to_owned());
+                (FileKey { volume, path, key: key.to_owned() }, value.map(str::to_owned))
+            })
+            .into(),
     }
 }
 
@@ -77,6 +86,7 @@ fn run() -> RunFacts {
         log_path: "/log/2.log".into(),
         termination_log: "/var/lib/kubelet/pods/u1/containers/app/1".into(),
         sub_paths: BTreeMap::from([(1, "/sub/1".into())]),
+        images: BTreeMap::from([("content".to_owned(), ImageId::new("sha256:2"))]),
         target: None,
     }
 }
@@ -298,6 +308,117 @@ fn volumes_and_files_are_mounted() {
         json!({"volumeMounts": [mount(json!({"name": "none"}))]}),
         &["cannot find volume \"none\" to mount into container \"app\""],
     );
+}
+
+#[test]
+fn what_is_mounted_below_is_read_only_where_that_is_asked_for_and_possible() {
+    let check = |mount: Value, can: bool, expected: &str| {
+        let mut whole = json!({"name": "data", "mountPath": "/data"});
+        merge(&mut whole, mount);
+        let pod = pod(json!({"volumeMounts": [whole]}), json!({}));
+        let facts = PodFacts { can_recursive_read_only: can, ..facts() };
+        let shown = match render(&pod, first(&pod), &facts, &run()) {
+            Ok(config) => config.mounts[0].recursive_read_only.to_string(),
+            Err(err) => err.to_string(),
+        };
+        let expected = expected.replace(
+            "REFUSED",
+            "failed to resolve recursive read-only mode: volume \"data\" requested recursive read-only mode, but",
+        );
+        assert_eq!(shown, expected);
+    };
+    let mode = |mode: &str| json!({"readOnly": true, "recursiveReadOnly": mode});
+    check(json!({"readOnly": true}), true, "false");
+    check(mode("Disabled"), true, "false");
+    check(mode("IfPossible"), true, "true");
+    check(mode("IfPossible"), false, "false");
+    check(mode("Enabled"), true, "true");
+    check(mode("Enabled"), false, "REFUSED it is not supported by the runtime");
+    check(json!({"recursiveReadOnly": "Enabled"}), true, "REFUSED it is not read-only");
+    let propagated = json!({
+        "readOnly": true, "recursiveReadOnly": "IfPossible", "mountPropagation": "HostToContainer",
+    });
+    check(propagated, true, "REFUSED it is not compatible with propagation \"HostToContainer\"");
+    let unknown =
+        "failed to resolve recursive read-only mode: unknown recursive read-only mode \"Always\"";
+    check(mode("Always"), true, unknown);
+}
+
+#[test]
+fn images_are_mounted_as_volumes() {
+    let check = |mount: Value, expected: &str| {
+        let mut whole = json!({"name": "content", "mountPath": "/content"});
+        merge(&mut whole, mount);
+        let volumes = json!([
+            {"name": "content", "image": {"reference": "a:1"}},
+            {"name": "unpulled", "image": {"reference": "b:1"}},
+        ]);
+        let container = json!({
+            "volumeMounts": [whole],
+            "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        });
+        let pod = pod(container, json!({"volumes": volumes}));
+        // The node is not asked for a part of it.
+        assert_eq!(sub_paths(&pod, first(&pod), &facts()).unwrap(), []);
+        let shown = match render(&pod, first(&pod), &facts(), &run()) {
+            Ok(config) => {
+                let mount = config.mounts[0].clone();
+                let image = mount.image.unwrap();
+                assert_eq!(mount.host_path, std::path::PathBuf::new());
+                let mode = if mount.read_only { "ro" } else { "rw" };
+                format!("{} {}/{} {mode}", mount.container_path, image.image, image.sub_path)
+            }
+            Err(err) => err.to_string(),
+        };
+        assert_eq!(shown, expected);
+    };
+    check(json!({}), "/content sha256:2/ ro");
+    check(json!({"subPath": "a/./b/"}), "/content sha256:2/a/b ro");
+    check(json!({"subPathExpr": "$(POD)"}), "/content sha256:2/web-0 ro");
+    check(
+        json!({"name": "unpulled"}),
+        "cannot find volume \"unpulled\" to mount into container \"app\"",
+    );
+}
+
+#[test]
+fn variables_come_from_files_in_volumes() {
+    let check = |key: &str, more: Value, expected: &str| {
+        let mut source = json!({"volumeName": "data", "path": "env/app", "key": key});
+        merge(&mut source, more);
+        let variable = json!({"name": "V", "valueFrom": {"fileKeyRef": source}});
+        assert_eq!(env(json!({"env": [variable]})), expected);
+    };
+    check("A", json!({}), "V=1");
+    let missing =
+        "error: environment variable key \"EMPTY\" not found in file \"/vol/data/env/app\"";
+    check("EMPTY", json!({}), missing);
+    check("EMPTY", json!({"optional": true}), "");
+    // A file that cannot be read is no missing key.
+    check("BAD", json!({"optional": true}), "error: couldn't parse env file");
+    check("A", json!({"path": "none"}), "error: couldn't parse env file");
+    check(
+        "A",
+        json!({"volumeName": "none"}),
+        "error: cannot find the volume \"none\" referenced by FileKeyRef",
+    );
+}
+
+#[test]
+fn a_pods_overhead_is_in_its_cgroup_and_apart_for_its_runtime() {
+    let limits = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}});
+    let overhead = json!({"cpu": "250m", "memory": "64Mi"});
+    let with = pod(json!({"resources": limits}), json!({"overhead": overhead}));
+    let shown = |it: node_api::containers::Resources| {
+        let quota = it.cpu_quota.map(|it| it.quota.as_millis());
+        (it.cpu_shares, quota, it.memory_limit.map(|it| it >> 20))
+    };
+    assert_eq!(shown(of_pod(&with)), (Some(768), Some(125), Some(1088)));
+    let spec = with.spec.as_ref().unwrap();
+    assert_eq!(shown(of_sandbox(spec)), (Some(512), Some(100), Some(1024)));
+    assert_eq!(shown(of_overhead(spec)), (Some(256), Some(25), Some(64)));
+    let without = pod(json!({}), json!({}));
+    assert_eq!(shown(of_overhead(without.spec.as_ref().unwrap())), (None, None, None));
 }
 
 #[test]

@@ -141,6 +141,10 @@ impl Containers for Measured<dyn Containers> {
         self.call("update_container", self.inner.update_resources(id, resources))
     }
 
+    fn resources(&self, id: &ContainerId) -> Future<'_, Resources> {
+        self.call("container_status", self.inner.resources(id))
+    }
+
     fn exec(&self, id: &ContainerId, request: ExecRequest) -> Future<'_, Streams> {
         self.call("exec", self.inner.exec(id, request))
     }

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use node_api::images::Image;
-use node_api::sandboxes::Version;
+use node_api::sandboxes::{Handler, Version};
 
 use super::conditions::{self, Observed};
 use crate::pod_facts::Allocatable;
@@ -68,6 +68,10 @@ pub(super) fn labels(facts: &Facts<'_>) -> BTreeMap<String, String> {
     facts.config.labels.clone().into_iter().chain(of_every_node).collect()
 }
 
+/// What of upstream's features that nodes have to declare this one has, by name.
+const FEATURES: &[&str] =
+    &["InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"];
+
 /// On top of what others wrote into `old`.
 pub(super) fn status(facts: &Facts<'_>, old: Option<&NodeStatus>) -> NodeStatus {
     let (config, machine) = (facts.config, facts.machine);
@@ -100,15 +104,26 @@ pub(super) fn status(facts: &Facts<'_>, old: Option<&NodeStatus>) -> NodeStatus 
         images: Some(images(&facts.images)),
         node_info: Some(node_info(config, machine, &facts.runtime)),
         features: Some(NodeFeatures { supplemental_groups_policy: Some(true) }),
-        runtime_handlers: Some(vec![NodeRuntimeHandler {
-            name: Some(String::new()),
-            features: Some(NodeRuntimeHandlerFeatures {
-                recursive_read_only_mounts: Some(false),
-                user_namespaces: Some(false),
-            }),
-        }]),
+        declared_features: Some(FEATURES.iter().map(|it| (*it).to_owned()).collect()),
+        runtime_handlers: Some(handlers(&facts.observed.runtime.handlers))
+            .filter(|it| !it.is_empty()),
         ..old.cloned().unwrap_or_default()
     }
+}
+
+/// By name. User namespaces are the kubelet's to ask for, which it does not do.
+fn handlers(handlers: &BTreeMap<String, Handler>) -> Vec<NodeRuntimeHandler> {
+    let features = |it: &Handler| NodeRuntimeHandlerFeatures {
+        recursive_read_only_mounts: Some(it.recursive_read_only_mounts),
+        user_namespaces: Some(false),
+    };
+    let handlers = handlers.iter();
+    handlers
+        .map(|(name, it)| NodeRuntimeHandler {
+            name: Some(name.clone()),
+            features: Some(features(it)),
+        })
+        .collect()
 }
 
 fn resources(

@@ -1,4 +1,5 @@
-//! Which ConfigMaps and Secrets of its namespace a pod refers to. Pure.
+//! Which ConfigMaps and Secrets of its namespace a pod refers to, and whether to ClusterTrustBundles.
+//! Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,11 @@ use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, Pod, PodSpec};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
+    /// All of the cluster, under no name: a signer's are known by what they say.
+    ClusterTrustBundles,
     ConfigMap,
+    /// All of this node, under no name: the kubelet makes them itself.
+    PodCertificateRequests,
     Secret,
 }
 
@@ -73,7 +78,9 @@ mod tests {
                 { "name": "a", "configMap": { "name": "volume" } },
                 { "name": "b", "secret": { "secretName": "volume" } },
                 { "name": "c", "projected": { "sources": [
-                    { "configMap": { "name": "projected" } }, { "secret": { "name": "projected" } }] } },
+                    { "configMap": { "name": "projected" } }, { "secret": { "name": "projected" } },
+                    { "clusterTrustBundle": { "name": "ca", "path": "ca" } },
+                    { "podCertificate": { "signerName": "a.io/b", "keyType": "ED25519" } }] } },
             ],
             "initContainers": [{ "name": "i", "envFrom": [
                 { "configMapRef": { "name": "all" } }, { "secretRef": { "name": "all" } }] }],
@@ -87,10 +94,12 @@ mod tests {
         assert_eq!(
             found,
             [
+                "ClusterTrustBundles ",
                 "ConfigMap all",
                 "ConfigMap one",
                 "ConfigMap projected",
                 "ConfigMap volume",
+                "PodCertificateRequests ",
                 "Secret all",
                 "Secret one",
                 "Secret projected",

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use node_api::containers::{Container as Run, ContainerState};
 
 use super::operations::{Action, StartContainer, TellBackOff, TellPullBackOff, Why, is_stopping};
-use super::restart;
 use super::step::{Step, stop_container};
 use super::view::{ANNOTATION_IMAGE, Role, View, Wanted, exit, is_running};
+use super::{resize, restart};
 use crate::probes::Failed;
 
 /// How long `ErrImagePull` is shown before `ImagePullBackOff`.
@@ -61,7 +61,8 @@ fn start(view: &View, wanted: &Wanted, step: &mut Step) -> bool {
 /// others up).
 fn ask_start(view: &View, wanted: &Wanted, step: &mut Step) {
     let is_asked = step.actions.iter().any(|it| matches!(it, Action::StartContainer(_)));
-    if view.memory.is_starting() || is_asked || view.memory.volumes.paths.is_none() {
+    let is_ready = view.memory.volumes.paths.is_some() && !resize::has_to_grow(view);
+    if view.memory.is_starting() || is_asked || !is_ready {
         return;
     }
     let Some(sandbox) = view.sandbox() else { return };
@@ -88,6 +89,7 @@ fn need(view: &View, wanted: &Wanted) -> Need {
         ContainerState::Running { .. } => Need::Nothing,
         // We died, or failed, between creating and starting it.
         ContainerState::Created => Need::Start,
+        ContainerState::Exited(_) if view.memory.restarting.contains(&run.id) => Need::Start,
         ContainerState::Exited(exit) if !restart::restarts(view.spec(), wanted, exit) => {
             Need::Nothing
         }
@@ -136,6 +138,9 @@ fn fault(view: &View, wanted: &Wanted, run: &Run) -> Option<Why> {
     if run.config.annotations.get(ANNOTATION_IMAGE) != image && wanted.role != Role::Ephemeral {
         return Some(Why::Changed);
     }
+    if resize::needs_restart(view, run) {
+        return Some(Why::Resized);
+    }
     match view.health.get(&run.id)?.failed? {
         Failed::Liveness => Some(Why::FailedLiveness),
         Failed::Startup => Some(Why::FailedStartup),
@@ -147,7 +152,7 @@ fn grace_of(view: &View, wanted: &Wanted, why: Why) -> Duration {
     let probe = match why {
         Why::FailedLiveness => wanted.container.liveness_probe.as_ref(),
         Why::FailedStartup => wanted.container.startup_probe.as_ref(),
-        Why::PodStops | Why::Changed => None,
+        Why::PodStops | Why::Changed | Why::Resized => None,
     };
     match probe.and_then(|it| it.termination_grace_period_seconds) {
         Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(1).max(1)),
@@ -170,7 +175,8 @@ fn tell_waits(view: &View, wanted: &[Wanted], step: &mut Step) {
         if trouble.reason == "ErrImagePull" {
             let at = trouble.since.checked_add(PULL_ERROR_SHOWN).unwrap_or(Timestamp::MAX);
             if at <= view.now {
-                step.ask(view, TellPullBackOff { name: name.to_owned() });
+                let (name, image) = (name.to_owned(), trouble.image.clone());
+                step.ask(view, TellPullBackOff { name, image });
             } else {
                 step.wake_at(at);
             }
@@ -199,7 +205,9 @@ pub(crate) fn will_restart(view: &View, wanted: &Wanted) -> bool {
 /// Whether the containers have done what they should, or one that others need has failed for good.
 pub(super) fn is_completed(view: &View) -> bool {
     let is_final = |it: &Wanted| {
-        let exit = view.newest(it.name()).and_then(exit);
+        let newest = view.newest(it.name());
+        let newest = newest.filter(|it| !view.memory.restarting.contains(&it.id));
+        let exit = newest.and_then(exit);
         exit.is_some_and(|exit| !restart::restarts(view.spec(), it, exit))
     };
     if view.memory.is_starting() {

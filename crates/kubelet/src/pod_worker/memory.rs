@@ -8,10 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use node_api::ContainerId;
-use node_api::containers::Container as Run;
+use node_api::containers::{Container as Run, Resources};
 
 use super::operations::{Delays, On, Op, Operation, StartContainer};
 use super::restart;
+use crate::allocation::{Allocation, Size};
 
 /// What the worker remembers between steps.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +21,22 @@ pub(crate) struct Memory {
     pub(crate) in_flight: BTreeSet<Op>,
     /// What failed, and when it is tried again.
     pub(crate) retries: BTreeMap<Op, Retry>,
-    pub(crate) has_cgroup: bool,
+    /// What the pod's cgroup was told; `None` until it was made, or found again.
+    pub(crate) cgroup: Option<Resources>,
+    /// What the pod was given is on disk.
+    pub(crate) is_recorded: bool,
+    /// What the node has agreed to and is on disk now, until the task has taken it.
+    pub(crate) recorded: Option<Arc<Allocation>>,
+    /// The pod's generation that a resize is under way for, until its end was told.
+    pub(crate) resizing: Option<i64>,
+    /// Why it came to no end the last time.
+    pub(crate) resize_error: Option<String>,
+    /// Runs that have another size than they were made with.
+    pub(crate) resized: BTreeMap<ContainerId, Size>,
+    /// What the kernel said of them.
+    pub(crate) actual: BTreeMap<ContainerId, Size>,
+    /// Runs that were stopped for another of another size, whatever their policy says.
+    pub(crate) restarting: BTreeSet<ContainerId>,
     pub(crate) volumes: VolumesMemory,
     /// Why a container does not run, by its name.
     pub(crate) troubles: BTreeMap<String, Trouble>,
@@ -71,6 +87,8 @@ pub(crate) struct Retry {
 pub(crate) struct Trouble {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
+    /// What could not be pulled, where it is not the container's own: that of a volume.
+    pub(crate) image: Option<String>,
     pub(crate) since: Timestamp,
 }
 

@@ -8,6 +8,7 @@ mod containers;
 mod memory;
 mod messages;
 mod operations;
+pub(crate) mod resize;
 mod restart;
 mod step;
 mod task;
@@ -25,6 +26,7 @@ use lifecycle::Tasks;
 use node_api::PodUid;
 use tokio::sync::{mpsc, watch};
 
+use crate::allocation::{Allocation, Pending};
 use crate::context::Context;
 
 pub(crate) use containers::{waiting_run, will_restart};
@@ -36,6 +38,9 @@ pub(crate) use view::{Role, View, Wanted, wanted};
 #[derive(Clone, Debug)]
 pub(crate) struct Desired {
     pub(crate) pod: Arc<Pod>,
+    /// What of it the node has agreed to, and why to no more.
+    pub(crate) allocation: Arc<Allocation>,
+    pub(crate) pending: Option<Pending>,
     /// Static pods only: what stands for it in the API. Its status is the pod's.
     pub(crate) mirror: Option<Arc<Pod>>,
     pub(crate) is_static: bool,
@@ -43,6 +48,13 @@ pub(crate) struct Desired {
     pub(crate) is_removed: bool,
     /// Why it was not let in: reason and message. Fixed at the first sight.
     pub(crate) rejection: Option<(String, String)>,
+}
+
+impl Desired {
+    /// The pod with what it was given.
+    pub(crate) fn allocated(&self) -> Arc<Pod> {
+        self.allocation.apply(&self.pod)
+    }
 }
 
 /// Counts changes on the node, so that none is missed.

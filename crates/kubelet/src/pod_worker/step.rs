@@ -10,13 +10,13 @@ use k8s_openapi::api::core::v1::PodStatus;
 use node_api::containers::Container as Run;
 use node_api::sandboxes::SandboxState;
 
-use super::containers;
 use super::operations::{
     Action, CreateSandbox, DeletePod, End, EnsureCgroup, Operation, RemoveContainer, RemoveSandbox,
     SetUpVolumes, StopContainer, StopSandbox, TearDown, TellDeadline, Why, WriteStatus,
     is_stopping,
 };
 use super::view::{Role, View, is_running};
+use super::{containers, resize};
 use crate::status;
 
 /// Where a pod is. It moves down only, but for a sandbox that dies: then it is starting again.
@@ -110,7 +110,10 @@ fn starting(view: &View, step: &mut Step) {
         step.life = Life::Running;
     } else {
         keep_up(view, step);
-        let is_prepared = view.memory.has_cgroup && view.memory.volumes.paths.is_some();
+        resize::record(view, step);
+        let is_prepared = view.memory.cgroup.is_some()
+            && view.memory.is_recorded
+            && view.memory.volumes.paths.is_some();
         // What died may still hold an address.
         let is_dead_stopped = stop_sandboxes(view, step);
         if is_prepared && is_dead_stopped {
@@ -127,6 +130,7 @@ fn running(view: &View, step: &mut Step) {
         step.life = Life::Starting;
     } else {
         keep_up(view, step);
+        resize::plan(view, step);
         containers::plan(view, step);
         remove_old(view, step);
     }
@@ -158,8 +162,8 @@ fn active_deadline(view: &View) -> Option<Timestamp> {
 /// from changes.
 fn keep_up(view: &View, step: &mut Step) {
     let memory = &view.memory;
-    if !memory.has_cgroup {
-        step.ask(view, EnsureCgroup);
+    if memory.cgroup.is_none() {
+        step.ask(view, EnsureCgroup(resize::widest(view)));
     }
     if memory.volumes.paths.is_none() || memory.volumes.wanted != memory.volumes.done {
         step.ask(view, SetUpVolumes { wanted: memory.volumes.wanted });
@@ -210,7 +214,7 @@ fn terminating(ending: &Ending, view: &View, step: &mut Step) {
     }
     if view.memory.is_torn_down {
         step.life = Life::Terminated(ending);
-    } else if !view.memory.is_under_way::<SetUpVolumes>() {
+    } else if !view.memory.is_under_way::<SetUpVolumes>() && !resize::is_writing(view) {
         step.ask(view, TearDown);
     }
 }

@@ -11,12 +11,18 @@ use node_api::{ContainerId, ImageId, PodRef, PodUid, SandboxId};
 
 use super::memory::Memory;
 use super::view::{ANNOTATION_IMAGE, View};
+use crate::allocation::Allocation;
 use crate::probes::Health;
 
 /// Nothing is on the node yet.
 pub(crate) fn empty(pod: Arc<Pod>) -> View {
+    let allocation = Arc::new(Allocation::of(&pod));
     View {
+        generation: pod.metadata.generation,
         pod,
+        granted: allocation.clone(),
+        allocation,
+        pending: None,
         now: Timestamp::UNIX_EPOCH,
         stop: None,
         host_ips: vec!["192.0.2.1".parse().unwrap()],
@@ -28,6 +34,7 @@ pub(crate) fn empty(pod: Arc<Pod>) -> View {
         memory: Memory::default(),
         is_static: false,
         runtime: "xebec".to_owned(),
+        can_recursive_read_only: true,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The pod's life against a model of the node: whatever happens, in whatever order, it holds what
 //! it promises.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +14,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::operations::Outcome::{Done, Failed};
-use super::operations::{self, Action, NotStarted, Operation, Outcome, Published, StartContainer};
+use super::operations::{
+    self, Action, NotStarted, Operation, Outcome, Published, Resized, StartContainer,
+};
 use super::step::{Life, step};
-use super::testing;
 use super::view::{Role, Stop, View, exit, is_running};
+use super::{resize, testing};
+use crate::allocation::{ANNOTATION_SIZE, Allocation, Size};
 use crate::probes::Health;
 
 /// What may happen.
@@ -31,6 +35,8 @@ enum Event {
     Delete(u64),
     Remove,
     Wait(u64),
+    /// The node agrees to another size of one container.
+    Resize(usize, u16),
 }
 
 struct Model {
@@ -131,6 +137,7 @@ impl Model {
             Event::Wait(seconds) => {
                 self.view.now += SignedDuration::from_secs(i64::try_from(seconds).unwrap());
             }
+            Event::Resize(index, millis) => self.resize(index, millis),
             Event::Finish(..) => {}
         }
         self.advance();
@@ -148,6 +155,13 @@ impl Model {
             }),
             Action::End(it) => self.end_of(&it, is_good, |_| {}),
             Action::EnsureCgroup(it) => self.end_of(&it, is_good, |_| {}),
+            Action::RecordAllocation(it) => {
+                self.end_of(&it, is_good, |_| {});
+                if let Some(allocation) = self.view.memory.recorded.take() {
+                    self.view.pod = allocation.apply(&self.view.pod);
+                    self.view.allocation = allocation;
+                }
+            }
             Action::RemoveContainer(it) => {
                 self.end_of(&it, is_good, |model| model.view.runs.retain(|run| run.id != it.0));
             }
@@ -156,6 +170,13 @@ impl Model {
                 model.view.runs.retain(|run| run.sandbox != it.0);
                 model.view.sandboxes.retain(|sandbox| sandbox.id != it.0);
             }),
+            Action::ResizePod(it) => {
+                let told = it.containers.iter().map(|it| (it.id.clone(), it.to)).collect();
+                let done = Resized { pod: it.pod.1.clone(), told, ..Resized::default() };
+                let not = Resized { pod: it.pod.0.clone(), ..Resized::default() };
+                let outcome = if is_good { Done(done) } else { Failed((not, "no".to_owned())) };
+                self.note_end(&it, outcome);
+            }
             Action::SetUpVolumes(it) => {
                 let outcome = if is_good { Done(Published::default()) } else { Failed(()) };
                 self.note_end(&it, outcome);
@@ -163,7 +184,7 @@ impl Model {
             Action::StartContainer(it) => {
                 // No container starts in a sandbox that died meanwhile.
                 let is_alive = self.view.sandbox().map(|it| &it.id) == sandbox;
-                let not = NotStarted { reason: "ErrImagePull", message: String::new() };
+                let not = NotStarted::new("ErrImagePull", String::new());
                 let outcome = if is_good && is_alive { Done(()) } else { Failed(not) };
                 if matches!(outcome, Done(())) {
                     self.add_run(&it.name, it.attempt);
@@ -181,6 +202,7 @@ impl Model {
             Action::TellBackOff(it) => self.end_of(&it, is_good, |_| {}),
             Action::TellDeadline(it) => self.end_of(&it, is_good, |_| {}),
             Action::TellPullBackOff(it) => self.end_of(&it, is_good, |_| {}),
+            Action::TellResized(it) => self.end_of(&it, is_good, |_| {}),
             Action::WriteStatus(it) => {
                 let status = Some((*it.0).clone());
                 let pod = Arc::new(Pod { status, ..Pod::clone(&self.view.pod) });
@@ -190,6 +212,21 @@ impl Model {
                 self.note_end(&it, if is_good { Done(Some(pod)) } else { Failed(()) });
             }
         }
+    }
+
+    fn resize(&mut self, index: usize, millis: u16) {
+        let mut granted = Allocation::clone(&self.view.granted);
+        let n_containers = granted.containers.len();
+        let Some(one) = granted.containers.values_mut().nth(index % n_containers) else { return };
+        let amounts = BTreeMap::from([("cpu".to_owned(), format!("{}m", u32::from(millis) + 1))]);
+        one.requests = Some(amounts);
+        granted.generation += 1;
+        self.view.granted = Arc::new(granted);
+    }
+
+    /// Whether what the node has agreed to is what all have.
+    fn has_its_size(&self) -> bool {
+        !resize::is_in_progress(&self.view) && self.view.memory.resizing.is_none()
     }
 
     fn end_of(
@@ -220,7 +257,10 @@ impl Model {
 
     fn add_run(&mut self, name: &str, attempt: u32) {
         let Some(sandbox) = self.view.sandbox().map(|it| it.id.clone()) else { return };
-        let run = testing::run(&self.id(), &sandbox, name, attempt, self.view.now);
+        let mut run = testing::run(&self.id(), &sandbox, name, attempt, self.view.now);
+        let wanted = self.view.wanted().into_iter().find(|it| it.name() == name).unwrap();
+        let size = Size::of(&self.view.pod, &wanted.container);
+        run.config.annotations.insert(ANNOTATION_SIZE.to_owned(), size.render());
         let health = Health { is_started: true, is_ready: true, failed: None };
         self.view.health.insert(run.id.clone(), health);
         self.view.runs.push(run);
@@ -287,10 +327,12 @@ fn container(name: &str) -> Value {
     json!({ "name": name, "image": "i" })
 }
 
-fn spec(policy: &str) -> Value {
-    let sidecar = json!({ "name": "sidecar", "image": "i", "restartPolicy": "Always" });
+fn spec(policy_of_pod: &str) -> Value {
+    let policy = json!([{ "resourceName": "cpu", "restartPolicy": "RestartContainer" }]);
+    let policy = if policy_of_pod == "Never" { json!([]) } else { policy };
+    let sidecar = json!({ "name": "sidecar", "image": "i", "restartPolicy": "Always", "resizePolicy": policy });
     json!({
-        "restartPolicy": policy,
+        "restartPolicy": policy_of_pod,
         "terminationGracePeriodSeconds": 30,
         "initContainers": [container("init"), sidecar],
         "containers": [container("a"), container("b")],
@@ -304,6 +346,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => Just(Event::Kill),
         1 => any::<usize>().prop_map(Event::Unhealthy),
         2 => (0..400u64).prop_map(Event::Wait),
+        1 => (any::<usize>(), any::<u16>()).prop_map(|(index, millis)| Event::Resize(index, millis)),
     ];
     prop::collection::vec(event, 0..80)
 }
@@ -318,7 +361,10 @@ proptest! {
         model.settle(&["init"], |it| {
             let running = it.view.runs.iter().filter(|it| is_running(it)).count();
             let phase = it.view.status().and_then(|it| it.phase.clone());
-            running == 3 && it.under_way.is_empty() && phase.as_deref() == Some("Running")
+            running == 3
+                && it.under_way.is_empty()
+                && phase.as_deref() == Some("Running")
+                && it.has_its_size()
         });
     }
 

@@ -13,6 +13,7 @@ use node_api::sandboxes::{Sandbox, SandboxState};
 use node_api::{ContainerId, ImageId};
 
 use super::memory::Memory;
+use crate::allocation::{Allocation, Pending};
 use crate::probes::Health;
 
 /// On a container's configuration: the image as the pod named it. Another one means that the
@@ -20,7 +21,15 @@ use crate::probes::Health;
 pub(crate) const ANNOTATION_IMAGE: &str = "xebec.local/image";
 
 pub(crate) struct View {
+    /// With what it was given, `allocation`.
     pub(crate) pod: Arc<Pod>,
+    pub(crate) allocation: Arc<Allocation>,
+    /// What the node has agreed to since.
+    pub(crate) granted: Arc<Allocation>,
+    /// What the node has not agreed to.
+    pub(crate) pending: Option<Pending>,
+    /// Of the newest version of the pod that the node has decided about.
+    pub(crate) generation: Option<i64>,
     pub(crate) now: Timestamp,
     pub(crate) stop: Option<Stop>,
     pub(crate) host_ips: Vec<IpAddr>,
@@ -37,6 +46,8 @@ pub(crate) struct View {
     pub(crate) is_static: bool,
     /// Who runs the containers: the prefix of their ids.
     pub(crate) runtime: String,
+    /// Whether the pod's runtime makes what is mounted below a volume read-only too.
+    pub(crate) can_recursive_read_only: bool,
 }
 
 /// Somebody wants the pod to end.

@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use super::directory::{Known, Registry};
 use super::{Sources, orphans, weights};
 use crate::admission::{self, Candidate, Used};
+use crate::allocation::{self, Allocation, Asking, Decision, Pending};
 use crate::context::{Context, log_directory_name};
 use crate::disk;
 use crate::pod_worker::{Desired, Worker};
@@ -48,6 +49,10 @@ struct Dispatcher {
     registry: Registry,
     /// What burstable pods ask for together, in thousandths of a processor.
     burstable: watch::Sender<i64>,
+    /// Pods that ask for something else than they were given.
+    asking: BTreeMap<PodUid, Arc<Pod>>,
+    /// Whether all pods of the first list are known.
+    is_complete: bool,
 }
 
 pub(super) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources, registry: Registry) {
@@ -77,6 +82,8 @@ pub(super) fn spawn(tasks: &Tasks, context: Arc<Context>, sources: Sources, regi
             ended,
             registry,
             burstable,
+            asking: BTreeMap::new(),
+            is_complete: false,
         };
         let synced = async {
             nodes.wait_for_sync().await;
@@ -109,6 +116,9 @@ impl Dispatcher {
         for pod in self.pods.list() {
             self.look(&key_of(&pod.metadata));
         }
+        // Not before all that is here is known.
+        self.is_complete = true;
+        self.settle_resizes();
         self.clear_orphans();
         loop {
             tokio::select! {
@@ -168,8 +178,10 @@ impl Dispatcher {
     fn forget(&mut self, uid: &PodUid) {
         self.workers.remove(uid);
         self.registry.remove(uid);
+        self.asking.remove(uid);
         self.weigh();
         self.by_key.retain(|_, it| it != uid);
+        self.settle_resizes();
         // A new version of a static pod waits for the end of the old one.
         self.start_statics();
     }
@@ -201,18 +213,47 @@ impl Dispatcher {
 
     fn set(&mut self, key: &ObjectKey, uid: PodUid, pod: Arc<Pod>) {
         if let Some(worker) = self.workers.get(&uid) {
-            self.registry.set(uid, Known { pod: pod.clone(), mirror: None });
-            worker.update(|it| it.pod = pod);
+            self.registry.set(uid.clone(), Known { pod: pod.clone(), mirror: None });
+            if worker.desired().allocation.is_of(&pod) {
+                self.asking.remove(&uid);
+                worker.update(|it| {
+                    it.pod = pod;
+                    it.pending = None;
+                });
+            } else {
+                self.asking.insert(uid, pod);
+            }
+            // What it told of itself may be that it takes less.
+            self.settle_resizes();
             return;
         }
         if api::core::pod::is_finished(&pod) && !self.is_here(&uid) {
             self.finished.insert(key.clone(), pod);
             return;
         }
-        let rejection = self.admit(&uid, &pod);
+        let allocation = self.allocation_of(&uid, &pod);
+        let rejection = self.admit(&uid, &allocation.apply(&pod));
         self.by_key.insert(key.clone(), uid.clone());
-        let desired = Desired { pod, mirror: None, is_static: false, is_removed: false, rejection };
+        if rejection.is_none() && !allocation.is_of(&pod) {
+            self.asking.insert(uid.clone(), pod.clone());
+        }
+        let desired = Desired {
+            pending: Pending::shown(&pod),
+            pod,
+            allocation,
+            mirror: None,
+            is_static: false,
+            is_removed: false,
+            rejection,
+        };
         self.start(uid, desired);
+        self.settle_resizes();
+    }
+
+    /// What it was given before, or else what it asks for. Reads a small file.
+    fn allocation_of(&self, uid: &PodUid, pod: &Pod) -> Arc<Allocation> {
+        let written = allocation::read(&self.context.pod_directory(uid));
+        Arc::new(written.map_or_else(|| Allocation::of(pod), |it| it.allocation))
     }
 
     fn start(&mut self, uid: PodUid, desired: Desired) {
@@ -224,7 +265,8 @@ impl Dispatcher {
     }
 
     fn weigh(&self) {
-        let specs = self.workers.values().filter(|it| !it.is_over()).map(|it| it.desired().pod);
+        let specs = self.workers.values().filter(|it| !it.is_over());
+        let specs = specs.map(|it| it.desired().allocated());
         let millis = specs.filter_map(|it| weights::of(it.spec.as_ref()?)).sum();
         self.burstable.send_if_modified(|it| std::mem::replace(it, millis) != millis);
     }
@@ -239,12 +281,7 @@ impl Dispatcher {
         if pod.metadata.deletion_timestamp.is_some() || self.is_here(uid) {
             return None;
         }
-        let mut used = Used::default();
-        for worker in self.workers.values().filter(|it| !it.is_over()) {
-            if let Some(spec) = &worker.desired().pod.spec {
-                used.add(spec);
-            }
-        }
+        let used = self.used_by_others(uid);
         let node = self.nodes.get(&ObjectKey::cluster(&self.context.config.node_name));
         let allocatable = crate::node_status::allocatable(&self.context);
         let candidate = Candidate {
@@ -272,6 +309,77 @@ impl Dispatcher {
     }
 }
 
+/// Resizes.
+impl Dispatcher {
+    /// What the other pods here take.
+    fn used_by_others(&self, uid: &PodUid) -> Used {
+        let mut used = Used::default();
+        let others = self.workers.iter().filter(|(it, worker)| *it != uid && !worker.is_over());
+        for (_, worker) in others {
+            used.add(&worker.desired().allocated());
+        }
+        used
+    }
+
+    /// Gives to those who ask what there is room for, in order, and tells the others why not. Called
+    /// whenever somebody asks, and whenever there may be more room.
+    fn settle_resizes(&mut self) {
+        if !self.is_complete || self.asking.is_empty() {
+            return;
+        }
+        let workers = &self.workers;
+        self.asking.retain(|uid, _| workers.get(uid).is_some_and(|it| !it.is_over()));
+        let mut asking: Vec<Asking> = self
+            .asking
+            .iter()
+            .filter_map(|(uid, pod)| {
+                let allocation = self.workers.get(uid)?.desired().allocation;
+                let since = allocation::waits_since(pod);
+                Some(Asking { pod: pod.clone(), allocation, since })
+            })
+            .collect();
+        allocation::order(&mut asking);
+        for it in asking {
+            if let Some(uid) = uid_of(&it.pod) {
+                self.settle(&uid, it.pod);
+            }
+        }
+    }
+
+    /// The worker hears of the pod and of what became of its wish at once.
+    fn settle(&mut self, uid: &PodUid, pod: Arc<Pod>) {
+        let used = self.used_by_others(uid);
+        let allocatable = crate::node_status::allocatable(&self.context);
+        let Some(worker) = self.workers.get(uid) else { return };
+        match allocation::decide(&pod, &used.resources, &allocatable) {
+            Decision::Granted => {
+                self.asking.remove(uid);
+                worker.update(|it| {
+                    it.allocation = Arc::new(Allocation::of(&pod));
+                    it.pending = None;
+                    it.pod = pod;
+                });
+                self.weigh();
+            }
+            Decision::Pending(pending) => {
+                let told = worker.desired().pending;
+                let is_news = told.as_ref().is_none_or(|it| {
+                    (it.reason, it.generation) != (pending.reason, pending.generation)
+                });
+                if is_news {
+                    let reason = format!("Resize{}", pending.reason);
+                    let message = allocation::pending(&pod, &pending);
+                    self.context.event(&pod, EventType::Warning, &reason, message);
+                }
+                worker.update(|it| {
+                    it.pending = Some(pending);
+                    it.pod = pod;
+                });
+            }
+        }
+    }
+}
+
 /// Static pods and their mirrors.
 impl Dispatcher {
     fn set_statics(&mut self, statics: StaticPods) {
@@ -296,8 +404,15 @@ impl Dispatcher {
                 continue;
             }
             let rejection = self.admit(&uid, &pod);
-            let desired =
-                Desired { pod, mirror: None, is_static: true, is_removed: false, rejection };
+            let desired = Desired {
+                allocation: Arc::new(Allocation::of(&pod)),
+                pending: None,
+                pod,
+                mirror: None,
+                is_static: true,
+                is_removed: false,
+                rejection,
+            };
             self.start(uid, desired);
             self.look(&key);
         }

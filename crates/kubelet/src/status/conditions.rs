@@ -49,7 +49,7 @@ fn put(view: &View, status: &mut PodStatus, type_: &str, said: Said) {
         status: if said.is_true { "True" } else { "False" }.to_owned(),
         reason: said.reason.map(str::to_owned),
         message: said.message,
-        observed_generation: view.pod.metadata.generation,
+        observed_generation: view.generation,
         last_transition_time: Some(seconds(view.now)),
         last_probe_time: None,
     };

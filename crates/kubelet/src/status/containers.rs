@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::{
 };
 use node_api::containers::{Container as Run, ContainerState as RunState, Exit};
 
-use super::seconds;
+use super::{resize, seconds};
+use crate::container_config::is_recursive_read_only;
 use crate::pod_worker::{Life, Role, View, Wanted, render_duration, waiting_run, will_restart};
 
 #[derive(Default)]
@@ -55,11 +56,13 @@ fn compute_one(
     if status.image.is_empty() {
         status.image = wanted.container.image.clone().unwrap_or_default();
     }
-    status.volume_mounts = volume_mounts(wanted);
-    if wanted.role != Role::Ephemeral && newest.is_some() {
-        let resources = wanted.container.resources.clone().unwrap_or_default();
-        status.allocated_resources = resources.requests.clone();
-        status.resources = Some(resources);
+    status.volume_mounts = volume_mounts(wanted, view.can_recursive_read_only);
+    if wanted.role != Role::Ephemeral
+        && let Some(run) = newest
+    {
+        let resources = wanted.container.resources.as_ref();
+        status.allocated_resources = resources.and_then(|it| it.requests.clone());
+        status.resources = Some(resize::of_run(view, wanted, run));
     }
     set_ready(view, wanted, newest, &mut status);
     status
@@ -235,14 +238,19 @@ fn waiting_again(view: &View, life: &Life, wanted: &Wanted) -> Option<ContainerS
     Some(ContainerState { waiting: Some(waiting), ..Default::default() })
 }
 
-fn volume_mounts(wanted: &Wanted) -> Option<Vec<VolumeMountStatus>> {
+/// `can` says whether the runtime makes what is mounted below read-only too.
+fn volume_mounts(wanted: &Wanted, can: bool) -> Option<Vec<VolumeMountStatus>> {
+    let mode = |mount| match is_recursive_read_only(mount, can) {
+        Ok(true) => "Enabled",
+        Ok(false) | Err(_) => "Disabled",
+    };
     let mounts = wanted.container.volume_mounts.iter().flatten();
     let mounts: Vec<_> = mounts
         .map(|it| VolumeMountStatus {
             name: it.name.clone(),
             mount_path: it.mount_path.clone(),
             read_only: it.read_only,
-            recursive_read_only: it.read_only.filter(|it| *it).map(|_| "Disabled".to_owned()),
+            recursive_read_only: it.read_only.filter(|it| *it).map(|_| mode(it).to_owned()),
             volume_status: None,
         })
         .collect();

@@ -5,6 +5,7 @@ mod conditions;
 mod containers;
 mod patch;
 mod phase;
+mod resize;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +36,7 @@ pub(crate) fn compute(view: &View, life: &Life) -> PodStatus {
     let mut status = old.clone();
     status.qos_class = Some(api::core::pod::qos_class(view.spec()).to_owned());
     status.start_time.get_or_insert_with(|| seconds(view.now));
-    status.observed_generation = view.pod.metadata.generation;
+    status.observed_generation = view.generation;
     addresses(view, life, &mut status);
     let statuses = containers::compute(view, life, old);
     let phase = phase::compute(view, life, &statuses);
@@ -55,6 +56,7 @@ pub(crate) fn compute(view: &View, life: &Life) -> PodStatus {
             Some("Pod was active on the node longer than the specified deadline".to_owned());
     }
     conditions::set(view, &mut status);
+    resize::set(view, &mut status);
     status
 }
 
@@ -65,7 +67,7 @@ fn rejected(view: &View, old: &PodStatus, reason: &str, message: &str) -> PodSta
         message: Some(format!("Pod was rejected: {message}")),
         qos_class: Some(api::core::pod::qos_class(view.spec()).to_owned()),
         start_time: Some(old.start_time.clone().unwrap_or_else(|| seconds(view.now))),
-        observed_generation: view.pod.metadata.generation,
+        observed_generation: view.generation,
         ..old.clone()
     }
 }

@@ -12,7 +12,11 @@ pub(crate) fn patch(uid: &str, old: Option<&PodStatus>, new: &PodStatus) -> Byte
     let mut changes = Map::new();
     for (name, value) in &new {
         if old.get(name) != Some(value) {
-            changes.insert(name.clone(), replacement(name, value));
+            let mut changed = replacement(name, value);
+            if name == "conditions" {
+                remove_conditions(old.get(name), &mut changed);
+            }
+            changes.insert(name.clone(), changed);
         }
     }
     for name in old.keys().filter(|it| !new.contains_key(*it)) {
@@ -32,6 +36,17 @@ fn replacement(name: &str, value: &Value) -> Value {
             Value::Array(items.iter().cloned().map(whole_condition).collect())
         }
         _ => value.clone(),
+    }
+}
+
+/// Conditions that are gone must be said, too.
+fn remove_conditions(old: Option<&Value>, changed: &mut Value) {
+    let Value::Array(changed) = changed else { return };
+    for gone in old.and_then(Value::as_array).into_iter().flatten() {
+        let kind = &gone["type"];
+        if !changed.iter().any(|it| it["type"] == *kind) {
+            changed.push(json!({ "type": kind, "$patch": "delete" }));
+        }
     }
 }
 

@@ -229,7 +229,8 @@ fn a_patch_says_what_differs_and_no_more() {
         json!({ "metadata": { "uid": "u" }, "status": {
         "phase": "Running", "reason": null,
         "podIPs": [{ "ip": "10.0.0.2" }, { "$patch": "replace" }],
-        "conditions": [{ "type": "Ready", "status": "True", "reason": null, "message": null, "observedGeneration": null }],
+        "conditions": [{ "type": "Ready", "status": "True", "reason": null, "message": null,
+            "observedGeneration": null, "lastProbeTime": null, "lastTransitionTime": null }],
     } })
     );
 }

@@ -6,5 +6,5 @@ mod plugins;
 mod verbs;
 
 pub use plugins::{Error, render};
-pub(crate) use plugins::{objects, tokens};
+pub(crate) use plugins::{WantedImage, images, objects, tokens};
 pub(crate) use verbs::{Content, publish, remove_all};

@@ -3,9 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod certificates;
 mod life;
 mod metrics;
 mod network;
 mod registration;
+mod resize;
 mod setup;
+mod sources;
 mod volumes;

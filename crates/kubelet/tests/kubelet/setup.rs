@@ -9,6 +9,7 @@ use std::time::Duration;
 use apimachinery::User;
 use authn::pki::{Authority, Rotating};
 use client::{Client, DeleteOptions, ListOptions};
+use features::{Gates, RuntimeConfig};
 use informer::Factory;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kubelet::{Config, Machine, Parts};
@@ -40,7 +41,14 @@ pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
 
 impl Setup {
     pub(crate) async fn start() -> Self {
-        let cluster = Cluster::start(Options { seed: 1, nodes: 0 }).await.unwrap();
+        let cluster = Cluster::start_with(Options { seed: 1, nodes: 0 }, |config| {
+            let gates = "ClusterTrustBundle=true,ClusterTrustBundleProjection=true,\
+                         PodCertificateRequest=true";
+            config.gates = Gates::parse(gates).unwrap();
+            let kinds = "certificates.k8s.io/v1beta1=true";
+            config.runtime_config = RuntimeConfig::parse(kinds).unwrap();
+        });
+        let cluster = cluster.await.unwrap();
         let node = FakeNode::new(&cluster.world);
         node.add_image(IMAGE, ImageConfig::default()).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -192,6 +200,8 @@ fn config(folder: &Path) -> Config {
         taints: Vec::new(),
         is_registering: true,
         allowed_unsafe_sysctls: Vec::new(),
+        has_trust_bundles: true,
+        has_pod_certificates: true,
     }
 }
 

@@ -203,11 +203,6 @@ mod tests {
     fn what_is_not_done_is_refused_with_its_path() {
         check(json!({ "containers": [{ "name": "c", "image": "i" }], "hostUsers": true }), &[]);
         check(json!({ "containers": [], "hostUsers": false }), &["spec.hostUsers: false"]);
-        check(json!({ "containers": [], "runtimeClassName": "" }), &[]);
-        check(
-            json!({ "containers": [], "runtimeClassName": "kata" }),
-            &["spec.runtimeClassName: kata"],
-        );
         check(
             json!({
                 "containers": [{ "name": "c", "securityContext": { "procMount": "Default" } }],

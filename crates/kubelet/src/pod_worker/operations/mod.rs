@@ -8,8 +8,10 @@ mod delete_pod;
 mod end;
 mod ensure_cgroup;
 mod operation;
+mod record_allocation;
 mod remove_container;
 mod remove_sandbox;
+mod resize_pod;
 mod scene;
 mod set_up_volumes;
 mod start_container;
@@ -19,6 +21,7 @@ mod tear_down;
 mod tell_back_off;
 mod tell_deadline;
 mod tell_pull_back_off;
+mod tell_resized;
 mod write_status;
 
 pub(crate) use create_sandbox::CreateSandbox;
@@ -28,8 +31,12 @@ pub(crate) use ensure_cgroup::EnsureCgroup;
 #[cfg(test)]
 pub(crate) use operation::finish;
 pub(crate) use operation::{AnyOperation, Delays, Ended, On, Op, Operation, Outcome};
+pub(crate) use record_allocation::RecordAllocation;
 pub(crate) use remove_container::RemoveContainer;
 pub(crate) use remove_sandbox::RemoveSandbox;
+#[cfg(test)]
+pub(crate) use resize_pod::Resized;
+pub(crate) use resize_pod::{Change, ResizePod};
 pub(crate) use scene::Scene;
 #[cfg(test)]
 pub(crate) use set_up_volumes::Published;
@@ -43,6 +50,7 @@ pub(crate) use tear_down::TearDown;
 pub(crate) use tell_back_off::TellBackOff;
 pub(crate) use tell_deadline::TellDeadline;
 pub(crate) use tell_pull_back_off::TellPullBackOff;
+pub(crate) use tell_resized::TellResized;
 pub(crate) use write_status::WriteStatus;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +59,10 @@ pub(crate) enum Action {
     DeletePod(DeletePod),
     End(End),
     EnsureCgroup(EnsureCgroup),
+    RecordAllocation(RecordAllocation),
     RemoveContainer(RemoveContainer),
     RemoveSandbox(RemoveSandbox),
+    ResizePod(ResizePod),
     SetUpVolumes(SetUpVolumes),
     StartContainer(StartContainer),
     StopContainer(StopContainer),
@@ -61,6 +71,7 @@ pub(crate) enum Action {
     TellBackOff(TellBackOff),
     TellDeadline(TellDeadline),
     TellPullBackOff(TellPullBackOff),
+    TellResized(TellResized),
     WriteStatus(WriteStatus),
 }
 
@@ -71,8 +82,10 @@ impl Action {
             Self::DeletePod(it) => Box::new(it),
             Self::End(it) => Box::new(it),
             Self::EnsureCgroup(it) => Box::new(it),
+            Self::RecordAllocation(it) => Box::new(it),
             Self::RemoveContainer(it) => Box::new(it),
             Self::RemoveSandbox(it) => Box::new(it),
+            Self::ResizePod(it) => Box::new(it),
             Self::SetUpVolumes(it) => Box::new(it),
             Self::StartContainer(it) => Box::new(it),
             Self::StopContainer(it) => Box::new(it),
@@ -81,6 +94,7 @@ impl Action {
             Self::TellBackOff(it) => Box::new(it),
             Self::TellDeadline(it) => Box::new(it),
             Self::TellPullBackOff(it) => Box::new(it),
+            Self::TellResized(it) => Box::new(it),
             Self::WriteStatus(it) => Box::new(it),
         }
     }

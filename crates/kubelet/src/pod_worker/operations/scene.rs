@@ -11,6 +11,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use node_api::PodUid;
 use tokio_util::sync::CancellationToken;
 
+use crate::allocation::Allocation;
+use crate::certificates::Certificates;
 use crate::context::Context;
 use crate::objects::Followed;
 use crate::pod_facts::{Lookups, PodFacts};
@@ -21,12 +23,15 @@ use crate::tokens::Tokens;
 pub(crate) struct Scene {
     pub(crate) context: Arc<Context>,
     pub(crate) uid: PodUid,
+    /// With what it was given.
     pub(crate) pod: Arc<Pod>,
+    pub(crate) allocation: Arc<Allocation>,
     /// The object in the API whose status is the pod's: for static pods the mirror, if there is
     /// one.
     pub(crate) shown: Option<Arc<Pod>>,
     pub(crate) followed: Arc<Followed>,
     pub(crate) tokens: Arc<Tokens>,
+    pub(crate) certificates: Arc<Certificates>,
     /// Set when the pod ends.
     pub(crate) ending: CancellationToken,
     /// Set when the pod has finished: its resources are free for others.
@@ -34,6 +39,7 @@ pub(crate) struct Scene {
     pub(crate) volumes: BTreeMap<String, PathBuf>,
     /// Empty until there is a sandbox.
     pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) can_recursive_read_only: bool,
 }
 
 impl Scene {
@@ -73,6 +79,8 @@ impl Scene {
             volumes: self.volumes.clone(),
             hosts_file: Some(directory.join("etc-hosts")),
             directory,
+            can_recursive_read_only: self.can_recursive_read_only,
+            files: BTreeMap::new(),
         }
     }
 }

@@ -22,7 +22,9 @@ use super::memory::Memory;
 use super::operations::{Action, Ended, On, Op, Scene, SetUpVolumes, StartContainer};
 use super::step::{Life, step};
 use super::view::View;
-use super::{Cause, Desired, Ending, Pokes};
+use super::{Cause, Desired, Ending, Pokes, resize};
+use crate::allocation::{self, Allocation, Written};
+use crate::certificates::Certificates;
 use crate::context::Context;
 use crate::metrics::Look;
 use crate::objects::Followed;
@@ -37,9 +39,11 @@ pub(super) struct Task {
     context: Arc<Context>,
     uid: PodUid,
     desired: watch::Receiver<Desired>,
-    /// The newest version seen, from the source or from a write of ours. For static pods with the
-    /// mirror's status.
+    /// The newest version seen, from the source or from a write of ours, with what it was given. For
+    /// static pods with the mirror's status.
     pod: Arc<Pod>,
+    /// What the pod has. What the node agrees to becomes it when it is on disk.
+    allocation: Arc<Allocation>,
     life: Life,
     memory: Memory,
     sandboxes: Vec<Sandbox>,
@@ -47,6 +51,7 @@ pub(super) struct Task {
     messages: BTreeMap<ContainerId, String>,
     followed: Arc<Followed>,
     tokens: Arc<Tokens>,
+    certificates: Arc<Certificates>,
     ending: CancellationToken,
     working: Working,
     probing: Probing,
@@ -124,16 +129,30 @@ impl Task {
         is_over: Arc<AtomicBool>,
     ) -> Self {
         let first = desired.borrow_and_update().clone();
-        let pod = shown(&first);
+        let written = allocation::read(&context.pod_directory(&uid));
+        let is_recorded = written.is_some();
+        let Written { allocation, resized } = written.unwrap_or_else(|| Written {
+            allocation: (*first.allocation).clone(),
+            ..Written::default()
+        });
+        let allocation = Arc::new(allocation);
+        let pod = allocation.apply(&shown(&first));
+        let resized = resized.into_iter().map(|(id, it)| (ContainerId::new(id), it)).collect();
+        let mut memory = Memory { is_recorded, resized, ..Memory::default() };
+        resize::recall(&pod, &mut memory);
         let tokens = Tokens::new(context.parts.client.clone(), context.world.clone());
+        let (client, node) = (context.parts.client.clone(), context.config.node_name.clone());
+        let certificates = Certificates::new(client, context.world.clone(), node);
         let mut task = Self {
             life: Life::Starting,
-            memory: Memory::default(),
+            memory,
+            allocation,
             sandboxes: Vec::new(),
             health: BTreeMap::new(),
             messages: BTreeMap::new(),
             followed: Arc::new(context.objects.follow(&first.pod)),
             tokens: Arc::new(tokens),
+            certificates: Arc::new(certificates),
             ending: CancellationToken::new(),
             working: FuturesUnordered::new(),
             probing: FuturesUnordered::new(),
@@ -212,6 +231,12 @@ impl Task {
         if let Some(pod) = self.memory.answered.take() {
             self.take_answer(pod);
         }
+        if let Some(allocation) = self.memory.recorded.take() {
+            self.pod = allocation.apply(&self.pod);
+            self.allocation = allocation;
+            // downwardAPI volumes show them.
+            self.memory.volumes.wanted += 1;
+        }
     }
 
     fn take_answer(&mut self, pod: Arc<Pod>) {
@@ -221,7 +246,7 @@ impl Task {
             shown.metadata.resource_version.clone_from(&pod.metadata.resource_version);
             self.pod = Arc::new(shown);
         } else if !is_older(&pod, &self.pod) {
-            self.pod = pod;
+            self.pod = self.allocation.apply(&pod);
         }
     }
 
@@ -230,13 +255,16 @@ impl Task {
             context: self.context.clone(),
             uid: self.uid.clone(),
             pod: self.pod.clone(),
+            allocation: self.allocation.clone(),
             shown: self.api_pod(),
             followed: self.followed.clone(),
             tokens: self.tokens.clone(),
+            certificates: self.certificates.clone(),
             ending: self.ending.clone(),
             is_over: self.is_over.clone(),
             volumes: view.memory.volumes.paths.clone().unwrap_or_default(),
             addresses: view.sandbox().map(|it| it.addresses.clone()).unwrap_or_default(),
+            can_recursive_read_only: view.can_recursive_read_only,
         }
     }
 
@@ -305,7 +333,7 @@ impl Task {
             // downwardAPI volumes show them.
             self.memory.volumes.wanted += 1;
         }
-        self.pod = pod;
+        self.pod = self.allocation.apply(&pod);
     }
 
     fn list_sandboxes(&mut self) {

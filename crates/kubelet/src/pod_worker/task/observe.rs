@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use node_api::ContainerId;
 use node_api::containers::{Container as Run, ContainerState};
+use node_api::sandboxes::SandboxState;
 
 use super::Task;
 use crate::pod_worker::messages;
@@ -18,7 +19,12 @@ impl Task {
             self.sandboxes.iter().flat_map(|it| containers.list(Some(&it.id))).collect();
         self.probe(&runs);
         self.read_messages(&runs);
+        let desired = self.desired.borrow().clone();
         View {
+            allocation: self.allocation.clone(),
+            granted: desired.allocation,
+            pending: desired.pending,
+            generation: desired.pod.metadata.generation,
             now: self.now(),
             stop: self.stop(),
             host_ips: self.context.host_ips(),
@@ -27,11 +33,22 @@ impl Task {
             health: self.health.iter().map(|(id, it)| (id.clone(), it.0)).collect(),
             messages: self.messages.clone(),
             memory: std::mem::take(&mut self.memory),
-            is_static: self.desired.borrow().is_static,
+            is_static: desired.is_static,
             runtime: self.context.parts.sandboxes.version().name,
+            can_recursive_read_only: self.can_recursive_read_only(),
             pod: self.pod.clone(),
             runs,
         }
+    }
+
+    /// By the handler of the sandbox, or of the class where there is no sandbox yet.
+    fn can_recursive_read_only(&self) -> bool {
+        let made = self.sandboxes.last().filter(|it| it.state == SandboxState::Ready);
+        let handler = match made {
+            Some(sandbox) => Ok(sandbox.config.runtime_handler.clone()),
+            None => self.context.runtime_classes.known_handler(&self.pod),
+        };
+        handler.is_ok_and(|it| self.context.handler(&it).recursive_read_only_mounts)
     }
 
     fn stop(&self) -> Option<Stop> {

@@ -6,6 +6,7 @@ mod config_map;
 mod downward_api;
 mod empty_dir;
 mod host_path;
+mod image;
 mod keys;
 mod projected;
 mod secret;
@@ -21,11 +22,14 @@ use crate::container_config::fields;
 use crate::objects::Kind;
 use crate::pod_facts::{PodFacts, TokenKey};
 
+pub(crate) use image::{Wanted as WantedImage, wanted as images};
+
 const PLUGINS: &[&dyn Plugin] = &[
     &config_map::ConfigMap,
     &downward_api::DownwardApi,
     &empty_dir::EmptyDir,
     &host_path::HostPath,
+    &image::Image,
     &projected::Projected,
     &secret::Secret,
 ];
@@ -41,7 +45,12 @@ trait Plugin: Sync {
         Vec::new()
     }
 
-    /// `None`: the volume is another plugin's.
+    /// Whether it is at no path of the node: the runtime mounts it into each container by itself.
+    fn is_mounted_by_runtime(&self, _volume: &Volume) -> bool {
+        false
+    }
+
+    /// `None`: the volume is another plugin's, or the runtime mounts it.
     fn render(&self, pod: &Pod, volume: &Volume, facts: &PodFacts) -> Option<Rendered>;
 }
 
@@ -65,8 +74,26 @@ pub enum Error {
     Medium(String),
     #[error("unknown hostPath type {0:?}")]
     HostPathType(String),
-    #[error("{0} is not supported in a projected volume")]
-    Projection(&'static str),
+    #[error("ClusterTrustBundle projection is not supported in static kubelet mode")]
+    TrustBundlesOff,
+    #[error("failed to ensure informer manager for ClusterTrustBundles: {0}")]
+    TrustBundles(String),
+    #[error(
+        "while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io {name:?} not found"
+    )]
+    TrustBundleNotFound { name: String },
+    #[error("combination of signerName and labelSelector matched zero ClusterTrustBundles")]
+    NoTrustBundles,
+    #[error("ClusterTrustBundle projection requires either name or signerName to be set")]
+    TrustBundleUnnamed,
+    #[error("while parsing label selector: {0}")]
+    TrustBundleSelector(String),
+    #[error("the chosen ClusterTrustBundles have more than {limit} bytes")]
+    TrustBundlesTooLarge { limit: usize },
+    #[error("pod certificate projection is not supported in static kubelet mode")]
+    CertificatesOff,
+    #[error("{0}")]
+    Certificate(String),
     #[error("no volume plugin matched")]
     NoPlugin,
     /// As upstream prints several.
@@ -79,9 +106,17 @@ const MODE: i32 = 0o644;
 
 type Files = BTreeMap<String, File>;
 
-pub fn render(pod: &Pod, volume: &Volume, facts: &PodFacts) -> Rendered {
+/// `None`: nothing, the runtime mounts it.
+pub fn render(
+    pod: &Pod,
+    volume: &Volume,
+    facts: &PodFacts,
+) -> Result<Option<node_api::volumes::Volume>, Error> {
+    if PLUGINS.iter().any(|it| it.is_mounted_by_runtime(volume)) {
+        return Ok(None);
+    }
     let rendered = PLUGINS.iter().find_map(|it| it.render(pod, volume, facts));
-    rendered.unwrap_or(Err(Error::NoPlugin))
+    rendered.unwrap_or(Err(Error::NoPlugin)).map(Some)
 }
 
 pub(crate) fn objects(volume: &Volume) -> Vec<(Kind, String)> {

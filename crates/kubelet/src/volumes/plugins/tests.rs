@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::render;
 use crate::container_config::tests::{facts, object, pod};
-use crate::pod_facts::TokenKey;
+use crate::pod_facts::{CertificateKey, Credential, TokenKey};
 
 /// The volume, or the error, as text: files as `path mode [owner] content`.
 fn text(spec: Value, source: Value) -> String {
@@ -16,7 +16,8 @@ fn text(spec: Value, source: Value) -> String {
     facts.lookups.tokens.insert(key, "t0ken".into());
     match render(&pod(json!({}), spec), &object(volume), &facts) {
         Err(err) => format!("error: {err}"),
-        Ok(Volume::Files { files, plugin }) => {
+        Ok(None) => "mounted by the runtime".to_owned(),
+        Ok(Some(Volume::Files { files, plugin })) => {
             let line = |(path, file): (&String, &node_api::volumes::File)| {
                 let owner = file.user.map(|it| format!(" {it}")).unwrap_or_default();
                 let content = String::from_utf8_lossy(&file.content).into_owned();
@@ -25,7 +26,7 @@ fn text(spec: Value, source: Value) -> String {
             let lines: Vec<String> = files.iter().map(line).collect();
             format!("{plugin:?}: {}", lines.join(", "))
         }
-        Ok(other) => format!("{other:?}"),
+        Ok(Some(other)) => format!("{other:?}"),
     }
 }
 
@@ -107,9 +108,48 @@ fn projections_are_joined() {
         "error: [configmap \"a\" not found, secret \"b\" not found]",
     );
     check(
-        projected(json!([{"clusterTrustBundle": {"path": "ca"}}])),
-        "error: clusterTrustBundle is not supported in a projected volume",
+        projected(json!([{"podCertificate": {"signerName": "a.io/b", "keyType": "ED25519"}}])),
+        "error: pod certificate projection is not supported in static kubelet mode",
     );
+}
+
+#[test]
+fn a_certificate_is_where_it_is_asked_for() {
+    let mut facts = facts();
+    let credential = |name: &str| Credential {
+        key_pem: format!("key of {name}\n"),
+        chain_pem: format!("chain of {name}\n"),
+    };
+    let key = |source| CertificateKey { volume: "v".to_owned(), source };
+    let issued = (key(1), Ok(credential("b")));
+    let waiting = (key(2), Err("credential bundle is not issued yet".to_owned()));
+    facts.lookups.certificates = Some([(key(0), Ok(credential("a"))), issued, waiting].into());
+    let check = |sources: Value, expected: &str| {
+        let volume = json!({"name": "v", "projected": {"sources": sources}});
+        let shown = match render(&pod(json!({}), json!({})), &object(volume), &facts) {
+            Ok(Some(Volume::Files { files, .. })) => {
+                let text = |it: &node_api::volumes::File| {
+                    String::from_utf8_lossy(&it.content).into_owned()
+                };
+                let lines = files.iter().map(|(path, it)| format!("{path}: {}", text(it)));
+                lines.collect::<String>()
+            }
+            other => format!("{}", other.unwrap_err()),
+        };
+        assert_eq!(shown, expected);
+    };
+    let source = |fields: Value| {
+        let mut source = fields;
+        source["signerName"] = json!("a.io/b");
+        source["keyType"] = json!("ED25519");
+        json!({"podCertificate": source})
+    };
+    let both = || source(json!({"keyPath": "key", "certificateChainPath": "chain"}));
+    let bundle = || source(json!({"credentialBundlePath": "all"}));
+    check(json!([both()]), "chain: chain of a\nkey: key of a\n");
+    check(json!([{}, bundle()]), "all: key of b\nchain of b\n");
+    check(json!([{}, {}, bundle()]), "credential bundle is not issued yet");
+    check(json!([{}, {}, {}, bundle()]), "no credentials yet");
 }
 
 #[test]
@@ -132,5 +172,6 @@ fn directories_are_passed_on() {
         "HostPath { path: \"/srv\", kind: DirectoryOrCreate }",
     );
     check(json!({"hostPath": {"path": "/srv"}}), "HostPath { path: \"/srv\", kind: Unset }");
+    check(json!({"image": {"reference": "a:1"}}), "mounted by the runtime");
     check(json!({"nfs": {"server": "a", "path": "/"}}), "error: no volume plugin matched");
 }

@@ -7,7 +7,7 @@ use node_api::sandboxes::{IpcNamespace, NetworkNamespace, PidNamespace, SandboxC
 use reconcile::EventType;
 
 use super::{Action, On, Operation, Outcome, Scene};
-use crate::{cgroups, disk, host_files};
+use crate::{cgroups, container_config, disk, host_files};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -36,15 +36,27 @@ impl Operation for CreateSandbox {
             let message = "Pod sandbox changed, it will be killed and re-created.".to_owned();
             context.event(&scene.pod, EventType::Normal, "SandboxChanged", message);
         }
-        let created = match config(scene, self.attempt).await {
-            Ok(config) => context.parts.sandboxes.create(config).await.map(|_| ()),
-            Err(err) => Err(node_api::Error::Refused(stdx::error_chain(&err))),
+        let handler = tokio::select! {
+            biased;
+            () = scene.ending.cancelled() => return Outcome::Cancelled,
+            handler = context.runtime_classes.handler(&scene.pod) => handler,
         };
-        let Err(err) = created else { return Outcome::Done(()) };
-        let message = format!("Failed to create pod sandbox: {}", stdx::error_chain(&err));
+        let created = match handler {
+            Ok(handler) => create(scene, self.attempt, handler).await,
+            Err(err) => Err(err.to_string()),
+        };
+        let Err(problem) = created else { return Outcome::Done(()) };
+        let message = format!("Failed to create pod sandbox: {problem}");
         context.event(&scene.pod, EventType::Warning, "FailedCreatePodSandBox", message);
         Outcome::Failed(())
     }
+}
+
+async fn create(scene: &Scene, attempt: u32, runtime_handler: String) -> Result<(), String> {
+    let config = config(scene, attempt).await.map_err(|err| stdx::error_chain(&err))?;
+    let config = SandboxConfig { runtime_handler, ..config };
+    let created = scene.context.parts.sandboxes.create(config).await;
+    created.map(drop).map_err(|err| stdx::error_chain(&err))
 }
 
 async fn config(scene: &Scene, attempt: u32) -> Result<SandboxConfig, host_files::Error> {
@@ -75,6 +87,8 @@ async fn config(scene: &Scene, attempt: u32) -> Result<SandboxConfig, host_files
             .collect(),
         cgroup: cgroups::name(&spec, &scene.uid),
         privileged: has_privileged(&spec),
+        resources: container_config::of_sandbox(&spec),
+        overhead: container_config::of_overhead(&spec),
         ..SandboxConfig::default()
     })
 }

@@ -1,13 +1,14 @@
 //! The pod's cgroup, with the limits of the pod. Made once, and again after an adoption.
 
+use node_api::containers::Resources;
 use reconcile::EventType;
 
 use super::{Action, On, Operation, Outcome, Scene};
+use crate::cgroups;
 use crate::pod_worker::memory::Memory;
-use crate::{cgroups, container_config};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct EnsureCgroup;
+pub(crate) struct EnsureCgroup(pub(crate) Resources);
 
 impl Operation for EnsureCgroup {
     const NAME: &'static str = "ensure_cgroup";
@@ -25,8 +26,7 @@ impl Operation for EnsureCgroup {
     async fn apply(&self, scene: &Scene) -> Outcome {
         let spec = scene.pod.spec.clone().unwrap_or_default();
         let name = cgroups::name(&spec, &scene.uid);
-        let resources = container_config::of_pod(&scene.pod);
-        let Err(err) = scene.context.parts.cgroups.ensure(&name, resources).await else {
+        let Err(err) = scene.context.parts.cgroups.ensure(&name, self.0.clone()).await else {
             return Outcome::Done(());
         };
         let text = stdx::error_chain(&err);
@@ -37,6 +37,6 @@ impl Operation for EnsureCgroup {
     }
 
     fn done(&self, (): (), memory: &mut Memory) {
-        memory.has_cgroup = true;
+        memory.cgroup = Some(self.0.clone());
     }
 }

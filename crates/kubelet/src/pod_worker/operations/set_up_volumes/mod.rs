@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use reconcile::EventType;
 
 use super::{Action, Delays, On, Operation, Outcome, Scene};
+use crate::certificates::Got;
 use crate::pod_worker::memory::Memory;
 use crate::volumes::{self, Content};
 
@@ -71,6 +72,24 @@ async fn set_up(scene: &Scene) -> Outcome<Published> {
     };
     let mut lookups = scene.followed.lookups();
     lookups.tokens = tokens;
+    let certificates = tokio::select! {
+        biased;
+        () = scene.ending.cancelled() => return Outcome::Cancelled,
+        certificates = certificates(scene) => certificates,
+    };
+    let mut renew_at = renew_at;
+    if let Some(got) = certificates {
+        renew_at = [renew_at, got.wake].into_iter().flatten().min();
+        lookups.certificates = Some(got.credentials);
+        for (reason, message) in got.warnings {
+            scene.context.event(&scene.pod, EventType::Warning, reason, message);
+        }
+    }
+    lookups.trust_bundles = tokio::select! {
+        biased;
+        () = scene.ending.cancelled() => return Outcome::Cancelled,
+        bundles = scene.followed.trust_bundles() => bundles,
+    };
     let facts = scene.facts(lookups);
     let spec = scene.pod.spec.clone().unwrap_or_default();
     let fs_group = spec.security_context.as_ref().and_then(|it| it.fs_group);
@@ -80,7 +99,8 @@ async fn set_up(scene: &Scene) -> Outcome<Published> {
     let volumes = if problems.is_empty() { spec.volumes.unwrap_or_default() } else { Vec::new() };
     for volume in &volumes {
         let rendered = match volumes::render(&scene.pod, volume, &facts) {
-            Ok(rendered) => rendered,
+            Ok(Some(rendered)) => rendered,
+            Ok(None) => continue,
             Err(err) => {
                 problems.push((volume.name.clone(), stdx::error_chain(&err)));
                 continue;
@@ -104,6 +124,18 @@ async fn set_up(scene: &Scene) -> Outcome<Published> {
     match problems.pop() {
         Some(_) => Outcome::Failed(()),
         None => Outcome::Done(Published { paths, renew_at }),
+    }
+}
+
+/// Of the pod's own; `None`: it needs none, or this kubelet asks for none.
+async fn certificates(scene: &Scene) -> Option<Got> {
+    match scene.followed.certificate_requests().await? {
+        Ok(requests) => Some(scene.certificates.get(&scene.pod, &requests).await),
+        Err(problem) => {
+            let wanted = crate::certificates::wanted(&scene.pod).into_iter();
+            let credentials = wanted.map(|(key, _)| (key, Err(problem.clone()))).collect();
+            Some(Got { credentials, ..Got::default() })
+        }
     }
 }
 

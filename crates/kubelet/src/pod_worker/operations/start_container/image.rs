@@ -1,4 +1,5 @@
-//! The image of a container: looked up, or pulled, as its policy says.
+//! The image of a container, or of a volume that it mounts: looked up, or pulled, as its policy
+//! says.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
@@ -6,6 +7,7 @@ use node_api::images::{Error, Image};
 use reconcile::EventType;
 
 use super::{Attempted, NotStarted, Outcome, Scene, credentials};
+use crate::volumes::WantedImage;
 
 pub(super) enum Found {
     Image(Box<Image>),
@@ -15,7 +17,12 @@ pub(super) enum Found {
 /// Whose image it is.
 struct Subject<'a> {
     scene: &'a Scene,
+    /// The container's.
     name: &'a str,
+    reference: &'a str,
+    pull_policy: Option<&'a str>,
+    /// It is a volume's: what happens to it is told of the pod.
+    is_of_volume: bool,
 }
 
 impl std::ops::Deref for Subject<'_> {
@@ -27,13 +34,38 @@ impl std::ops::Deref for Subject<'_> {
 }
 
 pub(super) async fn ensure(scene: &Scene, container: &Container) -> Found {
-    let scene = &Subject { scene, name: &container.name };
-    let reference = container.image.as_deref().unwrap_or_default();
+    look(&Subject {
+        scene,
+        name: &container.name,
+        reference: container.image.as_deref().unwrap_or_default(),
+        pull_policy: container.image_pull_policy.as_deref(),
+        is_of_volume: false,
+    })
+    .await
+}
+
+pub(super) async fn ensure_of_volume(
+    scene: &Scene,
+    container: &Container,
+    wanted: &WantedImage<'_>,
+) -> Found {
+    look(&Subject {
+        scene,
+        name: &container.name,
+        reference: wanted.reference,
+        pull_policy: wanted.pull_policy,
+        is_of_volume: true,
+    })
+    .await
+}
+
+async fn look(scene: &Subject<'_>) -> Found {
+    let reference = scene.reference;
     let present = match scene.context.parts.images.find(reference) {
         Ok(found) => found,
-        Err(err) => return invalid(scene, reference, &err),
+        Err(err) => return invalid(scene, &err),
     };
-    match (container.image_pull_policy.as_deref(), present) {
+    match (scene.pull_policy, present) {
         (Some("Never" | "IfNotPresent") | None, Some(image)) => {
             tell(
                 scene,
@@ -51,18 +83,20 @@ pub(super) async fn ensure(scene: &Scene, container: &Container) -> Found {
             tell(scene, EventType::Warning, "ErrImageNeverPull", message.clone());
             Found::Not(failed(scene, "ErrImageNeverPull", message))
         }
-        (_, _) => pull(scene, reference).await,
+        (_, _) => pull(scene).await,
     }
 }
 
-fn invalid(scene: &Subject<'_>, reference: &str, err: &Error) -> Found {
+fn invalid(scene: &Subject<'_>, err: &Error) -> Found {
+    let reference = scene.reference;
     let text = stdx::error_chain(err);
     let message = format!("Failed to apply default image tag {reference:?}: {text}");
     tell(scene, EventType::Warning, "InspectFailed", message.clone());
     Found::Not(failed(scene, "InvalidImageName", message))
 }
 
-async fn pull(scene: &Subject<'_>, reference: &str) -> Found {
+async fn pull(scene: &Subject<'_>) -> Found {
+    let reference = scene.reference;
     let (credentials, missing) = credentials::read(&scene.pod, &scene.followed.lookups());
     if !missing.is_empty() {
         let names = missing.join(", ");
@@ -117,13 +151,19 @@ fn render_seconds(millis: i128) -> String {
 }
 
 fn tell(scene: &Subject<'_>, kind: EventType, reason: &str, message: String) {
-    scene.context.container_event((&scene.pod, scene.name), kind, reason, message);
+    match scene.is_of_volume {
+        true => scene.context.event(&scene.pod, kind, reason, message),
+        false => scene.context.container_event((&scene.pod, scene.name), kind, reason, message),
+    }
 }
 
 /// The second event of a failure, with the reason that the status shows.
 fn failed(scene: &Subject<'_>, reason: &'static str, message: String) -> Attempted {
-    tell(scene, EventType::Warning, "Failed", format!("Error: {reason}"));
-    Outcome::Failed(NotStarted { reason, message })
+    let about = (&*scene.pod, scene.name);
+    let error = format!("Error: {reason}");
+    scene.context.container_event(about, EventType::Warning, "Failed", error);
+    let image = scene.is_of_volume.then(|| scene.reference.to_owned());
+    Outcome::Failed(NotStarted { reason, message, image })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A container's start: image, configuration, creation, execution, postStart hook.
 
 mod credentials;
+mod env_files;
 mod image;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
 use node_api::images::Image;
-use node_api::{ContainerId, SandboxId};
+use node_api::{ContainerId, ImageId, SandboxId};
 use reconcile::EventType;
 
 use super::{Action, Delays, On, Operation, Outcome, Scene};
@@ -18,7 +19,7 @@ use crate::pod_facts::{PodFacts, RunFacts};
 use crate::pod_worker::memory::{Memory, Trouble};
 use crate::pod_worker::messages;
 use crate::pod_worker::view::{ANNOTATION_IMAGE, View, exit};
-use crate::{container_config, disk, hooks, host_files};
+use crate::{container_config, disk, hooks, host_files, volumes};
 use image::Found;
 
 const HOSTS: &str = "/etc/hosts";
@@ -40,9 +41,15 @@ pub(crate) struct StartContainer {
 pub(crate) struct NotStarted {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
+    /// What could not be pulled, where it is not the container's own: that of a volume.
+    pub(crate) image: Option<String>,
 }
 
 impl NotStarted {
+    pub(crate) fn new(reason: &'static str, message: String) -> Self {
+        Self { reason, message, image: None }
+    }
+
     /// It left a run that ended: the wait after it is that of a crash.
     fn has_run(&self) -> bool {
         matches!(self.reason, "RunContainerError" | "PostStartHookError")
@@ -67,7 +74,10 @@ impl Operation for StartContainer {
 
     /// A container that ended starts again: the next wait is longer.
     fn begin(&self, view: &mut View) {
-        if view.newest(&self.name).and_then(exit).is_some() {
+        let newest = view.newest(&self.name).filter(|it| exit(it).is_some());
+        let Some(ended) = newest.map(|it| it.id.clone()) else { return };
+        // Who was ended for another size has not failed.
+        if !view.memory.restarting.remove(&ended) {
             view.memory.restarts(&self.name, view.now);
         }
     }
@@ -85,7 +95,8 @@ impl Operation for StartContainer {
         if !why.has_run() {
             memory.wait(self.op(), Self::RETRY, now);
         }
-        let trouble = Trouble { reason: why.reason, message: why.message, since: now };
+        let NotStarted { reason, message, image } = why;
+        let trouble = Trouble { reason, message, image, since: now };
         memory.troubles.insert(self.name.clone(), trouble);
     }
 }
@@ -106,6 +117,13 @@ impl std::ops::Deref for Start<'_> {
 
 /// Returns when the postStart hook has finished.
 async fn start_container(scene: &Scene, start: &Start<'_>) -> Attempted {
+    let mut images = BTreeMap::new();
+    for wanted in volumes::images(&scene.pod, &start.container) {
+        match image::ensure_of_volume(scene, &start.container, &wanted).await {
+            Found::Image(image) => drop(images.insert(wanted.volume.to_owned(), image.id)),
+            Found::Not(outcome) => return outcome,
+        }
+    }
     let image = match image::ensure(scene, &start.container).await {
         Found::Image(image) => *image,
         Found::Not(outcome) => return outcome,
@@ -113,7 +131,7 @@ async fn start_container(scene: &Scene, start: &Start<'_>) -> Attempted {
     if scene.ending.is_cancelled() {
         return Outcome::Cancelled;
     }
-    let id = match create(scene, start, image).await {
+    let id = match create(scene, start, (image, images)).await {
         Ok(id) => id,
         Err(outcome) => return outcome,
     };
@@ -125,14 +143,21 @@ async fn start_container(scene: &Scene, start: &Start<'_>) -> Attempted {
     post_start(scene, &start.container, &id).await
 }
 
-async fn create(scene: &Scene, start: &Start<'_>, image: Image) -> Result<ContainerId, Attempted> {
+/// Its own image, and those of its volumes by their names.
+type Pulled = (Image, BTreeMap<String, ImageId>);
+
+async fn create(
+    scene: &Scene,
+    start: &Start<'_>,
+    images: Pulled,
+) -> Result<ContainerId, Attempted> {
     let containers = &scene.context.parts.containers;
     if let Some(leftover) = &start.leftover
         && let Err(err) = containers.remove(leftover).await
     {
         return Err(failed(scene, &start.name, "CreateContainerError", stdx::error_chain(&err)));
     }
-    let config = configure(scene, start, image).await?;
+    let config = configure(scene, start, images).await?;
     containers
         .create(&start.sandbox, config)
         .await
@@ -142,7 +167,7 @@ async fn create(scene: &Scene, start: &Start<'_>, image: Image) -> Result<Contai
 async fn configure(
     scene: &Scene,
     start: &Start<'_>,
-    image: Image,
+    (image, images): Pulled,
 ) -> Result<node_api::containers::ContainerConfig, Attempted> {
     let config_error = |text| failed(scene, &start.name, "CreateContainerConfigError", text);
     let context = &scene.context;
@@ -150,7 +175,8 @@ async fn configure(
     let directory = context.pod_directory(&scene.uid);
     let termination_log = messages::path(&directory, name, start.attempt);
     let log = context.log_directory(&scene.pod).join(name).join(format!("{}.log", start.attempt));
-    let facts = scene.facts(scene.followed.lookups());
+    let mut facts = scene.facts(scene.followed.lookups());
+    facts.files = env_files::read(scene, &start.container, &facts).await;
     if let Some(path) = facts.hosts_file.clone() {
         let node_hosts = disk::read_text(HOSTS).await;
         let domain = &context.config.cluster_domain;
@@ -163,7 +189,8 @@ async fn configure(
     let sub_paths = sub_paths(scene, &start.container, &facts).await.map_err(config_error)?;
     let attempt = start.attempt;
     let target = target(scene, start).map_err(config_error)?;
-    let run = RunFacts { image, attempt, log_path: log, termination_log, sub_paths, target };
+    let run =
+        RunFacts { image, attempt, log_path: log, termination_log, sub_paths, images, target };
     let mut config = container_config::render(&scene.pod, &start.container, &facts, &run)
         .map_err(|err| config_error(stdx::error_chain(&err)))?;
     let image = start.container.image.clone().unwrap_or_default();
@@ -231,7 +258,7 @@ async fn post_start(scene: &Scene, container: &Container, id: &ContainerId) -> A
     if let Err(err) = containers.stop(id, grace).await {
         tracing::warn!(%id, error = stdx::error_chain(&err), "container not stopped");
     }
-    Outcome::Failed(NotStarted { reason: "PostStartHookError", message: text })
+    Outcome::Failed(NotStarted::new("PostStartHookError", text))
 }
 
 fn tell(scene: &Scene, name: &str, kind: EventType, reason: &str, message: String) {
@@ -240,5 +267,5 @@ fn tell(scene: &Scene, name: &str, kind: EventType, reason: &str, message: Strin
 
 fn failed(scene: &Scene, name: &str, reason: &'static str, message: String) -> Attempted {
     tell(scene, name, EventType::Warning, "Failed", format!("Error: {message}"));
-    Outcome::Failed(NotStarted { reason, message })
+    Outcome::Failed(NotStarted::new(reason, message))
 }

@@ -10,6 +10,7 @@ use reconcile::EventType;
 use super::{Action, On, Op, Operation, Outcome, Scene};
 use crate::hooks;
 use crate::pod_worker::memory::Memory;
+use crate::pod_worker::view::View;
 
 /// What is left after a long hook; upstream gives as much.
 const GRACE_MIN: Duration = Duration::from_secs(2);
@@ -29,6 +30,8 @@ pub(crate) enum Why {
     FailedLiveness,
     FailedStartup,
     Changed,
+    /// Its size changed, and it asks for another run then.
+    Resized,
 }
 
 /// Whether the run is being stopped, and by this deadline, if there is one.
@@ -50,6 +53,12 @@ impl Operation for StopContainer {
 
     fn action(self) -> Action {
         Action::StopContainer(self)
+    }
+
+    fn begin(&self, view: &mut View) {
+        if self.why == Why::Resized {
+            view.memory.restarting.insert(self.id.clone());
+        }
     }
 
     async fn apply(&self, scene: &Scene) -> Outcome {
@@ -82,6 +91,7 @@ impl Why {
                 format!("Container {name} failed startup probe, will be restarted")
             }
             Self::Changed => format!("Container {name} definition changed, will be restarted"),
+            Self::Resized => format!("Container {name} resize requires restart"),
         }
     }
 }

@@ -8,6 +8,8 @@ use crate::pod_worker::view::{View, wanted};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TellPullBackOff {
     pub(crate) name: String,
+    /// A volume's, where it is not the container's own.
+    pub(crate) image: Option<String>,
 }
 
 fn message(image: Option<String>) -> String {
@@ -29,7 +31,8 @@ impl Operation for TellPullBackOff {
 
     fn begin(&self, view: &mut View) {
         let found = wanted(view.spec()).into_iter().find(|it| it.name() == self.name);
-        let message = message(found.and_then(|it| it.container.image));
+        let own = found.and_then(|it| it.container.image);
+        let message = message(self.image.clone().or(own));
         if let Some(trouble) = view.memory.troubles.get_mut(&self.name) {
             trouble.message = format!("{message}: ErrImagePull: {}", trouble.message);
             trouble.reason = "ImagePullBackOff";
@@ -38,8 +41,16 @@ impl Operation for TellPullBackOff {
 
     async fn apply(&self, scene: &Scene) -> Outcome {
         let about = (&*scene.pod, self.name.as_str());
-        let message = message(scene.container(&self.name).image);
-        scene.context.container_event(about, EventType::Normal, "BackOff", message);
+        match self.image.clone() {
+            Some(of_volume) => {
+                let message = message(Some(of_volume));
+                scene.context.event(&scene.pod, EventType::Normal, "BackOff", message);
+            }
+            None => {
+                let message = message(scene.container(&self.name).image);
+                scene.context.container_event(about, EventType::Normal, "BackOff", message);
+            }
+        }
         let error = "Error: ImagePullBackOff".to_owned();
         scene.context.container_event(about, EventType::Warning, "Failed", error);
         Outcome::Done(())

@@ -1,5 +1,9 @@
-//! Several sources in one volume, among them tokens of the pod's ServiceAccount.
+//! Several sources in one volume, among them tokens of the pod's ServiceAccount, certificates of its own
+//! and whom to trust.
 
+mod trust_bundle;
+
+use bytes::Bytes;
 use k8s_openapi::api::core::v1::{
     Pod, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
@@ -7,7 +11,7 @@ use node_api::volumes::{File, FilesPlugin};
 
 use super::keys::Reference;
 use super::{Error, Files, Kind, Plugin, Rendered, config_map, downward_api, mode, secret};
-use crate::pod_facts::{PodFacts, TokenKey};
+use crate::pod_facts::{CertificateKey, Credential, PodFacts, TokenKey};
 
 /// What a projection without an expiration asks for.
 const TOKEN_SECONDS: i64 = 3600;
@@ -25,7 +29,11 @@ impl Plugin for Projected {
         let of = |it: &VolumeProjection| {
             let config_map = it.config_map.iter().map(|it| (Kind::ConfigMap, it.name.clone()));
             let secret = it.secret.iter().map(|it| (Kind::Secret, it.name.clone()));
-            config_map.chain(secret).collect::<Vec<_>>()
+            let bundles = it.cluster_trust_bundle.iter();
+            let bundles = bundles.map(|_| (Kind::ClusterTrustBundles, String::new()));
+            let requests = it.pod_certificate.iter();
+            let requests = requests.map(|_| (Kind::PodCertificateRequests, String::new()));
+            config_map.chain(secret).chain(bundles).chain(requests).collect::<Vec<_>>()
         };
         sources(volume).flat_map(of).collect()
     }
@@ -36,7 +44,7 @@ impl Plugin for Projected {
 
     fn render(&self, pod: &Pod, volume: &Volume, facts: &PodFacts) -> Option<Rendered> {
         let plugin = FilesPlugin::Projected;
-        let files = files(pod, volume.projected.as_ref()?, facts);
+        let files = files(pod, &volume.name, volume.projected.as_ref()?, facts);
         Some(files.map(|files| node_api::volumes::Volume::Files { plugin, files }))
     }
 }
@@ -49,11 +57,18 @@ fn key(source: &ServiceAccountTokenProjection) -> TokenKey {
 }
 
 /// Everything that is wrong is said at once.
-fn files(pod: &Pod, source: &ProjectedVolumeSource, facts: &PodFacts) -> Result<Files, Error> {
+fn files(
+    pod: &Pod,
+    volume: &str,
+    source: &ProjectedVolumeSource,
+    facts: &PodFacts,
+) -> Result<Files, Error> {
     let mode = mode(source.default_mode);
     let (mut files, mut errors) = (Files::new(), Vec::new());
-    for projection in source.sources.iter().flatten() {
-        match of(pod, projection, mode, facts) {
+    for (index, projection) in source.sources.iter().flatten().enumerate() {
+        let certificate = certificate(pod, (volume, index), projection, mode, facts);
+        let of = of(pod, projection, mode, facts);
+        match of.and_then(|files| Ok((files, certificate?))).map(|(a, b)| a.into_iter().chain(b)) {
             Ok(more) => files.extend(more),
             Err(err) => errors.push(err),
         }
@@ -97,13 +112,40 @@ fn of(
     if let Some(source) = &projection.service_account_token {
         files.insert(source.path.clone(), token(pod, source, mode, facts)?);
     }
-    if projection.cluster_trust_bundle.is_some() {
-        return Err(Error::Projection("clusterTrustBundle"));
-    }
-    if projection.pod_certificate.is_some() {
-        return Err(Error::Projection("podCertificate"));
+    if let Some(source) = &projection.cluster_trust_bundle {
+        let content = trust_bundle::content(source, facts)?;
+        files.insert(source.path.clone(), owned(pod, content, mode));
     }
     Ok(files)
+}
+
+/// The key and the certificates of the pod's own, each where it is asked for.
+fn certificate(
+    pod: &Pod,
+    (volume, source): (&str, usize),
+    projection: &VolumeProjection,
+    mode: u32,
+    facts: &PodFacts,
+) -> Result<Files, Error> {
+    let Some(wanted) = &projection.pod_certificate else { return Ok(Files::new()) };
+    let certificates = facts.lookups.certificates.as_ref().ok_or(Error::CertificatesOff)?;
+    let key = CertificateKey { volume: volume.to_owned(), source };
+    let credential = match certificates.get(&key) {
+        Some(Ok(credential)) => credential,
+        Some(Err(why)) => return Err(Error::Certificate(why.clone())),
+        None => return Err(Error::Certificate("no credentials yet".to_owned())),
+    };
+    let Credential { key_pem, chain_pem } = credential;
+    let files = [
+        (&wanted.credential_bundle_path, format!("{key_pem}{chain_pem}")),
+        (&wanted.key_path, key_pem.clone()),
+        (&wanted.certificate_chain_path, chain_pem.clone()),
+    ];
+    let asked = files.into_iter().filter_map(|(path, content)| {
+        let path = path.as_ref().filter(|it| !it.is_empty())?;
+        Some((path.clone(), owned(pod, content.into(), mode)))
+    });
+    Ok(asked.collect())
 }
 
 fn token(
@@ -117,10 +159,15 @@ fn token(
         Some(token) => token.clone(),
         None => return Err(Error::Token { audience: key.audience }),
     };
+    Ok(owned(pod, content, mode))
+}
+
+/// What the pod's one user alone may read, if it has one.
+fn owned(pod: &Pod, content: Bytes, mode: u32) -> File {
     let (user, context) =
         (only_user(pod), pod.spec.as_ref().and_then(|it| it.security_context.as_ref()));
     let has_owner = user.is_some() || context.is_some_and(|it| it.fs_group.is_some());
-    Ok(File { content, mode: if has_owner { TOKEN_MODE } else { mode }, user })
+    File { content, mode: if has_owner { TOKEN_MODE } else { mode }, user }
 }
 
 /// The user of all containers, if they run as one that is known.
