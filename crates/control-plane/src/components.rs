@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controllers::{Context, Settings};
+use controllers::{Context, MANAGER, Settings, SignToken};
 use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::Election;
@@ -23,6 +23,8 @@ pub struct Components {
     pub clients: Clients,
     /// What pods get as kube-root-ca.crt.
     pub root_ca: String,
+    /// Signs tokens for Secrets; only the controllers have it.
+    pub sign_token: Option<SignToken>,
     pub controllers: Settings,
     /// Where controllers and scheduler are shown.
     pub metrics: Registry,
@@ -69,8 +71,14 @@ impl Components {
             tasks: tasks.clone(),
             world: self.world.clone(),
             factory: factory.clone(),
-            client_for: Arc::new(move |name| clients.client(Identity::Controller(name))),
+            client_for: Arc::new(move |name| {
+                clients.client(match name {
+                    MANAGER => Identity::ControllerManager,
+                    account => Identity::Controller(account),
+                })
+            }),
             root_ca: self.root_ca.clone(),
+            sign_token: self.sign_token.clone(),
             settings: self.controllers.clone(),
             metrics: self.metrics.clone(),
         });

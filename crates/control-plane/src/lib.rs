@@ -11,5 +11,5 @@ mod components;
 pub use clients::{Clients, Identity};
 pub use components::{CONTROLLER_MANAGER, Components, SCHEDULER};
 /// What flags say about the controllers.
-pub use controllers::Settings as ControllerSettings;
+pub use controllers::{Settings as ControllerSettings, SignToken};
 pub use simulator::{Config as FleetConfig, Fleet};

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DeploymentCondition, ReplicaSetCondition};
+use k8s_openapi::api::batch::v1::JobCondition;
 use k8s_openapi::api::core::v1::{NamespaceCondition, ReplicationControllerCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -37,6 +38,7 @@ macro_rules! condition {
 
 condition!(
     DeploymentCondition,
+    JobCondition,
     NamespaceCondition,
     ReplicaSetCondition,
     ReplicationControllerCondition

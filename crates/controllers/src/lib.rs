@@ -4,12 +4,16 @@
 mod backends;
 mod claims;
 mod conditions;
+mod cron_job;
 mod deployment;
+mod disruption;
 mod endpoint_slices;
 mod endpoints;
 mod flags;
 mod garbage_collector;
+mod job;
 mod labels;
+mod legacy_token_cleaner;
 mod namespace;
 mod node_lifecycle;
 mod owners;
@@ -21,10 +25,13 @@ mod replication_controller;
 mod resources;
 mod root_ca_publisher;
 mod service_account;
+mod service_account_tokens;
 mod taint_eviction;
+mod ttl_after_finished;
 
 use std::sync::Arc;
 
+use apimachinery::ObjectKey;
 use client::Client;
 use informer::Factory;
 use lifecycle::Tasks;
@@ -41,7 +48,7 @@ pub struct Descriptor {
     pub name: &'static str,
     /// Names that upstream gave it before.
     pub aliases: &'static [&'static str],
-    /// The service account in kube-system that it acts as.
+    /// The service account in kube-system that it acts as, or [`MANAGER`].
     pub identity: &'static str,
     /// Whether `*` means it too.
     pub is_on_by_default: bool,
@@ -51,10 +58,14 @@ pub struct Descriptor {
 
 /// Every controller, by name.
 pub const ALL: &[Descriptor] = &[
+    cron_job::DESCRIPTOR,
     deployment::DESCRIPTOR,
+    disruption::DESCRIPTOR,
     endpoints::DESCRIPTOR,
     endpoint_slices::DESCRIPTOR,
     garbage_collector::DESCRIPTOR,
+    job::DESCRIPTOR,
+    legacy_token_cleaner::DESCRIPTOR,
     namespace::DESCRIPTOR,
     node_lifecycle::DESCRIPTOR,
     pod_gc::DESCRIPTOR,
@@ -62,8 +73,20 @@ pub const ALL: &[Descriptor] = &[
     replication_controller::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
     service_account::DESCRIPTOR,
+    service_account_tokens::DESCRIPTOR,
     taint_eviction::DESCRIPTOR,
+    ttl_after_finished::DESCRIPTOR,
 ];
+
+/// The identity of the controller manager itself.
+pub const MANAGER: &str = "";
+
+/// Signs a token for a Secret: its key, and name and uid of the account that it is for.
+pub type SignToken = Arc<
+    dyn Fn(&ObjectKey, &str, &str) -> Result<String, Box<dyn std::error::Error + Send + Sync>>
+        + Send
+        + Sync,
+>;
 
 /// What every controller is started with.
 #[derive(Clone)]
@@ -71,10 +94,12 @@ pub struct Context {
     pub tasks: Tasks,
     pub world: World,
     pub factory: Arc<Factory>,
-    /// A client that acts as `system:serviceaccount:kube-system:<name>`.
+    /// A client that acts as `system:serviceaccount:kube-system:<name>`, or as [`MANAGER`].
     pub client_for: Arc<dyn Fn(&str) -> Client + Send + Sync>,
     /// PEM of the authority that signed the API server's certificate.
     pub root_ca: String,
+    /// Absent where this process has no key.
+    pub sign_token: Option<SignToken>,
     pub settings: Settings,
     /// Where their queues are shown.
     pub metrics: Registry,

@@ -50,6 +50,9 @@ struct Note {
 enum Awaited {
     /// This resourceVersion, or a later one.
     Version(u64),
+    /// The same of the object with this uid, which it has shown before, or that it is gone: the
+    /// change may have been the last.
+    Change { uid: String, version: u64 },
     /// That the object with this uid is gone, or on its way.
     Deletion(String),
 }
@@ -58,6 +61,9 @@ impl Awaited {
     fn is_shown<T: Identified>(&self, cached: Option<&T>) -> bool {
         match self {
             Self::Version(wanted) => cached.is_some_and(|it| it.version() >= *wanted),
+            Self::Change { uid, version } => {
+                cached.is_none_or(|it| it.uid() != uid || it.version() >= *version)
+            }
             Self::Deletion(uid) => cached.is_none_or(|it| it.uid() != uid || it.is_deleting()),
         }
     }
@@ -127,6 +133,14 @@ impl<T: Identified, K: Key> OwnWrites<T, K> {
     /// `written` is what the server answered to a create, an update or a patch.
     pub fn wrote(&self, owner: &K, written: &Meta) {
         self.note(owner, written.key.clone(), Awaited::Version(written.resource_version));
+    }
+
+    /// `written` is what the server made of `object`, which is from the cache. With the last
+    /// finalizer a deleted object goes too: then that is what is waited for.
+    pub fn changed(&self, owner: &K, object: &T, written: &Meta) {
+        let version = written.resource_version.max(object.version() + 1);
+        let uid = object.uid().to_owned();
+        self.note(owner, object.key(), Awaited::Change { uid, version });
     }
 
     /// The server took the deletion of `object`.
@@ -235,6 +249,14 @@ mod tests {
         let mut successor = object("a@9");
         successor.metadata.uid = Some("another".to_owned());
         assert!(Awaited::Deletion("a".to_owned()).is_shown(Some(&successor)));
+    }
+
+    #[test]
+    fn a_change_is_shown_by_a_later_version_and_by_absence() {
+        let awaited = Awaited::Change { uid: "a".to_owned(), version: 7 };
+        assert!(!awaited.is_shown(Some(&object("a@6!"))));
+        assert!(awaited.is_shown(Some(&object("a@7!"))));
+        assert!(awaited.is_shown::<ConfigMap>(None));
     }
 
     #[test]

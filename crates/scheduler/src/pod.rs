@@ -57,6 +57,15 @@ impl Resources {
         }
     }
 
+    /// Whether it is as much as the other, resource by resource.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let of = |name: &String| self.extended.get(name).copied().unwrap_or(0);
+        self.milli_cpu >= other.milli_cpu
+            && self.memory >= other.memory
+            && self.ephemeral_storage >= other.ephemeral_storage
+            && other.extended.iter().all(|(name, value)| of(name) >= *value)
+    }
+
     /// The larger of the two, resource by resource.
     fn raise_to(&mut self, other: &Self) {
         self.milli_cpu = self.milli_cpu.max(other.milli_cpu);
@@ -126,15 +135,15 @@ impl PodRequirements {
 
 impl Resources {
     fn of_container(container: &ContainerView) -> Self {
-        Self::from_quantities(container.requests.iter())
+        Self::from_quantities(container.counted().iter())
     }
 
     fn of_container_non_zero(container: &ContainerView) -> Self {
         let mut resources = Self::of_container(container);
-        if container.requests.get("cpu").is_none() {
+        if container.counted().get("cpu").is_none() {
             resources.milli_cpu = DEFAULT_MILLI_CPU;
         }
-        if container.requests.get("memory").is_none() {
+        if container.counted().get("memory").is_none() {
             resources.memory = DEFAULT_MEMORY;
         }
         resources

@@ -257,8 +257,10 @@ impl PodEvents {
             let held = state.snapshot.holds(key);
             state.queue.forget(key);
             state.snapshot.observe_bound(pod);
-            if held && !state.snapshot.holds(key) {
-                // It finished: its room is free.
+            let has_finished = held && !state.snapshot.holds(key);
+            let is_resized = old.is_some_and(|it| takes_less(it, pod));
+            if has_finished || is_resized {
+                // Its room is free, or some of it.
                 state.queue.cluster_changed(now, QueuedBy::AssignedPodUpdate);
             }
         } else if self.0.is_ours(pod) && !pod.meta.is_deleting {
@@ -271,6 +273,15 @@ impl PodEvents {
         drop(state);
         self.0.wake.notify_one();
     }
+}
+
+/// Whether a placed pod takes less of anything than it did.
+fn takes_less(old: &PodView, new: &PodView) -> bool {
+    if old.spec == new.spec {
+        return false;
+    }
+    let requests = |it: &PodView| PodRequirements::of(&Arc::new(it.clone())).requests;
+    !requests(new).covers(&requests(old))
 }
 
 /// Our own condition writes come back as updates; they are no reason to try again.

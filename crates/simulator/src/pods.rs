@@ -1,12 +1,12 @@
-//! Pods on simulated nodes: pending becomes running at once; a deleted pod is gone when its
-//! containers have stopped.
+//! Pods on simulated nodes: pending becomes running at once and, if its annotation says so, ended or
+//! restarted; a deleted pod is gone when its containers have stopped.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::Identified as _;
-use api::core::pod::{ContainerView, PodView};
+use api::core::pod::{ContainerView, PodView, SIMULATION};
 use apimachinery::{ApiError, ObjectKey};
 use bytes::Bytes;
 use client::{DeleteOptions, PatchKind, Preconditions};
@@ -18,9 +18,12 @@ use serde_json::{Value, json};
 
 use crate::addresses::Addresses;
 use crate::fleet::{Member, Members};
+use crate::script::Script;
 
 /// How long simulated containers take to stop after the signal.
 const STOP: SignedDuration = SignedDuration::from_secs(1);
+/// What a container ends with that was killed.
+const KILLED: i32 = 137;
 
 /// What a node does next for one of its pods.
 #[derive(Debug, PartialEq)]
@@ -32,6 +35,10 @@ pub(crate) enum Step {
     ShowReady,
     /// Containers are still stopping.
     Wait(Duration),
+    /// Containers ended and are started again.
+    Restart,
+    /// Containers ended with this code, and so did the pod.
+    End(i32),
     /// Containers have stopped: the object goes.
     Remove,
 }
@@ -44,13 +51,28 @@ pub(crate) fn plan(pod: &PodView, now: Timestamp) -> Step {
         let stopped = deletion.deadline - grace + STOP.min(grace);
         return match Duration::try_from(stopped.duration_since(now)) {
             Ok(left) if !left.is_zero() => Step::Wait(left),
+            // Somebody wants to see how it ended.
+            _ if !pod.is_terminal() && !pod.meta.finalizers.is_empty() => Step::End(KILLED),
             _ => Step::Remove,
         };
     }
     match pod.phase.as_str() {
         "" | "Pending" => Step::Run,
         "Running" if !pod.is_ready => Step::ShowReady,
+        "Running" => follow_script(pod, now),
         _ => Step::Nothing,
+    }
+}
+
+/// Containers of each round run from when the pod was ready.
+fn follow_script(pod: &PodView, now: Timestamp) -> Step {
+    let script = pod.simulation.as_ref().and_then(|it| Script::parse(it, pod.uid()).ok());
+    let (Some(script), Some(since)) = (script, pod.ready_since) else { return Step::Nothing };
+    let end = since.saturating_add(script.after).unwrap_or(Timestamp::MAX);
+    match Duration::try_from(end.duration_since(now)) {
+        Ok(left) if !left.is_zero() => Step::Wait(left),
+        _ if pod.restarts < script.restarts => Step::Restart,
+        _ => Step::End(script.code),
     }
 }
 
@@ -66,6 +88,41 @@ fn ready(pod: &PodView, now: Timestamp) -> Value {
             "type": "Ready", "status": "True", "lastTransitionTime": seconds(now),
             "observedGeneration": pod.generation,
         }] },
+    })
+}
+
+/// A strategic merge patch: the containers ended, and run again.
+fn restarted(pod: &PodView, now: Timestamp) -> Value {
+    let state = json!({ "running": { "startedAt": seconds(now) } });
+    let mut patch = ready(pod, now);
+    patch["status"]["containerStatuses"] =
+        statuses(&pod.spec.containers, pod.restarts + 1, |_| (state.clone(), true));
+    patch
+}
+
+/// A strategic merge patch: all containers ended with this code.
+fn ended(pod: &PodView, code: i32, now: Timestamp) -> Value {
+    let time = seconds(now);
+    let (phase, why, reason) = match code {
+        0 => ("Succeeded", "PodCompleted", "Completed"),
+        _ => ("Failed", "PodFailed", "Error"),
+    };
+    let started = pod.ready_since.map_or_else(|| time.clone(), |it| it.to_string());
+    let state = json!({ "terminated": {
+        "exitCode": code, "reason": reason, "startedAt": started, "finishedAt": time,
+    } });
+    let condition = |kind: &str| {
+        json!({ "type": kind, "status": "False", "reason": why, "lastTransitionTime": time,
+                "observedGeneration": pod.generation })
+    };
+    json!({
+        "metadata": { "uid": pod.uid() },
+        "status": {
+            "phase": phase,
+            "conditions": [condition("Ready"), condition("ContainersReady")],
+            "containerStatuses":
+                statuses(&pod.spec.containers, pod.restarts, |_| (state.clone(), false)),
+        },
     })
 }
 
@@ -91,24 +148,29 @@ pub(crate) fn running(pod: &PodView, address: Ipv4Addr, host: Ipv4Addr, now: Tim
             condition("PodReadyToStartContainers"), condition("Initialized"),
             condition("Ready"), condition("ContainersReady"),
         ],
-        "containerStatuses": statuses(&pod.spec.containers, |_| runs.clone()),
+        "containerStatuses": statuses(&pod.spec.containers, 0, |_| runs.clone()),
     });
     if !pod.spec.init_containers.is_empty() {
         let state =
             |it: &ContainerView| if it.is_sidecar { runs.clone() } else { (done.clone(), true) };
-        status["initContainerStatuses"] = statuses(&pod.spec.init_containers, state);
+        status["initContainerStatuses"] = statuses(&pod.spec.init_containers, 0, state);
     }
     json!({ "metadata": { "uid": pod.uid() }, "status": status })
 }
 
 fn statuses(
     containers: &[ContainerView],
+    restarts: i32,
     state: impl Fn(&ContainerView) -> (Value, bool),
 ) -> Value {
-    containers.iter().map(|it| container_status(it, state(it))).collect()
+    containers.iter().map(|it| container_status(it, restarts, state(it))).collect()
 }
 
-fn container_status(container: &ContainerView, (state, is_ready): (Value, bool)) -> Value {
+fn container_status(
+    container: &ContainerView,
+    restarts: i32,
+    (state, is_ready): (Value, bool),
+) -> Value {
     let image = container.image.as_str();
     json!({
         "name": container.name.as_str(),
@@ -117,7 +179,7 @@ fn container_status(container: &ContainerView, (state, is_ready): (Value, bool))
         "containerID": format!("simulated://{}", container.name.as_str()),
         "ready": is_ready,
         "started": state.get("running").is_some(),
-        "restartCount": 0,
+        "restartCount": restarts,
         "state": state,
     })
 }
@@ -145,12 +207,15 @@ impl Reconciler for Pods {
             Step::Nothing => Ok(Next::Settled),
             Step::Wait(left) => Ok(Next::After(left)),
             Step::Run => {
+                warn_of_script(key, &pod);
                 let Some(address) = self.addresses().assign(key) else {
                     tracing::warn!(pod = %key, "no free pod address in the simulated range");
                     return Ok(Next::After(Duration::from_secs(10)));
                 };
                 patch_status(&member, key, &running(&pod, address, member.address, now)).await
             }
+            Step::Restart => patch_status(&member, key, &restarted(&pod, now)).await,
+            Step::End(code) => patch_status(&member, key, &ended(&pod, code, now)).await,
             Step::ShowReady => patch_status(&member, key, &ready(&pod, now)).await,
             Step::Remove => {
                 let options = DeleteOptions {
@@ -164,6 +229,13 @@ impl Reconciler for Pods {
                 settle(member.client.api::<Pod>().delete(&key.namespace, &key.name, options).await)
             }
         }
+    }
+}
+
+fn warn_of_script(key: &ObjectKey, pod: &PodView) {
+    let script = pod.simulation.as_ref().map(|it| Script::parse(it, pod.uid()));
+    if let Some(Err(error)) = script {
+        tracing::warn!(pod = %key, annotation = SIMULATION, %error, "the pod runs on");
     }
 }
 
@@ -218,6 +290,33 @@ mod tests {
         // The node was held for dead meanwhile.
         check(running("False"), "2026-01-01T00:00:00Z", &Step::ShowReady);
         check(json!({ "status": { "phase": "Failed" } }), "2026-01-01T00:00:00Z", &Step::Nothing);
+    }
+
+    fn scripted(script: &str, restarts: i32) -> Value {
+        let ready = json!({ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        let status = json!({ "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": restarts });
+        json!({ "metadata": { "annotations": { "simulator.xebec.local/containers": script } },
+                "status": { "phase": "Running", "conditions": [ready], "containerStatuses": [status] } })
+    }
+
+    #[test]
+    fn containers_end_and_restart_as_the_annotation_says() {
+        let wait = Step::Wait(Duration::from_secs(2));
+        check(scripted("after=5 exit=3", 0), "2026-01-01T00:00:03Z", &wait);
+        check(scripted("after=5 exit=3", 0), "2026-01-01T00:00:05Z", &Step::End(3));
+        check(scripted("after=5 restarts=2", 1), "2026-01-01T00:00:05Z", &Step::Restart);
+        check(scripted("after=5 restarts=2", 2), "2026-01-01T00:00:05Z", &Step::End(0));
+        check(scripted("nonsense", 0), "2026-01-01T00:00:05Z", &Step::Nothing);
+    }
+
+    #[test]
+    fn a_deleted_pod_that_somebody_holds_shows_its_end_first() {
+        let held = |phase: &str| {
+            json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"] },
+                    "status": { "phase": phase } })
+        };
+        check(held("Running"), "2026-01-01T00:00:05Z", &Step::End(137));
+        check(held("Failed"), "2026-01-01T00:00:05Z", &Step::Remove);
     }
 
     #[test]

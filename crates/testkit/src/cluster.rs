@@ -7,9 +7,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use apimachinery::User;
 use apiserver::{Compaction, Config, Parts, Server};
+use authn::legacy::Signer;
 use authn::pki::ServiceAccountKey;
+use authn::tokens::Reference;
 use client::Client;
-use control_plane::{Clients, Components, ControllerSettings, Fleet, FleetConfig};
+use control_plane::{Clients, Components, ControllerSettings, Fleet, FleetConfig, SignToken};
 use kvstore::Store as _;
 use kvstore::memory::Memory;
 use lifecycle::{Late, Readiness, Tasks};
@@ -41,6 +43,11 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn start(options: Options) -> Result<Self> {
+        Self::start_with(options, |_| {}).await
+    }
+
+    /// With another configuration of the server.
+    pub async fn start_with(options: Options, change: impl FnOnce(&mut Config)) -> Result<Self> {
         let world = World::simulated(options.seed);
         let tasks = Tasks::new();
         let store = Arc::new(Memory::new());
@@ -48,18 +55,18 @@ impl Cluster {
             .await
             .context("watching the store")?;
         let readiness = Readiness::default();
+        let key = Arc::new(ServiceAccountKey::create().context("making a key")?);
         let parts = Parts {
             store: store.clone(),
             world: world.clone(),
             tasks: tasks.child("apiserver"),
             readiness: readiness.clone(),
             metrics: Registry::default(),
-            service_account_keys: vec![Arc::new(
-                ServiceAccountKey::create().context("making a key")?,
-            )],
+            service_account_keys: vec![key.clone()],
         };
         // A store in memory has no budget.
-        let config = Config { compaction: Compaction::ByServer, ..Config::default() };
+        let mut config = Config { compaction: Compaction::ByServer, ..Config::default() };
+        change(&mut config);
         let server = Server::start(config, parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
@@ -67,6 +74,7 @@ impl Cluster {
             world: world.clone(),
             clients: clients(&server, &faults),
             root_ca: "simulated".to_owned(),
+            sign_token: Some(token_signer(&key)?),
             controllers: ControllerSettings::default(),
             metrics: Registry::default(),
         };
@@ -100,6 +108,14 @@ impl Cluster {
     pub async fn stop(self) -> Result<(), Late> {
         self.tasks.shutdown(Duration::from_secs(30)).await
     }
+}
+
+fn token_signer(key: &Arc<ServiceAccountKey>) -> Result<SignToken> {
+    let signer = Signer::new(key).context("preparing the key")?;
+    Ok(Arc::new(move |secret, name, uid| {
+        let account = Reference { name: name.to_owned(), uid: uid.to_owned() };
+        Ok(signer.sign(&secret.namespace, &account, &secret.name)?)
+    }))
 }
 
 /// Each component in this process, over a transport that fails now and then.

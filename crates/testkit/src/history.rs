@@ -33,6 +33,13 @@ impl History {
         Some(format!("event {index}:\n{}--- or ---\n{}", render(self), render(other)))
     }
 
+    /// Every state that was ever stored under keys with this text, in order.
+    pub fn values<'a>(&'a self, within: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        let is_within = move |it: &&Event| String::from_utf8_lossy(&it.key).contains(within);
+        let stored = self.events.iter().filter(is_within).filter_map(|it| it.value.as_ref());
+        stored.map(|it| it.value.as_ref())
+    }
+
     /// What was written after `earlier`, a history of the same run.
     pub fn writes_since(&self, earlier: &Self) -> BTreeMap<String, usize> {
         let before = |resource: &str| earlier.writes.get(resource).copied().unwrap_or_default();

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use api::Resource;
 use client::{Client, ListOptions};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,7 +19,10 @@ pub async fn violations(admin: &Client) -> Result<Vec<String>> {
     let pods = all::<Pod>(admin).await?;
     let replica_sets = all::<ReplicaSet>(admin).await?;
     let mut found = orphans(&replica_sets, &uids(&all::<Deployment>(admin).await?));
-    found.extend(orphans(&pods, &uids(&replica_sets)));
+    let jobs = all::<Job>(admin).await?;
+    let owners: BTreeSet<String> = uids(&replica_sets).union(&uids(&jobs)).cloned().collect();
+    found.extend(orphans(&pods, &owners));
+    found.extend(wrong_jobs(&jobs, &pods));
     found.extend(shared_addresses(&pods));
     let (services, slices) = (all::<Service>(admin).await?, all::<EndpointSlice>(admin).await?);
     found.extend(wrong_endpoints(&services, &slices, &pods));
@@ -47,6 +51,31 @@ fn orphans<T: Resource>(objects: &[Arc<T>], living: &BTreeSet<String>) -> Vec<St
         if !owners.iter().any(|it| living.contains(&it.uid)) {
             let kind = T::FACTS.kind;
             found.push(format!("{kind} {} has no living owner", name(object.metadata())));
+        }
+    }
+    found
+}
+
+/// A Job that is over has counted everybody and holds nobody.
+fn wrong_jobs(jobs: &[Arc<Job>], pods: &[Arc<Pod>]) -> Vec<String> {
+    let mut found = Vec::new();
+    for job in jobs {
+        let status = job.status.clone().unwrap_or_default();
+        let uncounted = status.uncounted_terminated_pods.clone().unwrap_or_default();
+        let n_uncounted = uncounted.succeeded.iter().chain(&uncounted.failed).flatten().count();
+        let (active, terminating) = (status.active.unwrap_or(0), status.terminating.unwrap_or(0));
+        let is_over = api::batch::job::conditions::is_finished(&status);
+        if is_over && (n_uncounted > 0 || active > 0 || terminating > 0) {
+            let name = name(&job.metadata);
+            found.push(format!("Job {name} is over with {active} active, {terminating} terminating, {n_uncounted} uncounted"));
+        }
+        let is_held = |pod: &&Arc<Pod>| {
+            let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+            owners.iter().any(|it| Some(&it.uid) == job.metadata.uid.as_ref())
+                && pod.metadata.finalizers.as_ref().is_some_and(|it| !it.is_empty())
+        };
+        for pod in pods.iter().filter(is_held).filter(|_| is_over) {
+            found.push(format!("Pod {} is held by a Job that is over", name(&pod.metadata)));
         }
     }
     found

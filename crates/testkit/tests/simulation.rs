@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use client::{Client, ListOptions};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use serde_json::json;
 use testkit::{Cluster, History, Options};
@@ -18,6 +19,9 @@ const DEPLOYMENTS: usize = 20;
 /// Deployments behind one Service.
 const GROUP: usize = 4;
 const REPLICAS: i32 = 5;
+const JOBS: usize = 8;
+/// Where the Jobs are.
+const BATCH: &str = "kube-public";
 /// What an idle cluster writes.
 const LEASES: &str = "leases/kube-node-lease";
 
@@ -64,6 +68,80 @@ async fn deploy(admin: &Client, deployments: usize) {
             admin.api::<Service>().create(service(index)).await.unwrap();
         }
         admin.api::<Deployment>().create(deployment(index)).await.unwrap();
+    }
+}
+
+/// One in two is indexed, one in four counts failures by index; some pods fail.
+fn job(index: usize) -> Job {
+    let mut spec = json!({
+        "completions": 12, "parallelism": 4, "backoffLimit": 100_000,
+        "template": {
+            "metadata": { "annotations": { "simulator.xebec.local/containers": "after=20 fails=15" } },
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{ "name": "main", "image": "xebec.local/toolbox" }],
+            },
+        },
+    });
+    if index.is_multiple_of(2) {
+        spec["completionMode"] = json!("Indexed");
+    }
+    if index.is_multiple_of(4) {
+        spec["backoffLimitPerIndex"] = json!(100);
+    }
+    if index.is_multiple_of(3) {
+        spec["podReplacementPolicy"] = json!("Failed");
+    }
+    let metadata = json!({ "name": format!("job-{index}"), "namespace": BATCH });
+    serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+}
+
+/// What of the Jobs is still missing: all of them are complete.
+async fn incomplete(admin: &Client) -> Vec<String> {
+    let list = admin.api::<Job>().list(BATCH, ListOptions::default()).await.unwrap();
+    let jobs = list.items.iter().map(|it| it.shared::<Job>().unwrap());
+    let is_complete = |job: &Job| {
+        let conditions = job.status.as_ref().and_then(|it| it.conditions.as_deref());
+        conditions
+            .unwrap_or_default()
+            .iter()
+            .any(|it| it.type_ == "Complete" && it.status == "True")
+    };
+    let open = jobs.filter(|it| !is_complete(it));
+    open.map(|it| format!("Job {:?}: {}", it.metadata.name, json!(it.status))).collect()
+}
+
+/// What each Job says of its pods, beside what was stored of them over time: those that ended, or
+/// began to, while they were tracked, by how they ended.
+async fn check_counts(cluster: &Cluster, seed: u64) {
+    let history = cluster.history().await.unwrap();
+    let mut ends: BTreeMap<String, BTreeMap<String, bool>> = BTreeMap::new();
+    for bytes in history.values(&format!("/pods/{BATCH}/")) {
+        let pod: Pod = serde_json::from_slice(bytes).unwrap();
+        let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref()).unwrap_or_default();
+        let is_tracked = pod.metadata.finalizers.is_some_and(|it| !it.is_empty());
+        let is_over = phase == "Failed" || pod.metadata.deletion_timestamp.is_some();
+        if is_tracked && (is_over || phase == "Succeeded") {
+            let owner = pod.metadata.owner_references.unwrap().remove(0).name;
+            let ends = ends.entry(owner).or_default();
+            *ends.entry(pod.metadata.uid.unwrap()).or_default() |= phase == "Succeeded";
+        }
+    }
+    let list = cluster.admin.api::<Job>().list(BATCH, ListOptions::default()).await.unwrap();
+    for stored in &list.items {
+        let job = stored.shared::<Job>().unwrap();
+        let status = job.status.clone().unwrap();
+        let name = job.metadata.name.clone().unwrap();
+        let counted = (status.succeeded.unwrap_or(0) + status.failed.unwrap_or(0)) as usize;
+        let ended = ends.get(&name).map_or(0, BTreeMap::len);
+        let is_indexed = job.spec.as_ref().unwrap().completion_mode.as_deref() == Some("Indexed");
+        // A second pod of an index that succeeds, made since nobody heard of the first one, has
+        // nothing to add.
+        let is_right = if is_indexed { counted <= ended } else { counted == ended };
+        assert!(is_right, "seed {seed}: {name} counts {counted} of {ended}: {}", json!(status));
+        if is_indexed {
+            assert_eq!(status.completed_indexes.as_deref(), Some("0-11"), "seed {seed}: {name}");
+        }
     }
 }
 
@@ -121,6 +199,9 @@ async fn writes_at_rest(cluster: &Cluster, period: Duration) -> BTreeMap<String,
 async fn storm(seed: u64) -> History {
     let cluster = Cluster::start(Options { seed, nodes: NODES }).await.unwrap();
     deploy(&cluster.admin, DEPLOYMENTS).await;
+    for index in 0..JOBS {
+        cluster.admin.api::<Job>().create(job(index)).await.unwrap();
+    }
     cluster.faults.set_rate(50);
     let random = cluster.world.random.clone();
     let mut dead = Vec::new();
@@ -139,6 +220,10 @@ async fn storm(seed: u64) -> History {
         cluster.fleet.revive(&node);
     }
     converge(&cluster, seed, Duration::from_secs(1200)).await;
+    if !cluster.until(Duration::from_secs(7200), async |it| incomplete(it).await.is_empty()).await {
+        panic!("seed {seed}:\n{}", incomplete(&cluster.admin).await.join("\n"));
+    }
+    check_counts(&cluster, seed).await;
     let writes = writes_at_rest(&cluster, Duration::from_secs(60)).await;
     assert_eq!(writes.keys().collect::<Vec<_>>(), [LEASES], "seed {seed}: {writes:?}");
     let violations = testkit::violations(&cluster.admin).await.unwrap();

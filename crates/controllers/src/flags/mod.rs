@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use self::selection::{Choice, Selection};
 pub(crate) use self::values::{at_least_one, duration};
-use crate::{ALL, Descriptor, resources};
+use crate::{ALL, Descriptor, MANAGER, resources};
 
 const CONTROLLERS: &str = "controllers";
 
@@ -54,6 +54,7 @@ impl Settings {
     /// The service accounts that the selected controllers act as.
     pub fn identities(&self) -> BTreeSet<&'static str> {
         let selected = ALL.iter().filter(|it| self.is_selected(it)).map(|it| it.identity);
+        let selected = selected.filter(|it| *it != MANAGER);
         selected.chain([resources::IDENTITY]).collect()
     }
 

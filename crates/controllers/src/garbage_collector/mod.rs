@@ -24,7 +24,7 @@ use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue, on_ch
 use serde_json::json;
 
 use self::graph::{Graph, Node};
-use self::plan::{Action, Fate, Owner};
+use self::plan::{Action, Dependents, Fate, Owner};
 use crate::flags::at_least_one;
 use crate::resources::{Followed, Listener, Resources};
 use crate::{Descriptor, Flags, Startup};
@@ -198,9 +198,14 @@ impl GarbageCollector {
         for reference in &live.meta.owner_references {
             owners.push((reference.clone(), self.state_of(node, reference).await?));
         }
-        let has_dependents = !lock(&self.shared.graph).dependents(&node.uid).is_empty();
-        match plan::plan_dependent(&owners, &live.meta.finalizers, has_dependents) {
+        let dependents = Dependents::of(&lock(&self.shared.graph), &node.uid);
+        match plan::plan_dependent(&owners, &live.meta.finalizers, dependents) {
             None => Ok(()),
+            Some(Fate::Unblock) => {
+                self.unblock(&node.resource, &live).await?;
+                // Nothing is left to unblock then.
+                Box::pin(self.judge(node)).await
+            }
             Some(Fate::DropOwners(uids)) => self.drop_owners(&node.resource, &live, &uids).await,
             Some(Fate::Delete(propagation)) => self.delete(node, &live, propagation).await,
         }
@@ -278,6 +283,13 @@ impl GarbageCollector {
             return Ok(());
         }
         self.patch(resource, live, json!({"ownerReferences": rest})).await
+    }
+
+    async fn unblock(&self, resource: &GroupVersionResource, live: &Stored) -> Result<(), Error> {
+        let owners = live.meta.owner_references.iter().cloned();
+        let owners: Vec<OwnerReference> =
+            owners.map(|it| OwnerReference { block_owner_deletion: Some(false), ..it }).collect();
+        self.patch(resource, live, json!({"ownerReferences": owners})).await
     }
 
     /// A merge patch of metadata, which custom resources take too; valid only for what was read.

@@ -22,6 +22,29 @@ pub(crate) enum Fate {
     /// Drop these owners, by uid, from the object.
     DropOwners(Vec<String>),
     Delete(Propagation),
+    /// No owner is to wait for it any more; then look again.
+    Unblock,
+}
+
+/// What an object's dependents do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dependents {
+    None,
+    Stay,
+    /// One of them exists only until its own dependents are gone: they may own each other in a
+    /// circle, in which each would wait for the next.
+    Wait,
+}
+
+impl Dependents {
+    pub(crate) fn of(graph: &Graph, uid: &str) -> Self {
+        let dependents = graph.dependents(uid);
+        match dependents.iter().any(|it| it.is_foreground) {
+            true => Self::Wait,
+            false if dependents.is_empty() => Self::None,
+            false => Self::Stay,
+        }
+    }
 }
 
 /// What an object that is being deleted does for its dependents.
@@ -81,7 +104,7 @@ pub(crate) fn found(
 pub(crate) fn plan_dependent(
     owners: &[(OwnerReference, Owner)],
     finalizers: &[String],
-    has_dependents: bool,
+    dependents: Dependents,
 ) -> Option<Fate> {
     let of = |state: Owner| owners.iter().filter(move |(_, it)| *it == state);
     if owners.is_empty() {
@@ -97,7 +120,11 @@ pub(crate) fn plan_dependent(
     }
     let has = |finalizer: &str| finalizers.iter().any(|it| it == finalizer);
     let is_awaited = of(Owner::WaitsForDependents).next().is_some();
-    let propagation = if is_awaited && has_dependents {
+    let blocks = owners.iter().any(|(it, _)| it.block_owner_deletion == Some(true));
+    if is_awaited && blocks && dependents == Dependents::Wait {
+        return Some(Fate::Unblock);
+    }
+    let propagation = if is_awaited && dependents != Dependents::None {
         Propagation::Foreground
     } else if has(ORPHAN) {
         Propagation::Orphan

@@ -11,7 +11,8 @@ use reconcile::testing::converges;
 
 use super::graph::{Graph, Node};
 use super::plan::{
-    Action, Fate, Owner, doubtful, found, known, namespace_of_owner, plan_dependent, plan_owner,
+    Action, Dependents, Fate, Owner, doubtful, found, known, namespace_of_owner, plan_dependent,
+    plan_owner,
 };
 
 /// `uid owner,owner finalizer`, `-` for none; `!owner` blocks the owner's deletion. A finalizer
@@ -52,23 +53,24 @@ fn graph(nodes: &[&str]) -> Graph {
     graph
 }
 
-fn check_owners(owners: &[Owner], has_dependents: bool, expected: &str) {
+fn check_owners(owners: &[Owner], dependents: Dependents, expected: &str) {
     let owners: Vec<(OwnerReference, Owner)> =
         owners.iter().enumerate().map(|(n, it)| (owner(&format!("o{n}")), *it)).collect();
-    let action = plan_dependent(&owners, &[], has_dependents);
+    let action = plan_dependent(&owners, &[], dependents);
     assert_eq!(action.map_or_else(|| "keep".to_owned(), |it| format!("{it:?}")), expected);
 }
 
 #[test]
 fn an_object_goes_with_its_last_owner() {
+    use Dependents::{None, Stay};
     use Owner::{Absent, Solid, WaitsForDependents};
-    check_owners(&[], false, "keep");
-    check_owners(&[Solid], false, "keep");
-    check_owners(&[Absent], false, "Delete(Background)");
-    check_owners(&[Solid, Absent], false, r#"DropOwners(["o1"])"#);
-    check_owners(&[WaitsForDependents], false, "Delete(Background)");
-    check_owners(&[WaitsForDependents], true, "Delete(Foreground)");
-    check_owners(&[WaitsForDependents, Solid], true, r#"DropOwners(["o0"])"#);
+    check_owners(&[], None, "keep");
+    check_owners(&[Solid], None, "keep");
+    check_owners(&[Absent], None, "Delete(Background)");
+    check_owners(&[Solid, Absent], None, r#"DropOwners(["o1"])"#);
+    check_owners(&[WaitsForDependents], None, "Delete(Background)");
+    check_owners(&[WaitsForDependents], Stay, "Delete(Foreground)");
+    check_owners(&[WaitsForDependents, Solid], Stay, r#"DropOwners(["o0"])"#);
 }
 
 #[test]
@@ -163,8 +165,7 @@ fn collect(nodes: &BTreeMap<String, Node>) -> Vec<Event> {
         if !node.is_deleting {
             let state = |it: &OwnerReference| known(&graph, node, it).unwrap_or(Owner::Absent);
             let owners: Vec<_> = node.owners.iter().map(|it| (it.clone(), state(it))).collect();
-            let has_dependents = !graph.dependents(&node.uid).is_empty();
-            let fate = plan_dependent(&owners, &[], has_dependents);
+            let fate = plan_dependent(&owners, &[], Dependents::of(&graph, &node.uid));
             events.extend(fate.map(|it| Event::Fate(node.uid.clone(), it)));
         }
     }
@@ -181,6 +182,10 @@ fn happen(nodes: &mut BTreeMap<String, Node>, event: Event) {
     match event {
         Event::Fate(uid, Fate::DropOwners(owners)) => drop_owners(&uid, &owners),
         Event::Action(owner, Action::Orphan { uid, .. }) => drop_owners(&uid, &[owner]),
+        Event::Fate(uid, Fate::Unblock) => {
+            let owners = nodes.get_mut(&uid).into_iter().flat_map(|it| &mut it.owners);
+            owners.for_each(|it| it.block_owner_deletion = Some(false));
+        }
         Event::Fate(uid, Fate::Delete(Propagation::Foreground)) => {
             if let Some(node) = nodes.get_mut(&uid) {
                 (node.is_deleting, node.is_foreground) = (true, true);
@@ -191,6 +196,14 @@ fn happen(nodes: &mut BTreeMap<String, Node>, event: Event) {
             nodes.remove(&uid);
         }
     }
+}
+
+#[test]
+fn a_circle_of_owners_goes_as_a_whole() {
+    let circle = ["a !c foregroundDeletion", "b !a", "c !b"];
+    let nodes = circle.map(|it| (it[..1].to_owned(), node(it))).into_iter().collect();
+    let rested = converges(collect, happen, nodes, 30).unwrap();
+    assert_eq!(rested.keys().collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
 /// Ten objects; owners have smaller numbers than their dependents, or do not exist.

@@ -43,6 +43,10 @@ impl Containers for Host {
         self.0.update_resources(id, resources)
     }
 
+    fn resources(&self, id: &ContainerId) -> Future<'_, Resources> {
+        self.0.resources(id)
+    }
+
     fn exec(&self, _: &ContainerId, request: ExecRequest) -> Future<'_, Streams> {
         Box::pin(async move {
             let pipe = |wanted| if wanted { Stdio::piped() } else { Stdio::null() };
