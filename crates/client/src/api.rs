@@ -236,8 +236,19 @@ impl<T: Resource> Api<T> {
         kind: PatchKind,
         body: Bytes,
     ) -> Result<Written<T>, ApiError> {
+        self.patch_part(namespace, (name, "status"), kind, body).await
+    }
+
+    /// Through the door of a subresource that is a part of the object, such as `resize`.
+    pub async fn patch_part(
+        &self,
+        namespace: &str,
+        (name, subresource): (&str, &str),
+        kind: PatchKind,
+        body: Bytes,
+    ) -> Result<Written<T>, ApiError> {
         let mut request = self.patch_request(namespace, name, Payload::Patch(kind, body));
-        request.subresource = Some("status".to_owned());
+        request.subresource = Some(subresource.to_owned());
         self.write(request).await
     }
 
@@ -319,6 +330,19 @@ impl DynamicApi {
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Arc<Stored>, ApiError> {
         let mut request = self.request(Verb::Get, namespace);
         request.name = Some(name.to_owned());
+        self.client.call_object(request).await
+    }
+
+    /// GET of what is below an object, such as `scale`.
+    pub async fn get_subresource(
+        &self,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+    ) -> Result<Arc<Stored>, ApiError> {
+        let mut request = self.request(Verb::Get, namespace);
+        request.name = Some(name.to_owned());
+        request.subresource = Some(subresource.to_owned());
         self.client.call_object(request).await
     }
 

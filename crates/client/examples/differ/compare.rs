@@ -7,45 +7,87 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
+/// What is not the same, the first of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Of {
+    Code,
+    Reason,
+    /// Which fields, and what kind of mistake each.
+    Causes,
+    /// What is said of each field.
+    Texts,
+    Object,
+    /// Of an object that is the same otherwise: what is written of what is empty.
+    Empties,
+    /// Of an object that is the same otherwise: who is said to have written which field.
+    Managers,
+    /// Of a refusal that is the same otherwise: what is said in all.
+    Message,
+}
+
+impl Of {
+    pub(crate) const ALL: &[Self] = &[
+        Self::Code,
+        Self::Reason,
+        Self::Causes,
+        Self::Texts,
+        Self::Object,
+        Self::Empties,
+        Self::Managers,
+        Self::Message,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Code => "code",
+            Self::Reason => "reason",
+            Self::Causes => "causes",
+            Self::Texts => "texts",
+            Self::Message => "message",
+            Self::Object => "object",
+            Self::Empties => "empties",
+            Self::Managers => "managers",
+        }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// `code`, `reason`, `causes`, `texts`, `message` or `object`.
-    pub(crate) of: &'static str,
+    pub(crate) of: Of,
     pub(crate) upstream: String,
     pub(crate) ours: String,
 }
 
 /// Set by each server for itself.
-const OWN: &[&str] =
-    &["uid", "creationTimestamp", "resourceVersion", "managedFields", "generation"];
-const SHOWN_MAX: usize = 400;
+const OWN: &[&str] = &["resourceVersion", "uid"];
+const SHOWN_MAX: usize = 600;
 
 pub(crate) fn compare(upstream: &Answer, ours: &Answer) -> Option<Difference> {
     let text = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
     if upstream.code != ours.code {
         let shown = |it: &Answer| format!("{} {}", it.code, text(&it.body, "message"));
-        return difference("code", shown(upstream), shown(ours));
+        return difference(Of::Code, shown(upstream), shown(ours));
     }
     if upstream.code < 300 {
         return objects(&upstream.body, &ours.body);
     }
     let of = |it: &Answer, what: &[&str]| causes(&it.body, what);
-    difference("reason", text(&upstream.body, "reason"), text(&ours.body, "reason"))
+    difference(Of::Reason, text(&upstream.body, "reason"), text(&ours.body, "reason"))
         .or_else(|| {
             let what = ["field", "reason"];
-            difference("causes", of(upstream, &what), of(ours, &what))
+            difference(Of::Causes, of(upstream, &what), of(ours, &what))
         })
         .or_else(|| {
             let what = ["field", "message"];
-            difference("texts", of(upstream, &what), of(ours, &what))
+            difference(Of::Texts, of(upstream, &what), of(ours, &what))
         })
         .or_else(|| {
             let message = |it: &Answer| text(&it.body, "message");
-            difference("message", message(upstream), message(ours))
+            difference(Of::Message, message(upstream), message(ours))
         })
 }
 
-fn difference(of: &'static str, upstream: String, ours: String) -> Option<Difference> {
+fn difference(of: Of, upstream: String, ours: String) -> Option<Difference> {
     let cut = |it: String| it.chars().take(SHOWN_MAX).collect::<String>();
     (upstream != ours).then(|| Difference { of, upstream: cut(upstream), ours: cut(ours) })
 }
@@ -67,14 +109,54 @@ fn causes(status: &Value, what: &[&str]) -> String {
 fn objects(upstream: &Value, ours: &Value) -> Option<Difference> {
     let clean = |it: &Value| {
         let mut it = it.clone();
-        if let Some(metadata) = it["metadata"].as_object_mut() {
+        let metadata = it.get_mut("metadata").and_then(Value::as_object_mut);
+        let managers = metadata.and_then(|metadata| {
             OWN.iter().for_each(|name| drop(metadata.remove(*name)));
-        }
-        it
+            metadata.remove("managedFields")
+        });
+        (it, managers.unwrap_or_default())
     };
-    let mut found = (Vec::new(), Vec::new());
-    walk(&clean(upstream), &clean(ours), "", &mut found);
-    difference("object", found.0.join(", "), found.1.join(", "))
+    let (upstream, ours) = (clean(upstream), clean(ours));
+    let walked = |of, upstream: &Value, ours: &Value| {
+        let mut found = (Vec::new(), Vec::new());
+        walk(upstream, ours, "", &mut found);
+        difference(of, found.0.join(", "), found.1.join(", "))
+    };
+    let filled = |it: &Value| without_empties(it).unwrap_or_default();
+    walked(Of::Object, &filled(&upstream.0), &filled(&ours.0))
+        .or_else(|| walked(Of::Empties, &upstream.0, &ours.0))
+        .or_else(|| walked(Of::Managers, &managers(&upstream.1), &managers(&ours.1)))
+}
+
+/// The value without anything in it that is empty or zero; nothing, if that is all of it.
+fn without_empties(value: &Value) -> Option<Value> {
+    match value {
+        Value::Null | Value::Bool(false) => None,
+        Value::String(text) => (!text.is_empty()).then(|| value.clone()),
+        Value::Number(number) => (number.as_f64() != Some(0.0)).then(|| value.clone()),
+        Value::Object(fields) => {
+            let kept =
+                fields.iter().filter_map(|(name, it)| Some((name.clone(), without_empties(it)?)));
+            let kept: serde_json::Map<String, Value> = kept.collect();
+            (!kept.is_empty()).then_some(Value::Object(kept))
+        }
+        Value::Array(items) => {
+            let kept = items.iter().map(|it| without_empties(it).unwrap_or_default());
+            (!items.is_empty()).then(|| Value::Array(kept.collect()))
+        }
+        Value::Bool(true) => Some(value.clone()),
+    }
+}
+
+/// By who they are: those of one second are in no order that counts.
+fn managers(list: &Value) -> Value {
+    let all = list.as_array().into_iter().flatten();
+    let text = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+    let named = all.map(|it| {
+        let who = ["manager", "operation", "subresource", "apiVersion"].map(|name| text(it, name));
+        (who.join(" "), it.clone())
+    });
+    Value::Object(named.collect())
 }
 
 fn walk(upstream: &Value, ours: &Value, path: &str, found: &mut (Vec<String>, Vec<String>)) {
@@ -113,5 +195,6 @@ fn walk(upstream: &Value, ours: &Value, path: &str, found: &mut (Vec<String>, Ve
 fn is_own(text: &str) -> bool {
     let is_id = text.len() == 36 && text.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
     let is_time = text.len() == 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T';
-    is_id || is_time || text.starts_with("X509SHA256=")
+    let is_volume = text.starts_with("kube-api-access-");
+    is_id || is_time || is_volume || text.starts_with("X509SHA256=")
 }

@@ -1,88 +1,123 @@
-//! Two API servers, asked the same: `differ OURS UPSTREAM MANIFEST...`, where the first two are
-//! kubeconfigs and the others files with one JSON object each. Every object is sent to both, whole
-//! and with one thing changed at a time, to be created in dry run; answers that a client could tell
-//! apart are printed, by kind and by what differs.
+//! Two API servers, asked the same: objects made from the schemas of every kind and from its
+//! example, whole and with one thing changed, are created, updated, patched and applied in dry run
+//! on both; answers that a client could tell apart are counted and shown, by what differs.
+//!
+//! ```text
+//! differ OURS UPSTREAM [--requests N] [--kind K] [--seed S] [--show N] EXAMPLE...
+//! ```
+//!
+//! The first two are kubeconfigs, examples are files with one JSON object each.
 
 #![expect(clippy::print_stdout, reason = "the result goes to standard output")]
 #![expect(clippy::disallowed_methods, reason = "a program of its own, which owns its tasks")]
 
+mod allowed;
 mod compare;
 #[path = "../load/connect.rs"]
 #[expect(dead_code, reason = "shared with the load, which needs all of it")]
 mod connect;
+mod flags;
+mod grow;
+mod live;
 mod mutate;
+mod place;
+mod report;
+mod requests;
+mod run;
+mod schema;
 mod server;
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::error::Error;
+use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::sync::Mutex;
 
-use compare::{Answer, Difference};
+use allowed::Allowed;
+use flags::Flags;
+use report::Report;
+use run::Kind;
+use schema::Schemas;
 use server::Server;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Of differences of one sort that are shown.
-const SHOWN_MAX: usize = 3;
+/// Kinds at a time, with a connection to each server each.
+const WORKERS: usize = 16;
+
+/// Of the Service that is there for real, in the range that both servers have.
+const SERVICE_ADDRESS: &str = "10.96.200.7";
+
+/// What all kinds have in common.
+struct Shared {
+    flags: Flags,
+    schemas: Schemas,
+    allowed: Allowed,
+    report: Mutex<Report>,
+}
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [ours, upstream, manifests @ ..] = arguments.as_slice() else {
-        return Err("differ OURS UPSTREAM MANIFEST...".into());
-    };
-    let (mut ours, mut upstream) = (Server::connect(ours).await?, Server::connect(upstream).await?);
-    let places = ours.places().await?;
-    let (mut n_asked, mut found) = (0, BTreeMap::<String, Vec<String>>::new());
-    for manifest in manifests {
-        let mut object: Value = serde_json::from_str(&std::fs::read_to_string(manifest)?)?;
-        let Some(place) = places.get(&kind_of(&object)) else { continue };
-        if place.contains("/namespaces/") {
-            object["metadata"]["namespace"] = json!("default");
-        }
-        let path = format!("{place}?dryRun=All&fieldValidation=Strict");
-        for (what, changed) in mutate::all(&object) {
-            let body = changed.to_string();
-            let (a, b) = (upstream.post(&path, &body).await, ours.post(&path, &body).await);
-            n_asked += 1;
-            // One that answers nothing has met a mistake of its own.
-            let Ok(expected) = a else {
-                upstream.reconnect().await?;
-                continue;
-            };
-            let seen = b.unwrap_or(Answer { code: 0, body: Value::Null });
-            if let Some(difference) = compare::compare(&expected, &seen) {
-                note(&mut found, &kind_of(&object).1, &what, &difference);
-            }
-        }
+    let flags = Flags::parse(std::env::args().skip(1))?;
+    let mut upstream = Server::connect(&flags.upstream).await?;
+    let kinds = Mutex::new(kinds(&flags, &mut upstream).await?);
+    let shared = Arc::new(Shared {
+        schemas: upstream.schemas().await?,
+        allowed: Allowed::read(include_str!("allowed.json"))?,
+        report: Mutex::default(),
+        flags,
+    });
+    let kinds = Arc::new(kinds);
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|_| {
+            let (shared, kinds) = (shared.clone(), kinds.clone());
+            tokio::spawn(async move {
+                loop {
+                    let Some(kind) = kinds.lock().await.pop_front() else { break };
+                    if let Err(err) = run::run(&shared, &kind).await {
+                        println!("{}: {err}", kind.name);
+                    }
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.await?;
     }
-    print(n_asked, &found);
+    print!("{}", shared.report.lock().await.print(shared.flags.n_shown));
     Ok(())
 }
 
-fn kind_of(object: &Value) -> (String, String) {
-    let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
-    (text("apiVersion"), text("kind"))
-}
-
-fn note(
-    found: &mut BTreeMap<String, Vec<String>>,
-    kind: &str,
-    what: &str,
-    difference: &Difference,
-) {
-    let Difference { of, upstream, ours } = difference;
-    let text = format!("  {what}\n    upstream  {upstream}\n    ours      {ours}");
-    found.entry(format!("{kind}: {of}")).or_default().push(text);
-}
-
-fn print(n_asked: usize, found: &BTreeMap<String, Vec<String>>) {
-    for (what, all) in found {
-        println!("{what}, {} times", all.len());
-        all.iter().take(SHOWN_MAX).for_each(|it| println!("{it}"));
+/// Those that upstream serves and that have an example.
+async fn kinds(flags: &Flags, upstream: &mut Server) -> Result<VecDeque<Kind>> {
+    let resources = upstream.resources().await?;
+    let mut kinds = VecDeque::new();
+    for path in &flags.examples {
+        let mut example: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+        let text = |name: &str| example[name].as_str().unwrap_or_default().to_owned();
+        let key = (text("apiVersion"), text("kind"));
+        let is_asked = flags.kind.as_ref().is_none_or(|it| *it == key.1);
+        let Some(resource) = resources.get(&key).filter(|_| is_asked) else { continue };
+        if let Some(metadata) = example["metadata"].as_object_mut() {
+            metadata.remove("namespace");
+        }
+        let version = resource.root.rsplit('/').next().unwrap_or_default();
+        let namespace = format!("differ-{}-{version}", resource.plural);
+        // An event is where the object is that it is about.
+        for about in ["involvedObject", "regarding"] {
+            if let Some(about) = example.get_mut(about) {
+                about["namespace"] = Value::from(namespace.as_str());
+            }
+        }
+        // Each server would give it another.
+        if key.1 == "Service" {
+            example["spec"]["clusterIP"] = Value::from(SERVICE_ADDRESS);
+        }
+        let (name, resource) = (format!("{} {}", key.0, key.1), resource.clone());
+        kinds.push_back(Kind { name, example, resource, namespace, n_requests: 0 });
     }
-    let n_found: usize = found.values().map(Vec::len).sum();
-    let same = 100.0 * (n_asked - n_found) as f64 / n_asked.max(1) as f64;
-    println!("{n_asked} requests, {n_found} answered otherwise: {same:.2} % alike");
+    let n = flags.n_requests / kinds.len().max(1);
+    kinds.iter_mut().for_each(|it| it.n_requests = n);
+    Ok(kinds)
 }

@@ -1,88 +1,67 @@
-//! What may be wrong with an object: one thing at a time, at every place that it has. Pure.
+//! What may be wrong with an object: one thing at a time, somewhere in it. Pure.
 
 use serde_json::{Value, json};
 
-/// Where a value is: names of fields and indices.
-type Place = Vec<Step>;
+use crate::grow::{Garden, integers, pick, texts};
+use crate::place::{self, Change, Place, Step};
 
-#[derive(Clone, Debug)]
-enum Step {
-    Field(String),
-    Item(usize),
-}
-
-/// The object as it is, and each change of it, with what was changed.
-pub(crate) fn all(object: &Value) -> Vec<(String, Value)> {
-    let mut all = vec![("as it is".to_owned(), object.clone())];
-    for place in places(object) {
-        let Some(value) = object.pointer(&pointer(&place)) else { continue };
-        let name = pointer(&place).replacen('/', "", 1).replace('/', ".");
-        let mut removed = object.clone();
-        remove(&mut removed, &place);
-        all.push((format!("{name} removed"), removed));
-        for other in others(value) {
-            let mut changed = object.clone();
-            if let Some(at) = changed.pointer_mut(&pointer(&place)) {
-                let text = other.to_string();
-                let shown: String = text.chars().take(40).collect();
-                *at = other;
-                all.push((format!("{name} = {shown}"), changed));
-            }
-        }
+/// A change at or below `root`, or nothing if there is nothing that could be changed.
+pub(crate) fn one(
+    garden: &Garden<'_>,
+    object: &Value,
+    schema: &Value,
+    root: &[Step],
+) -> Option<Change> {
+    let random = garden.random;
+    if random.below(100) < 25 {
+        return garden.addition(object, schema, root);
     }
-    all
-}
-
-/// Of everything but what says which kind it is.
-fn places(object: &Value) -> Vec<Place> {
-    let mut found = Vec::new();
-    let mut left: Vec<Place> = vec![Vec::new()];
-    while let Some(place) = left.pop() {
-        let below: Vec<Step> = match object.pointer(&pointer(&place)) {
-            Some(Value::Object(fields)) => fields.keys().cloned().map(Step::Field).collect(),
-            Some(Value::Array(items)) => (0..items.len()).map(Step::Item).collect(),
-            _ => Vec::new(),
-        };
-        for step in below {
-            let is_name = matches!(&step, Step::Field(it) if it == "apiVersion" || it == "kind");
-            if !place.is_empty() || !is_name {
-                left.push(place.iter().cloned().chain([step]).collect());
-            }
-        }
-        if !place.is_empty() {
-            found.push(place);
-        }
+    let places: Vec<Place> =
+        place::all(object).into_iter().filter(|it| it.starts_with(root)).collect();
+    if places.is_empty() {
+        return garden.addition(object, schema, root);
     }
-    found
-}
-
-fn pointer(place: &[Step]) -> String {
-    let escape = |it: &str| it.replace('~', "~0").replace('/', "~1");
-    let steps = place.iter().map(|it| match it {
-        Step::Field(name) => format!("/{}", escape(name)),
-        Step::Item(index) => format!("/{index}"),
+    let place = pick(random, &places).clone();
+    let value = place::get(object, &place)?;
+    if random.below(100) < 15 {
+        return Some(Change { place, value: None });
+    }
+    let name = place.iter().rev().find_map(|it| match it {
+        Step::Field(name) => Some(name.as_str()),
+        Step::Item(_) => None,
     });
-    steps.collect()
-}
-
-fn remove(object: &mut Value, place: &[Step]) {
-    let Some((last, parent)) = place.split_last() else { return };
-    match (object.pointer_mut(&pointer(parent)), last) {
-        (Some(Value::Object(fields)), Step::Field(name)) => drop(fields.remove(name)),
-        (Some(Value::Array(items)), Step::Item(index)) => drop(items.remove(*index)),
-        _ => {}
-    }
+    let name = name.unwrap_or_default();
+    // What is well formed says more about rules than what is not.
+    let value = match garden.schemas.at(schema, &place) {
+        Some(schema) if random.below(100) < 35 => garden.value(schema, name, 2),
+        _ => pick(random, &others(value, name)).clone(),
+    };
+    Some(Change { place, value: Some(value) })
 }
 
 /// What could stand in place of a value.
-fn others(value: &Value) -> Vec<Value> {
+pub(crate) fn others(value: &Value, name: &str) -> Vec<Value> {
     let mut others = vec![Value::Null];
     others.extend(match value {
         Value::String(_) => {
-            vec![json!(""), json!("Bogus_Value!"), json!("x".repeat(300)), json!(7)]
+            let mut all: Vec<Value> = texts(name).iter().map(|it| json!(it)).collect();
+            all.extend(ODD.iter().map(|it| json!(it)));
+            all.extend([json!("x".repeat(300)), json!("a".repeat(64)), json!(7)]);
+            all
         }
-        Value::Bool(it) => vec![json!(!it), json!("x")],
-        Value::Number(_) => vec![json!(-1), json!(0), json!(1_i64 << 31), json!("x")],
+        Value::Bool(it) => vec![json!(!it), json!(!it), json!("x")],
+        Value::Number(_) => {
+            let mut all: Vec<Value> = integers(name).iter().map(|it| json!(it)).collect();
+            all.extend([
+                json!(-1),
+                json!(0),
+                json!(1_i64 << 31),
+                json!(65536),
+                json!("x"),
+                json!(1.5),
+            ]);
+            all
+        }
         Value::Array(items) => {
             let twice: Vec<Value> = items.iter().chain(items).cloned().collect();
             vec![json!([]), json!([null]), json!(twice), json!("x")]
@@ -96,3 +75,22 @@ fn others(value: &Value) -> Vec<Value> {
     });
     others
 }
+
+/// Each breaks another rule of names, paths, numbers in text.
+const ODD: &[&str] = &[
+    "",
+    "Bogus_Value!",
+    "-a",
+    "a.b",
+    "A",
+    "a/b",
+    " ",
+    "a..b",
+    "../x",
+    "/",
+    "1",
+    "100%",
+    "-1",
+    "a_b",
+    "é",
+];

@@ -1,4 +1,4 @@
-//! One server: what it serves, and what it says to an object.
+//! One server: what it serves, and what it says to a request.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,36 @@ use serde_json::Value;
 use crate::Result;
 use crate::compare::Answer;
 use crate::connect::Target;
+use crate::schema::Schemas;
 
 const ANSWER_MAX: usize = 16 << 20;
+/// Both servers derive the name of the manager of fields from it.
+const USER_AGENT: &str = "differ/1";
+
+/// Objects say who made them: both servers are asked by the same.
+const USER: &str = "differ";
 
 pub(crate) struct Server {
     target: Target,
     sender: SendRequest<Full<Bytes>>,
+}
+
+/// Where objects of a kind are.
+#[derive(Clone, Debug)]
+pub(crate) struct Resource {
+    /// Of the group and version.
+    pub(crate) root: String,
+    pub(crate) plural: String,
+    pub(crate) is_namespaced: bool,
+    pub(crate) has_status: bool,
+}
+
+impl Resource {
+    pub(crate) fn collection(&self, namespace: &str) -> String {
+        let within =
+            if self.is_namespaced { format!("/namespaces/{namespace}") } else { String::new() };
+        format!("{}{within}/{}", self.root, self.plural)
+    }
 }
 
 impl Server {
@@ -27,60 +51,90 @@ impl Server {
         Ok(Self { target, sender })
     }
 
-    pub(crate) async fn reconnect(&mut self) -> Result<()> {
-        self.sender = dial(&self.target).await?;
-        Ok(())
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer> {
+        self.call("GET", path, "application/json", "").await
     }
 
-    /// Where objects of each kind are posted, those with a namespace in `default`.
-    pub(crate) async fn places(&mut self) -> Result<BTreeMap<(String, String), String>> {
+    /// By version and kind.
+    pub(crate) async fn resources(&mut self) -> Result<BTreeMap<(String, String), Resource>> {
         let mut roots = vec!["/api/v1".to_owned()];
-        let groups = self.call("GET", "/apis", "").await?.body;
+        let groups = self.get("/apis").await?.body;
         for version in groups["groups"].as_array().into_iter().flatten() {
             let versions = version["versions"].as_array().into_iter().flatten();
             let names = versions.filter_map(|it| it["groupVersion"].as_str());
             roots.extend(names.map(|it| format!("/apis/{it}")));
         }
-        let mut places = BTreeMap::new();
+        let mut found = BTreeMap::new();
         for root in roots {
-            let list = self.call("GET", &root, "").await?.body;
+            let list = self.get(&root).await?.body;
             let version = list["groupVersion"].as_str().unwrap_or_default();
-            for resource in list["resources"].as_array().into_iter().flatten() {
+            let all = || list["resources"].as_array().into_iter().flatten();
+            for resource in all() {
                 let text = |name: &str| resource[name].as_str().unwrap_or_default();
-                if text("name").contains('/') {
+                let plural = text("name");
+                if plural.contains('/') {
                     continue;
                 }
-                let within =
-                    if resource["namespaced"] == true { "/namespaces/default" } else { "" };
-                let key = (version.to_owned(), text("kind").to_owned());
-                places.insert(key, format!("{root}{within}/{}", text("name")));
+                let status = format!("{plural}/status");
+                let resource = Resource {
+                    root: root.clone(),
+                    plural: plural.to_owned(),
+                    is_namespaced: resource["namespaced"] == true,
+                    has_status: all().any(|it| it["name"] == status.as_str()),
+                };
+                found.insert((version.to_owned(), text_of(&list, plural)), resource);
             }
         }
-        Ok(places)
+        Ok(found)
     }
 
-    pub(crate) async fn post(&mut self, path: &str, body: &str) -> Result<Answer> {
-        self.call("POST", path, body).await
+    pub(crate) async fn schemas(&mut self) -> Result<Schemas> {
+        let mut schemas = Schemas::default();
+        let index = self.get("/openapi/v3").await?.body;
+        for document in index["paths"].as_object().into_iter().flatten() {
+            let path = document.1["serverRelativeURL"].as_str().ok_or("an address of a schema")?;
+            schemas.add(&self.get(path).await?.body);
+        }
+        Ok(schemas)
     }
 
-    async fn call(&mut self, method: &str, path: &str, body: &str) -> Result<Answer> {
+    /// An answer that does not come is an error; the next call is on a connection of its own.
+    pub(crate) async fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &str,
+    ) -> Result<Answer> {
+        if self.sender.ready().await.is_err() {
+            self.sender = dial(&self.target).await?;
+        }
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, &self.target.host)
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json");
+            .header(header::USER_AGENT, USER_AGENT)
+            .header(header::CONTENT_TYPE, content_type)
+            .header(header::ACCEPT, "application/json")
+            .header("impersonate-user", USER)
+            .header("impersonate-group", "system:masters");
         if let Some(token) = self.target.authorization() {
             request = request.header(header::AUTHORIZATION, token);
         }
         let request = request.body(Full::from(body.to_owned()))?;
-        self.sender.ready().await?;
         let response = self.sender.send_request(request).await?;
         let code = response.status().as_u16();
         let bytes = Limited::new(response.into_body(), ANSWER_MAX).collect().await?.to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         Ok(Answer { code, body })
     }
+}
+
+/// The kind of the resource of that name.
+fn text_of(list: &Value, plural: &str) -> String {
+    let mut all = list["resources"].as_array().into_iter().flatten();
+    let found = all.find(|it| it["name"] == plural);
+    found.and_then(|it| it["kind"].as_str()).unwrap_or_default().to_owned()
 }
 
 async fn dial(target: &Target) -> Result<SendRequest<Full<Bytes>>> {
