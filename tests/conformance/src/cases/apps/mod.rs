@@ -1,0 +1,4 @@
+//! Workloads, as far as they need no pods that run.
+
+pub(super) mod cron_jobs;
+pub(super) mod replication_controllers;

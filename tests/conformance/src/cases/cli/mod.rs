@@ -1,0 +1,4 @@
+//! What kubectl does.
+
+pub(super) mod commands;
+pub(super) mod proxy;

@@ -1,0 +1,3 @@
+//! Events, in both of their groups.
+
+pub(super) mod events;

@@ -1,0 +1,7 @@
+//! Services and what belongs to them.
+
+pub(super) mod addresses;
+pub(super) mod api_server;
+pub(super) mod endpoints;
+pub(super) mod ingresses;
+pub(super) mod services;

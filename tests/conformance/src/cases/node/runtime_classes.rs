@@ -1,0 +1,65 @@
+//! RuntimeClasses: objects, and pods that name one that is not there.
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::pods;
+use crate::cases::{Case, case};
+use crate::expect::{name, refused, same};
+use crate::operations::Operations;
+use crate::scope::Scope;
+
+pub(crate) const CASES: &[Case] = &[
+    case!(
+        "[sig-node] RuntimeClass should reject a Pod requesting a deleted RuntimeClass [NodeConformance] [Conformance]",
+        deleted
+    ),
+    case!(
+        "[sig-node] RuntimeClass should reject a Pod requesting a non-existent RuntimeClass [NodeConformance] [Conformance]",
+        absent
+    ),
+    case!(
+        "[sig-node] RuntimeClass should support RuntimeClasses API operations [Conformance]",
+        operations
+    ),
+];
+
+const GROUP: &str = "node.k8s.io/v1";
+
+/// A pod of this class is refused, also when nothing would be kept.
+async fn refuses(scope: &Scope, class: &str) -> Result<()> {
+    let mut pod = pods::idle("pod");
+    pod["spec"]["runtimeClassName"] = json!(class);
+    for options in [&[("dryRun", "All")][..], &[]] {
+        let outcome = scope.own("v1", "pods").create_with(&pod, options).await;
+        same("reason", refused("a pod of an absent class", outcome, 403)?.reason(), "Forbidden")?;
+    }
+    Ok(())
+}
+
+async fn absent(scope: &Scope) -> Result<()> {
+    refuses(scope, &scope.unique("absent")).await
+}
+
+async fn deleted(scope: &Scope) -> Result<()> {
+    let classes = scope.all(GROUP, "runtimeclasses");
+    let class = json!({ "metadata": { "name": scope.unique("short") }, "handler": "runc" });
+    let class = classes.create(&class).await?;
+    classes.delete(name(&class)?).await?;
+    // Servers may remember the class for a moment.
+    scope.until("pods of it are refused", async || refuses(scope, name(&class)?).await).await
+}
+
+async fn operations(scope: &Scope) -> Result<()> {
+    let classes = Operations {
+        group_version: GROUP,
+        resource: "runtimeclasses",
+        kind: "RuntimeClass",
+        is_namespaced: false,
+        object: json!({ "handler": "conformance" }),
+        change: json!({ "overhead": { "podFixed": { "cpu": "10m" } } }),
+        status: None,
+        names: None,
+    };
+    classes.check(scope).await
+}

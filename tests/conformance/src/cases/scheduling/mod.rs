@@ -1,0 +1,3 @@
+//! What pods may ask for.
+
+pub(super) mod limit_ranges;

@@ -1,0 +1,6 @@
+//! Volumes, as objects.
+
+pub(super) mod attachments;
+pub(super) mod classes;
+pub(super) mod csi;
+pub(super) mod immutable;
