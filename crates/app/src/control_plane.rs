@@ -9,7 +9,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use api::core::node::NodeView;
 use apiserver::Server;
-use control_plane::{Clients, FleetConfig};
+use authn::pki::ServiceAccountKey;
+use authn::tokens::Reference;
+use control_plane::{Clients, FleetConfig, SignToken};
 use informer::{EventHandler, Factory};
 use stdx::{Family, World};
 use tokio::sync::watch;
@@ -22,7 +24,7 @@ pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARG
 
 /// Groups, beside those that the server needs, that the controllers follow: without them they would
 /// wait for ever.
-pub(crate) const FOLLOWED: &[&str] = &["apps"];
+pub(crate) const FOLLOWED: &[&str] = &["apps", "policy"];
 
 /// The network that pods get addresses from.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +47,15 @@ impl PodNetwork {
 pub(crate) fn clients(server: &Arc<Server>) -> Clients {
     let server = server.clone();
     Clients::new(move |it| server.client(it.user(), it.field_manager()))
+}
+
+/// Signs tokens in Secrets of service accounts.
+pub(crate) fn token_signer(key: &Arc<ServiceAccountKey>) -> Result<SignToken> {
+    let signer = authn::legacy::Signer::new(key)?;
+    Ok(Arc::new(move |secret, name, uid| {
+        let account = Reference { name: name.to_owned(), uid: uid.to_owned() };
+        Ok(signer.sign(&secret.namespace, &account, &secret.name)?)
+    }))
 }
 
 /// As upstream's: the machine, and what tells this process from others on it.

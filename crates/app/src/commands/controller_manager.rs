@@ -1,13 +1,14 @@
 //! `xebec controller-manager`: the controllers alone, over HTTPS, one leader at a time.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use authn::pki::ServiceAccountKey;
 use client::Client;
 use control_plane::{
-    CONTROLLER_MANAGER as NAME, Clients, Components, ControllerSettings, Identity,
+    CONTROLLER_MANAGER as NAME, Clients, Components, ControllerSettings, Identity, SignToken,
 };
 use lifecycle::Tasks;
 use stdx::World;
@@ -21,9 +22,12 @@ pub(crate) struct Flags {
     /// How to reach the API server, and as whom
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
-    /// The authority that pods get as kube-root-ca.crt
+    /// The authority that pods get as kube-root-ca.crt; that of the kubeconfig, if none is named
     #[arg(long, value_name = "FILE")]
     root_ca_file: Option<PathBuf>,
+    /// The key that signs tokens in Secrets of service accounts; without it none are made
+    #[arg(long, value_name = "FILE")]
+    service_account_private_key_file: Option<PathBuf>,
     /// Give each controller its own service account and token, as RBAC's bootstrap roles expect
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     use_service_account_credentials: bool,
@@ -61,10 +65,12 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         };
         flags.server.serve(NAME, flags.secure_port, parts).await?;
         let root_ca = match &flags.root_ca_file {
-            None => String::new(),
+            None => String::from_utf8_lossy(&config.ca_pem).into_owned(),
             Some(path) => std::fs::read_to_string(path)
                 .with_context(|| format!("reading {}", path.display()))?,
         };
+        let sign_token = flags.service_account_private_key_file.as_deref().map(token_signer);
+        let sign_token = sign_token.transpose()?;
         let issuer = flags.use_service_account_credentials.then_some(config);
         let (manager, leading_world) = (client.clone(), world.clone());
         let lead = move |tasks: Tasks| async move {
@@ -72,7 +78,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             match clients.await {
                 Ok(clients) => {
                     let (world, controllers) = (leading_world, flags.controllers);
-                    Components { world, clients, root_ca, controllers, metrics }
+                    Components { world, clients, root_ca, sign_token, controllers, metrics }
                         .start_controllers(&tasks);
                 }
                 Err(err) => {
@@ -83,6 +89,15 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         remote::lead(&tasks, client, world, NAME, flags.leader_elect, lead).await;
         Ok(())
     })
+}
+
+fn token_signer(path: &Path) -> Result<SignToken> {
+    let read = || -> Result<SignToken> {
+        let pem = std::fs::read_to_string(path)?;
+        let key = Arc::new(ServiceAccountKey::load(&pem)?);
+        crate::control_plane::token_signer(&key)
+    };
+    read().with_context(|| format!("--service-account-private-key-file {}", path.display()))
 }
 
 /// The manager's own client, and one for each service account that a selected controller acts as.

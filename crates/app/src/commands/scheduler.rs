@@ -51,6 +51,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             world: world.clone(),
             clients: Clients::new(move |_| own.clone()),
             root_ca: String::new(),
+            sign_token: None,
             controllers: ControllerSettings::default(),
             metrics,
         };

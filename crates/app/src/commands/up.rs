@@ -226,6 +226,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         world: world.clone(),
         clients: control_plane::clients(&api.server),
         root_ca: api.cluster.ca_pem.clone(),
+        sign_token: Some(control_plane::token_signer(&api.pki.service_account_key)?),
         controllers: flags.controllers.clone(),
         metrics: api.metrics.clone(),
     };
@@ -332,6 +333,7 @@ fn open_machine(
     let settings = node::Settings {
         proxy_mode: flags.proxy_mode,
         allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
+        gates: flags.component.gates(),
         ..node::Settings::new(cluster, node)
     };
     let network = node::open_network(&settings, data.path())?;

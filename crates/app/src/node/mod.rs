@@ -264,5 +264,7 @@ fn kubelet_config(
         taints: Vec::new(),
         is_registering: true,
         allowed_unsafe_sysctls: settings.allowed_unsafe_sysctls.clone(),
+        has_trust_bundles: settings.gates.is_enabled(features::CLUSTER_TRUST_BUNDLE_PROJECTION),
+        has_pod_certificates: settings.gates.is_enabled(features::POD_CERTIFICATE_REQUEST),
     })
 }

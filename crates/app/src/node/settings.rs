@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use features::Gates;
 use linux::sysctl::Pattern;
 use node_api::ClusterId;
 use service_proxy::backends::{self, Mode};
@@ -29,6 +30,7 @@ pub(crate) struct Settings {
     /// For this start alone, as the next: nothing has to be found again by them.
     pub(crate) proxy_mode: &'static Mode,
     pub(crate) allowed_unsafe_sysctls: Vec<Pattern>,
+    pub(crate) gates: Gates,
 }
 
 impl Settings {
@@ -46,6 +48,7 @@ impl Settings {
             container_runtime: node.container_runtime.clone(),
             proxy_mode: backends::ALL[0],
             allowed_unsafe_sysctls: Vec::new(),
+            gates: Gates::default(),
         }
     }
 

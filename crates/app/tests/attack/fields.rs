@@ -60,18 +60,8 @@ fn refused_by_the_node(cluster: &Cluster) {
             "PodFeatureUnsupported: Pod was rejected: Pod uses fields that this node does not support: {what}"
         )
     };
-    cluster.apply_json(&json!({
-        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "kata" },
-        "handler": "kata",
-    }));
     for (name, spec, container, expected) in [
         ("users", json!({ "hostUsers": false }), json!({}), unsupported("spec.hostUsers: false")),
-        (
-            "class",
-            json!({ "runtimeClassName": "kata" }),
-            json!({}),
-            unsupported("spec.runtimeClassName: kata"),
-        ),
         (
             "unmasked",
             json!({ "hostUsers": false }),

@@ -48,7 +48,9 @@ impl User {
     /// curl with more arguments, such as `-X`, `-H` and `-d`; the path is sent as it is.
     pub(crate) fn curl(&self, path: &str, arguments: &[&str]) -> Answer {
         let output = Command::new("curl")
-            .args(["-sS", "--path-as-is", "--max-time", "60", "-w", "\n%{http_code}", "-H"])
+            .args(["-sS", "--path-as-is", "--max-time", "60", "-w", "\n%{http_code}"])
+            // What comes for people is indented.
+            .args(["-A", "attacker", "-H"])
             .arg(format!("Authorization: Bearer {}", self.token))
             .arg("--cacert")
             .arg(&self.authority)

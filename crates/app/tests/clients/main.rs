@@ -1,5 +1,5 @@
-//! Other clients: the `kube` crate and the Python client, unchanged, create, watch, patch and
-//! delete; the operator of `examples/` does its work.
+//! Other clients, unchanged: the `kube` crate, those of Python and JavaScript create, watch, patch
+//! and delete; the operator of `examples/` and one of kopf do their work.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,6 +10,8 @@
 #[path = "../kubectl/cluster.rs"]
 #[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
 mod cluster;
+mod javascript;
+mod kopf;
 mod kube_crate;
 mod operator;
 mod python;

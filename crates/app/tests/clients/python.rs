@@ -1,5 +1,6 @@
 //! The Python client `kubernetes`.
 
+use std::ffi::OsString;
 use std::process::Command;
 
 use crate::cluster::Cluster;
@@ -30,19 +31,20 @@ apps.delete_namespaced_deployment("py", "default")
 print("all good")
 "#;
 
+/// Python with this package; `None` where it is not, which it says.
+pub(crate) fn with(package: &str) -> Option<OsString> {
+    let python = std::env::var_os("XEBEC_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let found = Command::new(&python).args(["-c", &format!("import {package}")]).output();
+    if found.is_ok_and(|it| it.status.success()) {
+        return Some(python);
+    }
+    eprintln!("SKIPPED: Python's `{package}` is not installed (cargo xtask install-test-deps)");
+    None
+}
+
 #[test]
 fn create_watch_patch_delete() {
-    let python = std::env::var_os("XEBEC_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-    if !Command::new(&python)
-        .args(["-c", "import kubernetes"])
-        .output()
-        .is_ok_and(|it| it.status.success())
-    {
-        eprintln!(
-            "SKIPPED: the Python client `kubernetes` is not installed (cargo xtask install-test-deps)"
-        );
-        return;
-    }
+    let Some(python) = with("kubernetes") else { return };
     let Some(cluster) = Cluster::start(2) else { return };
     let output = Command::new(python)
         .args(["-c", SCRIPT])

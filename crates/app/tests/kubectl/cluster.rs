@@ -114,7 +114,8 @@ impl Cluster {
     pub(crate) fn curl(&self, path: &str, arguments: &[&str]) -> String {
         let pki = self.path("data/pki");
         let output = Command::new("curl")
-            .args(["-sS", "--max-time", "60", "--cacert"])
+            // What comes for people is indented.
+            .args(["-sS", "--max-time", "60", "-A", "test", "--cacert"])
             .arg(pki.join("ca.crt"))
             .arg("--cert")
             .arg(pki.join("admin.crt"))
@@ -190,7 +191,7 @@ fn ran(output: Output) -> Ran {
 
 /// Starts `xebec up` and returns when it says that the cluster is ready. The port stays the same
 /// over restarts, so that clients can come back.
-fn start_server(directory: &Path, simulate: usize, flags: &[String]) -> Child {
+pub(crate) fn start_server(directory: &Path, simulate: usize, flags: &[String]) -> Child {
     let port_file = directory.join("port");
     let port = std::fs::read_to_string(&port_file).unwrap_or_else(|_| {
         let port = std::net::TcpListener::bind("127.0.0.1:0")

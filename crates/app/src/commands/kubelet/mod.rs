@@ -29,7 +29,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     }
     serve::run(|tasks| async move {
         let metrics = component.registry();
-        let started = start::start(&flags, &configuration, metrics, &tasks).await?;
+        let started =
+            start::start(&flags, &configuration, metrics, &component.gates(), &tasks).await?;
         say(&format!("kubelet of node {} ready on {}", flags.node_name(), started.listen));
         Ok(started)
     })

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use apimachinery::quantity::Amount;
 use authn::pki::Rotating;
+use features::Gates;
 use informer::Factory;
 use k8s_openapi::api::core::v1::Taint;
 use lifecycle::Tasks;
@@ -43,6 +44,7 @@ pub(super) async fn start(
     flags: &Flags,
     configuration: &KubeletConfiguration,
     metrics: Registry,
+    gates: &Gates,
     tasks: &Tasks,
 ) -> Result<Started> {
     let world = World::system();
@@ -76,7 +78,9 @@ pub(super) async fn start(
             () = opening.run() => {}
         }
     });
-    let config = kubelet_config(flags, configuration, &state, addresses.clone())?;
+    let mut config = kubelet_config(flags, configuration, &state, addresses.clone())?;
+    config.has_trust_bundles = gates.is_enabled(features::CLUSTER_TRUST_BUNDLE_PROJECTION);
+    config.has_pod_certificates = gates.is_enabled(features::POD_CERTIFICATE_REQUEST);
     let listen = config.listen;
     let serving = serving::identity(flags, configuration, &addresses, &world)?;
     let wiring = KubeletWiring {
@@ -190,6 +194,8 @@ fn kubelet_config(
         taints: taints(configuration),
         is_registering: configuration.register_node,
         allowed_unsafe_sysctls: sysctls.context("allowedUnsafeSysctls")?,
+        has_trust_bundles: false,
+        has_pod_certificates: false,
     })
 }
 

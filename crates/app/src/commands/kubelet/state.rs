@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use features::Gates;
 use linux::netlink::route::RouteSocket;
 use node_api::ClusterId;
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,7 @@ impl State {
             kubelet_port: 0,
             container_runtime: self.container_runtime.clone(),
             allowed_unsafe_sysctls: Vec::new(),
+            gates: Gates::default(),
         })
     }
 }

@@ -1,0 +1,97 @@
+//! An operator of kopf, Python's framework for them: a process that is known by what it does.
+
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::cluster::Cluster;
+use crate::python;
+
+const OPERATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/boats.py");
+
+/// Ends with the test.
+struct Operator(Child);
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(cluster: &Cluster, python: std::ffi::OsString) -> Operator {
+    let log = File::create(cluster.path("kopf.log")).unwrap();
+    let command = Command::new(python)
+        .args(["-m", "kopf", "run", "--standalone", "--namespace", "default", OPERATOR])
+        .env("KUBECONFIG", cluster.path("data/kubeconfig"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn();
+    Operator(command.unwrap())
+}
+
+fn definition() -> String {
+    let spec = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    let status = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let schema = json!({ "type": "object", "properties": { "spec": spec, "status": status } });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "boats.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": { "plural": "boats", "singular": "boat", "kind": "Boat" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    });
+    definition.to_string()
+}
+
+#[test]
+fn an_operator_of_kopf_creates_updates_counts_and_finalizes() {
+    let Some(python) = python::with("kopf") else { return };
+    let Some(cluster) = Cluster::start(0) else { return };
+    let definition = cluster.file("boats.json", &definition());
+    cluster.ok(&["apply", "-f", &definition]);
+    cluster.ok(&["wait", "--for=condition=Established", "crd/boats.example.com"]);
+    let _operator = start(&cluster, python);
+    let boat = json!({
+        "apiVersion": "example.com/v1", "kind": "Boat", "metadata": { "name": "one" },
+        "spec": { "name": "Albatross" },
+    });
+    let boat = cluster.file("boat.json", &boat.to_string());
+    cluster.ok(&["apply", "-f", &boat]);
+
+    let field = |path: &str| -> [String; 5] {
+        ["get", "boat", "one", "-o", &format!("jsonpath={{{path}}}")].map(str::to_owned)
+    };
+    let until = |path: &str, is_right: &dyn Fn(&str) -> bool| {
+        let words = field(path);
+        cluster.until(&words.each_ref().map(String::as_str), is_right);
+    };
+    until(".status.launched.name", &|it| it == "Albatross");
+    until(".metadata.finalizers", &|it| it.contains("kopf.zalando.org/KopfFinalizerMarker"));
+    let events = [
+        "get",
+        "events",
+        "--field-selector",
+        "reason=Launched",
+        "-o",
+        "jsonpath={.items[*].message}",
+    ];
+    cluster.until(&events, |it| it == "Albatross is afloat");
+    until(".status.ticks", &|it| it.parse::<u32>().is_ok_and(|it| it >= 3));
+
+    cluster.ok(&["patch", "boat", "one", "--type=merge", "-p", r#"{"spec":{"name":"Petrel"}}"#]);
+    until(".status", &|it| it.contains(r#"{"from":"Albatross","to":"Petrel"}"#));
+
+    // It goes when the operator has said farewell, and not before.
+    cluster.ok(&["delete", "boat", "one"]);
+    let farewell = cluster.ok(&["get", "configmap", "farewell-one", "-o", "jsonpath={.data.name}"]);
+    assert_eq!(farewell, "Petrel");
+}
