@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask test|tidy|bench|diff|torture|fuzz|dist|install-test-deps`.
+//! Developer commands: `cargo xtask test|tidy|bench|conformance|diff|torture|fuzz|dist|install-test-deps`.
 
 mod bench;
 mod diff;
@@ -25,10 +25,11 @@ const USAGE: &str = "usage: cargo xtask <command>
                      ROUNDS times (1000), under chatty pods; holders that stop for a while
   fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
   bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
-  diff api           every example of a kind, whole and changed at every place, created in dry run on our API server and on the one
-                     that UPSTREAM_KUBECONFIG names: what a client could tell apart
+  conformance        --kubeconfig FILE [--context NAME] [--filter TEXT] [--list]: what a client may expect of any cluster, case by case
+  diff api           [--requests N] [--kind K] [--seed S] [--show N]: objects of every kind, made from schemas and changed, written in
+                     every way in dry run on our API server and on the one that UPSTREAM_KUBECONFIG names: what a client could tell apart
   dist               a tarball of the release binary with unit, completions, documents and checksum
-  install-test-deps  installs the Debian and Python packages that the tests need";
+  install-test-deps  installs the Debian, Python and JavaScript packages that the tests need";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
         ["bench", "store", "alone"] => {
             bench::store::measure(&root(), bench::store::Ours::FrontAlone)
         }
-        ["diff", "api"] => diff::api(&root()),
+        ["conformance", rest @ ..] => test::conformance(rest),
+        ["diff", "api", rest @ ..] => diff::api(&root(), rest),
         ["dist"] => dist::make(&root()),
         ["install-test-deps"] => test_deps::install(&root()).map(|_| ()),
         _ => {

@@ -24,3 +24,8 @@ pub(crate) fn run() -> Result<()> {
     tools.export(&mut tests);
     process::run(&mut tests)
 }
+
+/// The suite that `cargo xtask test` runs against a cluster of ours, against any.
+pub(crate) fn conformance(arguments: &[&str]) -> Result<()> {
+    run_cargo(&[&["run", "--quiet", "--package", "conformance", "--"], arguments].concat())
+}

@@ -1,5 +1,5 @@
-//! What the tests need beside Rust: Debian packages and the Python client. Installs what is missing
-//! and says so; what cannot be had here is named loudly, and the tests that need it say that they
+//! What the tests need beside Rust: Debian packages, and packages of Python and JavaScript. Installs
+//! what is missing and says so; what cannot be had here is named loudly, and the tests that need it say that they
 //! are skipped.
 
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use crate::say;
 /// Program that shows the package is there, its argument, and the Debian package.
 const DEBIAN: &[(&str, &str, &str)] = &[
     ("curl", "--version", "curl"),
+    ("node", "--version", "nodejs"),
+    ("npm", "--version", "npm"),
     ("python3", "--version", "python3"),
     ("openssl", "version", "openssl"),
     ("busybox", "--help", "busybox-static"),
@@ -43,6 +45,12 @@ const NAMED: &[(&str, &str)] =
 /// current one.
 const KERNEL: &str = "linux-image-amd64";
 
+/// The packages of Python that tests import.
+const PYTHON: &[&str] = &["kopf", "kubernetes"];
+
+/// The client of JavaScript; later versions need a newer Node.js than Debian has.
+const JAVASCRIPT: &str = "@kubernetes/client-node@1";
+
 /// The lowest kubectl that the tests are written for.
 const KUBECTL_MINOR: u32 = 32;
 
@@ -50,6 +58,8 @@ const KUBECTL_MINOR: u32 = 32;
 pub(crate) struct Tools {
     pub(crate) kubectl: Option<PathBuf>,
     pub(crate) python: Option<PathBuf>,
+    /// The folder with `node_modules`.
+    node: Option<PathBuf>,
     /// The root of the unpacked packages.
     unpacked: PathBuf,
 }
@@ -57,9 +67,11 @@ pub(crate) struct Tools {
 impl Tools {
     /// The tests read these variables; an absent one means "skip, and say so".
     pub(crate) fn export(&self, command: &mut Command) {
-        for (name, value) in
-            [("XEBEC_TEST_KUBECTL", &self.kubectl), ("XEBEC_TEST_PYTHON", &self.python)]
-        {
+        for (name, value) in [
+            ("XEBEC_TEST_KUBECTL", &self.kubectl),
+            ("XEBEC_TEST_NODE", &self.node),
+            ("XEBEC_TEST_PYTHON", &self.python),
+        ] {
             if let Some(value) = value {
                 command.env(name, value);
             }
@@ -106,14 +118,19 @@ pub(crate) fn install(root: &Path) -> Result<Tools> {
     if let Err(err) = unpack_kernel(&unpacked) {
         say(&format!("WARNING: {err:#}: the test in a guest SKIPS"));
     }
-    let tools = Tools { kubectl: find_kubectl(), python: python_client(root), unpacked };
+    let (python, node) = (python_packages(root), javascript_client(root));
+    let tools = Tools { kubectl: find_kubectl(), python, node, unpacked };
     if tools.kubectl.is_none() {
         say(&format!(
             "WARNING: no kubectl 1.{KUBECTL_MINOR} or later on PATH (Debian has none): the kubectl tests SKIP"
         ));
     }
     if tools.python.is_none() {
-        say("WARNING: the Python client `kubernetes` could not be installed: its test SKIPS");
+        let packages = PYTHON.join(" ");
+        say(&format!("WARNING: Python's {packages} could not be installed: their tests SKIP"));
+    }
+    if tools.node.is_none() {
+        say(&format!("WARNING: {JAVASCRIPT} could not be installed: its test SKIPS"));
     }
     Ok(tools)
 }
@@ -186,18 +203,16 @@ fn find_kubectl() -> Option<PathBuf> {
     (minor >= KUBECTL_MINOR).then_some(candidate)
 }
 
-/// A virtual environment below `target/` with the Python client, made once.
-fn python_client(root: &Path) -> Option<PathBuf> {
+/// A virtual environment below `target/` with what tests import, made once.
+fn python_packages(root: &Path) -> Option<PathBuf> {
     let environment = root.join("target/test-python");
     let python = environment.join("bin/python");
-    let has_client = || {
-        Command::new(&python)
-            .args(["-c", "import kubernetes"])
-            .output()
-            .is_ok_and(|it| it.status.success())
+    let has_all = || {
+        let import = format!("import {}", PYTHON.join(", "));
+        Command::new(&python).args(["-c", &import]).output().is_ok_and(|it| it.status.success())
     };
-    if !has_client() {
-        say("installing the Python client `kubernetes` below target/test-python");
+    if !has_all() {
+        say(&format!("installing Python's {} below target/test-python", PYTHON.join(" ")));
         let made =
             run(Command::new("python3").args(["-m", "venv"]).arg(&environment)).or_else(|_| {
                 // Debian splits venv from Python.
@@ -205,9 +220,23 @@ fn python_client(root: &Path) -> Option<PathBuf> {
                 run(Command::new("python3").args(["-m", "venv"]).arg(&environment))
             });
         made.and_then(|()| {
-            run(Command::new(&python).args(["-m", "pip", "install", "-q", "kubernetes"]))
+            run(Command::new(&python).args(["-m", "pip", "install", "-q"]).args(PYTHON))
         })
         .ok()?;
     }
-    has_client().then_some(python)
+    has_all().then_some(python)
+}
+
+/// A folder below `target/` with the client of JavaScript, made once.
+fn javascript_client(root: &Path) -> Option<PathBuf> {
+    let folder = root.join("target/test-node");
+    let is_there = || folder.join("node_modules/@kubernetes/client-node/dist/index.js").exists();
+    if !is_there() {
+        say(&format!("installing {JAVASCRIPT} below target/test-node"));
+        std::fs::create_dir_all(&folder).ok()?;
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(JAVASCRIPT);
+        run(&mut npm).ok()?;
+    }
+    is_there().then_some(folder)
 }

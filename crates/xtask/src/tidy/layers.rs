@@ -61,6 +61,20 @@ pub(super) fn check(root: &Path) -> Result<Vec<Problem>> {
         }
     }
     problems.extend(check_examples(root)?);
+    problems.extend(check_suites(root)?);
+    Ok(problems)
+}
+
+/// Suites see a cluster from outside: they use none of our crates.
+fn check_suites(root: &Path) -> Result<Vec<Problem>> {
+    let mut problems = Vec::new();
+    for entry in std::fs::read_dir(root.join("tests"))? {
+        let manifest = entry?.path().join("Cargo.toml");
+        for used in used_crates(&read(&manifest)?) {
+            let what = format!("a suite may not depend on {used}: it sees a cluster from outside");
+            problems.push(Problem::new(&manifest, &what));
+        }
+    }
     Ok(problems)
 }
 

@@ -23,6 +23,7 @@ impl Problem {
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut sources = files(&root.join("crates"), "rs")?;
     sources.extend(files(&root.join("examples"), "rs")?);
+    sources.extend(files(&root.join("tests"), "rs")?);
     let mut problems = Vec::new();
     problems.extend(layers::check(root)?);
     problems.extend(sources::check(root, &sources)?);
