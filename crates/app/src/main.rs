@@ -118,6 +118,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// What the flags of a command are in this process, for its pages.
+fn flag_values(command: &str) -> component_server::FlagValues {
+    let root = Command::command();
+    let matches = root.clone().try_get_matches();
+    match (root.find_subcommand(command), matches.as_ref().map(|it| it.subcommand_matches(command)))
+    {
+        (Some(command), Ok(Some(matches))) => component_server::FlagValues::read(command, matches),
+        _ => component_server::FlagValues::default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use controllers::{Context, MANAGER, Settings, SignToken};
 use informer::Factory;
 use lifecycle::Tasks;
-use reconcile::Election;
+use reconcile::{Election, Terms};
 use simulator::Fleet;
 use stdx::World;
 use telemetry::Registry;
@@ -59,7 +59,8 @@ impl Components {
 
     fn election(&self, name: &'static str, acts_as: Identity<'_>, identity: String) -> Election {
         let client = self.clients.client(acts_as);
-        Election { client, world: self.world.clone(), name, identity }
+        let terms = Terms::default();
+        Election { client, world: self.world.clone(), name, identity, terms }
     }
 
     /// The selected controllers, each under the identity that upstream gives it. Returns their

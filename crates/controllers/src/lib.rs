@@ -78,6 +78,9 @@ pub const ALL: &[Descriptor] = &[
     ttl_after_finished::DESCRIPTOR,
 ];
 
+/// Retries in a row before a key is let go until it changes, where upstream does so.
+pub(crate) const RETRIES_MAX: u32 = 15;
+
 /// The identity of the controller manager itself.
 pub const MANAGER: &str = "";
 

@@ -23,7 +23,7 @@ use crate::change::{Change, on_change};
 use crate::own_writes::OwnWrites;
 use crate::owners;
 use crate::queue::{Key, WorkQueue};
-use crate::workers::{self, Reconciler};
+use crate::workers::{self, Crew, Reconciler};
 
 /// A controller before it runs: one queue, what puts keys into it, and the caches that must be full
 /// before anybody works.
@@ -35,7 +35,7 @@ pub struct Controller<K = ObjectKey> {
     queue: WorkQueue<K>,
     tasks: Tasks,
     factory: Arc<Factory>,
-    workers: usize,
+    crew: Crew,
     first_lists: Vec<BoxFuture<'static, ()>>,
 }
 
@@ -46,7 +46,7 @@ impl<K: Key> Controller<K> {
             queue: WorkQueue::new(name),
             tasks: tasks.clone(),
             factory: factory.clone(),
-            workers: 1,
+            crew: Crew { workers: 1, retries_max: None },
             first_lists: Vec::new(),
         }
     }
@@ -126,20 +126,29 @@ impl<K: Key> Controller<K> {
 
     /// How many keys are worked on at once; one, if nobody says.
     #[must_use]
-    pub fn workers(self, workers: usize) -> Self {
-        Self { workers, ..self }
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.crew.workers = workers;
+        self
+    }
+
+    /// After so many retries in a row a key is let go until something changes it; without this it
+    /// is retried for ever, ever more seldom.
+    #[must_use]
+    pub fn gives_up_after(mut self, retries: u32) -> Self {
+        self.crew.retries_max = Some(retries);
+        self
     }
 
     /// Works until the tasks are shut down; returns at once.
     pub fn run<R: Reconciler<Key = K>>(self, reconciler: R) {
-        let Self { queue, tasks, workers, first_lists, .. } = self;
+        let Self { queue, tasks, crew, first_lists, .. } = self;
         let reconciler = Arc::new(reconciler);
         let workers_tasks = tasks.clone();
         tasks.spawn("waiting-for-caches", move |shutdown| async move {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {}
-                _ = join_all(first_lists) => workers::run(&workers_tasks, &queue, workers, &reconciler),
+                _ = join_all(first_lists) => workers::run(&workers_tasks, &queue, crew, &reconciler),
             }
         });
     }

@@ -19,7 +19,7 @@ pub use change::{Change, on_change};
 pub use controller::Controller;
 pub use events::{EventRecorder, EventType};
 pub use failure::{Failed, Outcome, is_namespace_ending, is_namespace_gone};
-pub use leader::{Election, with_leadership, with_leaderships};
+pub use leader::{Election, Terms, TermsError, with_leadership, with_leaderships};
 pub use own_writes::{OwnWrites, PATIENCE};
 pub use owners::{itself, owner_key};
 pub use queue::{Key, WorkQueue};

@@ -25,23 +25,36 @@ pub trait Reconciler: Send + Sync + 'static {
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Next, Self::Error>> + Send;
 }
 
-/// Starts `workers` tasks that take keys from the queue until shutdown. A reconcile that is under
+/// Who works on one queue, and how patiently.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crew {
+    pub(crate) workers: usize,
+    /// After so many retries in a row a key is let go, until something changes it again.
+    pub(crate) retries_max: Option<u32>,
+}
+
+/// Starts tasks that take keys from the queue until shutdown. A reconcile that is under
 /// way then is dropped, as a crash would: every reconciler starts from any state.
 pub(crate) fn run<R: Reconciler>(
     tasks: &Tasks,
     queue: &WorkQueue<R::Key>,
-    workers: usize,
+    crew: Crew,
     reconciler: &Arc<R>,
 ) {
-    for number in 0..workers {
+    for number in 0..crew.workers {
         let (queue, reconciler) = (queue.clone(), reconciler.clone());
         tasks.spawn(&format!("{}/{number}", queue.name()), move |shutdown| {
-            work(queue, reconciler, shutdown)
+            work(queue, crew, reconciler, shutdown)
         });
     }
 }
 
-async fn work<R: Reconciler>(queue: WorkQueue<R::Key>, reconciler: Arc<R>, shutdown: Shutdown) {
+async fn work<R: Reconciler>(
+    queue: WorkQueue<R::Key>,
+    crew: Crew,
+    reconciler: Arc<R>,
+    shutdown: Shutdown,
+) {
     loop {
         let key = tokio::select! {
             biased;
@@ -54,13 +67,14 @@ async fn work<R: Reconciler>(queue: WorkQueue<R::Key>, reconciler: Arc<R>, shutd
             () = shutdown.cancelled() => return,
             outcome = reconcile => outcome,
         };
-        conclude(&queue, &key, outcome);
+        conclude(&queue, crew, &key, outcome);
         queue.done(&key);
     }
 }
 
 fn conclude<K: Key, E: std::error::Error + 'static>(
     queue: &WorkQueue<K>,
+    crew: Crew,
     key: &K,
     outcome: std::thread::Result<Result<Next, E>>,
 ) {
@@ -82,6 +96,10 @@ fn conclude<K: Key, E: std::error::Error + 'static>(
             tracing::warn!(controller, %key, attempt, error, "reconcile failed");
         }
         Err(_panic) => tracing::error!(controller, %key, attempt, "reconcile panicked"),
+    }
+    if crew.retries_max.is_some_and(|it| attempt > it) {
+        tracing::warn!(controller, %key, attempt, "no more retries before it changes");
+        return queue.forget(key);
     }
     queue.add_rate_limited(key.clone());
 }
@@ -110,7 +128,7 @@ mod tests {
     use tokio::sync::mpsc;
     use tokio::time::Instant;
 
-    use super::{Next, Reconciler, run};
+    use super::{Crew, Next, Reconciler, run};
     use crate::WorkQueue;
 
     /// Of two parts, as a set of daemons has one for each of its nodes.
@@ -152,7 +170,7 @@ mod tests {
         let (tasks, queue) = (Tasks::new(), WorkQueue::new("moody"));
         let (seen, mut calls) = mpsc::channel(8);
         let moody = Moody { calls: AtomicUsize::new(0), seen };
-        run(&tasks, &queue, 2, &Arc::new(moody));
+        run(&tasks, &queue, Crew { workers: 2, retries_max: None }, &Arc::new(moody));
         let key = Place { set: ObjectKey::new("default", "web"), node: "n1" };
         let start = Instant::now();
         queue.add(key.clone());
@@ -166,6 +184,32 @@ mod tests {
         assert!((15..=17).contains(&times[2]), "{times:?}");
         assert!((7015..=7018).contains(&times[3]), "{times:?}");
         assert_eq!(queue.failures(&key), 0);
+        tasks.shutdown(Duration::from_secs(1)).await.unwrap();
+    }
+
+    /// Never succeeds.
+    struct Hopeless(AtomicUsize);
+
+    impl Reconciler for Hopeless {
+        type Key = ObjectKey;
+        type Error = ApiError;
+
+        async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ApiError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Err(ApiError::modified(&GroupResource::new("", "pods"), &key.name))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_too_often_is_let_go_until_it_changes() {
+        let (tasks, queue) = (Tasks::new(), WorkQueue::new("hopeless"));
+        let hopeless = Arc::new(Hopeless(AtomicUsize::new(0)));
+        run(&tasks, &queue, Crew { workers: 1, retries_max: Some(3) }, &hopeless);
+        for calls in [4, 8] {
+            queue.add(ObjectKey::new("default", "web"));
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            assert_eq!(hopeless.0.load(Ordering::Relaxed), calls);
+        }
         tasks.shutdown(Duration::from_secs(1)).await.unwrap();
     }
 }

@@ -16,10 +16,10 @@ const EXAMPLES: &str = "crates/api/src";
 pub(crate) fn api(root: &Path, arguments: &[&str]) -> Result<()> {
     let upstream = std::env::var_os("UPSTREAM_KUBECONFIG")
         .context("UPSTREAM_KUBECONFIG names no API server of upstream's to compare with")?;
+    // At once: alone, the example would have dependencies with other features, built anew.
     let mut build = Command::new("cargo");
-    run(build.args(["build", "--bin", "xebec"]).current_dir(root))?;
-    let mut build = Command::new("cargo");
-    run(build.args(["build", "-p", "client", "--example", "differ"]).current_dir(root))?;
+    let what = ["build", "-p", "app", "-p", "client", "--bin", "xebec", "--example", "differ"];
+    run(build.args(what).current_dir(root))?;
     let server = Server::start(&root.join("target/debug/xebec"))?;
     let mut differ = Command::new(root.join("target/debug/examples/differ"));
     differ.arg(server.kubeconfig()).arg(upstream).args(arguments);

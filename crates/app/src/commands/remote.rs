@@ -3,16 +3,18 @@
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use client::Client;
 use client::https::{Config, Https};
 use lifecycle::Tasks;
-use reconcile::Election;
+use reconcile::{Election, Terms};
 use stdx::World;
 use telemetry::Registry;
 
 use crate::control_plane::identity;
+use crate::datastore::parse_duration;
 use crate::kubeconfig_file;
 
 /// Requests are counted on `metrics`.
@@ -25,21 +27,72 @@ pub(crate) fn connect(config: &Config, name: &str, tasks: &Tasks, world: &World)
     Ok(Client::new(Arc::new(Https::new(tasks, world, config)?), name))
 }
 
-/// Runs `lead` at once, or when this process becomes the leader.
-pub(crate) async fn lead<F>(
-    tasks: &Tasks,
-    client: Client,
-    world: World,
-    name: &'static str,
-    is_elected: bool,
-    lead: impl FnOnce(Tasks) -> F + Send + 'static,
-) where
-    F: Future<Output = ()> + Send + 'static,
-{
-    if is_elected {
-        let identity = identity(&world);
-        reconcile::with_leadership(tasks, Election { client, world, name, identity }, lead);
-    } else {
-        lead(tasks.clone()).await;
+fn lock(text: &str) -> Result<String, String> {
+    match text {
+        "leases" => Ok(text.to_owned()),
+        other => Err(format!("{other:?} is not supported: choose leases")),
+    }
+}
+
+/// Whether, and on which terms, a leader is elected.
+#[derive(clap::Args, Clone)]
+#[group(id = "election")]
+pub(crate) struct ElectionFlags {
+    /// Run only while holding the component's Lease
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    leader_elect: bool,
+    /// How long others wait for a leader that does not renew before they take its place
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    leader_elect_lease_duration: Duration,
+    /// How long a leader tries to renew before it stops; less than the lease lasts
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    leader_elect_renew_deadline: Duration,
+    /// Between renewals, and between attempts to lead
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    leader_elect_retry_period: Duration,
+    /// The kind of object that says who leads: leases
+    #[arg(long, value_name = "KIND", default_value = "leases", value_parser = lock)]
+    leader_elect_resource_lock: String,
+    /// Its name; that of the component, if none is said
+    #[arg(long, value_name = "NAME")]
+    leader_elect_resource_name: Option<String>,
+    /// Its namespace
+    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
+    leader_elect_resource_namespace: String,
+}
+
+impl ElectionFlags {
+    fn terms(&self) -> Result<Terms> {
+        let terms = Terms {
+            lease_duration: self.leader_elect_lease_duration,
+            renew_deadline: self.leader_elect_renew_deadline,
+            retry_period: self.leader_elect_retry_period,
+            namespace: self.leader_elect_resource_namespace.clone(),
+            name: self.leader_elect_resource_name.clone(),
+        };
+        terms.validate()?;
+        Ok(terms)
+    }
+
+    /// Runs `lead` at once, or when this process becomes the leader.
+    pub(crate) async fn lead<F>(
+        &self,
+        tasks: &Tasks,
+        client: Client,
+        world: World,
+        name: &'static str,
+        lead: impl FnOnce(Tasks) -> F + Send + 'static,
+    ) -> Result<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if self.leader_elect {
+            let (identity, terms) = (identity(&world), self.terms()?);
+            let election = Election { client, world, name, identity, terms };
+            reconcile::with_leadership(tasks, election, lead);
+        } else {
+            lead(tasks.clone()).await;
+        }
+        Ok(())
     }
 }

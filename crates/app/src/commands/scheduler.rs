@@ -8,6 +8,7 @@ use lifecycle::Tasks;
 use stdx::World;
 
 use super::remote;
+use crate::component_server::{About, Health, Places};
 use crate::{component, component_server, serve};
 
 #[derive(clap::Args)]
@@ -15,9 +16,8 @@ pub(crate) struct Flags {
     /// How to reach the API server, and as whom
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
-    /// Run only while holding the Lease kube-system/kube-scheduler
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
-    leader_elect: bool,
+    #[command(flatten)]
+    election: remote::ElectionFlags,
     /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more
     /// everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
@@ -31,6 +31,17 @@ pub(crate) struct Flags {
     server: component_server::Flags,
 }
 
+/// Where upstream's configuration has what the flags say.
+const CONFIG: Places = &[
+    ("kubeconfig", &["ClientConnection", "Kubeconfig"]),
+    ("leader-elect", &["LeaderElection", "LeaderElect"]),
+    ("leader-elect-lease-duration", &["LeaderElection", "LeaseDuration"]),
+    ("leader-elect-renew-deadline", &["LeaderElection", "RenewDeadline"]),
+    ("leader-elect-resource-lock", &["LeaderElection", "ResourceLock"]),
+    ("leader-elect-resource-namespace", &["LeaderElection", "ResourceNamespace"]),
+    ("leader-elect-retry-period", &["LeaderElection", "RetryPeriod"]),
+];
+
 pub(crate) fn run(flags: Flags) -> Result<()> {
     flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
@@ -42,6 +53,11 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             client: client.clone(),
             authority: &config.ca_pem,
             metrics: metrics.clone(),
+            health: Health::of_answering(),
+            about: About {
+                flags: crate::flag_values("scheduler"),
+                config: ("kubescheduler.config.k8s.io", CONFIG),
+            },
             world: &world,
             tasks: &tasks,
         };
@@ -55,8 +71,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             controllers: ControllerSettings::default(),
             metrics,
         };
+        let election = flags.election.clone();
         let lead = move |tasks: Tasks| async move { components.start_scheduler(&tasks) };
-        remote::lead(&tasks, client, world, NAME, flags.leader_elect, lead).await;
-        Ok(())
+        election.lead(&tasks, client, world, NAME, lead).await
     })
 }

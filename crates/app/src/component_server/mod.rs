@@ -3,6 +3,8 @@
 //! it.
 
 mod access;
+mod health;
+mod pages;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -23,6 +25,8 @@ use telemetry::Registry;
 use tokio::net::TcpListener;
 
 use access::Access;
+pub(crate) use health::Health;
+pub(crate) use pages::{FlagValues, Places};
 
 /// Of the process's descriptors.
 const SHARE: Share = Share(8);
@@ -46,12 +50,21 @@ pub(crate) struct Flags {
     tls_private_key_file: Option<PathBuf>,
 }
 
+/// What a component says of how it was started.
+pub(crate) struct About {
+    pub(crate) flags: FlagValues,
+    /// The group of its configuration, and where upstream has what the flags say.
+    pub(crate) config: (&'static str, Places),
+}
+
 /// What a component serves with.
 pub(crate) struct Parts<'a> {
     pub(crate) client: Client,
     /// PEM of the authority in the kubeconfig.
     pub(crate) authority: &'a [u8],
     pub(crate) metrics: Registry,
+    pub(crate) health: Health,
+    pub(crate) about: About,
     pub(crate) world: &'a World,
     pub(crate) tasks: &'a Tasks,
 }
@@ -76,8 +89,13 @@ impl Flags {
             )
         })?;
         let core = Arc::new(Core {
+            name: name.to_owned(),
             access: Access::new(parts.client, parts.world.clock.clone()),
             metrics: parts.metrics,
+            health: parts.health,
+            about: parts.about,
+            started: parts.world.clock.now(),
+            world: parts.world.clone(),
         });
         let answer = move |certificate: Option<Arc<ClientCertificate>>, request| {
             let core = core.clone();
@@ -107,8 +125,13 @@ fn read(path: &std::path::Path) -> Result<String> {
 }
 
 struct Core {
+    name: String,
     access: Access,
     metrics: Registry,
+    health: Health,
+    about: About,
+    started: jiff::Timestamp,
+    world: World,
 }
 
 impl Core {
@@ -126,17 +149,37 @@ impl Core {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n".to_owned());
         }
+        if let Some((status, said)) = self.health.answer(path, request.uri().query().unwrap_or(""))
+        {
+            return text(status, said);
+        }
+        self.page(path)
+    }
+
+    fn page(&self, path: &str) -> Response<Full<Bytes>> {
         match path {
-            "/healthz" | "/livez" | "/readyz" => text(StatusCode::OK, "ok".to_owned()),
             "/metrics" => {
-                let mut response = text(StatusCode::OK, self.metrics.render());
-                let kind = HeaderValue::from_static(telemetry::CONTENT_TYPE);
-                response.headers_mut().insert(header::CONTENT_TYPE, kind);
-                response
+                let page = text(StatusCode::OK, self.metrics.render());
+                of_type(page, telemetry::CONTENT_TYPE)
+            }
+            "/configz" => {
+                let (group, places) = self.about.config;
+                let config = pages::configz(group, places, &self.about.flags);
+                of_type(text(StatusCode::OK, config.to_string()), "application/json")
+            }
+            "/flagz" => text(StatusCode::OK, self.about.flags.render(&self.name)),
+            "/statusz" => {
+                let now = self.world.clock.now();
+                text(StatusCode::OK, pages::statusz(&self.name, self.started, now))
             }
             _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
         }
     }
+}
+
+fn of_type(mut page: Response<Full<Bytes>>, kind: &'static str) -> Response<Full<Bytes>> {
+    page.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    page
 }
 
 fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {

@@ -19,7 +19,8 @@ use lifecycle::Tasks;
 use stdx::World;
 
 use crate::data_dir::DataDir;
-use amounts::{parse_duration, parse_size};
+pub(crate) use amounts::parse_duration;
+use amounts::parse_size;
 use endpoint::Endpoints;
 
 /// Flags keep upstream's and k3s's names.

@@ -34,7 +34,7 @@ use self::plan::{Action, Observed, Scale};
 use crate::claims::Claimant;
 use crate::flags::at_least_one;
 use crate::owners::{BY_CONTROLLER, ORPHANS};
-use crate::{Descriptor, Flags, Startup, owners};
+use crate::{Descriptor, Flags, RETRIES_MAX, Startup, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "deployment-controller",
@@ -112,6 +112,7 @@ fn start(startup: &Startup<'_>) {
             }
         })
         .workers(startup.settings::<Settings>().concurrent_deployment_syncs)
+        .gives_up_after(RETRIES_MAX)
         .run(reconciler);
 }
 

@@ -23,7 +23,7 @@ use self::plan::{Action, CONTROLLER, MANAGED_BY, Observed, SERVICE_NAME};
 use crate::backends::{BY_SELECTOR, Pace};
 use crate::flags::at_least_one;
 use crate::pods::BY_LABEL;
-use crate::{Descriptor, Flags, Startup, backends, owners, pods};
+use crate::{Descriptor, Flags, RETRIES_MAX, Startup, backends, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "endpointslice-controller",
@@ -77,6 +77,7 @@ fn start(startup: &Startup<'_>) {
         .follows(move |change, queue| backends::follow_pod(change, &services, queue))
         .watches(service_of)
         .workers(settings.concurrent_service_endpoint_syncs)
+        .gives_up_after(RETRIES_MAX)
         .run(reconciler);
 }
 

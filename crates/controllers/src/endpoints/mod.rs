@@ -19,7 +19,7 @@ use self::plan::{Action, Observed};
 use crate::backends::{BY_SELECTOR, Pace};
 use crate::flags::at_least_one;
 use crate::pods::BY_LABEL;
-use crate::{Descriptor, Flags, Startup, backends, pods};
+use crate::{Descriptor, Flags, RETRIES_MAX, Startup, backends, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "endpoints-controller",
@@ -65,6 +65,7 @@ fn start(startup: &Startup<'_>) {
         // Endpoints that stand alone are somebody else's.
         .watches(move |it: &Endpoints| itself(it).filter(|key| known.get(key).is_some()))
         .workers(startup.settings::<Settings>().concurrent_endpoint_syncs)
+        .gives_up_after(RETRIES_MAX)
         .run(reconciler);
 }
 

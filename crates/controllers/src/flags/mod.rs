@@ -51,6 +51,11 @@ impl Settings {
         self.selection.has(controller)
     }
 
+    /// The names of the selected controllers.
+    pub fn selected(&self) -> impl Iterator<Item = &'static str> {
+        ALL.iter().filter(|it| self.is_selected(it)).map(|it| it.name)
+    }
+
     /// The service accounts that the selected controllers act as.
     pub fn identities(&self) -> BTreeSet<&'static str> {
         let selected = ALL.iter().filter(|it| self.is_selected(it)).map(|it| it.identity);

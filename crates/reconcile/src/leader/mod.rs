@@ -2,33 +2,34 @@
 //!
 //! Whether another's lease is over is judged by how long it has not changed on our own clock, so
 //! that clocks need not agree. Promises at most one leader as long as every copy's clock runs at
-//! nearly the same speed.
+//! nearly the same speed. Those who wait watch the Lease: one that is freed is taken at once.
+
+mod terms;
 
 use std::future::Future;
 use std::time::Duration;
 
+use api::Resource as _;
 use api::coordination::lease::Lease;
 use apimachinery::ApiError;
-use client::Client;
+use client::{Client, ListOptions, WatchEvent, WatchEventKind, WatchStream};
+use futures_util::StreamExt as _;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use lifecycle::{Shutdown, Tasks};
 use stdx::World;
 use tokio::time::Instant;
 
-const NAMESPACE: &str = "kube-system";
-const LEASE: Duration = Duration::from_secs(15);
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-const RETRY: Duration = Duration::from_secs(2);
+pub use self::terms::{Terms, TermsError};
 
-/// Who stands for election, and for what: the Lease `kube-system/<name>` (15 s duration, 10 s renew
-/// deadline, 2 s retry).
+/// Who stands for election, and for what.
 pub struct Election {
     pub client: Client,
     pub world: World,
     pub name: &'static str,
     /// Tells this candidate from all others, those of earlier processes included.
     pub identity: String,
+    pub terms: Terms,
 }
 
 /// Runs `lead` only while holding the lease. `lead` gets tasks that are cancelled when the lease is
@@ -71,11 +72,13 @@ struct Candidate {
     election: Election,
     /// The lease as last seen, and since when it looks like that.
     seen: Option<(LeaseSpec, Instant)>,
+    /// Of the lease as last seen, to watch from.
+    version: Option<String>,
 }
 
 impl Candidate {
     fn new(election: Election) -> Self {
-        Self { election, seen: None }
+        Self { election, seen: None, version: None }
     }
 
     /// What the task that stands is called.
@@ -120,22 +123,77 @@ impl Candidate {
         loop {
             match self.try_hold().await {
                 Ok(true) => return,
-                Ok(false) => {}
+                Ok(false) => {
+                    if self.watch_until_free().await {
+                        continue;
+                    }
+                }
                 Err(err) if err.is_conflict() || err.is_already_exists() => {}
                 Err(err) => {
                     tracing::warn!(lease = self.election.name, error = %err, "the lease cannot be read or written");
                 }
             }
-            tokio::time::sleep(self.election.world.random.jitter(RETRY, 0.2)).await;
+            let random = &self.election.world.random;
+            tokio::time::sleep(random.jitter(self.election.terms.retry_period, 0.2)).await;
         }
+    }
+
+    /// Waits until the lease may be free: given back, deleted or over. False if the watch failed or
+    /// ended before: who may read and not watch asks again from time to time.
+    async fn watch_until_free(&mut self) -> bool {
+        let Some(mut events) = self.watch().await else { return false };
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = events.next() => event,
+                () = tokio::time::sleep_until(self.over_at()) => return true,
+            };
+            let Some(Ok(WatchEvent { kind, object, .. })) = event else { return false };
+            match kind {
+                WatchEventKind::Bookmark => continue,
+                WatchEventKind::Deleted => return true,
+                WatchEventKind::Added | WatchEventKind::Modified => {}
+            }
+            let Ok(lease) = object.typed(Lease::decode) else { return false };
+            self.version = lease.metadata.resource_version.clone();
+            if !self.is_held_by_another(&lease.spec.clone().unwrap_or_default()) {
+                return true;
+            }
+        }
+    }
+
+    async fn watch(&self) -> Option<WatchStream> {
+        let terms = &self.election.terms;
+        let options = ListOptions {
+            field_selector: Some(format!("metadata.name={}", terms.lease_name(self.election.name))),
+            resource_version: self.version.clone(),
+            ..ListOptions::default()
+        };
+        let api = self.election.client.api::<Lease>();
+        let opened = api.watch(&terms.namespace, options);
+        let opened = tokio::time::timeout(terms.renew_deadline, opened).await;
+        opened.ok().and_then(Result::ok)
+    }
+
+    /// When the lease is over if it looks as it does now until then.
+    fn over_at(&self) -> Instant {
+        match &self.seen {
+            Some((spec, since)) => *since + self.duration_of(spec),
+            None => Instant::now(),
+        }
+    }
+
+    fn duration_of(&self, spec: &LeaseSpec) -> Duration {
+        let seconds = spec.lease_duration_seconds.and_then(|it| u64::try_from(it).ok());
+        seconds.map_or(self.election.terms.lease_duration, Duration::from_secs)
     }
 
     /// Returns when the lease could not be renewed in time.
     async fn hold(&mut self) {
         let mut renewed_at = Instant::now();
         loop {
-            tokio::time::sleep(RETRY).await;
-            let deadline = renewed_at + RENEW_DEADLINE;
+            tokio::time::sleep(self.election.terms.retry_period).await;
+            let deadline = renewed_at + self.election.terms.renew_deadline;
             match tokio::time::timeout_at(deadline, self.try_hold()).await {
                 Ok(Ok(true)) => renewed_at = Instant::now(),
                 // Somebody else has it: there is nothing to wait for.
@@ -154,7 +212,8 @@ impl Candidate {
     async fn try_hold(&mut self) -> Result<bool, ApiError> {
         let api = self.election.client.api::<Lease>();
         let now = MicroTime(self.election.world.clock.now());
-        let stored = match api.get(NAMESPACE, self.election.name).await {
+        let terms = &self.election.terms;
+        let stored = match api.get(&terms.namespace, terms.lease_name(self.election.name)).await {
             Ok(lease) => lease,
             Err(err) if err.is_not_found() => {
                 api.create(self.lease(self.spec(None, now))).await?;
@@ -162,6 +221,7 @@ impl Candidate {
             }
             Err(err) => return Err(err),
         };
+        self.version = stored.metadata.resource_version.clone();
         let spec = stored.spec.clone().unwrap_or_default();
         if self.is_held_by_another(&spec) {
             return Ok(false);
@@ -180,15 +240,15 @@ impl Candidate {
         };
         self.seen = Some((spec.clone(), since));
         let holder = spec.holder_identity.as_deref().unwrap_or_default();
-        let seconds = spec.lease_duration_seconds.and_then(|it| u64::try_from(it).ok());
-        let duration = seconds.map_or(LEASE, Duration::from_secs);
-        !holder.is_empty() && holder != self.election.identity && since.elapsed() < duration
+        let is_over = since.elapsed() >= self.duration_of(spec);
+        !holder.is_empty() && holder != self.election.identity && !is_over
     }
 
     fn lease(&self, spec: LeaseSpec) -> Lease {
+        let terms = &self.election.terms;
         let metadata = ObjectMeta {
-            namespace: Some(NAMESPACE.to_owned()),
-            name: Some(self.election.name.to_owned()),
+            namespace: Some(terms.namespace.clone()),
+            name: Some(terms.lease_name(self.election.name).to_owned()),
             ..ObjectMeta::default()
         };
         Lease { metadata, spec: Some(spec) }
@@ -200,7 +260,8 @@ impl Candidate {
         let transitions = before.lease_transitions.unwrap_or(0);
         LeaseSpec {
             holder_identity: Some(self.election.identity.clone()),
-            lease_duration_seconds: i32::try_from(LEASE.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(self.election.terms.lease_duration.as_secs())
+                .ok(),
             acquire_time: if is_ours { before.acquire_time } else { Some(now.clone()) },
             renew_time: Some(now),
             lease_transitions: Some(if is_ours || before.holder_identity.is_none() {
@@ -215,8 +276,10 @@ impl Candidate {
     /// Lets another lead at once. If it fails, the lease runs out by itself.
     async fn release(&mut self) {
         let api = self.election.client.api::<Lease>();
+        let terms = &self.election.terms;
         let freed = async {
-            let mut lease = (*api.get(NAMESPACE, self.election.name).await?).clone();
+            let name = terms.lease_name(self.election.name);
+            let mut lease = (*api.get(&terms.namespace, name).await?).clone();
             let spec = lease.spec.get_or_insert_default();
             if spec.holder_identity.as_deref() == Some(&self.election.identity) {
                 spec.holder_identity = Some(String::new());
@@ -225,7 +288,7 @@ impl Candidate {
             }
             Ok::<(), ApiError>(())
         };
-        match tokio::time::timeout(RETRY, freed).await {
+        match tokio::time::timeout(terms.retry_period, freed).await {
             Ok(Ok(())) => {}
             Ok(Err(err)) => {
                 tracing::debug!(lease = self.election.name, error = %err, "the lease was not released");

@@ -1,6 +1,6 @@
 //! Two candidates and one lease, under paused time.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,28 +10,48 @@ use api::object::meta_of;
 use api::{ApiObject, Resource as _};
 use apimachinery::{ApiError, GroupResource, Reason};
 use bytes::Bytes;
-use client::{Client, Discovered, Payload, Reply, Request, Transport, Verb, WatchStream};
-use futures_util::FutureExt as _;
+use client::{
+    Client, Discovered, Payload, Reply, Request, Transport, Verb, WatchEvent, WatchEventKind,
+    WatchStream,
+};
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _};
 use lifecycle::Tasks;
 use stdx::World;
+use tokio::sync::broadcast;
 
-use super::{Election, with_leadership, with_leaderships};
+use super::{Election, Terms, with_leadership, with_leaderships};
 
 /// One lease with an optimistic lock.
 #[derive(Default)]
 struct Server {
     lease: Mutex<Option<Lease>>,
+    /// Who watches; nobody may, where there is none.
+    watches: Option<broadcast::Sender<WatchEvent>>,
+}
+
+impl Server {
+    fn watched() -> Arc<Self> {
+        Arc::new(Self { watches: Some(broadcast::channel(64).0), ..Self::default() })
+    }
+
+    fn tell(&self, object: &Arc<Stored>) {
+        let Some(watches) = &self.watches else { return };
+        let (kind, object) = (WatchEventKind::Modified, object.clone());
+        let _ = watches.send(WatchEvent { kind, object, is_initial_end: false });
+    }
 }
 
 /// One candidate's way to the server, which can break.
 struct Line {
     server: Arc<Server>,
     is_down: AtomicBool,
+    n_calls: AtomicUsize,
 }
 
 impl Line {
     fn answer(&self, request: Request) -> Result<Reply, ApiError> {
+        self.n_calls.fetch_add(1, Ordering::Relaxed);
         if self.is_down.load(Ordering::Relaxed) {
             return Err(ApiError::new(Reason::ServiceUnavailable, "down"));
         }
@@ -60,7 +80,11 @@ impl Line {
         }
         let lease = lease.as_ref().ok_or_else(|| ApiError::not_found(&resource, "test"))?;
         let bytes = Bytes::from(ApiObject::encode(lease));
-        Ok(Reply::Object(Arc::new(Stored::new(meta_of(lease.metadata(), Vec::new()), bytes))))
+        let stored = Arc::new(Stored::new(meta_of(lease.metadata(), Vec::new()), bytes));
+        if request.verb == Verb::Update {
+            self.server.tell(&stored);
+        }
+        Ok(Reply::Object(stored))
     }
 }
 
@@ -71,7 +95,14 @@ impl Transport for Line {
     }
 
     fn watch(&self, _request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
-        async { Err(ApiError::no_such_resource()) }.boxed()
+        let watch = self.server.watches.as_ref().map(broadcast::Sender::subscribe);
+        let events = watch.map(|watch| {
+            let next = |mut watch: broadcast::Receiver<WatchEvent>| async move {
+                watch.recv().await.ok().map(|it| (Ok(it), watch))
+            };
+            futures_util::stream::unfold(watch, next).boxed()
+        });
+        async { events.ok_or_else(ApiError::no_such_resource) }.boxed()
     }
 
     fn get_path(&self, _path: String) -> BoxFuture<'_, Result<Bytes, ApiError>> {
@@ -111,13 +142,18 @@ fn stand(
     identity: &str,
     start: impl FnOnce(&Tasks, Election, Arc<AtomicBool>),
 ) -> Candidate {
-    let line = Arc::new(Line { server: server.clone(), is_down: AtomicBool::new(false) });
+    let line = Arc::new(Line {
+        server: server.clone(),
+        is_down: AtomicBool::new(false),
+        n_calls: AtomicUsize::new(0),
+    });
     let (tasks, is_leading) = (Tasks::new(), Arc::new(AtomicBool::new(false)));
     let election = Election {
         client: Client::new(line.clone(), "test"),
         world: world.clone(),
         name: "test",
         identity: identity.to_owned(),
+        terms: Terms::default(),
     };
     start(&tasks, election, is_leading.clone());
     Candidate { line, tasks, is_leading }
@@ -209,4 +245,37 @@ async fn one_that_stands_again_leads_again() {
     seconds(4).await;
     assert!(one.is_leading());
     one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_watches_the_lease_asks_nothing_and_takes_it_at_once() {
+    let (server, world) = (Server::watched(), World::simulated(1));
+    let one = candidate(&server, &world, "one");
+    seconds(1).await;
+    let two = candidate(&server, &world, "two");
+    seconds(1).await;
+    let n_calls = || two.line.n_calls.load(Ordering::Relaxed);
+    let asked = n_calls();
+    seconds(600).await;
+    assert_eq!((two.is_leading(), n_calls()), (false, asked));
+    one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!((one.is_leading(), two.is_leading()), (false, true));
+    two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_watches_takes_the_lease_of_one_that_is_silent() {
+    let (server, world) = (Server::watched(), World::simulated(1));
+    let one = candidate(&server, &world, "one");
+    seconds(1).await;
+    let two = candidate(&server, &world, "two");
+    seconds(30).await;
+    one.line.is_down.store(true, Ordering::Relaxed);
+    seconds(12).await;
+    assert_eq!((one.is_leading(), two.is_leading()), (false, false));
+    seconds(4).await;
+    assert_eq!((one.is_leading(), two.is_leading()), (false, true));
+    one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+    two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
 }

@@ -5,6 +5,7 @@
 //! every addition is seen, only that work starts after the last one.
 
 mod metrics;
+mod pace;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Display;
@@ -17,6 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use metrics::Metrics;
+use pace::Pace;
 
 const DELAY_FIRST: Duration = Duration::from_millis(5);
 const DELAY_MAX: Duration = Duration::from_secs(1000);
@@ -67,6 +69,8 @@ struct State<K> {
     next_delay: u64,
     /// Failures in a row.
     failures: BTreeMap<K, u32>,
+    /// Of retries, whatever their keys.
+    pace: Pace,
 }
 
 impl<K> Default for State<K> {
@@ -79,6 +83,7 @@ impl<K> Default for State<K> {
             due: BTreeMap::new(),
             next_delay: 0,
             failures: BTreeMap::new(),
+            pace: Pace::default(),
         }
     }
 }
@@ -140,7 +145,8 @@ impl<K: Key> State<K> {
 }
 
 impl<K: Key> WorkQueue<K> {
-    /// Per-key backoff 5 ms to 1000 s, as client-go's default rate limiter.
+    /// Retries wait by key, 5 ms to 1000 s, and over all keys, 10 a second after the first 100, as
+    /// with client-go's default rate limiter.
     pub fn new(name: &'static str) -> Self {
         let shared = Shared {
             name,
@@ -199,7 +205,8 @@ impl<K: Key> WorkQueue<K> {
         self.shared.changed.notify_one();
     }
 
-    /// Adds the key after the delay that its failures so far ask for, and counts one more failure.
+    /// Adds the key after the delay that its failures so far ask for, or that of all keys, if that
+    /// is longer, and counts one more failure.
     pub fn add_rate_limited(&self, key: K) {
         if let Some(metrics) = self.metrics() {
             metrics.retries.increment();
@@ -209,7 +216,7 @@ impl<K: Key> WorkQueue<K> {
             let failures = state.failures.entry(key.clone()).or_default();
             let delay = backoff(*failures);
             *failures = failures.saturating_add(1);
-            delay
+            delay.max(state.pace.reserve(Instant::now()))
         };
         self.add_after(key, delay);
     }
@@ -374,6 +381,20 @@ mod tests {
         check(17, 655_360);
         check(18, 1_000_000);
         check(u32::MAX, 1_000_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_keys_that_fail_are_retried_at_one_pace() {
+        let queue = WorkQueue::new("test");
+        let start = Instant::now();
+        for n in 0..150 {
+            queue.add_rate_limited(key(&n.to_string()));
+        }
+        for _ in 0..150 {
+            let key = queue.take().await;
+            queue.done(&key);
+        }
+        assert_eq!(start.elapsed().as_secs(), 5);
     }
 
     #[test]

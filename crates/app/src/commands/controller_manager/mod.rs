@@ -1,5 +1,7 @@
 //! `xebec controller-manager`: the controllers alone, over HTTPS, one leader at a time.
 
+mod config;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use stdx::World;
 
 use super::remote;
 use super::service_accounts::Issuer;
+use crate::component_server::{About, Health};
 use crate::{component, component_server, serve};
 
 #[derive(clap::Args)]
@@ -31,9 +34,8 @@ pub(crate) struct Flags {
     /// Give each controller its own service account and token, as RBAC's bootstrap roles expect
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     use_service_account_credentials: bool,
-    /// Run only while holding the Lease kube-system/kube-controller-manager
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
-    leader_elect: bool,
+    #[command(flatten)]
+    election: remote::ElectionFlags,
     #[command(flatten)]
     controllers: ControllerSettings,
     /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more
@@ -54,25 +56,31 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     serve::run(|tasks| async move {
         let world = World::system();
         let metrics = flags.component.registry();
-        let config = remote::config(&flags.kubeconfig, NAME, &metrics)?;
-        let client = remote::connect(&config, NAME, &tasks, &world)?;
+        let kubeconfig = remote::config(&flags.kubeconfig, NAME, &metrics)?;
+        let client = remote::connect(&kubeconfig, NAME, &tasks, &world)?;
         let parts = component_server::Parts {
             client: client.clone(),
-            authority: &config.ca_pem,
+            authority: &kubeconfig.ca_pem,
             metrics: metrics.clone(),
+            health: Health::of_parts(&tasks, flags.controllers.selected().collect()),
+            about: About {
+                flags: crate::flag_values("controller-manager"),
+                config: (config::GROUP, config::PLACES),
+            },
             world: &world,
             tasks: &tasks,
         };
         flags.server.serve(NAME, flags.secure_port, parts).await?;
         let root_ca = match &flags.root_ca_file {
-            None => String::from_utf8_lossy(&config.ca_pem).into_owned(),
+            None => String::from_utf8_lossy(&kubeconfig.ca_pem).into_owned(),
             Some(path) => std::fs::read_to_string(path)
                 .with_context(|| format!("reading {}", path.display()))?,
         };
         let sign_token = flags.service_account_private_key_file.as_deref().map(token_signer);
         let sign_token = sign_token.transpose()?;
-        let issuer = flags.use_service_account_credentials.then_some(config);
+        let issuer = flags.use_service_account_credentials.then_some(kubeconfig);
         let (manager, leading_world) = (client.clone(), world.clone());
+        let election = flags.election.clone();
         let lead = move |tasks: Tasks| async move {
             let clients = clients(&tasks, &leading_world, manager, issuer, &flags.controllers);
             match clients.await {
@@ -86,8 +94,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
                 }
             }
         };
-        remote::lead(&tasks, client, world, NAME, flags.leader_elect, lead).await;
-        Ok(())
+        election.lead(&tasks, client, world, NAME, lead).await
     })
 }
 

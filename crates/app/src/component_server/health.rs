@@ -1,0 +1,122 @@
+//! `/healthz`, `/livez` and `/readyz`, and their single checks below them.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use http::StatusCode;
+use lifecycle::Tasks;
+
+/// Names of checks, and whether they are passed.
+type Checks = Vec<(String, bool)>;
+
+/// What a component says of its own parts whenever it is asked.
+#[derive(Clone)]
+pub(crate) struct Health(Arc<dyn Fn() -> Checks + Send + Sync>);
+
+impl Health {
+    /// Whoever answers at all is well.
+    pub(crate) fn of_answering() -> Self {
+        Self(Arc::new(Vec::new))
+    }
+
+    /// Parts that run as tasks below these, by name. Before any of them runs there is nothing to
+    /// check: another may lead.
+    pub(crate) fn of_parts(tasks: &Tasks, parts: Vec<&'static str>) -> Self {
+        let tasks = tasks.clone();
+        Self(Arc::new(move || {
+            let running = tasks.names();
+            let runs = |part: &str| running.iter().any(|it| it.split('/').any(|it| it == part));
+            let checks: Checks = parts.iter().map(|it| ((*it).to_owned(), runs(it))).collect();
+            if checks.iter().any(|(_, is_passed)| *is_passed) { checks } else { Vec::new() }
+        }))
+    }
+
+    /// `None` for a path that is none of these.
+    pub(super) fn answer(&self, path: &str, query: &str) -> Option<(StatusCode, String)> {
+        let mut segments = path.trim_matches('/').split('/');
+        let which = segments.next().filter(|it| matches!(*it, "healthz" | "livez" | "readyz"))?;
+        let single = segments.next();
+        if segments.next().is_some() {
+            return None;
+        }
+        let mut checks = vec![("ping".to_owned(), true)];
+        checks.extend((self.0)());
+        if let Some(single) = single {
+            let (_, is_passed) = checks.into_iter().find(|(name, _)| name == single)?;
+            return Some(match is_passed {
+                true => (StatusCode::OK, "ok".to_owned()),
+                false => (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    format!("internal server error: {single} does not run\n"),
+                ),
+            });
+        }
+        Some(all(which, &checks, query))
+    }
+}
+
+fn all(which: &str, checks: &Checks, query: &str) -> (StatusCode, String) {
+    let pairs = || query.split('&').map(|it| it.split_once('=').unwrap_or((it, "")));
+    let is_excluded = |name: &str| pairs().any(|it| it == ("exclude", name));
+    let is_ok = checks.iter().all(|(name, is_passed)| *is_passed || is_excluded(name));
+    if is_ok && !pairs().any(|(key, _)| key == "verbose") {
+        return (StatusCode::OK, "ok".to_owned());
+    }
+    let mut text = String::new();
+    for (name, is_passed) in checks {
+        let _ = match (is_excluded(name), is_passed) {
+            (true, _) => writeln!(text, "[+]{name} excluded: ok"),
+            (false, true) => writeln!(text, "[+]{name} ok"),
+            (false, false) => writeln!(text, "[-]{name} failed: reason withheld"),
+        };
+    }
+    let (status, verdict) = match is_ok {
+        true => (StatusCode::OK, "passed"),
+        false => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
+    };
+    let _ = writeln!(text, "{which} check {verdict}");
+    (status, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use lifecycle::Tasks;
+
+    use super::Health;
+
+    fn check(health: &Health, uri: &str, expected: Option<(u16, &str)>) {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let answer = health.answer(path, query).map(|(status, text)| (status.as_u16(), text));
+        let expected = expected.map(|(status, text)| (status, text.to_owned()));
+        assert_eq!(answer, expected, "{uri}");
+    }
+
+    #[tokio::test]
+    async fn each_part_that_runs_is_a_check() {
+        let tasks = Tasks::new();
+        let parts = vec!["job-controller", "ttl-controller"];
+        let health = Health::of_parts(&tasks, parts);
+        check(&health, "/healthz", Some((200, "ok")));
+        check(&health, "/healthz/job-controller", None);
+        let manager = tasks.child("controller-manager");
+        manager
+            .child("job-controller")
+            .spawn("worker", |shutdown| async move { shutdown.cancelled().await });
+        check(&health, "/healthz/job-controller", Some((200, "ok")));
+        let failed = "internal server error: ttl-controller does not run\n";
+        check(&health, "/healthz/ttl-controller", Some((500, failed)));
+        let all = "[+]ping ok\n[+]job-controller ok\n[-]ttl-controller failed: reason withheld\n\
+                   healthz check failed\n";
+        check(&health, "/healthz", Some((500, all)));
+        check(&health, "/readyz?exclude=ttl-controller", Some((200, "ok")));
+        check(&health, "/healthz/job-controller/0", None);
+        check(&health, "/metrics", None);
+        tasks.cancel();
+    }
+
+    #[test]
+    fn who_has_no_parts_is_well_when_it_answers() {
+        let health = Health::of_answering();
+        check(&health, "/livez?verbose", Some((200, "[+]ping ok\nlivez check passed\n")));
+    }
+}
