@@ -14,6 +14,7 @@ mod disk;
 mod folder;
 pub mod hooks;
 pub mod host_files;
+mod huge_pages;
 mod metrics;
 mod node_status;
 mod objects;
@@ -46,6 +47,7 @@ use telemetry::Registry as MetricsRegistry;
 use tokio::net::TcpListener;
 
 use context::Context;
+pub use huge_pages::Pools;
 use metrics::{Measured, Metrics, show_running};
 use objects::Objects;
 use pods::{Directory, Registry};
@@ -111,6 +113,7 @@ pub struct Machine {
     pub cpus: u32,
     pub memory: u64,
     pub ephemeral_storage: u64,
+    pub huge_pages: Pools,
     pub machine_id: String,
     pub boot_id: String,
     pub kernel_version: String,

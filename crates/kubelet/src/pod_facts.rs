@@ -12,6 +12,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use node_api::images::Image;
 use node_api::{ContainerId, ImageId};
 
+use crate::huge_pages::Pools;
+
 /// What the pod refers to in its own namespace, as it was when somebody looked. A name that is not
 /// here does not exist.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +64,7 @@ pub struct Allocatable {
     pub cpu_millis: i64,
     pub memory: i64,
     pub ephemeral_storage: i64,
+    pub huge_pages: Pools,
 }
 
 /// The same for all containers and volumes of a pod.

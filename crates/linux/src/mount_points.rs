@@ -54,6 +54,25 @@ pub fn ensure_tmpfs(path: &Path, size_limit: Option<u64>) -> Result<bool, Error>
     Ok(true)
 }
 
+/// Mounts a file system of huge pages of one size. Whether it was mounted now.
+pub fn ensure_hugetlbfs(
+    path: &Path,
+    page_size: u64,
+    size_limit: Option<u64>,
+) -> Result<bool, Error> {
+    if is_mount_point(path)? {
+        return Ok(false);
+    }
+    let size = size_limit.map(|it| format!(",size={it}")).unwrap_or_default();
+    let options = std::ffi::CString::new(format!("pagesize={page_size}{size}"));
+    let options = options.map_err(|_| Errno::INVAL);
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    let mounted =
+        options.and_then(|it| mount("nodev", path, "hugetlbfs", flags, Some(it.as_c_str())));
+    mounted.attempt("mounting a file system of huge pages on", path)?;
+    Ok(true)
+}
+
 /// For a directory of our own: something else than its parent's file system is on it.
 pub fn is_mount_point(path: &Path) -> Result<bool, Error> {
     let Some(parent) = path.parent() else { return Ok(true) };

@@ -30,6 +30,10 @@ pub enum Volume {
 pub enum Medium {
     Disk,
     Memory,
+    /// Files of huge pages, to be mapped into memory.
+    HugePages {
+        page_size: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -114,6 +114,29 @@ async fn empty_directories_keep_their_content() {
 }
 
 #[tokio::test]
+async fn huge_pages_are_a_file_system_of_one_page_size() {
+    let Some(bench) = bench() else { return };
+    if !Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB").exists() {
+        eprintln!("SKIPPED: this kernel has no huge pages of 2 MiB");
+        return;
+    }
+    let medium = Medium::HugePages { page_size: 2 << 20 };
+    let volume = || Volume::EmptyDir { medium, size_limit: Some(4 << 20) };
+    let path = bench.publish("data", volume()).await;
+    let file_system = rustix::fs::statfs(&path).unwrap();
+    assert_eq!((file_system.f_type as u32, file_system.f_bsize), (0x9584_58f6, 2 << 20));
+    assert_eq!(file_system.f_blocks, 2);
+    assert_eq!(mode(&path), 0o777);
+    assert_eq!(bench.publish("data", volume()).await, path);
+    let wrong = Medium::HugePages { page_size: 12_345 };
+    let wrong = Volume::EmptyDir { medium: wrong, size_limit: None };
+    let refused = bench.volumes.publish(&pod(), "wrong", wrong, None).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("mounting a file system of huge pages on"), "{refused}");
+    bench.tear_down().await;
+}
+
+#[tokio::test]
 async fn memory_has_a_limit() {
     let Some(bench) = bench() else { return };
     let memory = |size| Volume::EmptyDir { medium: Medium::Memory, size_limit: Some(size) };

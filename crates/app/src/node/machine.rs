@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use kubelet::Machine;
+use kubelet::{Machine, Pools};
 use linux::netlink::route::{Destination, RouteSocket};
 
 /// More are not asked anyway.
@@ -18,6 +18,7 @@ pub(crate) fn read(data_dir: &Path) -> Machine {
         memory: memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
         ephemeral_storage: rustix::fs::statvfs(data_dir)
             .map_or(0, |it| it.f_blocks.saturating_mul(it.f_frsize)),
+        huge_pages: huge_pages(),
         machine_id: line("/etc/machine-id"),
         boot_id: line("/proc/sys/kernel/random/boot_id"),
         kernel_version: name.release().to_string_lossy().into_owned(),
@@ -26,6 +27,21 @@ pub(crate) fn read(data_dir: &Path) -> Machine {
         has_app_armor: line("/sys/module/apparmor/parameters/enabled") == "Y",
         has_se_linux: Path::new("/sys/fs/selinux/enforce").exists(),
     }
+}
+
+/// Where the kernel counts them by cgroup; else one pod could use another's.
+fn huge_pages() -> Pools {
+    let controllers = fs::read_to_string("/proc/cgroups").unwrap_or_default();
+    let is_counted = controllers.lines().any(|it| it.starts_with("hugetlb\t"));
+    let pools = fs::read_dir("/sys/kernel/mm/hugepages").ok().filter(|_| is_counted);
+    let pool = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?;
+        let pages = fs::read_to_string(entry.path().join("nr_hugepages")).ok()?;
+        let size = kib.checked_mul(1024)?;
+        Some((size, size.checked_mul(pages.trim().parse().ok()?)?))
+    };
+    pools.into_iter().flatten().flatten().filter_map(pool).collect()
 }
 
 /// Bytes of `MemTotal`.

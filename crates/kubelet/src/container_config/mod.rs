@@ -107,7 +107,7 @@ pub fn render(
         stdin_once: container.stdin_once.unwrap_or_default(),
         tty: container.tty.unwrap_or_default(),
         log_path: run.log_path.clone(),
-        resources: of_container(pod, container, facts.allocatable.memory),
+        resources: of_container(pod, container, &facts.allocatable),
         security: security::render(pod, container, &facts.directory)?,
         stop_signal: container.lifecycle.as_ref().and_then(|it| it.stop_signal.clone()),
         target: run.target.clone(),

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use node_api::containers::{CpuQuota, Resources};
 
 use crate::allocation::Size;
+use crate::pod_facts::Allocatable;
 
 const SHARES_PER_CPU: i64 = 1024;
 const SHARES: std::ops::RangeInclusive<u64> = 2..=262_144;
@@ -22,10 +23,11 @@ const QUOTA_MIN: Duration = Duration::from_millis(1);
 const OOM_GUARANTEED: i64 = -997;
 const OOM_BEST_EFFORT: i64 = 1000;
 
-/// For one container; `memory` is the node's.
-pub fn of_container(pod: &Pod, container: &Container, memory: i64) -> Resources {
+/// For one container on a node that has so much for pods.
+pub fn of_container(pod: &Pod, container: &Container, node: &Allocatable) -> Resources {
     Size::of(pod, container).resources(&Resources {
-        oom_score_adj: i32::try_from(oom_score(pod, container, memory)).ok(),
+        oom_score_adj: i32::try_from(oom_score(pod, container, node.memory)).ok(),
+        hugepage_limits: node.huge_pages.limits(pod, container),
         ..Resources::default()
     })
 }

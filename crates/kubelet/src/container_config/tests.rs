@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{of_container, of_overhead, of_pod, of_sandbox, render, runs_as_root, sub_paths};
+use crate::Pools;
 use crate::pod_facts::{Allocatable, FileKey, Lookups, PodFacts, RunFacts};
 
 pub(crate) fn object<T: DeserializeOwned>(value: Value) -> T {
@@ -33,7 +34,7 @@ pub(crate) fn facts() -> PodFacts {
         node_name: "n1".to_owned(),
         host_ips: vec!["192.168.1.1".parse().unwrap(), "fd00::1".parse().unwrap()],
         pod_ips: vec!["10.244.0.5".parse().unwrap(), "fd01::5".parse().unwrap()],
-        allocatable: Allocatable { cpu_millis: 4000, memory: 8 << 30, ephemeral_storage: 1 << 30 },
+        allocatable: NODE,
         lookups: Lookups {
             config_maps: BTreeMap::from([(
                 "settings".to_owned(),
@@ -72,6 +73,13 @@ pub(crate) fn facts() -> PodFacts {
             .into(),
     }
 }
+
+const NODE: Allocatable = Allocatable {
+    cpu_millis: 4000,
+    memory: 8 << 30,
+    ephemeral_storage: 1 << 30,
+    huge_pages: Pools::NONE,
+};
 
 fn run() -> RunFacts {
     RunFacts {
@@ -475,7 +483,7 @@ fn parts_of_volumes_are_asked_for() {
 fn limits_become_numbers_of_the_kernel() {
     let check = |resources: Value, expected: &str| {
         let pod = pod(json!({"resources": resources}), json!({}));
-        let own = of_container(&pod, first(&pod), 8 << 30);
+        let own = of_container(&pod, first(&pod), &NODE);
         let whole = of_pod(&pod);
         let text = |it: &node_api::containers::Resources| {
             let quota = it.cpu_quota.map(|it| it.quota.as_micros());
@@ -526,7 +534,7 @@ fn important_containers_are_killed_last() {
         let spec = pod.spec.as_ref().unwrap();
         let all: Vec<&Container> =
             spec.init_containers.iter().flatten().chain(&spec.containers).collect();
-        assert_eq!(of_container(&pod, all[index], 8 << 30).oom_score_adj, Some(expected));
+        assert_eq!(of_container(&pod, all[index], &NODE).oom_score_adj, Some(expected));
     };
     check(json!({"priorityClassName": "system-node-critical"}), 0, -997);
     check(json!({"priorityClassName": "other"}), 0, 1000);

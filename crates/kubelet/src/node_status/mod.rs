@@ -38,6 +38,7 @@ pub(crate) fn allocatable(context: &Context) -> BTreeMap<String, i64> {
     ]
     .into_iter()
     .map(|(name, amount)| (name.to_owned(), amount))
+    .chain(it.huge_pages.resources())
     .collect()
 }
 
@@ -46,7 +47,8 @@ pub(crate) fn allocatable_of(machine: &Machine, _config: &Config) -> Allocatable
     let whole = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
     Allocatable {
         cpu_millis: i64::from(machine.cpus) * 1000,
-        memory: (whole(machine.memory) - (100 << 20)).max(0),
+        memory: (whole(machine.memory) - whole(machine.huge_pages.total()) - (100 << 20)).max(0),
         ephemeral_storage: whole(machine.ephemeral_storage / 10 * 9),
+        huge_pages: machine.huge_pages,
     }
 }

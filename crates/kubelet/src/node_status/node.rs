@@ -15,6 +15,7 @@ use node_api::images::Image;
 use node_api::sandboxes::{Handler, Version};
 
 use super::conditions::{self, Observed};
+use crate::huge_pages::Pools;
 use crate::pod_facts::Allocatable;
 use crate::{Config, Machine};
 
@@ -89,12 +90,14 @@ pub(super) fn status(facts: &Facts<'_>, old: Option<&NodeStatus>) -> NodeStatus 
             i64::from(machine.cpus) * 1000,
             i64::try_from(machine.memory).unwrap_or(i64::MAX),
             i64::try_from(machine.ephemeral_storage).unwrap_or(i64::MAX),
+            machine.huge_pages,
             config.max_pods,
         )),
         allocatable: Some(resources(
             facts.allocatable.cpu_millis,
             facts.allocatable.memory,
             facts.allocatable.ephemeral_storage,
+            facts.allocatable.huge_pages,
             config.max_pods,
         )),
         conditions: Some(conditions::render(old, &facts.observed, facts.now)),
@@ -130,6 +133,7 @@ fn resources(
     cpu_millis: i64,
     memory: i64,
     ephemeral_storage: i64,
+    huge_pages: Pools,
     pods: u32,
 ) -> BTreeMap<String, Quantity> {
     let cpu = match cpu_millis % 1000 {
@@ -145,8 +149,10 @@ fn resources(
         ("pods", pods.to_string()),
     ]
     .into_iter()
+    .map(|(name, amount)| (name.to_owned(), amount))
+    .chain(huge_pages.resources().map(|(name, bytes)| (name, bytes.to_string())))
     // As the server keeps them: else every comparison would find a change.
-    .map(|(name, amount)| (name.to_owned(), Quantity(canonical(&amount).unwrap_or(amount))))
+    .map(|(name, amount)| (name, Quantity(canonical(&amount).unwrap_or(amount))))
     .collect()
 }
 

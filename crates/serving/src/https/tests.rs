@@ -24,6 +24,8 @@ type Client = tokio_rustls::client::TlsStream<DuplexStream>;
 /// More than any window, and less than what one would want to hold for a deaf client.
 const LARGE: usize = 8 << 20;
 
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 async fn answer((): (), request: Request<Incoming>) -> Response<TestBody> {
     let large = || Full::new(Bytes::from(vec![b'x'; LARGE])).boxed_unsync();
     let mut response = Response::new(match request.uri().path() {
@@ -115,6 +117,12 @@ async fn read_to_end(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> (u64, 
 
 fn get(path: &str) -> Request<Empty<Bytes>> {
     Request::get(format!("https://server{path}")).body(Empty::new()).unwrap()
+}
+
+/// One of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = &(payload.len() as u32).to_be_bytes()[1..];
+    [length, &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 fn raw(path: &str) -> String {
@@ -239,13 +247,9 @@ async fn after_a_last_answer_there_is_no_other_but_what_was_begun_goes_on() {
 async fn a_client_that_takes_back_its_requests_is_closed() {
     let site = Site::new(b"h2");
     let mut client = site.connect().await;
-    let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
-        let length = &(payload.len() as u32).to_be_bytes()[1..];
-        [length, &[kind, flags], &stream.to_be_bytes(), payload].concat()
-    };
     // GET, https, a path and an authority, as HPACK has them; then the same stream's end by CANCEL.
     let head = [&[0x82, 0x87, 0x04, 6][..], b"/watch", &[0x01, 6], b"server"].concat();
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let mut bytes = PREFACE.to_vec();
     bytes.extend(frame(4, 0, 0, &[]));
     for number in 0..100 {
         bytes.extend(frame(1, 0x5, number * 2 + 1, &head));
@@ -253,4 +257,23 @@ async fn a_client_that_takes_back_its_requests_is_closed() {
     }
     client.write_all(&bytes).await.unwrap();
     assert_eq!(read_to_end(&mut client).await.0, 0);
+}
+
+/// CVE-2019-9512, CVE-2019-9515: each ping and each setting wants an answer. Who sends them and reads
+/// none is not read any further, so nothing piles up; and they are no requests, so the connection ends.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_only_pings_is_held_back_and_closed() {
+    for (kind, payload) in [(6, &[7; 8][..]), (4, &[])] {
+        let site = Site::new(b"h2");
+        let mut client = site.connect().await;
+        client.write_all(PREFACE).await.unwrap();
+        client.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+        let (start, ping) = (Instant::now(), frame(kind, 0, 0, payload));
+        let mut sent = 0;
+        while client.write_all(&ping).await.is_ok() && client.flush().await.is_ok() {
+            sent += ping.len();
+            assert!(sent < LARGE, "frames of kind {kind} are read without end");
+        }
+        assert!(start.elapsed().as_secs() <= 90, "{:?}", start.elapsed());
+    }
 }

@@ -70,8 +70,8 @@ pub enum Error {
     Field(#[from] fields::Error),
     #[error("failed to fetch token: none was issued for audience {audience:?} yet")]
     Token { audience: String },
-    #[error("storage medium {0:?} is not supported")]
-    Medium(String),
+    #[error(transparent)]
+    HugePages(#[from] crate::huge_pages::Error),
     #[error("unknown hostPath type {0:?}")]
     HostPathType(String),
     #[error("ClusterTrustBundle projection is not supported in static kubelet mode")]

@@ -165,7 +165,7 @@ fn directories_are_passed_on() {
     check(memory("0"), "EmptyDir { medium: Memory, size_limit: Some(8589934592) }");
     check(
         json!({"emptyDir": {"medium": "HugePages"}}),
-        "error: storage medium \"HugePages\" is not supported",
+        "error: medium HugePages: hugePages storage requested, but there is no resource request for huge pages",
     );
     check(
         json!({"hostPath": {"path": "/srv", "type": "DirectoryOrCreate"}}),

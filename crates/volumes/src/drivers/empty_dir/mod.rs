@@ -1,4 +1,4 @@
-//! An empty directory: on the pod's disk, or in memory with a limit that the kernel keeps.
+//! An empty directory: on the pod's disk, or in memory or huge pages with a limit that the kernel keeps.
 
 use std::path::{Path, PathBuf};
 
@@ -37,8 +37,13 @@ fn make(
 ) -> Result<(), Error> {
     let is_new = !path.exists();
     std::fs::create_dir_all(path).attempt("making", path)?;
-    let is_mounted =
-        medium == Medium::Memory && mount_points::ensure_tmpfs(path, size_limit).named()?;
+    let is_mounted = match medium {
+        Medium::Disk => false,
+        Medium::Memory => mount_points::ensure_tmpfs(path, size_limit).named()?,
+        Medium::HugePages { page_size } => {
+            mount_points::ensure_hugetlbfs(path, page_size, size_limit).named()?
+        }
+    };
     if is_new || is_mounted {
         chmod(path, Mode::from_raw_mode(MODE)).attempt("setting the mode of", path)?;
     }

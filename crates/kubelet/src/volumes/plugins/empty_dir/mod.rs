@@ -1,11 +1,12 @@
-//! An empty directory, on disk or in memory.
+//! An empty directory: on disk, in memory, or of huge pages.
 
 use apimachinery::quantity::Amount;
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
 use node_api::volumes::Medium;
 
-use super::{Error, Plugin, Rendered};
+use super::{Plugin, Rendered};
 use crate::container_config::of_pod;
+use crate::huge_pages;
 use crate::pod_facts::PodFacts;
 
 pub(super) struct EmptyDir;
@@ -27,7 +28,12 @@ fn empty_dir(pod: &Pod, source: &EmptyDirVolumeSource, facts: &PodFacts) -> Rend
             let limits = [limit, of_pod(pod).memory_limit, node];
             (Medium::Memory, limits.into_iter().flatten().min())
         }
-        other => return Err(Error::Medium(other.to_owned())),
+        other => {
+            let spec = pod.spec.clone().unwrap_or_default();
+            let (page_size, requested) = huge_pages::of_medium(&spec, other)?;
+            let size_limit = [limit, requested].into_iter().flatten().min();
+            (Medium::HugePages { page_size }, size_limit)
+        }
     };
     Ok(node_api::volumes::Volume::EmptyDir { medium, size_limit })
 }
