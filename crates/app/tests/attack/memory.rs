@@ -66,7 +66,8 @@ fn a_hundred_unread_lists_cost_less_than_one_copy_each() {
     assert!(readers.0.iter_mut().all(&mut is_reading));
     let grown = cluster.resident_bytes().saturating_sub(before);
     eprintln!("{N_READERS} unread lists of 10 MB: {} MB more", grown / 1_000_000);
-    assert!(grown < 250_000_000, "{grown}");
+    // A copy for each would be 1,000 MB; what is seen is 225, more when the machine is busy.
+    assert!(grown < 500_000_000, "{grown}");
     drop(readers);
     // Absent groups, with names of 1 kB each.
     let before = cluster.resident_bytes();
