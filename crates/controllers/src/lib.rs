@@ -139,9 +139,15 @@ impl Startup<'_> {
         self.context.settings.get()
     }
 
+    /// Events under the controller's own name.
     fn events(&self) -> EventRecorder {
+        self.events_of(self.descriptor.name)
+    }
+
+    /// Where upstream's events have another name than the controller.
+    fn events_of(&self, reporter: &'static str) -> EventRecorder {
         let world = self.world.clone();
-        EventRecorder::new(&self.tasks, self.client.clone(), world, self.descriptor.name)
+        EventRecorder::new(&self.tasks, self.client.clone(), world, reporter)
     }
 }
 

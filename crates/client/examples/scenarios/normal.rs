@@ -123,6 +123,10 @@ fn object(object: &Value) -> Value {
             metadata.remove(own);
         }
     }
+    // How many writes it took is the writer's own affair.
+    if kind == "EndpointSlice" || !object["addressType"].is_null() {
+        object["metadata"].as_object_mut().map(|it| it.remove("generation"));
+    }
     // Nodes, schedulers and the server say most of these.
     let is_pod = object["spec"]["containers"].is_array() && kind.is_empty() || kind == "Pod";
     if is_pod {
@@ -181,17 +185,22 @@ fn plain_texts(value: Value) -> Value {
     }
 }
 
-/// Times, addresses and nodes, whole words of a text.
+/// Times, addresses, ids and nodes, whole words of a text.
 fn plain(text: &str) -> String {
+    if text.starts_with("-----BEGIN ") {
+        return "<pem>".to_owned();
+    }
     let word = |word: &str| {
         let bare = word.trim_matches(|it: char| !it.is_ascii_alphanumeric());
         let is_time = bare.len() >= 20 && bare.as_bytes()[4] == b'-' && bare.contains('T');
         let is_address = bare.parse::<std::net::IpAddr>().is_ok();
         let is_node = bare.starts_with("sim-");
+        let is_id = bare.len() == 36 && bare.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
         let stands_for = match () {
             () if is_time => "<time>",
             () if is_address => "<address>",
             () if is_node => "<node>",
+            () if is_id => "<uid>",
             () => return word.to_owned(),
         };
         word.replace(bare, stands_for)

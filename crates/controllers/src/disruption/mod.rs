@@ -58,7 +58,7 @@ fn start(startup: &Startup<'_>) {
     let mut controller = startup.controller();
     let budgets: Indexer<PodDisruptionBudget> = controller.cache();
     let pods: Indexer<PodView> = controller.indexed_cache(&[(BY_LABEL, pods::index_by_label)]);
-    let events = startup.events();
+    let events = startup.events_of("controllermanager");
     let reconciler = Disruptions {
         budgets: budgets.clone(),
         pods,

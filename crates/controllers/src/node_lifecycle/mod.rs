@@ -94,7 +94,7 @@ fn start(startup: &Startup<'_>) {
         nodes_api: startup.client.api(),
         pods_api: startup.client.api(),
         heartbeats: heartbeats.clone(),
-        events: startup.events(),
+        events: startup.events_of("node-controller"),
         clock: startup.world.clock.clone(),
         grace: settings.node_monitor_grace_period,
         startup_grace: settings.node_startup_grace_period,
