@@ -18,6 +18,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   test               everything that must pass: tools, format, tidy, lints, tests
   tidy               the shape of the repository alone
   bench api          calls, lists and watches over TLS, beside the server that UPSTREAM_KUBECONFIG names
+  bench controllers  10,000 pods by Deployments, StatefulSets, Jobs and a DaemonSet on 1,000 simulated nodes; all controllers idle
   bench node         pods on this machine: starts, commands, idle, images; beside containerd and runc
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(&root()),
         ["bench", "api"] => bench::api::measure(&root()),
+        ["bench", "controllers"] => bench::controllers::measure(&root()),
         ["bench", "node"] => bench::node::measure(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
         ["torture", "store", rest @ ..] => torture::store::run(rest),

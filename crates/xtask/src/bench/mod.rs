@@ -1,6 +1,7 @@
 //! Benchmarks of the release binary, printed for `docs/benchmarks.md`.
 
 pub(crate) mod api;
+pub(crate) mod controllers;
 pub(crate) mod node;
 pub(crate) mod store;
 pub(crate) mod up;

@@ -21,6 +21,7 @@ pub(crate) fn measure(root: &Path) -> Result<()> {
     report("release binary", fs::metadata(&binary)?.len() as f64 / 1_048_576.0, "MiB", 35.0);
     let starts = (0..7).map(|_| start_time(&binary)).collect::<Result<Vec<_>>>()?;
     report("exec to /readyz, median of 7, empty directory", median(starts), "ms", 150.0);
+    super::node::phases::measure(&binary)?;
     idle(&binary)?;
     scale(&binary, 1_000, 10_000)
 }
@@ -71,6 +72,19 @@ impl Cluster {
             bail!("/readyz answered {answer:?} although the server said it was ready");
         }
         Ok(cluster)
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(super) fn wait_for_nodes(&self, nodes: usize) -> Result<()> {
+        wait(Duration::from_secs(120), || {
+            let mut kubectl = Command::new("kubectl");
+            kubectl.arg("--kubeconfig").arg(self.kubeconfig());
+            let ready = output(kubectl.args(["get", "nodes", "--no-headers"]))?;
+            Ok(ready.lines().filter(|it| it.contains(" Ready ")).count() == nodes)
+        })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -151,10 +165,7 @@ fn scale(binary: &Path, nodes: usize, pods: usize) -> Result<()> {
         command.arg("--kubeconfig").arg(cluster.kubeconfig());
         command
     };
-    wait(Duration::from_secs(120), || {
-        let ready = output(kubectl().args(["get", "nodes", "--no-headers"]))?;
-        Ok(ready.lines().filter(|it| it.contains(" Ready ")).count() == nodes)
-    })?;
+    cluster.wait_for_nodes(nodes)?;
     let manifest = cluster.directory.path().join("deployments.yaml");
     fs::write(&manifest, deployments(DEPLOYMENTS, pods / DEPLOYMENTS))?;
     let (started, cpu) = (now(), usage::cpu_seconds(cluster.child.id())?);
@@ -177,7 +188,7 @@ fn scale(binary: &Path, nodes: usize, pods: usize) -> Result<()> {
     Ok(())
 }
 
-fn wait(limit: Duration, mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
+pub(super) fn wait(limit: Duration, mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
     let started = now();
     while started.elapsed() < limit {
         if is_done()? {

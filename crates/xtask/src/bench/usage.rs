@@ -50,3 +50,14 @@ pub(super) fn written_bytes(pid: u32) -> Result<f64> {
     let line = text.lines().find(|it| it.starts_with("write_bytes")).context("write_bytes")?;
     Ok(line.split_whitespace().nth(1).unwrap_or("0").parse()?)
 }
+
+/// How often threads of the process have gone to sleep, and so were woken.
+pub(super) fn switches(pid: u32) -> Result<f64> {
+    let mut sum = 0.0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
+        let line = text.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:"));
+        sum += line.and_then(|it| it.trim().parse::<f64>().ok()).unwrap_or(0.0);
+    }
+    Ok(sum)
+}

@@ -6,6 +6,7 @@ mod containerd;
 mod image;
 mod machine;
 mod metrics;
+pub(super) mod phases;
 
 use std::fs;
 use std::path::{Path, PathBuf};
