@@ -7,6 +7,7 @@ mod conditions;
 mod cron_job;
 mod deployment;
 mod disruption;
+mod endpoint_slice_mirroring;
 mod endpoint_slices;
 mod endpoints;
 mod flags;
@@ -26,6 +27,7 @@ mod resources;
 mod root_ca_publisher;
 mod service_account;
 mod service_account_tokens;
+mod slices;
 mod taint_eviction;
 mod ttl_after_finished;
 
@@ -63,6 +65,7 @@ pub const ALL: &[Descriptor] = &[
     disruption::DESCRIPTOR,
     endpoints::DESCRIPTOR,
     endpoint_slices::DESCRIPTOR,
+    endpoint_slice_mirroring::DESCRIPTOR,
     garbage_collector::DESCRIPTOR,
     job::DESCRIPTOR,
     legacy_token_cleaner::DESCRIPTOR,

@@ -13,16 +13,16 @@ use std::time::Duration;
 use api::core::pod::PodView;
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
-use api::object::key_of;
 use apimachinery::ObjectKey;
-use client::{Api, DeleteOptions, Preconditions};
 use informer::Indexer;
-use reconcile::{Failed, Next, Outcome as _, OwnWrites, Reconciler, is_namespace_gone, itself};
+use reconcile::{Failed, Next, OwnWrites, Reconciler, itself};
+use telemetry::{Description, Stability};
 
-use self::plan::{Action, CONTROLLER, MANAGED_BY, Observed, SERVICE_NAME};
+use self::plan::{CONTROLLER, Observed};
 use crate::backends::{BY_SELECTOR, Pace};
 use crate::flags::at_least_one;
 use crate::pods::BY_LABEL;
+use crate::slices::{self, BY_SERVICE, Writer};
 use crate::{Descriptor, Flags, Startup, backends, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -45,15 +45,21 @@ pub(crate) struct Settings {
     pub(crate) max_endpoints_per_slice: u16,
 }
 
-const BY_SERVICE: &str = "service-name";
 /// Who waits for slices is without endpoints: look again earlier than others do.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+const CHANGES: Description<1> = Description {
+    name: "endpoint_slice_controller_changes",
+    stability: Stability::Alpha,
+    help: "Number of EndpointSlice changes",
+    labels: ["operation"],
+};
 
 struct EndpointSlices {
     services: Indexer<Service>,
     pods: Indexer<PodView>,
     slices: Indexer<EndpointSlice>,
-    api: Api<EndpointSlice>,
+    writer: Writer,
     own_writes: Arc<OwnWrites<EndpointSlice>>,
     endpoints_per_slice: usize,
     pace: Pace,
@@ -63,35 +69,26 @@ fn start(startup: &Startup<'_>) {
     let settings: &Settings = startup.settings();
     let mut controller = startup.controller();
     let services = controller.indexed_cache(&[(BY_SELECTOR, backends::index_by_selector)]);
+    let own_writes = controller.own_writes(PATIENCE);
     let reconciler = EndpointSlices {
         services: services.clone(),
         pods: controller.indexed_cache(&[(BY_LABEL, pods::index_by_label)]),
-        slices: controller.indexed_cache(&[(BY_SERVICE, index_by_service)]),
-        api: startup.client.api(),
-        own_writes: controller.own_writes(PATIENCE),
+        slices: controller.indexed_cache(&[(BY_SERVICE, slices::index_by_service)]),
+        writer: Writer {
+            api: startup.client.api(),
+            own_writes: own_writes.clone(),
+            changes: startup.metrics.counters(&CHANGES),
+        },
+        own_writes,
         endpoints_per_slice: settings.max_endpoints_per_slice.into(),
         pace: Pace::new(startup.world.clock.clone()),
     };
     controller
         .watches(itself::<Service>)
         .follows(move |change, queue| backends::follow_pod(change, &services, queue))
-        .watches(service_of)
+        .watches(|it: &EndpointSlice| slices::service_of(it, CONTROLLER))
         .workers(settings.concurrent_service_endpoint_syncs)
         .run(reconciler);
-}
-
-/// The Service whose slice this is, when we manage it.
-fn service_of(slice: &EndpointSlice) -> Option<ObjectKey> {
-    let labels = slice.metadata.labels.as_ref()?;
-    if labels.get(MANAGED_BY).map(String::as_str) != Some(CONTROLLER) {
-        return None;
-    }
-    let service = labels.get(SERVICE_NAME)?;
-    Some(ObjectKey::new(owners::namespace(&slice.metadata), service.clone()))
-}
-
-fn index_by_service(slice: &EndpointSlice) -> Vec<String> {
-    service_of(slice).map(|it| it.to_string()).into_iter().collect()
 }
 
 impl Reconciler for EndpointSlices {
@@ -117,7 +114,7 @@ impl Reconciler for EndpointSlices {
         if let Some(wait) = self.pace.wait(key) {
             return Ok(Next::After(wait));
         }
-        let slices = self.slices.by_index(BY_SERVICE, &key.to_string());
+        let slices = self.slices.by_index(BY_SERVICE, &slices::index_value(key, CONTROLLER));
         let pods = backends::selected(&self.pods, &key.namespace, selector);
         let (n_pods, endpoints_per_slice) = (pods.len(), self.endpoints_per_slice);
         let actions = plan::plan(&Observed { service, pods, slices, endpoints_per_slice });
@@ -125,42 +122,8 @@ impl Reconciler for EndpointSlices {
             self.pace.wrote(key, n_pods);
         }
         for action in actions {
-            self.apply(key, action).await?;
+            self.writer.apply(key, action).await?;
         }
         Ok(Next::Settled)
-    }
-}
-
-impl EndpointSlices {
-    async fn apply(&self, service: &ObjectKey, action: Action) -> Result<(), Failed> {
-        let written = match action {
-            Action::Delete(slice) => return self.delete(service, &slice).await,
-            Action::Create(slice) => {
-                let created = self.api.create(*slice).await.unless(is_namespace_gone);
-                // It has no name yet: its Service's says which it is.
-                created.map_err(Failed::to::<Service>("create a slice of", service))?
-            }
-            Action::Update(slice) => {
-                let key = key_of(&slice.metadata);
-                let updated = self.api.update(*slice).await.unless(is_namespace_gone);
-                updated.map_err(Failed::to::<EndpointSlice>("update", &key))?
-            }
-        };
-        if let Some(written) = written {
-            self.own_writes.wrote(service, written.meta());
-        }
-        Ok(())
-    }
-
-    async fn delete(&self, service: &ObjectKey, slice: &EndpointSlice) -> Result<(), Failed> {
-        let key = key_of(&slice.metadata);
-        let preconditions =
-            Preconditions { uid: slice.metadata.uid.clone(), resource_version: None };
-        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        let deleted = self.api.delete(&key.namespace, &key.name, options).await;
-        if deleted.unless_gone().map_err(Failed::to::<EndpointSlice>("delete", &key))?.is_some() {
-            self.own_writes.deleted(service, slice);
-        }
-        Ok(())
     }
 }

@@ -7,14 +7,13 @@ use api::Identified as _;
 use api::core::pod::PodView;
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::backends::{self, HEADLESS_LABEL};
 use crate::owners;
+use crate::slices::{self, Action, Group, MANAGED_BY, PortKey, SERVICE_NAME, count, group_of};
 
-pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
-pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub(crate) const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 
 pub(crate) struct Observed {
@@ -25,17 +24,6 @@ pub(crate) struct Observed {
     pub slices: Vec<Arc<EndpointSlice>>,
     pub endpoints_per_slice: usize,
 }
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
-    Create(Box<EndpointSlice>),
-    Update(Box<EndpointSlice>),
-    Delete(Arc<EndpointSlice>),
-}
-
-/// What makes endpoints share a slice: the family and the ports, in a form that sorts.
-type Group = (String, Vec<PortKey>);
-type PortKey = (String, i32, String, Option<String>);
 
 pub(crate) fn plan(observed: &Observed) -> Vec<Action> {
     let mut groups: BTreeMap<Group, Existing> = BTreeMap::new();
@@ -175,10 +163,6 @@ fn fill(slice: &mut EndpointSlice, rest: &mut Vec<Endpoint>, max: usize) {
     endpoints.extend(rest.drain(..room));
 }
 
-fn count(slice: &EndpointSlice) -> usize {
-    slice.endpoints.as_ref().map_or(0, Vec::len)
-}
-
 fn families(service: &Service) -> Vec<String> {
     let families = service.spec.as_ref().and_then(|it| it.ip_families.clone());
     families.filter(|it| !it.is_empty()).unwrap_or_else(|| vec!["IPv4".to_owned()])
@@ -231,21 +215,6 @@ fn endpoint_key(endpoint: &Endpoint) -> String {
     format!("{}/{uid}", endpoint.addresses.join(","))
 }
 
-fn group_of(slice: &EndpointSlice) -> Group {
-    let mut ports: Vec<PortKey> = slice
-        .ports
-        .iter()
-        .flatten()
-        .map(|it| {
-            let protocol = backends::protocol(it.protocol.as_deref()).to_owned();
-            let name = it.name.clone().unwrap_or_default();
-            (name, it.port.unwrap_or(0), protocol, it.app_protocol.clone())
-        })
-        .collect();
-    ports.sort();
-    (slice.address_type.clone(), ports)
-}
-
 fn labels(service: &Service) -> BTreeMap<String, String> {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(HEADLESS_LABEL);
@@ -258,12 +227,6 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
 }
 
 fn new_slice(service: &Service, family: &str, ports: &[PortKey]) -> EndpointSlice {
-    let ports = ports.iter().map(|(name, number, protocol, app_protocol)| EndpointPort {
-        name: Some(name.clone()),
-        port: Some(*number),
-        protocol: Some(protocol.clone()),
-        app_protocol: app_protocol.clone(),
-    });
     EndpointSlice {
         metadata: ObjectMeta {
             generate_name: Some(format!("{}-", owners::name(&service.metadata))),
@@ -274,6 +237,6 @@ fn new_slice(service: &Service, family: &str, ports: &[PortKey]) -> EndpointSlic
         },
         address_type: family.to_owned(),
         endpoints: Some(Vec::new()),
-        ports: Some(ports.collect()),
+        ports: Some(slices::ports(ports)),
     }
 }

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use reconcile::testing::converges;
 use serde_json::json;
 
-use super::plan::{Action, Observed, plan};
+use super::plan::{Observed, plan};
+use crate::slices::Action;
 
 fn service(families: &[&str]) -> Arc<Service> {
     let service = json!({
