@@ -27,6 +27,7 @@ mod resources;
 mod root_ca_publisher;
 mod service_account;
 mod service_account_tokens;
+mod service_cidr;
 mod slices;
 mod taint_eviction;
 mod ttl_after_finished;
@@ -75,6 +76,7 @@ pub const ALL: &[Descriptor] = &[
     replica_set::DESCRIPTOR,
     replication_controller::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
+    service_cidr::DESCRIPTOR,
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,
     taint_eviction::DESCRIPTOR,
