@@ -7,6 +7,7 @@ mod conditions;
 mod cron_job;
 mod deployment;
 mod disruption;
+mod endpoint_slice_mirroring;
 mod endpoint_slices;
 mod endpoints;
 mod flags;
@@ -26,6 +27,8 @@ mod resources;
 mod root_ca_publisher;
 mod service_account;
 mod service_account_tokens;
+mod service_cidr;
+mod slices;
 mod taint_eviction;
 mod ttl_after_finished;
 
@@ -63,6 +66,7 @@ pub const ALL: &[Descriptor] = &[
     disruption::DESCRIPTOR,
     endpoints::DESCRIPTOR,
     endpoint_slices::DESCRIPTOR,
+    endpoint_slice_mirroring::DESCRIPTOR,
     garbage_collector::DESCRIPTOR,
     job::DESCRIPTOR,
     legacy_token_cleaner::DESCRIPTOR,
@@ -72,6 +76,7 @@ pub const ALL: &[Descriptor] = &[
     replica_set::DESCRIPTOR,
     replication_controller::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
+    service_cidr::DESCRIPTOR,
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,
     taint_eviction::DESCRIPTOR,

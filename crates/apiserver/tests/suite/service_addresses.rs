@@ -74,8 +74,8 @@ async fn a_server_starts_with_its_range_and_its_own_address() {
     let default = range(&server, "kubernetes").await.expect("made");
     let message = "Kubernetes default Service CIDR is ready".to_owned();
     assert_eq!(ready(&default), [("True".to_owned(), message)]);
-    let finalizer = "networking.k8s.io/service-cidr-finalizer".to_owned();
-    assert_eq!(default.metadata.finalizers, Some(vec![finalizer]));
+    // Protecting it is for a controller.
+    assert_eq!(default.metadata.finalizers, None);
     assert_eq!(objects(&server).await, ["10.96.0.1".to_owned()].into());
 }
 
@@ -193,7 +193,7 @@ async fn a_start_mends_what_is_missing_and_left_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_range_gives_more_addresses_and_stays_while_it_is_used() {
+async fn another_range_gives_addresses_while_it_is_ready_and_not_leaving() {
     let server = start(&Arc::new(Memory::new()), "10.96.0.0/29").await;
     // Of six addresses the server has one.
     for index in 0..5 {
@@ -202,21 +202,36 @@ async fn another_range_gives_more_addresses_and_stays_while_it_is_used() {
     let full = create(&server, "web", json!({})).await.expect_err("full");
     assert!(full.message().contains("range is full"), "{full}");
     create_range(&server, "more", "10.97.0.0/28").await;
-    let more = range(&server, "more").await.expect("made");
-    assert_eq!(ready(&more)[0].1, "Kubernetes Service CIDR is ready");
+    let refused = create(&server, "web", json!({})).await.expect_err("it is not ready");
+    assert!(refused.message().contains("range is full"), "{refused}");
+    set_ready(&server, "more", "True").await;
     let address = create(&server, "web", json!({})).await.expect("free");
     assert!(address.starts_with("10.97.0."), "{address}");
-
-    let ranges = server.client.api::<ServiceCIDR>();
-    ranges.delete("", "more", DeleteOptions::default()).await.expect("marked");
-    let leaving = range(&server, "more").await.expect("it is used");
-    assert_eq!(ready(&leaving)[0].0, "False");
-    assert!(ready(&leaving)[0].1.starts_with("There are still IPAddresses referencing"));
-    let refused = create(&server, "other", json!({})).await.expect_err("it is leaving");
-    assert!(refused.message().contains("range is full"), "{refused}");
     delete(&server, "web").await;
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(range(&server, "more").await, None);
+    set_ready(&server, "more", "False").await;
+    let refused = create(&server, "web", json!({})).await.expect_err("it is not ready");
+    assert!(refused.message().contains("range is full"), "{refused}");
+
+    set_ready(&server, "more", "True").await;
+    let ranges = server.client.api::<ServiceCIDR>();
+    let kept = json!({"metadata": {"finalizers": ["example.com/kept"]}}).to_string();
+    ranges.patch("", "more", PatchKind::Merge, kept.into()).await.expect("changed");
+    ranges.delete("", "more", DeleteOptions::default()).await.expect("marked");
+    assert!(range(&server, "more").await.is_some(), "it is kept");
+    let refused = create(&server, "web", json!({})).await.expect_err("it is leaving");
+    assert!(refused.message().contains("range is full"), "{refused}");
+}
+
+/// As the service-cidr-controller says it.
+async fn set_ready(server: &Harness, name: &str, status: &str) {
+    let condition = json!({
+        "type": "Ready", "status": status, "reason": "", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let body = json!({"status": {"conditions": [condition]}}).to_string().into();
+    let ranges = server.client.api::<ServiceCIDR>();
+    ranges.patch_status("", name, PatchKind::Merge, body).await.expect("changed");
+    settled().await;
 }
 
 /// Where upstream keeps which node ports are taken, and what it writes there when 30001 and 30012

@@ -5,6 +5,7 @@ mod pace;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Identified as _;
 use api::core::pod::{ContainerView, PodView};
@@ -58,7 +59,7 @@ pub(crate) fn ports(service: &Service) -> &[ServicePort] {
 }
 
 /// The Services that select a pod. The Services need the index `BY_SELECTOR`.
-fn services_of(services: &Indexer<Service>, pod: &PodView) -> Vec<ObjectKey> {
+pub(crate) fn services_of(services: &Indexer<Service>, pod: &PodView) -> Vec<ObjectKey> {
     pods::index_by_label(pod)
         .iter()
         .flat_map(|it| services.by_index(BY_SELECTOR, it))
@@ -81,18 +82,23 @@ pub(crate) fn selected(
     selected
 }
 
-/// Wakes the Services that select a pod when something that endpoints show has changed.
+/// Wakes the Services that select a pod, after a pause, when something that endpoints show has
+/// changed.
 pub(crate) fn follow_pod(
     change: Change<'_, PodView>,
     services: &Indexer<Service>,
     queue: &WorkQueue,
+    pause: Duration,
 ) {
     if let Change::Updated { before, after } = change
         && !is_relevant(before, after)
     {
         return;
     }
-    change.states().flat_map(|it| services_of(services, it)).for_each(|it| queue.add(it));
+    change
+        .states()
+        .flat_map(|it| services_of(services, it))
+        .for_each(|it| queue.add_after(it, pause));
 }
 
 /// Whether endpoints could differ between two states of a pod.

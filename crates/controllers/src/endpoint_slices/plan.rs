@@ -1,64 +1,88 @@
 //! The EndpointSlices of a Service, with as few writes as possible. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::Identified as _;
 use api::core::pod::PodView;
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::hints::{self, Routing, Verdict};
 use crate::backends::{self, HEADLESS_LABEL};
 use crate::owners;
+use crate::slices::{
+    self, Action, Efficiency, Group, MANAGED_BY, PortKey, SERVICE_NAME, count, group_of,
+};
 
-pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
-pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub(crate) const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 
 pub(crate) struct Observed {
     pub service: Arc<Service>,
     /// The pods that the Service selects.
     pub pods: Vec<Arc<PodView>>,
+    /// The zones of the pods' nodes, empty where they have none; nodes that are not known are not
+    /// here.
+    pub zones: BTreeMap<String, String>,
     /// Slices of the Service that this controller manages.
     pub slices: Vec<Arc<EndpointSlice>>,
     pub endpoints_per_slice: usize,
+    /// The zones' shares of all CPU; looked at only when the Service asks for them.
+    pub shares: Option<BTreeMap<String, f64>>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
-    Create(Box<EndpointSlice>),
-    Update(Box<EndpointSlice>),
-    Delete(Arc<EndpointSlice>),
+#[derive(Debug, PartialEq)]
+pub(crate) struct Plan {
+    pub actions: Vec<Action>,
+    pub n_added: usize,
+    pub n_removed: usize,
+    pub groups: Vec<Efficiency>,
+    pub routing: Routing,
+    /// What became of hints, by family.
+    pub hints: BTreeMap<String, Verdict>,
 }
 
-/// What makes endpoints share a slice: the family and the ports, in a form that sorts.
-type Group = (String, Vec<PortKey>);
-type PortKey = (String, i32, String, Option<String>);
-
-pub(crate) fn plan(observed: &Observed) -> Vec<Action> {
+pub(crate) fn plan(observed: &Observed) -> Plan {
+    let service = &observed.service;
     let mut groups: BTreeMap<Group, Existing> = BTreeMap::new();
     for (group, endpoint) in desired(observed) {
         groups.entry(group).or_default().wanted.push(endpoint);
     }
+    let mut packing = Packing::default();
     for slice in observed.slices.iter().filter(|it| !owners::is_deleting(&it.metadata)) {
-        groups.entry(group_of(slice)).or_default().slices.push(slice.clone());
-    }
-    let families = families(&observed.service);
-    let mut actions = Vec::new();
-    let mut kept: BTreeSet<String> = BTreeSet::new();
-    for ((family, ports), existing) in groups {
-        let packed = pack(observed, &family, &ports, existing);
-        if packed.keeps_any {
-            kept.insert(family);
+        if is_owned(slice, service) {
+            groups.entry(group_of(slice)).or_default().slices.push(slice.clone());
+        } else {
+            // Of a Service of that name that is gone.
+            packing.deleted.push(slice.clone());
         }
-        actions.extend(packed.actions);
     }
-    for family in families.into_iter().filter(|it| !kept.contains(it)) {
-        placeholder(observed, family, &mut actions);
+    for ((family, ports), existing) in groups {
+        packing.pack(observed, &family, &ports, existing);
     }
-    actions
+    let routing = hints::routing(service);
+    let mut verdicts = BTreeMap::new();
+    for family in families(service) {
+        let of_family = packing.slots.iter_mut().filter(|it| it.slice.address_type == family);
+        let mut slices: Vec<&mut EndpointSlice> = of_family.map(|it| &mut it.slice).collect();
+        if slices.is_empty() {
+            packing.hold_place(service, &family);
+        } else {
+            let verdict = hints::set(routing, observed.shares.as_ref(), &mut slices);
+            verdicts.insert(family, verdict);
+        }
+    }
+    let Packing { n_added, n_removed, groups, .. } = packing;
+    let actions = settle(packing.slots, packing.deleted);
+    let actions = slices::recycle(actions, |it| is_owned(it, service));
+    Plan { actions, n_added, n_removed, groups, routing, hints: verdicts }
+}
+
+fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
+    let mut owners = slice.metadata.owner_references.iter().flatten();
+    owners.any(|it| it.kind == "Service" && it.uid == owners::uid(&service.metadata))
 }
 
 #[derive(Default)]
@@ -67,116 +91,130 @@ struct Existing {
     slices: Vec<Arc<EndpointSlice>>,
 }
 
-struct Packed {
-    actions: Vec<Action>,
-    /// Whether a slice with endpoints remains.
-    keeps_any: bool,
+/// A slice that is to be, and what it is now.
+struct Slot {
+    stored: Option<Arc<EndpointSlice>>,
+    slice: EndpointSlice,
 }
 
-/// Endpoints stay in the slice they are in; new ones fill slices that are written anyway, then one
-/// that has room for all of the rest, then new slices.
-fn pack(observed: &Observed, family: &str, ports: &[PortKey], existing: Existing) -> Packed {
-    let keeps_any = !existing.wanted.is_empty();
-    let max = observed.endpoints_per_slice;
-    let mut wanted: BTreeMap<String, Endpoint> =
-        existing.wanted.into_iter().map(|it| (endpoint_key(&it), it)).collect();
-    let mut unchanged = Vec::new();
-    let mut changed: Vec<EndpointSlice> = Vec::new();
-    let labels = labels(&observed.service);
-    for stored in &existing.slices {
-        let before = stored.endpoints.as_deref().unwrap_or_default();
-        let kept: Vec<Endpoint> =
-            before.iter().filter_map(|it| wanted.remove(&endpoint_key(it))).collect();
-        let is_same = kept == before && stored.metadata.labels.as_ref() == Some(&labels);
-        let slice = EndpointSlice {
-            metadata: ObjectMeta { labels: Some(labels.clone()), ..stored.metadata.clone() },
-            address_type: stored.address_type.clone(),
-            endpoints: Some(kept),
-            ports: stored.ports.clone(),
+#[derive(Default)]
+struct Packing {
+    slots: Vec<Slot>,
+    deleted: Vec<Arc<EndpointSlice>>,
+    n_added: usize,
+    n_removed: usize,
+    groups: Vec<Efficiency>,
+}
+
+impl Packing {
+    /// Endpoints stay in the slice they are in; new ones fill slices that are written anyway, the
+    /// fullest first, then one that has room for all of the rest, then new slices.
+    fn pack(&mut self, observed: &Observed, family: &str, ports: &[PortKey], existing: Existing) {
+        let max = observed.endpoints_per_slice;
+        let mut wanted: BTreeMap<String, Endpoint> =
+            existing.wanted.into_iter().map(|it| (endpoint_key(&it), it)).collect();
+        let n_endpoints = wanted.len();
+        let labels = labels(&observed.service);
+        let (mut unchanged, mut changed) = (Vec::new(), Vec::new());
+        for stored in existing.slices {
+            let slot = keep(stored, &labels, &mut wanted);
+            self.n_removed += slot.stored.as_ref().map_or(0, |it| count(it)) - count(&slot.slice);
+            if slot.is_same() { unchanged.push(slot) } else { changed.push(slot) }
+        }
+        self.n_added += wanted.len();
+        let mut rest: Vec<Endpoint> = wanted.into_values().collect();
+        changed.sort_by_key(|it| std::cmp::Reverse(count(&it.slice)));
+        for slot in &mut changed {
+            fill(&mut slot.slice, &mut rest, max);
+        }
+        let fits = |it: &Slot| count(&it.slice) + rest.len() <= max;
+        let best = (0..unchanged.len())
+            .filter(|it| !rest.is_empty() && rest.len() < max && fits(&unchanged[*it]))
+            .max_by_key(|it| count(&unchanged[*it].slice));
+        if let Some(best) = best {
+            fill(&mut unchanged[best].slice, &mut rest, max);
+        }
+        while !rest.is_empty() {
+            let mut slice = new_slice(&observed.service, family, ports);
+            fill(&mut slice, &mut rest, max);
+            changed.push(Slot { stored: None, slice });
+        }
+        let all = unchanged.into_iter().chain(changed);
+        let (kept, empty): (Vec<Slot>, Vec<Slot>) = all.partition(|it| count(&it.slice) > 0);
+        if n_endpoints > 0 {
+            self.groups.push(Efficiency { endpoints: n_endpoints, slices: kept.len() });
+        }
+        self.slots.extend(kept);
+        self.deleted.extend(empty.into_iter().filter_map(|it| it.stored));
+    }
+
+    /// A Service without endpoints has one empty slice per family, so that a watcher can tell
+    /// "none" from "not known yet".
+    fn hold_place(&mut self, service: &Service, family: &str) {
+        self.groups.push(Efficiency { endpoints: 0, slices: 1 });
+        let slice = new_slice(service, family, &[]);
+        let is_place = |it: &Arc<EndpointSlice>| {
+            let has_ports = it.ports.as_ref().is_some_and(|it| !it.is_empty());
+            it.address_type == family
+                && count(it) == 0
+                && !has_ports
+                && it.metadata.labels == slice.metadata.labels
+                && is_owned(it, service)
         };
-        if is_same {
-            unchanged.push(slice);
-        } else {
-            changed.push(slice);
+        match self.deleted.iter().position(is_place) {
+            Some(position) => _ = self.deleted.remove(position),
+            None => self.slots.push(Slot { stored: None, slice }),
         }
     }
-    let mut rest: Vec<Endpoint> = wanted.into_values().collect();
-    for slice in &mut changed {
-        fill(slice, &mut rest, max);
-    }
-    let fits = |it: &EndpointSlice| count(it) + rest.len() <= max;
-    let best = (0..unchanged.len())
-        .filter(|it| !rest.is_empty() && rest.len() < max && fits(&unchanged[*it]))
-        .max_by_key(|it| count(&unchanged[*it]));
-    if let Some(best) = best {
-        let mut slice = unchanged.remove(best);
-        fill(&mut slice, &mut rest, max);
-        changed.push(slice);
-    }
-    let mut actions = settle(&existing.slices, unchanged, changed);
-    while !rest.is_empty() {
-        let mut slice = new_slice(&observed.service, family, ports);
-        fill(&mut slice, &mut rest, max);
-        actions.push(Action::Create(Box::new(slice)));
-    }
-    Packed { actions, keeps_any }
 }
 
-fn settle(
-    stored: &[Arc<EndpointSlice>],
-    unchanged: Vec<EndpointSlice>,
-    changed: Vec<EndpointSlice>,
-) -> Vec<Action> {
-    let find = |slice: &EndpointSlice| {
-        stored.iter().find(|it| it.metadata.name == slice.metadata.name).cloned()
+/// What of a stored slice stays: endpoints that are still wanted, as they should be, with the hints
+/// that they have.
+fn keep(
+    stored: Arc<EndpointSlice>,
+    labels: &BTreeMap<String, String>,
+    wanted: &mut BTreeMap<String, Endpoint>,
+) -> Slot {
+    let before = stored.endpoints.as_deref().unwrap_or_default();
+    let kept = before.iter().filter_map(|it| {
+        let wanted = wanted.remove(&endpoint_key(it))?;
+        Some(Endpoint { hints: it.hints.clone(), ..wanted })
+    });
+    let slice = EndpointSlice {
+        endpoints: Some(kept.collect()),
+        metadata: ObjectMeta { labels: Some(labels.clone()), ..stored.metadata.clone() },
+        address_type: stored.address_type.clone(),
+        ports: stored.ports.clone(),
     };
-    let empty_ones = unchanged.iter().filter(|it| count(it) == 0).filter_map(find);
-    let mut actions: Vec<Action> = empty_ones.map(Action::Delete).collect();
-    for slice in changed {
-        if count(&slice) == 0 {
-            actions.extend(find(&slice).map(Action::Delete));
-        } else {
-            actions.push(Action::Update(Box::new(slice)));
+    Slot { stored: Some(stored), slice }
+}
+
+impl Slot {
+    fn is_same(&self) -> bool {
+        let endpoints = |it: &EndpointSlice| it.endpoints.clone().unwrap_or_default();
+        self.stored.as_ref().is_some_and(|stored| {
+            endpoints(stored) == endpoints(&self.slice)
+                && stored.metadata.labels == self.slice.metadata.labels
+        })
+    }
+}
+
+fn settle(slots: Vec<Slot>, deleted: Vec<Arc<EndpointSlice>>) -> Vec<Action> {
+    let mut actions: Vec<Action> = deleted.into_iter().map(Action::Delete).collect();
+    for slot in slots {
+        match slot.stored {
+            None => actions.push(Action::Create(Box::new(slot.slice))),
+            Some(_) if slot.is_same() => {}
+            Some(_) => actions.push(Action::Update(Box::new(slot.slice))),
         }
     }
     actions
-}
-
-/// A Service without endpoints has one empty slice per family, so that a watcher can tell "none"
-/// from "not known yet". An existing slice is emptied rather than replaced.
-fn placeholder(observed: &Observed, family: String, actions: &mut Vec<Action>) {
-    let is_first =
-        |it: &Action| matches!(it, Action::Delete(slice) if slice.address_type == family);
-    let wanted = new_slice(&observed.service, &family, &[]);
-    let Some(position) = actions.iter().position(is_first) else {
-        actions.push(Action::Create(Box::new(wanted)));
-        return;
-    };
-    let Action::Delete(stored) = actions.remove(position) else {
-        return;
-    };
-    let emptied = EndpointSlice {
-        metadata: ObjectMeta { labels: wanted.metadata.labels, ..stored.metadata.clone() },
-        address_type: family,
-        endpoints: Some(Vec::new()),
-        ports: wanted.ports,
-    };
-    let is_same = stored.metadata == emptied.metadata
-        && stored.endpoints.as_ref().is_none_or(Vec::is_empty)
-        && stored.ports.as_ref().is_none_or(Vec::is_empty);
-    if !is_same {
-        actions.push(Action::Update(Box::new(emptied)));
-    }
 }
 
 fn fill(slice: &mut EndpointSlice, rest: &mut Vec<Endpoint>, max: usize) {
     let endpoints = slice.endpoints.get_or_insert_default();
     let room = max.saturating_sub(endpoints.len()).min(rest.len());
     endpoints.extend(rest.drain(..room));
-}
-
-fn count(slice: &EndpointSlice) -> usize {
-    slice.endpoints.as_ref().map_or(0, Vec::len)
 }
 
 fn families(service: &Service) -> Vec<String> {
@@ -192,6 +230,12 @@ fn desired(observed: &Observed) -> Vec<(Group, Endpoint)> {
             let Some(address) = backends::address(pod, &family) else {
                 continue;
             };
+            let zone = pod.node().and_then(|it| observed.zones.get(it));
+            // A pod of a node that is gone answers nobody.
+            if zone.is_none() && !backends::publishes_not_ready(service) {
+                continue;
+            }
+            let zone = zone.filter(|it| !it.is_empty()).cloned();
             let mut ports: Vec<PortKey> = backends::ports(service)
                 .iter()
                 .filter_map(|it| {
@@ -202,7 +246,8 @@ fn desired(observed: &Observed) -> Vec<(Group, Endpoint)> {
                 })
                 .collect();
             ports.sort();
-            desired.push(((family.clone(), ports), endpoint(service, pod, address)));
+            let endpoint = Endpoint { zone, ..endpoint(service, pod, address) };
+            desired.push(((family.clone(), ports), endpoint));
         }
     }
     desired
@@ -231,21 +276,6 @@ fn endpoint_key(endpoint: &Endpoint) -> String {
     format!("{}/{uid}", endpoint.addresses.join(","))
 }
 
-fn group_of(slice: &EndpointSlice) -> Group {
-    let mut ports: Vec<PortKey> = slice
-        .ports
-        .iter()
-        .flatten()
-        .map(|it| {
-            let protocol = backends::protocol(it.protocol.as_deref()).to_owned();
-            let name = it.name.clone().unwrap_or_default();
-            (name, it.port.unwrap_or(0), protocol, it.app_protocol.clone())
-        })
-        .collect();
-    ports.sort();
-    (slice.address_type.clone(), ports)
-}
-
 fn labels(service: &Service) -> BTreeMap<String, String> {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(HEADLESS_LABEL);
@@ -258,12 +288,6 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
 }
 
 fn new_slice(service: &Service, family: &str, ports: &[PortKey]) -> EndpointSlice {
-    let ports = ports.iter().map(|(name, number, protocol, app_protocol)| EndpointPort {
-        name: Some(name.clone()),
-        port: Some(*number),
-        protocol: Some(protocol.clone()),
-        app_protocol: app_protocol.clone(),
-    });
     EndpointSlice {
         metadata: ObjectMeta {
             generate_name: Some(format!("{}-", owners::name(&service.metadata))),
@@ -274,6 +298,6 @@ fn new_slice(service: &Service, family: &str, ports: &[PortKey]) -> EndpointSlic
         },
         address_type: family.to_owned(),
         endpoints: Some(Vec::new()),
-        ports: Some(ports.collect()),
+        ports: Some(slices::ports(ports)),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::core::node::{Node, NodeView};
 use api::core::pod::{Pod, PodView};
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
@@ -10,7 +11,9 @@ use proptest::prelude::*;
 use reconcile::testing::converges;
 use serde_json::json;
 
-use super::plan::{Action, Observed, plan};
+use super::hints::{Verdict, shares};
+use super::plan::{Observed, Plan, plan};
+use crate::slices::Action;
 
 fn service(families: &[&str]) -> Arc<Service> {
     let service = json!({
@@ -61,7 +64,8 @@ impl Model {
     fn observed(&self, pods: Vec<Arc<PodView>>) -> Observed {
         let slices = self.slices.values().cloned().collect();
         let service = service(self.families);
-        Observed { service, pods, slices, endpoints_per_slice: 3 }
+        let zones = [("n".to_owned(), String::new())].into();
+        Observed { service, pods, zones, slices, endpoints_per_slice: 3, shares: None }
     }
 
     /// The slices by family and addresses: `IPv4: 10.1.0.0,10.1.0.1`.
@@ -79,7 +83,7 @@ impl Model {
     /// Plans, carries out, and tells: `create 3, update 2, delete`.
     fn step(&mut self, pods: Vec<Arc<PodView>>) -> String {
         let words: Vec<String> =
-            plan(&self.observed(pods)).into_iter().map(|it| self.apply(it)).collect();
+            plan(&self.observed(pods)).actions.into_iter().map(|it| self.apply(it)).collect();
         words.join(", ")
     }
 
@@ -171,7 +175,7 @@ proptest! {
         let mut model = Model::new();
         for numbers in rounds {
             let rested = converges(
-                |model: &Model| plan(&model.observed(pods(numbers.clone()))),
+                |model: &Model| plan(&model.observed(pods(numbers.clone()))).actions,
                 |model, action| _ = model.apply(action),
                 model,
                 1,
@@ -183,6 +187,209 @@ proptest! {
             prop_assert!(
                 model.slices.values().all(|it| it.endpoints.as_ref().is_none_or(|it| it.len() <= 3))
             );
+        }
+    }
+}
+
+/// Pods of a Service that asks for `routing`, on nodes named for their zones: `a`, `b`, ... have
+/// one, `-` has none.
+struct Zoned {
+    service: Arc<Service>,
+    pods: Vec<Arc<PodView>>,
+    cpus: Vec<(&'static str, i64)>,
+    slices: BTreeMap<String, Arc<EndpointSlice>>,
+    next: usize,
+}
+
+fn zoned(routing: &str, places: &str, cpus: &[(&'static str, i64)]) -> Zoned {
+    let mut service = json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "uid-web"},
+        "spec": {"clusterIP": "10.0.0.9", "ports": [{"port": 80}]},
+    });
+    match routing {
+        "" => {}
+        "Auto" => {
+            service["metadata"]["annotations"] =
+                json!({"service.kubernetes.io/topology-mode": "Auto"});
+        }
+        _ => service["spec"]["trafficDistribution"] = json!(routing),
+    }
+    let service = Arc::new(serde_json::from_value(service).unwrap());
+    let pods = place(places);
+    Zoned { service, pods, cpus: cpus.to_vec(), slices: BTreeMap::new(), next: 0 }
+}
+
+fn place(places: &str) -> Vec<Arc<PodView>> {
+    let place = |(n, node): (usize, char)| {
+        let mut pod = PodView::clone(&pod(n, !node.is_uppercase(), false));
+        pod.node_name = api::Interned::new(&node.to_ascii_lowercase().to_string());
+        Arc::new(pod)
+    };
+    places.chars().enumerate().map(place).collect()
+}
+
+impl Zoned {
+    fn plan(&self) -> Plan {
+        let node = |(zone, cpu): &(&str, i64)| {
+            let node = json!({
+                "metadata": {"name": zone, "labels": {"topology.kubernetes.io/zone": zone}},
+                "status": {
+                    "allocatable": {"cpu": cpu.to_string()},
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            });
+            Arc::new(NodeView::from(&serde_json::from_value::<Node>(node).unwrap()))
+        };
+        let nodes: Vec<Arc<NodeView>> = self.cpus.iter().map(node).collect();
+        let zones = ('a'..='f').map(|it| (it.to_string(), it.to_string()));
+        plan(&Observed {
+            service: self.service.clone(),
+            pods: self.pods.clone(),
+            zones: zones.chain([("-".to_owned(), String::new())]).collect(),
+            slices: self.slices.values().cloned().collect(),
+            endpoints_per_slice: 3,
+            shares: shares(&nodes),
+        })
+    }
+
+    fn apply(&mut self, action: Action) {
+        let mut model = Model {
+            families: &["IPv4"],
+            slices: std::mem::take(&mut self.slices),
+            next: self.next,
+        };
+        model.apply(action);
+        (self.slices, self.next) = (model.slices, model.next);
+    }
+
+    fn settle(&mut self) -> Plan {
+        let plan = self.plan();
+        plan.actions.iter().cloned().for_each(|it| self.apply(it));
+        assert_eq!(self.plan().actions, [], "one round is enough");
+        plan
+    }
+
+    /// Whom each pod is meant for: `a>b` in zone a for zone b, `/n` for a node.
+    fn hints(&self) -> String {
+        let mut all: Vec<(String, String)> = Vec::new();
+        for endpoint in self.slices.values().flat_map(|it| it.endpoints.iter().flatten()) {
+            let hints = endpoint.hints.clone().unwrap_or_default();
+            let zones: String =
+                hints.for_zones.iter().flatten().map(|it| it.name.clone()).collect();
+            let nodes: String =
+                hints.for_nodes.iter().flatten().map(|it| format!("/{}", it.name)).collect();
+            let zone = endpoint.zone.as_deref().unwrap_or("-");
+            all.push((endpoint.addresses[0].clone(), format!("{zone}>{zones}{nodes}")));
+        }
+        all.sort();
+        all.into_iter().map(|(_, it)| it).collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[test]
+fn close_endpoints_are_for_their_own_zone_or_node() {
+    for (routing, expected) in [
+        ("", "a> b> ->"),
+        ("PreferClose", "a>a b>b ->"),
+        ("PreferSameZone", "a>a b>b ->"),
+        ("PreferSameNode", "a>a/a b>b/b ->/-"),
+    ] {
+        let mut model = zoned(routing, "ab-", &[]);
+        model.settle();
+        assert_eq!(model.hints(), expected, "{routing}");
+    }
+    // One that is not ready is for nobody.
+    let mut model = zoned("PreferSameZone", "aB", &[]);
+    model.settle();
+    assert_eq!(model.hints(), "a>a b>");
+    // And no hint stays when nobody asks any more.
+    model.service = zoned("", "", &[]).service;
+    assert_eq!(model.plan().actions.len(), 1);
+    model.settle();
+    assert_eq!(model.hints(), "a> b>");
+}
+
+#[test]
+fn a_pod_of_a_node_that_is_gone_has_no_endpoint() {
+    let mut model = zoned("", "ax", &[]);
+    model.settle();
+    assert_eq!(model.hints(), "a>");
+}
+
+const EVEN: &[(&str, i64)] = &[("a", 4), ("b", 4)];
+
+#[test]
+fn zones_get_endpoints_by_their_share_of_cpu() {
+    let mut model = zoned("Auto", "aaaaabb", EVEN);
+    assert_eq!(model.settle().hints["IPv4"], Verdict::Given);
+    assert_eq!(model.hints(), "a>a a>a a>a a>a a>b b>b b>b");
+    // What is good enough is left alone.
+    let mut model = zoned("Auto", "aaaabbb", EVEN);
+    model.settle();
+    assert_eq!(model.hints(), "a>a a>a a>a a>a b>b b>b b>b");
+    let mut model = zoned("Auto", "aaaa", &[("a", 3), ("b", 1)]);
+    model.settle();
+    assert_eq!(model.hints(), "a>a a>a a>a a>b");
+}
+
+#[test]
+fn one_more_endpoint_is_one_write() {
+    let mut model = zoned("Auto", "aaaabbbb", EVEN);
+    model.settle();
+    model.pods = place("aaaabbbba");
+    assert_eq!(model.plan().actions.len(), 1);
+    model.settle();
+    assert_eq!(model.hints(), "a>a a>a a>a a>a b>b b>b b>b b>b a>a");
+}
+
+#[test]
+fn hints_that_cannot_be_given_are_taken_away_and_the_reason_said() {
+    let why = |places: &str, cpus: &[(&'static str, i64)]| {
+        let mut model = zoned("Auto", places, cpus);
+        let plan = model.settle();
+        assert!(!model.hints().replace('>', "").contains(['>', '/']), "{}", model.hints());
+        match &plan.hints["IPv4"] {
+            Verdict::Impossible(why) => why.clone(),
+            other => format!("{other:?}"),
+        }
+    };
+    let unknown = "Insufficient Node information: allocatable CPU or zone not specified on one or \
+                   more nodes";
+    assert_eq!(why("aabb", &[]), unknown);
+    assert_eq!(why("aabb", &[("a", 4)]), unknown);
+    assert_eq!(why("aabb", &[("a", 4), ("b", 0)]), unknown);
+    assert_eq!(why("a", EVEN), "Insufficient number of endpoints (1 endpoints, 2 zones)");
+    assert_eq!(
+        why("aab", EVEN),
+        "Unable to allocate minimum required endpoints to each zone without exceeding overload \
+         threshold (3 endpoints, 2 zones)"
+    );
+    assert_eq!(why("aab-", EVEN), "One or more endpoints do not have a zone specified");
+}
+
+proptest! {
+    #[test]
+    fn hints_come_to_rest_and_no_zone_is_overloaded(
+        rounds in prop::collection::vec("[a-d]{1,14}", 1..4),
+        cpus in prop::collection::vec(1..9i64, 4),
+        routing in prop::sample::select(vec!["Auto", "PreferSameZone", "PreferSameNode", ""]),
+    ) {
+        let zones = ["a", "b", "c", "d"];
+        let cpus: Vec<(&'static str, i64)> = zones.into_iter().zip(cpus).collect();
+        let mut model = zoned(routing, "", &cpus);
+        for places in rounds {
+            model.pods = place(&places);
+            let plan = model.settle();
+            let hints = model.hints();
+            if plan.hints.get("IPv4") == Some(&Verdict::Given) {
+                let total: i64 = cpus.iter().map(|it| it.1).sum();
+                for (zone, cpu) in &cpus {
+                    let n = hints.split(' ').filter(|it| it.ends_with(&format!(">{zone}"))).count();
+                    // Half an endpoint is not moved.
+                    let share = places.len() as f64 * *cpu as f64 / total as f64;
+                    prop_assert!(n as f64 >= share / 1.2 - 1.0, "{zone}: {n} of {share}: {hints}");
+                }
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ mod plan;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::core::endpoints::Endpoints;
 use api::core::pod::PodView;
@@ -13,11 +14,14 @@ use api::core::service::Service;
 use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, Preconditions};
 use informer::Indexer;
-use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
+use k8s_openapi::api::core::v1::ObjectReference;
+use reconcile::{
+    EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself,
+};
 
 use self::plan::{Action, Observed};
 use crate::backends::{BY_SELECTOR, Pace};
-use crate::flags::at_least_one;
+use crate::flags::{at_least_one, duration};
 use crate::pods::BY_LABEL;
 use crate::{Descriptor, Flags, RETRIES_MAX, Startup, backends, pods};
 
@@ -36,7 +40,14 @@ struct Settings {
     /// Services whose Endpoints are worked on at once
     #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
     concurrent_endpoint_syncs: usize,
+    /// How long changes of pods are gathered before their Services are looked at
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    endpoint_updates_batch_period: Duration,
 }
+
+/// Reason of an event, and how its message begins.
+const CREATE: (&str, &str) = ("FailedToCreateEndpoint", "Failed to create endpoint for service");
+const UPDATE: (&str, &str) = ("FailedToUpdateEndpoint", "Failed to update endpoint");
 
 struct EndpointsController {
     services: Indexer<Service>,
@@ -45,9 +56,11 @@ struct EndpointsController {
     api: Api<Endpoints>,
     own_writes: Arc<OwnWrites<Endpoints>>,
     pace: Pace,
+    events: EventRecorder,
 }
 
 fn start(startup: &Startup<'_>) {
+    let settings: &Settings = startup.settings();
     let mut controller = startup.controller();
     let services = controller.indexed_cache(&[(BY_SELECTOR, backends::index_by_selector)]);
     let reconciler = EndpointsController {
@@ -57,14 +70,17 @@ fn start(startup: &Startup<'_>) {
         api: startup.client.api(),
         own_writes: controller.own_writes(PATIENCE),
         pace: Pace::new(startup.world.clock.clone()),
+        events: startup.events_of("endpoint-controller"),
     };
-    let known = services.clone();
+    let (pause, known) = (settings.endpoint_updates_batch_period, services.clone());
     controller
         .watches(itself::<Service>)
-        .follows(move |change, queue| backends::follow_pod(change, &services, queue))
-        // Endpoints that stand alone are somebody else's.
-        .watches(move |it: &Endpoints| itself(it).filter(|key| known.get(key).is_some()))
-        .workers(startup.settings::<Settings>().concurrent_endpoint_syncs)
+        .follows(move |change, queue| backends::follow_pod(change, &services, queue, pause))
+        // Endpoints that stand alone are somebody else's, unless a Service went while nobody looked.
+        .watches(move |it: &Endpoints| {
+            itself(it).filter(|key| plan::is_ours(it) || known.get(key).is_some())
+        })
+        .workers(settings.concurrent_endpoint_syncs)
         .gives_up_after(RETRIES_MAX)
         .run(reconciler);
 }
@@ -97,11 +113,18 @@ impl Reconciler for EndpointsController {
 
 impl EndpointsController {
     async fn apply(&self, key: &ObjectKey, action: Action, n_pods: usize) -> Result<(), Failed> {
-        let written = match action {
-            Action::Create(endpoints) => self.api.create(*endpoints).await,
-            Action::Update(endpoints) => self.api.update(*endpoints).await,
+        let (told, written) = match action {
+            Action::Create(endpoints) => (CREATE, self.api.create(*endpoints).await),
+            Action::Update(endpoints) => (UPDATE, self.api.update(*endpoints).await),
         };
         let written = written.unless_there_or_over();
+        if let Err(err) = &written
+            && !err.is_conflict()
+        {
+            let message = format!("{} {key}: {err}", told.1);
+            let about = about(key);
+            self.events.event_about(about, EventType::Warning, told.0, message);
+        }
         if let Some(written) = written.map_err(Failed::to::<Endpoints>("write", key))? {
             self.own_writes.wrote(key, written.meta());
             self.pace.wrote(key, n_pods);
@@ -126,5 +149,15 @@ impl EndpointsController {
         let deleted = self.api.delete(&key.namespace, &key.name, options).await;
         deleted.unless_gone().map_err(Failed::to::<Endpoints>("delete", key))?;
         Ok(())
+    }
+}
+
+fn about(key: &ObjectKey) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Endpoints".to_owned()),
+        namespace: Some(key.namespace.clone()),
+        name: Some(key.name.clone()),
+        ..ObjectReference::default()
     }
 }

@@ -29,6 +29,12 @@ pub(crate) enum Action {
     Update(Box<Endpoints>),
 }
 
+/// Whether this controller wrote them.
+pub(crate) fn is_ours(endpoints: &Endpoints) -> bool {
+    let labels = endpoints.metadata.labels.as_ref();
+    labels.and_then(|it| it.get(MANAGED_BY.0)).is_some_and(|it| it == MANAGED_BY.1)
+}
+
 pub(crate) fn plan(observed: &Observed) -> Option<Action> {
     let (subsets, is_cut) = subsets(&observed.service, &observed.pods);
     let mut wanted = match &observed.endpoints {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use self::selection::{Choice, Selection};
-pub(crate) use self::values::{at_least_one, duration};
+pub(crate) use self::values::{at_least_one, duration, rate};
 use crate::{ALL, Descriptor, MANAGER, resources};
 
 const CONTROLLERS: &str = "controllers";
@@ -209,6 +209,8 @@ mod tests {
             "--max-endpoints-per-slice=1001",
             "--node-monitor-grace-period=50",
             "--node-startup-grace-period=-1s",
+            "--node-eviction-rate=-1",
+            "--unhealthy-zone-threshold=NaN",
         ] {
             let (name, _) = flag.split_once('=').unwrap();
             assert!(refused(flag).contains(name), "{flag}: {}", refused(flag));

@@ -15,6 +15,8 @@ pub(crate) enum Error {
     Duration(#[source] jiff::Error),
     #[error("must not be negative")]
     Negative,
+    #[error("must be a number such as 0.1, and not negative")]
+    Rate,
 }
 
 /// How many work at once.
@@ -27,6 +29,11 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, Error> {
 pub(crate) fn duration(text: &str) -> Result<Duration, Error> {
     let duration: SignedDuration = text.parse().map_err(Error::Duration)?;
     Duration::try_from(duration).map_err(|_| Error::Negative)
+}
+
+/// How often in a second, or a share of a whole.
+pub(crate) fn rate(text: &str) -> Result<f64, Error> {
+    text.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0).ok_or(Error::Rate)
 }
 
 #[cfg(test)]

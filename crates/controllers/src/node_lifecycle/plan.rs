@@ -1,4 +1,4 @@
-//! Whether a node is alive, and the taints that say so. Pure.
+//! Whether a node is alive, and the conditions, taints and labels that say so. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use api::core::node::NodeView;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeCondition, Taint};
 
+use super::zones::Standing;
 use crate::{conditions, pods};
 
 /// Conditions that nobody vouches for once the kubelet is silent.
@@ -24,6 +25,14 @@ const CONDITION_TAINTS: &[(&str, &str, &str)] = &[
     ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
+const REGION: &str = "topology.kubernetes.io/region";
+const ZONE: &str = "topology.kubernetes.io/zone";
+/// Labels that are copied to the name that they had before.
+const COPIED_LABELS: &[(&str, &str)] = &[
+    ("kubernetes.io/os", "beta.kubernetes.io/os"),
+    ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
+];
 
 pub(crate) struct Observed {
     pub node: Arc<NodeView>,
@@ -34,34 +43,92 @@ pub(crate) struct Observed {
     pub startup_grace: Duration,
 }
 
+/// What is to be written, whatever the zone says.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     /// The conditions to write, when the node fell silent.
     pub conditions: Option<Vec<NodeCondition>>,
-    pub taints: Option<Vec<Taint>>,
-    /// Pods of the node should not count as ready.
-    pub is_down: bool,
+    /// It was ready until now.
+    pub has_fallen: bool,
+    /// Nobody vouches for it: its pods should not count as ready.
+    pub is_silent: bool,
+    pub labels: Vec<(&'static str, String)>,
+    /// The key of the taint that its pods must leave for.
+    pub evicts: Option<&'static str>,
     /// When silence would mean death.
     pub deadline: Option<Duration>,
 }
 
 pub(crate) fn plan(observed: &Observed) -> Plan {
-    let has_ready = observed.node.condition("Ready").is_some();
+    let node = &*observed.node;
+    let has_ready = node.condition("Ready").is_some();
     let grace = if has_ready { observed.grace } else { observed.startup_grace };
     let left = pods::remaining(observed.seen, grace, observed.now);
-    let stored = observed.node.conditions.as_slice();
-    let mut plan = Plan::default();
+    let stored = node.conditions.as_slice();
+    let mut plan = Plan { labels: labels(node), ..Plan::default() };
     if left.is_zero() {
         let silent = silenced(stored, observed.now);
         plan.conditions = (silent != stored).then_some(silent);
+        plan.has_fallen = plan.conditions.is_some() && node.is_ready();
     } else {
         plan.deadline = Some(left);
     }
     let conditions = plan.conditions.as_deref().unwrap_or(stored);
-    plan.is_down = find(conditions, "Ready").is_some_and(|it| it.status != "True");
-    let wanted = tainted(&observed.node, conditions, observed.now);
-    plan.taints = (wanted != observed.node.taints).then_some(wanted);
+    let status = find(conditions, "Ready").map(|it| it.status.as_str());
+    plan.is_silent = status == Some("Unknown");
+    plan.evicts = match status {
+        Some("False") => Some(NOT_READY),
+        Some("Unknown") => Some(UNREACHABLE),
+        _ => None,
+    };
     plan
+}
+
+/// The zone of a node, and how it counts there.
+pub(crate) fn standing(node: &NodeView) -> Standing {
+    let label = |name| node.meta.labels.get(name).unwrap_or_default();
+    let (region, zone) = (label(REGION), label(ZONE));
+    // No name has this between its letters.
+    let is_zoned = !region.is_empty() || !zone.is_empty();
+    let zone = if is_zoned { format!("{region}:\0:{zone}") } else { String::new() };
+    let ready = node.condition("Ready").filter(|_| !is_excluded(node));
+    Standing { zone, is_ready: ready.map(|it| it.status == "True") }
+}
+
+/// The same of a node that nobody has heard from for too long.
+pub(crate) fn standing_when_silent(node: &NodeView) -> Standing {
+    Standing { is_ready: (!is_excluded(node)).then_some(false), ..standing(node) }
+}
+
+fn is_excluded(node: &NodeView) -> bool {
+    node.meta.labels.get(EXCLUDED).is_some()
+}
+
+/// Whether pods were told to leave already: then another reason to leave needs no turn of its own.
+pub(crate) fn is_evicting(node: &NodeView) -> bool {
+    node.taints
+        .iter()
+        .any(|it| it.effect == "NoExecute" && [NOT_READY, UNREACHABLE].contains(&it.key.as_str()))
+}
+
+/// The taints of a node with these conditions, where they differ from what it has. `evicts`: the
+/// reason for pods to leave, where they may be told so.
+pub(crate) fn taints(
+    node: &NodeView,
+    conditions: &[NodeCondition],
+    evicts: Option<&'static str>,
+    now: Timestamp,
+) -> Option<Vec<Taint>> {
+    let wanted = tainted(node, conditions, evicts, now);
+    (wanted != node.taints).then_some(wanted)
+}
+
+fn labels(node: &NodeView) -> Vec<(&'static str, String)> {
+    let missing = COPIED_LABELS.iter().filter_map(|(from, to)| {
+        let value = node.meta.labels.get(from)?;
+        (node.meta.labels.get(to) != Some(value)).then(|| (*to, value.to_owned()))
+    });
+    missing.collect()
 }
 
 fn find<'a>(conditions: &'a [NodeCondition], kind: &str) -> Option<&'a NodeCondition> {
@@ -93,16 +160,19 @@ fn silenced(stored: &[NodeCondition], now: Timestamp) -> Vec<NodeCondition> {
 }
 
 /// The node's taints with ours set by its conditions; foreign ones stay as they are.
-fn tainted(node: &NodeView, conditions: &[NodeCondition], now: Timestamp) -> Vec<Taint> {
+fn tainted(
+    node: &NodeView,
+    conditions: &[NodeCondition],
+    evicts: Option<&'static str>,
+    now: Timestamp,
+) -> Vec<Taint> {
     let mut wanted: Vec<(&str, &str)> = Vec::new();
     for (kind, trouble, key) in CONDITION_TAINTS {
         if find(conditions, kind).is_some_and(|it| it.status == *trouble) {
             wanted.push((key, "NoSchedule"));
-            if *kind == "Ready" {
-                wanted.push((key, "NoExecute"));
-            }
         }
     }
+    wanted.extend(evicts.map(|it| (it, "NoExecute")));
     if find(conditions, "Ready").is_none() {
         // Set by admission when the node registers; it stays until the first status.
         wanted.push((NOT_READY, "NoSchedule"));

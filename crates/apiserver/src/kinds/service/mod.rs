@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use api::core::Service;
-use api::networking::{IPAddress, ServiceCIDR};
+use api::networking::IPAddress;
 use api::{ApiObject, Dynamic, Kind};
 use apimachinery::{ApiError, GroupResource};
 use bytes::Bytes;
@@ -26,7 +26,7 @@ use self::allocator::Allocator;
 use self::upkeep::Upkeep;
 use crate::cache::{Change, ObjectPath};
 use crate::pipeline::hooks::{Exchange, Hooks, Of, Reserved, Streaming};
-use crate::pipeline::{self, Core, Draft, Request};
+use crate::pipeline::{Core, Draft};
 
 pub(crate) use objects::plan;
 
@@ -74,19 +74,6 @@ impl Hooks for Addresses {
     fn spawn(self: Arc<Self>, core: &Arc<Core>) {
         let (upkeep, its) = (self.upkeep.clone(), core.clone());
         core.tasks.spawn("service-addresses", |shutdown| upkeep.run(its, shutdown));
-    }
-
-    fn complete(
-        &self,
-        core: &Core,
-        _request: &Request,
-        draft: &mut Draft,
-        old: Option<&dyn ApiObject>,
-    ) {
-        let is_new_range = old.is_none() && draft.object().downcast_ref::<ServiceCIDR>().is_some();
-        if is_new_range && let Some(range) = draft.change().downcast_mut::<ServiceCIDR>() {
-            objects::begin(range, pipeline::now(core).0);
-        }
     }
 
     fn reserve(

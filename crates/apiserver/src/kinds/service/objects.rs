@@ -1,6 +1,7 @@
 //! Addresses and ranges as objects: an IPAddress for every address of a Service, written and removed
 //! in one transaction with it, and the ServiceCIDR `kubernetes` for what the server was started
-//! with. What an earlier server or a hand has left otherwise is mended at the start.
+//! with. What an earlier server or a hand has left otherwise is mended at the start. Whether other
+//! ranges are ready, and when they may go, is for the service-cidr-controller.
 
 use std::net::IpAddr;
 
@@ -9,7 +10,9 @@ use api::networking::{IPAddress, ServiceCIDR};
 use api::{ApiObject, Lookup, Stored};
 use apimachinery::ObjectKey;
 use jiff::Timestamp;
-use k8s_openapi::api::networking::v1::{IPAddressSpec, ParentReference, ServiceCIDRSpec};
+use k8s_openapi::api::networking::v1::{
+    IPAddressSpec, ParentReference, ServiceCIDRSpec, ServiceCIDRStatus,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use kvstore::{Compare, Op};
 use stdx::{Cidr, Family};
@@ -24,7 +27,6 @@ const LABEL_MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 const MANAGER: &str = "ipallocator.k8s.io";
 /// Of the server's own ranges.
 const DEFAULT: &str = "kubernetes";
-pub(super) const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 const READY: &str = "Ready";
 
 /// The object of an address that a Service has.
@@ -177,8 +179,15 @@ fn default_range(cidrs: &[String], now: Timestamp) -> ServiceCIDR {
         spec: Some(ServiceCIDRSpec { cidrs: Some(cidrs.to_vec()) }),
         status: None,
     };
-    protect(&mut range);
-    set_ready(&mut range, ("True", "", "Kubernetes default Service CIDR is ready"), now);
+    let ready = Condition {
+        type_: READY.to_owned(),
+        status: "True".to_owned(),
+        reason: String::new(),
+        message: "Kubernetes default Service CIDR is ready".to_owned(),
+        last_transition_time: Time(now),
+        observed_generation: None,
+    };
+    range.status = Some(ServiceCIDRStatus { conditions: Some(vec![ready]) });
     range
 }
 
@@ -192,45 +201,7 @@ fn with_second_family(stored: &ServiceCIDR, cidrs: &[String]) -> Option<ServiceC
     })
 }
 
-/// A new one can be used, and does not go while it is.
-pub(super) fn begin(range: &mut ServiceCIDR, now: Timestamp) {
-    protect(range);
-    set_ready(range, ("True", "", "Kubernetes Service CIDR is ready"), now);
-}
-
-fn protect(range: &mut ServiceCIDR) {
-    let finalizers = range.metadata.finalizers.get_or_insert_default();
-    if !finalizers.iter().any(|it| it == FINALIZER) {
-        finalizers.push(FINALIZER.to_owned());
-    }
-}
-
-/// Whether the condition was another.
-pub(super) fn set_ready(
-    range: &mut ServiceCIDR,
-    (status, reason, message): (&str, &str, &str),
-    now: Timestamp,
-) -> bool {
-    let conditions = range.status.get_or_insert_default().conditions.get_or_insert_default();
-    let is_it = |it: &Condition| {
-        it.type_ == READY && (&*it.status, &*it.reason, &*it.message) == (status, reason, message)
-    };
-    if conditions.iter().any(is_it) {
-        return false;
-    }
-    conditions.retain(|it| it.type_ != READY);
-    conditions.push(Condition {
-        type_: READY.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-        last_transition_time: Time(now),
-        observed_generation: None,
-    });
-    true
-}
-
-pub(super) fn ranges(range: &ServiceCIDR) -> Vec<Cidr> {
+fn ranges(range: &ServiceCIDR) -> Vec<Cidr> {
     let texts = range.spec.as_ref().and_then(|it| it.cidrs.as_deref()).unwrap_or_default();
     texts.iter().filter_map(|it| it.parse().ok()).collect()
 }
@@ -242,23 +213,4 @@ pub(super) fn ready_ranges(range: &ServiceCIDR) -> Vec<Cidr> {
     let is_ready = all.any(|it| it.type_ == READY && it.status == "True");
     let is_leaving = range.metadata.deletion_timestamp.is_some();
     if is_ready && !is_leaving { ranges(range) } else { Vec::new() }
-}
-
-/// Whether addresses of Services would be in no range without it.
-pub(super) fn is_used(core: &Core, range: &ServiceCIDR) -> bool {
-    let lookup: &dyn Lookup = core.cache.as_ref();
-    let others: Vec<Cidr> = lookup
-        .all::<ServiceCIDR>(None)
-        .iter()
-        .filter(|it| it.metadata.name != range.metadata.name)
-        .flat_map(|it| ranges(it))
-        .collect();
-    let own = ranges(range);
-    let is_alone = |address: IpAddr| {
-        own.iter().any(|it| it.contains(address)) && !others.iter().any(|it| it.contains(address))
-    };
-    let objects = lookup.all::<IPAddress>(None);
-    let managed = objects.iter().filter(|it| is_managed(it));
-    let names = managed.filter_map(|it| it.metadata.name.as_ref()?.parse().ok());
-    names.into_iter().any(is_alone)
 }

@@ -1,6 +1,5 @@
 //! What goes on beside requests: an IPAddress that somebody deletes while a Service has the address
-//! comes back, and so does the ServiceCIDR of the server's own ranges. Others that are deleted go
-//! when no Service needs them.
+//! comes back, and so does the ServiceCIDR of the server's own ranges.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,28 +7,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::core::Service;
-use api::networking::{IPAddress, ServiceCIDR};
-use api::{Lookup, Resource as _, Stored};
-use apimachinery::{ApiError, ObjectKey};
-use jiff::SignedDuration;
+use api::networking::IPAddress;
+use api::{Resource as _, Stored};
+use apimachinery::ObjectKey;
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
-use super::objects::{self, FINALIZER};
+use super::objects;
 use crate::cache::Change;
-use crate::own_calls;
-use crate::pipeline::{self, Core};
+use crate::pipeline::Core;
 use crate::plan::Plan;
 
-/// How long a range stays after its deletion, so that other servers know of it before it is free.
-const GRACE: SignedDuration = SignedDuration::from_secs(10);
-/// Before what is leaving is looked at again.
+/// Before what could not be written is tried again.
 const LOOK_AFTER: Duration = Duration::from_secs(10);
-const IN_USE: (&str, &str, &str) = (
-    "False",
-    "Terminating",
-    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
-);
 
 #[derive(Default)]
 pub(super) struct Upkeep {
@@ -73,7 +63,7 @@ impl Upkeep {
 
     pub(super) async fn run(self: Arc<Self>, core: Arc<Core>, shutdown: Shutdown) {
         loop {
-            let is_waiting = !self.mend(&core).await | has_leaving(&core).await;
+            let is_waiting = !self.mend(&core).await;
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -103,42 +93,4 @@ impl Upkeep {
         }
         is_done
     }
-}
-
-/// Lets go what nobody needs. Whether any is still leaving.
-async fn has_leaving(core: &Core) -> bool {
-    let lookup: &dyn Lookup = core.cache.as_ref();
-    let all = lookup.all::<ServiceCIDR>(None);
-    let is_ours = |it: &&Arc<ServiceCIDR>| {
-        let mut finalizers = it.metadata.finalizers.iter().flatten();
-        it.metadata.deletion_timestamp.is_some() && finalizers.any(|it| it == FINALIZER)
-    };
-    let mut has_leaving = false;
-    for range in all.iter().filter(is_ours) {
-        match let_go(core, range).await {
-            Ok(is_gone) => has_leaving |= !is_gone,
-            Err(err) => {
-                tracing::warn!(error = %err, "a ServiceCIDR that was deleted is not settled");
-                has_leaving = true;
-            }
-        }
-    }
-    has_leaving
-}
-
-async fn let_go(core: &Core, range: &ServiceCIDR) -> Result<bool, ApiError> {
-    let mut range = range.clone();
-    if objects::is_used(core, &range) {
-        if objects::set_ready(&mut range, IN_USE, pipeline::now(core).0) {
-            own_calls::update(core, range, Some("status")).await?;
-        }
-        return Ok(false);
-    }
-    let deleted = range.metadata.deletion_timestamp.as_ref().map(|it| it.0).unwrap_or_default();
-    if core.world.clock.now().duration_since(deleted) < GRACE {
-        return Ok(false);
-    }
-    range.metadata.finalizers.get_or_insert_default().retain(|it| it != FINALIZER);
-    own_calls::update(core, range, None).await?;
-    Ok(true)
 }

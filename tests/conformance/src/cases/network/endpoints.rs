@@ -18,6 +18,10 @@ pub(crate) const CASES: &[Case] = &[
         slices
     ),
     case!(
+        "[sig-network] EndpointSliceMirroring should mirror a custom Endpoints resource through create update and delete [Conformance]",
+        mirrored
+    ),
+    case!(
         "[sig-network] Endpoints should test the lifecycle of an Endpoint [Conformance]",
         endpoints
     ),
@@ -103,5 +107,34 @@ async fn empty_endpoints(scope: &Scope) -> Result<()> {
         .until("the Endpoints are gone", async || {
             refused("the Endpoints", endpoints.get("lonely").await, 404).map(drop)
         })
+        .await
+}
+
+async fn mirrored(scope: &Scope) -> Result<()> {
+    let port = json!([{ "name": "example", "port": 80, "protocol": "TCP" }]);
+    let service = json!({ "metadata": { "name": "by-hand" }, "spec": { "ports": port } });
+    scope.own("v1", "services").create(&service).await?;
+    let endpoints = scope.own("v1", "endpoints");
+    let slices = scope.own(GROUP, "endpointslices");
+    let select = "kubernetes.io/service-name=by-hand";
+    let subsets = |ip: &str| json!([{ "addresses": [{ "ip": ip }], "ports": [{ "port": 80 }] }]);
+    let object = |ip: &str| json!({ "metadata": { "name": "by-hand" }, "subsets": subsets(ip) });
+    let shown = async |ip: &str| {
+        let list = slices.labeled(select).await?;
+        count("slices", &list, 1)?;
+        let managed = json!({ "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io" });
+        let expected = json!({
+            "metadata": { "labels": managed }, "addressType": "IPv4",
+            "endpoints": [{ "addresses": [ip] }], "ports": [{ "port": 80, "protocol": "TCP" }],
+        });
+        shows(&items(&list)?[0], &expected)
+    };
+    endpoints.create(&object("192.0.2.3")).await?;
+    scope.until("the slice has the address", async || shown("192.0.2.3").await).await?;
+    endpoints.replace(&object("192.0.2.4")).await?;
+    scope.until("the slice has the other address", async || shown("192.0.2.4").await).await?;
+    endpoints.delete("by-hand").await?;
+    scope
+        .until("the slice is gone", async || count("slices", &slices.labeled(select).await?, 0))
         .await
 }
