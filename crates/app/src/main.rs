@@ -17,6 +17,7 @@ mod plain_server;
 mod progress;
 mod serve;
 mod server_names;
+mod signing;
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controllers::{Context, MANAGER, Settings, SignToken};
+use controllers::{Context, MANAGER, Settings, SignToken, Signers};
 use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::{Election, Terms};
@@ -25,6 +25,8 @@ pub struct Components {
     pub root_ca: String,
     /// Signs tokens for Secrets; only the controllers have it.
     pub sign_token: Option<SignToken>,
+    /// Sign certificates; only the controllers have them.
+    pub signers: Signers,
     pub controllers: Settings,
     /// Where controllers and scheduler are shown.
     pub metrics: Registry,
@@ -80,6 +82,7 @@ impl Components {
             }),
             root_ca: self.root_ca.clone(),
             sign_token: self.sign_token.clone(),
+            signers: self.signers.clone(),
             settings: self.controllers.clone(),
             metrics: self.metrics.clone(),
         });

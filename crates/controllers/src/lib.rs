@@ -2,6 +2,12 @@
 //! through the client. `ALL` is the list; `start` starts those that the flags select.
 
 mod backends;
+mod bootstrap_signer;
+mod bootstrap_tokens;
+mod certificate_approving;
+mod certificate_cleaner;
+mod certificate_signing;
+mod certificates;
 mod claims;
 mod conditions;
 mod cron_job;
@@ -30,6 +36,7 @@ mod service_account_tokens;
 mod service_cidr;
 mod slices;
 mod taint_eviction;
+mod token_cleaner;
 mod ttl_after_finished;
 
 use std::sync::Arc;
@@ -42,6 +49,10 @@ use reconcile::{Controller, EventRecorder, Key};
 use stdx::World;
 use telemetry::Registry;
 
+pub use self::certificates::{
+    CertificateTerms, KUBE_APISERVER_CLIENT, KUBE_APISERVER_CLIENT_KUBELET, KUBELET_SERVING,
+    LEGACY_UNKNOWN, SignCertificate, Signers,
+};
 pub use self::flags::{Flags, Settings};
 use self::resources::Resources;
 
@@ -61,6 +72,10 @@ pub struct Descriptor {
 
 /// Every controller, by name.
 pub const ALL: &[Descriptor] = &[
+    bootstrap_signer::DESCRIPTOR,
+    certificate_approving::DESCRIPTOR,
+    certificate_cleaner::DESCRIPTOR,
+    certificate_signing::DESCRIPTOR,
     cron_job::DESCRIPTOR,
     deployment::DESCRIPTOR,
     disruption::DESCRIPTOR,
@@ -80,6 +95,7 @@ pub const ALL: &[Descriptor] = &[
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,
     taint_eviction::DESCRIPTOR,
+    token_cleaner::DESCRIPTOR,
     ttl_after_finished::DESCRIPTOR,
 ];
 
@@ -108,6 +124,8 @@ pub struct Context {
     pub root_ca: String,
     /// Absent where this process has no key.
     pub sign_token: Option<SignToken>,
+    /// Those that this process has a key for.
+    pub signers: Signers,
     pub settings: Settings,
     /// Where their queues are shown.
     pub metrics: Registry,

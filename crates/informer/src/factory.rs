@@ -11,7 +11,7 @@ use lifecycle::Tasks;
 use stdx::World;
 
 use crate::indexer::{IndexFn, Indexer};
-use crate::reflector::Reflector;
+use crate::reflector::{OnMissing, Reflector};
 use crate::shared::{EventHandler, Shared, Sink};
 
 /// One kind, or one view of it, watched once per factory, shared by everybody.
@@ -75,6 +75,7 @@ struct Made {
     sink: Arc<dyn Sink>,
     resource: GroupVersionResource,
     selection: Selection,
+    on_missing: Option<OnMissing>,
     tasks: Tasks,
 }
 
@@ -101,14 +102,22 @@ impl Factory {
 
     /// Follows a part of a kind only, for those who may not see, or do not need, all of it.
     pub fn informer_of<T: View>(&self, selection: Selection) -> Arc<SharedInformer<T>> {
-        self.find_or_make(Id::Kind(TypeId::of::<T>(), selection), T::resource(), |tasks| {
+        self.find_or_make(Id::Kind(TypeId::of::<T>(), selection), T::resource(), None, |tasks| {
             let shared = Arc::new(Shared::new(|stored: &Arc<Stored>| stored.view::<T>()));
             (Arc::new(SharedInformer { shared: shared.clone(), tasks }), shared)
         })
     }
 
-    pub fn metadata(&self, resource: &GroupVersionResource) -> Arc<MetadataInformer> {
-        self.find_or_make(Id::Metadata(resource.clone()), resource.clone(), |tasks| {
+    /// `on_missing` is called whenever the server says that it has no such resource; who has it
+    /// confirmed forgets the informer.
+    pub fn metadata(
+        &self,
+        resource: &GroupVersionResource,
+        on_missing: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<MetadataInformer> {
+        let missing: Option<OnMissing> = Some(Arc::new(on_missing));
+        let id = Id::Metadata(resource.clone());
+        self.find_or_make(id, resource.clone(), missing, |tasks| {
             let shared = Arc::new(Shared::new(|stored: &Arc<Stored>| Ok(stored.meta.clone())));
             (Arc::new(MetadataInformer { shared: shared.clone(), tasks }), shared)
         })
@@ -118,6 +127,7 @@ impl Factory {
         &self,
         id: Id,
         resource: GroupVersionResource,
+        on_missing: Option<OnMissing>,
         make: impl FnOnce(Tasks) -> (Arc<I>, Arc<dyn Sink>),
     ) -> Arc<I> {
         let mut state = self.state();
@@ -133,7 +143,8 @@ impl Factory {
         };
         let tasks = self.tasks.child(&name);
         let (informer, sink) = make(tasks.clone());
-        let made = Made { id, informer: informer.clone(), sink, resource, selection, tasks };
+        let made =
+            Made { id, informer: informer.clone(), sink, resource, selection, on_missing, tasks };
         if state.has_started {
             self.spawn(&made);
         }
@@ -172,11 +183,12 @@ impl Factory {
     fn spawn(&self, made: &Made) {
         let (client, random) = (self.client.clone(), self.world.random.clone());
         let (resource, sink) = (made.resource.clone(), made.sink.clone());
-        let selection = made.selection.clone();
+        let (selection, on_missing) = (made.selection.clone(), made.on_missing.clone());
         // A handler that panics ends this task; the new one lists again and delivers what differs.
         made.tasks.spawn_restarting("reflector", move |shutdown| {
             let api = client.dynamic(resource.clone());
-            Reflector::new(api, selection.clone(), random.clone(), sink.clone()).run(shutdown)
+            let (selection, on_missing) = (selection.clone(), on_missing.clone());
+            Reflector::new(api, selection, random.clone(), sink.clone(), on_missing).run(shutdown)
         });
     }
 

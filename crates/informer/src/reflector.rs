@@ -30,6 +30,9 @@ const WATCH_MIN: Duration = Duration::from_secs(1);
 /// Asked of the server, and stretched up to twofold, so that watches do not end all at once.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// For resources that may end: called when the server says that it does not have this one.
+pub(crate) type OnMissing = Arc<dyn Fn() + Send + Sync>;
+
 pub(crate) struct Reflector {
     api: DynamicApi,
     selection: Selection,
@@ -38,6 +41,7 @@ pub(crate) struct Reflector {
     /// The last version seen; `None` asks for a new list.
     version: Option<String>,
     is_streaming_refused: bool,
+    on_missing: Option<OnMissing>,
 }
 
 /// Why following stopped.
@@ -63,6 +67,13 @@ impl Error {
             Self::Incomplete | Self::Short => false,
         }
     }
+
+    fn is_not_found(&self) -> bool {
+        match self {
+            Self::List(err) | Self::Watch(err) | Self::Initial(err) => err.is_not_found(),
+            Self::Incomplete | Self::Short => false,
+        }
+    }
 }
 
 impl Reflector {
@@ -71,8 +82,10 @@ impl Reflector {
         selection: Selection,
         random: Random,
         sink: Arc<dyn Sink>,
+        on_missing: Option<OnMissing>,
     ) -> Self {
-        Self { api, selection, random, sink, version: None, is_streaming_refused: false }
+        let (version, is_streaming_refused) = (None, false);
+        Self { api, selection, random, sink, version, is_streaming_refused, on_missing }
     }
 
     pub(crate) async fn run(mut self, shutdown: Shutdown) {
@@ -94,8 +107,12 @@ impl Reflector {
             let delay = self.random.jitter(backoff.step(), 1.0);
             let resource = self.api.resource().group_resource();
             let error = stdx::error_chain(&err);
+            let on_missing = self.on_missing.as_ref().filter(|_| err.is_not_found());
             if err.is_expired() {
                 tracing::debug!(%resource, error, ?delay, "version expired; listing again");
+            } else if let Some(on_missing) = on_missing {
+                tracing::debug!(%resource, error, ?delay, "there is no such resource; asking why");
+                on_missing();
             } else {
                 tracing::warn!(%resource, error, ?delay, "following failed; trying again");
             }

@@ -360,7 +360,7 @@ async fn a_forgotten_metadata_informer_stops_and_can_be_made_anew() {
         setup(vec![Answer::Watch(&["+a@1", "end@5", "open"])]);
     factory.start();
     let resource = GroupVersionResource::new("example.com", "v1", "things");
-    let informer = factory.metadata(&resource);
+    let informer = factory.metadata(&resource, || {});
     informer.add_event_handler(ear.clone());
     informer.wait_for_sync().await;
     assert_eq!(*ear.0.lock().unwrap(), ["add default/a"]);
@@ -368,9 +368,25 @@ async fn a_forgotten_metadata_informer_stops_and_can_be_made_anew() {
     factory.forget_metadata(&resource);
     tokio::task::yield_now().await;
     assert_eq!(tasks.names(), Vec::<String>::new());
-    assert!(!Arc::ptr_eq(&informer, &factory.metadata(&resource)));
+    assert!(!Arc::ptr_eq(&informer, &factory.metadata(&resource, || {})));
     tokio::task::yield_now().await;
     assert_eq!(server.asked.lock().unwrap().len(), 2);
+    tasks.shutdown(Duration::from_secs(1)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_the_server_does_not_have_is_told_of_each_time() {
+    let refusals = (0..2).map(|_| Answer::Refuse(Reason::NotFound));
+    let other = Answer::Refuse(Reason::InternalError);
+    let Setup { server, factory, tasks, .. } = setup(refusals.chain([other]).collect());
+    factory.start();
+    let resource = GroupVersionResource::new("example.com", "v1", "things");
+    let missing = Arc::new(Mutex::new(0));
+    let counted = missing.clone();
+    factory.metadata(&resource, move || *counted.lock().unwrap() += 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(*missing.lock().unwrap(), 2);
+    assert_eq!(server.asked.lock().unwrap().len(), 4);
     tasks.shutdown(Duration::from_secs(1)).await.unwrap();
 }
 

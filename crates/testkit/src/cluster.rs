@@ -8,14 +8,17 @@ use anyhow::{Context as _, Result};
 use apimachinery::User;
 use apiserver::{Compaction, Config, Parts, Server};
 use authn::legacy::Signer;
-use authn::pki::ServiceAccountKey;
+use authn::pki::{Authority, ServiceAccountKey};
 use authn::tokens::Reference;
 use client::Client;
-use control_plane::{Clients, Components, ControllerSettings, Fleet, FleetConfig, SignToken};
+use control_plane::{
+    AuthoritySigner, Clients, Components, ControllerSettings, Fleet, FleetConfig, SignToken,
+    Signers, signs_all,
+};
 use kvstore::Store as _;
 use kvstore::memory::Memory;
 use lifecycle::{Late, Readiness, Tasks};
-use stdx::World;
+use stdx::{Random, World};
 use telemetry::Registry;
 
 use crate::faults::Faults;
@@ -48,6 +51,20 @@ impl Cluster {
 
     /// With another configuration of the server.
     pub async fn start_with(options: Options, change: impl FnOnce(&mut Config)) -> Result<Self> {
+        Self::start_as(options, change, ControllerSettings::default()).await
+    }
+
+    /// With flags of the controllers.
+    pub async fn start_with_controllers(options: Options, flags: &[&str]) -> Result<Self> {
+        let controllers = ControllerSettings::parse(flags).context("the controllers' flags")?;
+        Self::start_as(options, |_| {}, controllers).await
+    }
+
+    async fn start_as(
+        options: Options,
+        change: impl FnOnce(&mut Config),
+        controllers: ControllerSettings,
+    ) -> Result<Self> {
         let world = World::simulated(options.seed);
         let tasks = Tasks::new();
         let store = Arc::new(Memory::new());
@@ -75,7 +92,8 @@ impl Cluster {
             clients: clients(&server, &faults),
             root_ca: "simulated".to_owned(),
             sign_token: Some(token_signer(&key)?),
-            controllers: ControllerSettings::default(),
+            signers: signers(&world, options.seed)?,
+            controllers,
             metrics: Registry::default(),
         };
         let factory = components.start(&tasks);
@@ -116,6 +134,14 @@ fn token_signer(key: &Arc<ServiceAccountKey>) -> Result<SignToken> {
         let account = Reference { name: name.to_owned(), uid: uid.to_owned() };
         Ok(signer.sign(&secret.namespace, &account, &secret.name)?)
     }))
+}
+
+fn signers(world: &World, seed: u64) -> Result<Signers> {
+    // Of its own: what others draw stays as it was.
+    let random = Random::from_seed(seed);
+    let authority = Authority::create("simulated", world.clock.now(), &random);
+    let authority = Arc::new(authority.context("making an authority")?);
+    Ok(signs_all(Arc::new(AuthoritySigner { authority, random })))
 }
 
 /// Each component in this process, over a transport that fails now and then.

@@ -1,8 +1,11 @@
 //! Requests for certificates (PKCS #10, RFC 2986): what they ask for, and whether whoever asks has
 //! the key.
 
+use std::net::IpAddr;
+
 use k8s_openapi::ByteString;
 use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer as _;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
@@ -18,6 +21,46 @@ pub struct Asked {
     pub common_name: String,
     /// Of the subject: the groups, where the certificate is a user's.
     pub organizations: Vec<String>,
+    /// Under which other names the subject goes.
+    pub names: AlternativeNames,
+}
+
+/// What a certificate is good for beside its subject: servers, mostly.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AlternativeNames {
+    pub dns: Vec<String>,
+    pub emails: Vec<String>,
+    pub addresses: Vec<IpAddr>,
+    pub uris: Vec<String>,
+}
+
+impl AlternativeNames {
+    /// As a request asks for them; what is of no known sort is left out, as upstream.
+    pub fn of(request: &X509CertificationRequest<'_>) -> Self {
+        let mut names = Self::default();
+        for extension in request.requested_extensions().into_iter().flatten() {
+            let ParsedExtension::SubjectAlternativeName(extension) = extension else { continue };
+            for name in &extension.general_names {
+                names.add(name);
+            }
+        }
+        names
+    }
+
+    fn add(&mut self, name: &GeneralName<'_>) {
+        match name {
+            GeneralName::DNSName(it) => self.dns.push((*it).to_owned()),
+            GeneralName::RFC822Name(it) => self.emails.push((*it).to_owned()),
+            GeneralName::URI(it) => self.uris.push((*it).to_owned()),
+            GeneralName::IPAddress(it) => self.addresses.extend(address(it)),
+            _ => {}
+        }
+    }
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = || <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4().or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 /// The first block of the text.
@@ -47,7 +90,15 @@ pub fn asked(text: &ByteString) -> Result<Asked, String> {
     Ok(Asked {
         common_name: name.unwrap_or_default().to_owned(),
         organizations: texts.map(str::to_owned).collect(),
+        names: AlternativeNames::of(&request),
     })
+}
+
+/// The request in DER, if whoever asks has the key.
+pub fn verified(text: &ByteString) -> Result<Vec<u8>, String> {
+    let der = der(text)?;
+    check_signature(&parse(&der)?)?;
+    Ok(der)
 }
 
 /// Why it cannot be signed by anybody.

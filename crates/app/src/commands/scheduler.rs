@@ -68,6 +68,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             clients: Clients::new(move |_| own.clone()),
             root_ca: String::new(),
             sign_token: None,
+            signers: Default::default(),
             controllers: ControllerSettings::default(),
             metrics,
         };

@@ -26,7 +26,7 @@ use crate::cluster::{Claim, Cluster, ContainerRuntime, Name, NodeWishes, Registr
 use crate::control_plane::{self, PodNetwork};
 use crate::detach::{self, Parent};
 use crate::progress::{Progress, say};
-use crate::{component, data_dir, datastore, kubeconfig_file, node, serve, server_names};
+use crate::{component, data_dir, datastore, kubeconfig_file, node, serve, server_names, signing};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -90,6 +90,8 @@ pub(crate) struct Flags {
     simulate: usize,
     #[command(flatten)]
     datastore: datastore::Flags,
+    #[command(flatten)]
+    signing: signing::Flags,
     #[command(flatten)]
     controllers: ControllerSettings,
     /// Go to the background once the cluster is ready
@@ -157,6 +159,7 @@ fn prepare(flags: &Flags) -> Result<Claim> {
     }
     flags.names.validate(flags.bind_address)?;
     flags.api.runtime_config(control_plane::FOLLOWED)?;
+    flags.signing.signers(None, &World::system())?;
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
@@ -227,6 +230,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         clients: control_plane::clients(&api.server),
         root_ca: api.cluster.ca_pem.clone(),
         sign_token: Some(control_plane::token_signer(&api.pki.service_account_key)?),
+        signers: flags.signing.signers(Some(&api.pki.authority), &world)?,
         controllers: flags.controllers.clone(),
         metrics: api.metrics.clone(),
     };

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::cluster::{Cluster, Ran};
 
 fn openssl(cluster: &Cluster, words: &[&str]) -> String {
@@ -142,4 +145,50 @@ fn certificates_without_extensions_are_taken_and_refusals_are_logged() {
 
 fn path(cluster: &Cluster, name: &str) -> String {
     cluster.path(name).display().to_string()
+}
+
+/// Asks the cluster for a certificate, for `name.csr`.
+fn ask(cluster: &Cluster, name: &str, usage: &str) {
+    let csr = std::fs::read(cluster.path(&format!("{name}.csr"))).unwrap();
+    let request = format!(
+        "apiVersion: certificates.k8s.io/v1\nkind: CertificateSigningRequest\n\
+         metadata: {{name: {name}}}\nspec:\n  signerName: kubernetes.io/kube-apiserver-client\n  \
+         expirationSeconds: 86400\n  usages: [{usage}]\n  request: {}\n",
+        STANDARD.encode(csr)
+    );
+    cluster.ok(&["create", "-f", &cluster.file(&format!("{name}.yaml"), &request)]);
+}
+
+#[test]
+fn what_a_person_approves_is_signed_and_logs_in() {
+    let Some(cluster) = Cluster::start(0) else { return };
+    for (name, key) in [("jane", P256), ("joe", RSA)] {
+        request(&cluster, name, &format!("/O=team-a/O=team-b/CN={name}"), key);
+        ask(&cluster, name, "client auth");
+        let shown = cluster.ok(&["get", "csr", name, "--no-headers"]);
+        assert!(shown.contains("Pending"), "{shown}");
+        cluster.ok(&["certificate", "approve", name]);
+        let issued = |it: &str| it.contains("Approved,Issued");
+        cluster.until(&["get", "csr", name, "--no-headers"], issued);
+        let pem = cluster.ok(&["get", "csr", name, "-o", "jsonpath={.status.certificate}"]);
+        let pem = String::from_utf8(STANDARD.decode(pem).unwrap()).unwrap();
+        let file = cluster.file(&format!("{name}.crt"), &pem);
+        let ran = kubectl(&cluster, name, WHO);
+        let expected = format!(r#"{name} ["team-a","team-b","system:authenticated"]"#);
+        assert_eq!(ran.stdout, expected, "{}{}", ran.stderr, cluster.log());
+        // As others read it.
+        let verified = openssl(&cluster, &["verify", "-CAfile", &format!("{OURS}.crt"), &file]);
+        assert!(verified.contains("OK"), "{verified}");
+        let text = openssl(&cluster, &["x509", "-in", &file, "-noout", "-text"]);
+        assert!(text.contains("TLS Web Client Authentication"), "{text}");
+        assert!(text.contains("CA:FALSE"), "{text}");
+    }
+    // What its signer does not take is said.
+    request(&cluster, "web", "/CN=web", P256);
+    ask(&cluster, "web", "server auth");
+    cluster.ok(&["certificate", "approve", "web"]);
+    let failed = |it: &str| it.contains("SignerValidationFailure");
+    let reasons = "jsonpath={.status.conditions[*].reason}: {.status.conditions[*].message}";
+    let said = cluster.until(&["get", "csr", "web", "-o", reasons], failed);
+    assert!(said.contains("invalid usage for client certificate: server auth"), "{said}");
 }

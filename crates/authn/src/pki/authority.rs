@@ -64,6 +64,10 @@ impl Authority {
         not_after(&self.certificate_pem)
     }
 
+    pub(super) fn key(&self) -> &KeyPair {
+        self.issuer.key()
+    }
+
     /// A server that is reached under these names and addresses.
     pub fn issue_server(
         &self,

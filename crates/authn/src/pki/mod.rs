@@ -3,7 +3,9 @@
 
 mod authority;
 mod clients;
+mod der;
 mod pod_key;
+mod requested;
 mod rotating;
 mod service_account_key;
 mod tls;
@@ -17,6 +19,7 @@ use x509_parser::pem::parse_x509_pem;
 pub use authority::Authority;
 pub use clients::garbage;
 pub use pod_key::PodKey;
+pub use requested::Terms;
 pub use rotating::Rotating;
 pub use service_account_key::ServiceAccountKey;
 pub use tls::{client_config, rotating_client_config, rotating_server_config, server_config};
@@ -33,6 +36,12 @@ pub enum Error {
     Organizations(usize),
     #[error("{0:?} cannot be a name in a certificate")]
     Name(String),
+    #[error("the request cannot be read: {0}")]
+    Request(String),
+    #[error("the attribute {0} of the subject is no text")]
+    Subject(String),
+    #[error("unrecognized usage values: [{0:?}]")]
+    Usage(String),
     #[error("the TLS configuration: {0}")]
     Tls(String),
 }

@@ -5,6 +5,7 @@
 //! every write carries the uid that was looked at. An update of a status costs O(1); an object
 //! whose owners are known to exist costs no request.
 
+mod absent;
 mod graph;
 mod plan;
 #[cfg(test)]
@@ -19,10 +20,14 @@ use client::{
     Client, DeleteOptions, Discovered, PatchKind, Preconditions, Propagation, WriteOptions,
 };
 use informer::MetadataInformer;
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue, on_change};
+use reconcile::{
+    Change, EventRecorder, EventType, Failed, Next, Outcome as _, Reconciler, WorkQueue, on_change,
+};
 use serde_json::json;
 
+use self::absent::{Absent, Named};
 use self::graph::{Graph, Node};
 use self::plan::{Action, Dependents, Fate, Owner};
 use crate::flags::at_least_one;
@@ -61,6 +66,8 @@ struct GarbageCollector {
     client: Client,
     resources: Arc<Resources>,
     shared: Arc<Shared>,
+    absent: Mutex<Absent>,
+    events: EventRecorder,
 }
 
 #[derive(Default)]
@@ -78,7 +85,9 @@ fn start(startup: &Startup<'_>) {
     let controller = startup.controller::<Uid>();
     let (shared, resources) = (Arc::new(Shared::default()), startup.resources.clone());
     resources.listen(Arc::new(Follower { shared: shared.clone(), queue: controller.queue() }));
-    let collector = GarbageCollector { client: startup.client.clone(), resources, shared };
+    let (client, events) = (startup.client.clone(), startup.events());
+    let collector =
+        GarbageCollector { client, resources, shared, absent: Mutex::default(), events };
     controller.workers(startup.settings::<Settings>().concurrent_gc_syncs).run(collector);
 }
 
@@ -194,6 +203,9 @@ impl GarbageCollector {
         let Some(live) = live.filter(|it| it.meta.uid == node.uid) else {
             return Ok(());
         };
+        for reference in plan::out_of_reach(&lock(&self.shared.graph), node) {
+            self.complain(node, reference);
+        }
         let mut owners = Vec::new();
         for reference in &live.meta.owner_references {
             owners.push((reference.clone(), self.state_of(node, reference).await?));
@@ -217,10 +229,36 @@ impl GarbageCollector {
         }
         let (resource, scope) = self.resource_of(reference)?;
         let Some(namespace) = plan::namespace_of_owner(scope, &node.key) else {
+            self.complain(node, reference);
             return Ok(Owner::Solid);
         };
+        let named = Named::new(namespace, reference);
+        if lock(&self.absent).has(&named) {
+            return Ok(Owner::Absent);
+        }
         let live = self.read(&resource, &ObjectKey::new(namespace, reference.name.clone())).await?;
-        Ok(plan::found(&resource, reference, live.as_deref().map(|it| &*it.meta)))
+        let owner = plan::found(&resource, reference, live.as_deref().map(|it| &*it.meta));
+        if owner == Owner::Absent {
+            lock(&self.absent).add(named);
+        }
+        Ok(owner)
+    }
+
+    /// Says of an object that it names an owner where it cannot be.
+    fn complain(&self, node: &Node, reference: &OwnerReference) {
+        let Some(kind) = self.resources.kind_of(&node.resource) else { return };
+        let some = |it: &str| Some(it.to_owned()).filter(|it| !it.is_empty());
+        let version = GroupVersion::new(&node.resource.group, &node.resource.version);
+        let about = ObjectReference {
+            api_version: Some(version.to_string()),
+            kind: Some(kind),
+            namespace: some(&node.key.namespace),
+            name: some(&node.key.name),
+            uid: some(&node.uid),
+            ..ObjectReference::default()
+        };
+        let text = plan::invalid_namespace_text(&node.key, reference);
+        self.events.event_about(about, EventType::Warning, "OwnerRefInvalidNamespace", text);
     }
 
     fn resource_of(

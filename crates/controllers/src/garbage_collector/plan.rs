@@ -1,7 +1,7 @@
 //! What becomes of an object, given what is known about its owners and dependents. Pure.
 
 use api::Meta;
-use apimachinery::{GroupVersionResource, ObjectKey, Scope};
+use apimachinery::{GroupVersion, GroupVersionResource, ObjectKey, Scope};
 use client::Propagation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
@@ -68,7 +68,29 @@ fn is_in_reach(dependent: &Node, owner: &Node) -> bool {
 /// behind.
 pub(crate) fn known(graph: &Graph, node: &Node, reference: &OwnerReference) -> Option<Owner> {
     let owner = graph.get(&reference.uid).filter(|it| is_in_reach(node, it))?;
+    // Whoever names it wrongly may mean another one, or none.
+    let group = GroupVersion::parse(&reference.api_version).map(|it| it.group);
+    if owner.key.name != reference.name || group.as_deref() != Some(&owner.resource.group) {
+        return None;
+    }
     Some(if owner.is_foreground { Owner::WaitsForDependents } else { Owner::Solid })
+}
+
+/// The owners that are in another namespace: a mistake that somebody should hear of.
+pub(crate) fn out_of_reach<'a>(graph: &Graph, node: &'a Node) -> Vec<&'a OwnerReference> {
+    let is_elsewhere =
+        |it: &&OwnerReference| graph.get(&it.uid).is_some_and(|owner| !is_in_reach(node, owner));
+    node.owners.iter().filter(is_elsewhere).collect()
+}
+
+/// What is said of one.
+pub(crate) fn invalid_namespace_text(dependent: &ObjectKey, owner: &OwnerReference) -> String {
+    let OwnerReference { api_version, kind, name, uid, .. } = owner;
+    let namespace = &dependent.namespace;
+    format!(
+        "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] \
+         does not exist in namespace {namespace:?}"
+    )
 }
 
 /// The owners that are not known to exist and to stay. When there are none the object stays, and

@@ -11,8 +11,8 @@ use reconcile::testing::converges;
 
 use super::graph::{Graph, Node};
 use super::plan::{
-    Action, Dependents, Fate, Owner, doubtful, found, known, namespace_of_owner, plan_dependent,
-    plan_owner,
+    Action, Dependents, Fate, Owner, doubtful, found, invalid_namespace_text, known,
+    namespace_of_owner, out_of_reach, plan_dependent, plan_owner,
 };
 
 /// `uid owner,owner finalizer`, `-` for none; `!owner` blocks the owner's deletion. A finalizer
@@ -38,6 +38,7 @@ fn node(text: &str) -> Node {
 fn owner(text: &str) -> OwnerReference {
     let uid = text.trim_start_matches('!');
     OwnerReference {
+        api_version: "v1".to_owned(),
         uid: uid.to_owned(),
         name: uid.to_owned(),
         block_owner_deletion: Some(text.starts_with('!')),
@@ -71,6 +72,36 @@ fn an_object_goes_with_its_last_owner() {
     check_owners(&[WaitsForDependents], None, "Delete(Background)");
     check_owners(&[WaitsForDependents], Stay, "Delete(Foreground)");
     check_owners(&[WaitsForDependents, Solid], Stay, r#"DropOwners(["o0"])"#);
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_complained_about() {
+    let mut graph = graph(&["a", "b a"]);
+    let mut elsewhere = node("c a");
+    elsewhere.key.namespace = "shop".to_owned();
+    graph.upsert(elsewhere.clone());
+    assert!(out_of_reach(&graph, &node("b a,x")).is_empty());
+    let found = out_of_reach(&graph, &elsewhere);
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        invalid_namespace_text(&elsewhere.key, found[0]),
+        r#"ownerRef [v1/, namespace: shop, name: a, uid: a] does not exist in namespace "shop""#
+    );
+}
+
+#[test]
+fn an_owner_under_a_wrong_name_is_looked_up() {
+    let graph = graph(&["a", "b a"]);
+    let check = |change: fn(&mut OwnerReference), expected: Option<Owner>| {
+        let mut reference = owner("a");
+        change(&mut reference);
+        assert_eq!(known(&graph, &node("b a"), &reference), expected, "{reference:?}");
+    };
+    check(|_| {}, Some(Owner::Solid));
+    check(|it| it.name = "z".to_owned(), None);
+    check(|it| it.api_version = "apps/v1".to_owned(), None);
+    check(|it| it.api_version = "v2".to_owned(), Some(Owner::Solid));
+    check(|it| it.api_version = "a/b/c".to_owned(), None);
 }
 
 #[test]

@@ -101,13 +101,21 @@ impl Found {
 /// Reason and message.
 type Trouble = (&'static str, String);
 
-/// The conditions to write, if any: a namespace that empties at once needs no story.
+/// Whether it stays though we let it go: who looks at it then is to see that we are done.
+pub(crate) fn is_held_by_others(namespace: &Namespace) -> bool {
+    let finalizers = namespace.spec.as_ref().and_then(|it| it.finalizers.as_ref());
+    let has_more = finalizers.into_iter().flatten().any(|it| it != FINALIZER);
+    has_more || namespace.metadata.finalizers.as_ref().is_some_and(|it| !it.is_empty())
+}
+
+/// The conditions to write, if any: a namespace that goes at once needs no story.
 pub(crate) fn plan(
     stored: &[NamespaceCondition],
     found: &Found,
+    stays: bool,
     now: Timestamp,
 ) -> Option<Vec<NamespaceCondition>> {
-    if found.is_empty() && stored.is_empty() {
+    if found.is_empty() && stored.is_empty() && !stays {
         return None;
     }
     Some(conditions(stored, found, now)).filter(|it| it != stored)
@@ -186,7 +194,8 @@ fn set(conditions: &mut Vec<NamespaceCondition>, mut condition: NamespaceConditi
 }
 
 fn content_text(failures: &[String]) -> String {
-    let list: Vec<String> = failures.to_vec();
+    let mut list: Vec<String> = failures.to_vec();
+    list.sort();
     format!("Failed to delete all resource types, {} remaining: {}", list.len(), list.join(", "))
 }
 

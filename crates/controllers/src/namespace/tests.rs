@@ -12,7 +12,9 @@ use proptest::prelude::*;
 use reconcile::testing::converges;
 use serde_json::json;
 
-use super::plan::{Found, Verdict, conditions, finalized, is_ending, plan, steps};
+use super::plan::{
+    Found, Verdict, conditions, finalized, is_ending, is_held_by_others, plan, steps,
+};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
@@ -48,6 +50,23 @@ fn what_remains_is_said_by_resource_and_finalizer() {
         &found,
         "NamespaceDeletionDiscoveryFailure",
         "False ResourcesDiscovered: All resources successfully discovered",
+    );
+}
+
+#[test]
+fn who_else_holds_a_namespace_sees_that_it_is_empty() {
+    assert_eq!(plan(&[], &Found::default(), false, at(0)), None);
+    let told = plan(&[], &Found::default(), true, at(0)).unwrap();
+    let types: Vec<String> = told.iter().map(|it| format!("{}={}", it.type_, it.status)).collect();
+    assert_eq!(
+        types,
+        [
+            "NamespaceDeletionDiscoveryFailure=False",
+            "NamespaceDeletionGroupVersionParsingFailure=False",
+            "NamespaceDeletionContentFailure=False",
+            "NamespaceContentRemaining=False",
+            "NamespaceFinalizersRemaining=False",
+        ]
     );
 }
 
@@ -108,7 +127,9 @@ fn only_a_deleted_namespace_that_we_still_hold_is_worked_on() {
     assert!(!is_ending(&namespace(json!({"name": "shop"}), &["kubernetes"])));
     assert!(!is_ending(&namespace(ending.clone(), &["example.com/hold"])));
     let held = namespace(ending, &["kubernetes", "example.com/hold"]);
-    assert!(is_ending(&held));
+    assert!(is_ending(&held) && is_held_by_others(&held));
+    assert!(is_held_by_others(&namespace(json!({"finalizers": ["example.com/hold"]}), &[])));
+    assert!(!is_held_by_others(&namespace(json!({"name": "shop"}), &["kubernetes"])));
     assert_eq!(finalized(&held).spec.unwrap().finalizers.unwrap(), ["example.com/hold"]);
 }
 
@@ -125,7 +146,7 @@ fn any_found() -> impl Strategy<Value = Found> {
 fn settle(stored: Vec<NamespaceCondition>, found: &Found) -> Vec<NamespaceCondition> {
     let rested = converges(
         |(stored, minutes): &(Vec<_>, i64)| {
-            plan(stored, found, at(60 * minutes)).into_iter().collect()
+            plan(stored, found, false, at(60 * minutes)).into_iter().collect()
         },
         |(stored, minutes), written| (*stored, *minutes) = (written, *minutes + 1),
         (stored, 0),

@@ -11,7 +11,8 @@ use apimachinery::{ApiError, GroupVersionResource};
 use client::{Client, Discovered};
 use informer::{Factory, MetadataInformer};
 use lifecycle::Tasks;
-use reconcile::{Controller, Next, Reconciler};
+use reconcile::{Controller, Next, Reconciler, WorkQueue};
+use telemetry::{Counter, Description, Stability};
 
 use crate::Context;
 
@@ -71,6 +72,10 @@ impl Resources {
         all.find(|it| it.discovered.kind == kind && it.discovered.resource.group == group).cloned()
     }
 
+    pub(crate) fn kind_of(&self, resource: &GroupVersionResource) -> Option<String> {
+        lock(&self.followed).get(resource).map(|it| it.discovered.kind.clone())
+    }
+
     fn listeners(&self) -> Vec<Arc<dyn Listener>> {
         lock(&self.listeners).clone()
     }
@@ -85,6 +90,13 @@ impl Resources {
     }
 }
 
+const SYNC_ERRORS: Description<0> = Description {
+    name: "garbagecollector_controller_resources_sync_error_total",
+    stability: Stability::Alpha,
+    help: "Number of garbage collector resources sync errors",
+    labels: [],
+};
+
 /// There is one thing to do: discover all.
 const ALL: &str = "resources";
 
@@ -94,13 +106,15 @@ pub(crate) fn start(context: &Context, resources: Arc<Resources>) {
         return;
     }
     let tasks = context.tasks.child("resources");
+    let controller = Controller::new("resource-discovery", &tasks, &context.factory);
     let discovery = Discovery {
         client: (context.client_for)(IDENTITY),
         factory: context.factory.clone(),
         resources,
         tasks: tasks.clone(),
+        queue: controller.queue(),
+        errors: context.metrics.counter(&SYNC_ERRORS),
     };
-    let controller = Controller::new("resource-discovery", &tasks, &context.factory);
     controller.queue().measure(&context.metrics);
     controller.queue().add(ALL);
     // The definitions themselves are not read: discovery says what they amount to.
@@ -113,6 +127,8 @@ struct Discovery {
     factory: Arc<Factory>,
     resources: Arc<Resources>,
     tasks: Tasks,
+    queue: WorkQueue<&'static str>,
+    errors: Arc<Counter>,
 }
 
 /// Events own nothing, hold up nothing and are many.
@@ -126,7 +142,10 @@ impl Reconciler for Discovery {
     type Error = Error;
 
     async fn reconcile(&self, _all: &&'static str) -> Result<Next, Error> {
-        let served = self.client.discover().await.map_err(Error)?;
+        let served = self.client.discover().await.map_err(|err| {
+            self.errors.increment();
+            Error(err)
+        })?;
         let served: BTreeMap<GroupVersionResource, Discovered> =
             served.into_iter().filter(is_followed).map(|it| (it.resource.clone(), it)).collect();
         let known: Vec<GroupVersionResource> =
@@ -141,7 +160,10 @@ impl Reconciler for Discovery {
         let new = new.into_iter().filter(|it| !known.contains(&it.resource));
         let new: Vec<(Discovered, Arc<MetadataInformer>)> = new
             .map(|it| {
-                let informer = self.factory.metadata(&it.resource);
+                // A definition may be gone before the server has ceased to name its resource:
+                // whoever is told so by the server itself has it looked up again.
+                let queue = self.queue.clone();
+                let informer = self.factory.metadata(&it.resource, move || queue.add(ALL));
                 (it, informer)
             })
             .collect();

@@ -8,11 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::codec;
 
-pub(super) const APPROVED: &str = "Approved";
-pub(super) const DENIED: &str = "Denied";
-pub(super) const FAILED: &str = "Failed";
+pub const APPROVED: &str = "Approved";
+pub const DENIED: &str = "Denied";
+pub const FAILED: &str = "Failed";
 
-pub(super) fn all(request: &CertificateSigningRequest) -> &[Condition] {
+/// What was decided so far.
+pub fn all(request: &CertificateSigningRequest) -> &[Condition] {
     let status = request.status.as_ref();
     status.and_then(|it| it.conditions.as_deref()).unwrap_or_default()
 }

@@ -11,11 +11,13 @@ use apimachinery::table::Column;
 use apimachinery::{FieldErrors, User};
 use jiff::Timestamp;
 use serde_json::Value;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use super::pem;
 use crate::kind::{Part, Resource};
 
-pub use super::request::{Asked, asked};
-pub use conditions::fill_in_times;
+pub use super::request::{AlternativeNames, Asked, asked, verified};
+pub use conditions::{APPROVED, DENIED, FAILED, all as decisions, fill_in_times};
 pub use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 
 /// The subresource that approves and denies.
@@ -90,4 +92,12 @@ pub fn fill_in_user(request: &mut CertificateSigningRequest, user: &User) {
     spec.uid = some(&user.uid);
     spec.groups = (!user.groups.is_empty()).then(|| user.groups.clone());
     spec.extra = (!user.extra.is_empty()).then(|| user.extra.clone());
+}
+
+/// When the certificate ends, where there is one that can be read.
+pub fn certificate_end(request: &CertificateSigningRequest) -> Option<Timestamp> {
+    let certificate = &request.status.as_ref()?.certificate.as_ref()?.0;
+    let block = pem::blocks(&String::from_utf8_lossy(certificate)).into_iter().next()?;
+    let (_, certificate) = X509Certificate::from_der(&block.bytes).ok()?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }

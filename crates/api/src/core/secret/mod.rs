@@ -18,10 +18,12 @@ use crate::check::text;
 use crate::kind::Part;
 use k8s_openapi::ByteString;
 
-pub use view::{SecretView, TokenView};
+pub use view::{BootstrapTokenView, SecretView, TokenView};
 
 pub use k8s_openapi::api::core::v1::Secret;
 
+/// Of Secrets for tokens of nodes that are to join.
+pub const BOOTSTRAP_TOKEN_TYPE: &str = "bootstrap.kubernetes.io/token";
 /// The legacy way to a token of a service account.
 pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 

@@ -1,13 +1,15 @@
-//! What those keep of a Secret who look for tokens of service accounts: of all other Secrets
-//! nothing but what they are.
+//! What those keep of a Secret who look for tokens, of service accounts and of nodes that are to
+//! join: of all other Secrets nothing but what they are.
 
 use std::sync::Arc;
 
 use apimachinery::GroupVersionResource;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Secret, TOKEN_TYPE};
+use super::{BOOTSTRAP_TOKEN_TYPE, Secret, TOKEN_TYPE};
 use crate::View;
 use crate::object::{Meta, Stored};
 
@@ -17,6 +19,24 @@ pub struct SecretView {
     pub meta: Arc<Meta>,
     /// Of those that are for a token.
     pub token: Option<Box<TokenView>>,
+    /// Of those that are for the token of a node that is to join.
+    pub bootstrap: Option<Box<BootstrapTokenView>>,
+}
+
+/// A Secret for a bootstrap token, as it says of itself; what it does not say is empty.
+#[derive(Clone, Default, PartialEq)]
+pub struct BootstrapTokenView {
+    pub id: String,
+    pub secret: String,
+    pub expiration: String,
+    pub usage_signing: String,
+}
+
+impl std::fmt::Debug for BootstrapTokenView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The secret stays out of logs.
+        f.debug_struct("BootstrapTokenView").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// A Secret for the token of a service account. The token itself is not kept.
@@ -68,6 +88,35 @@ struct Data {
     token: Option<Box<str>>,
 }
 
+#[derive(Deserialize)]
+struct BootstrapParts {
+    data: Option<BootstrapData>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct BootstrapData {
+    token_id: Option<String>,
+    token_secret: Option<String>,
+    expiration: Option<String>,
+    usage_bootstrap_signing: Option<String>,
+}
+
+impl BootstrapTokenView {
+    fn of(data: BootstrapData) -> Self {
+        let text = |it: Option<String>| {
+            let bytes = it.and_then(|it| STANDARD.decode(it).ok());
+            bytes.and_then(|it| String::from_utf8(it).ok()).unwrap_or_default()
+        };
+        Self {
+            id: text(data.token_id),
+            secret: text(data.token_secret),
+            expiration: text(data.expiration),
+            usage_signing: text(data.usage_bootstrap_signing),
+        }
+    }
+}
+
 impl View for SecretView {
     fn resource() -> GroupVersionResource {
         <Secret as View>::resource()
@@ -75,8 +124,15 @@ impl View for SecretView {
 
     fn read(stored: &Stored) -> Result<Self, serde_json::Error> {
         let Parts { kind } = serde_json::from_slice(&stored.bytes)?;
-        if kind.as_deref() != Some(TOKEN_TYPE) {
-            return Ok(Self { meta: stored.meta.clone(), token: None });
+        let meta = stored.meta.clone();
+        match kind.as_deref() {
+            Some(TOKEN_TYPE) => {}
+            Some(BOOTSTRAP_TOKEN_TYPE) => {
+                let BootstrapParts { data } = serde_json::from_slice(&stored.bytes)?;
+                let bootstrap = BootstrapTokenView::of(data.unwrap_or_default());
+                return Ok(Self { meta, token: None, bootstrap: Some(Box::new(bootstrap)) });
+            }
+            _ => return Ok(Self { meta, token: None, bootstrap: None }),
         }
         let TokenParts { metadata, data } = serde_json::from_slice(&stored.bytes)?;
         let (data, annotations) = (data.unwrap_or_default(), metadata.annotations);
@@ -90,7 +146,7 @@ impl View for SecretView {
             has_namespace: has(&data.namespace),
             ca: data.ca,
         };
-        Ok(Self { meta: stored.meta.clone(), token: Some(Box::new(token)) })
+        Ok(Self { meta, token: Some(Box::new(token)), bootstrap: None })
     }
 }
 

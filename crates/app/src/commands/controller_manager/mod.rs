@@ -18,7 +18,7 @@ use stdx::World;
 use super::remote;
 use super::service_accounts::Issuer;
 use crate::component_server::{About, Health};
-use crate::{component, component_server, serve};
+use crate::{component, component_server, serve, signing};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -31,6 +31,8 @@ pub(crate) struct Flags {
     /// The key that signs tokens in Secrets of service accounts; without it none are made
     #[arg(long, value_name = "FILE")]
     service_account_private_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    signing: signing::Flags,
     /// Give each controller its own service account and token, as RBAC's bootstrap roles expect
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     use_service_account_credentials: bool,
@@ -78,6 +80,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         };
         let sign_token = flags.service_account_private_key_file.as_deref().map(token_signer);
         let sign_token = sign_token.transpose()?;
+        let signers = flags.signing.signers(None, &world)?;
         let issuer = flags.use_service_account_credentials.then_some(kubeconfig);
         let (manager, leading_world) = (client.clone(), world.clone());
         let election = flags.election.clone();
@@ -86,8 +89,16 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             match clients.await {
                 Ok(clients) => {
                     let (world, controllers) = (leading_world, flags.controllers);
-                    Components { world, clients, root_ca, sign_token, controllers, metrics }
-                        .start_controllers(&tasks);
+                    let parts = Components {
+                        world,
+                        clients,
+                        root_ca,
+                        sign_token,
+                        signers,
+                        controllers,
+                        metrics,
+                    };
+                    parts.start_controllers(&tasks);
                 }
                 Err(err) => {
                     tracing::error!(error = format!("{err:#}"), "the controllers did not start");
