@@ -17,6 +17,7 @@ mod legacy_token_cleaner;
 mod namespace;
 mod node_lifecycle;
 mod owners;
+mod pod_control;
 mod pod_gc;
 mod pods;
 mod replica_set;
@@ -26,8 +27,10 @@ mod resources;
 mod root_ca_publisher;
 mod service_account;
 mod service_account_tokens;
+mod share;
 mod taint_eviction;
 mod ttl_after_finished;
+mod workload;
 
 use std::sync::Arc;
 
