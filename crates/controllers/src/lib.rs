@@ -5,12 +5,14 @@ mod backends;
 mod claims;
 mod conditions;
 mod cron_job;
+mod daemon_set;
 mod deployment;
 mod disruption;
 mod endpoint_slices;
 mod endpoints;
 mod flags;
 mod garbage_collector;
+mod history;
 mod job;
 mod labels;
 mod legacy_token_cleaner;
@@ -28,6 +30,7 @@ mod root_ca_publisher;
 mod service_account;
 mod service_account_tokens;
 mod share;
+mod stateful_set;
 mod taint_eviction;
 mod ttl_after_finished;
 mod workload;
@@ -62,6 +65,7 @@ pub struct Descriptor {
 /// Every controller, by name.
 pub const ALL: &[Descriptor] = &[
     cron_job::DESCRIPTOR,
+    daemon_set::DESCRIPTOR,
     deployment::DESCRIPTOR,
     disruption::DESCRIPTOR,
     endpoints::DESCRIPTOR,
@@ -77,6 +81,7 @@ pub const ALL: &[Descriptor] = &[
     root_ca_publisher::DESCRIPTOR,
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,
+    stateful_set::DESCRIPTOR,
     taint_eviction::DESCRIPTOR,
     ttl_after_finished::DESCRIPTOR,
 ];
