@@ -24,6 +24,20 @@ pub(crate) struct Claims<T> {
     pub release: Vec<Arc<T>>,
 }
 
+impl<T: Identified> Claims<T> {
+    /// Only what is a member for another reason, too: the owner lets go of the rest.
+    pub(crate) fn narrowed(self, is_deleting: bool, is_member: impl Fn(&T) -> bool) -> Self {
+        let (owned, strangers): (Vec<_>, Vec<_>) =
+            self.owned.into_iter().partition(|it| is_member(it));
+        let mut release = self.release;
+        if !is_deleting {
+            release.extend(strangers);
+        }
+        let adopt = self.adopt.into_iter().filter(|it| is_member(it)).collect();
+        Self { owned, adopt, release }
+    }
+}
+
 impl Claimant<'_> {
     pub(crate) fn matches<T: Identified>(&self, object: &T) -> bool {
         self.selector.matches_with(|name| object.label(name))

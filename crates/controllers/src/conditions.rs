@@ -2,7 +2,9 @@
 //! remove them.
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{DeploymentCondition, ReplicaSetCondition};
+use k8s_openapi::api::apps::v1::{
+    DaemonSetCondition, DeploymentCondition, ReplicaSetCondition, StatefulSetCondition,
+};
 use k8s_openapi::api::batch::v1::JobCondition;
 use k8s_openapi::api::core::v1::{NamespaceCondition, ReplicationControllerCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -37,12 +39,65 @@ macro_rules! condition {
 }
 
 condition!(
+    DaemonSetCondition,
     DeploymentCondition,
     JobCondition,
     NamespaceCondition,
     ReplicaSetCondition,
-    ReplicationControllerCondition
+    ReplicationControllerCondition,
+    StatefulSetCondition
 );
+
+/// A condition that says what its object waits for, as long as it does. Upstream has none there.
+pub(crate) const WAITING: &str = "Waiting";
+
+pub(crate) trait Waiting: Condition + Sized {
+    fn new(reason: &str, message: String, since: Time) -> Self;
+    fn message(&self) -> &str;
+}
+
+macro_rules! waiting {
+    ($($kind:ty),*) => {$(
+        impl Waiting for $kind {
+            fn new(reason: &str, message: String, since: Time) -> Self {
+                Self {
+                    type_: WAITING.to_owned(),
+                    status: "True".to_owned(),
+                    reason: Some(reason.to_owned()),
+                    message: Some(message),
+                    last_transition_time: Some(since),
+                }
+            }
+
+            fn message(&self) -> &str {
+                self.message.as_deref().unwrap_or_default()
+            }
+        }
+    )*};
+}
+
+waiting!(DaemonSetCondition, StatefulSetCondition);
+
+/// Conditions with what is `said` now, a reason and a sentence, in place of what was said before.
+/// The same as before is left as it is, so that nothing is written.
+pub(crate) fn waiting<C: Waiting>(
+    stored: Option<Vec<C>>,
+    said: Option<(&str, String)>,
+    now: Timestamp,
+) -> Option<Vec<C>> {
+    let mut conditions = stored.unwrap_or_default();
+    let before = conditions.iter_mut().find(|it| it.kind() == WAITING);
+    match (said, before) {
+        (None, _) => remove(&mut conditions, WAITING),
+        (Some((reason, message)), Some(before)) => {
+            if (before.reason(), before.message()) != (reason, &message) {
+                *before = C::new(reason, message, time(now));
+            }
+        }
+        (Some((reason, message)), None) => conditions.push(C::new(reason, message, time(now))),
+    }
+    (!conditions.is_empty()).then_some(conditions)
+}
 
 /// Whole seconds, as the wire form has them: a finer time would look changed when it comes back.
 pub(crate) fn time(now: Timestamp) -> Time {

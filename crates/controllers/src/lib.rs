@@ -11,6 +11,7 @@ mod certificates;
 mod claims;
 mod conditions;
 mod cron_job;
+mod daemon_set;
 mod deployment;
 mod disruption;
 mod endpoint_slice_mirroring;
@@ -18,12 +19,14 @@ mod endpoint_slices;
 mod endpoints;
 mod flags;
 mod garbage_collector;
+mod history;
 mod job;
 mod labels;
 mod legacy_token_cleaner;
 mod namespace;
 mod node_lifecycle;
 mod owners;
+mod pod_control;
 mod pod_gc;
 mod pods;
 mod replica_set;
@@ -34,10 +37,13 @@ mod root_ca_publisher;
 mod service_account;
 mod service_account_tokens;
 mod service_cidr;
+mod share;
 mod slices;
+mod stateful_set;
 mod taint_eviction;
 mod token_cleaner;
 mod ttl_after_finished;
+mod workload;
 
 use std::sync::Arc;
 
@@ -77,6 +83,7 @@ pub const ALL: &[Descriptor] = &[
     certificate_cleaner::DESCRIPTOR,
     certificate_signing::DESCRIPTOR,
     cron_job::DESCRIPTOR,
+    daemon_set::DESCRIPTOR,
     deployment::DESCRIPTOR,
     disruption::DESCRIPTOR,
     endpoints::DESCRIPTOR,
@@ -94,6 +101,7 @@ pub const ALL: &[Descriptor] = &[
     service_cidr::DESCRIPTOR,
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,
+    stateful_set::DESCRIPTOR,
     taint_eviction::DESCRIPTOR,
     token_cleaner::DESCRIPTOR,
     ttl_after_finished::DESCRIPTOR,

@@ -2,7 +2,9 @@
 
 use api::{Identified, Resource};
 use apimachinery::ObjectKey;
+use client::Api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use reconcile::{Failed, Outcome as _};
 
 /// Index: the uid of the controller that an object belongs to.
 pub(crate) const BY_CONTROLLER: &str = "controller-uid";
@@ -58,6 +60,19 @@ pub(crate) fn index_orphans<T: Identified>(object: &T) -> Vec<String> {
         Some(_) => Vec::new(),
         None => vec![object.namespace().to_owned()],
     }
+}
+
+/// Whether the server still has an owner, and nobody deletes it. The cache may show one that is
+/// gone, or was made again under the same name: nothing must be given to it.
+pub(crate) async fn is_still_there<T: Resource>(
+    api: &Api<T>,
+    key: &ObjectKey,
+    cached: &T,
+) -> Result<bool, Failed> {
+    let live = api.get(&key.namespace, &key.name).await.unless_gone();
+    let live = live.map_err(Failed::to::<T>("look for", key))?;
+    let is_same = |it: &T| it.metadata().uid == cached.metadata().uid;
+    Ok(live.is_some_and(|it| is_same(&it) && !is_deleting(it.metadata())))
 }
 
 /// A strategic merge patch that makes `reference` an owner of the object with `dependent_uid`.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::addresses::Addresses;
 use crate::fleet::{Member, Members};
-use crate::script::Script;
+use crate::script::{self, Script};
 
 /// How long simulated containers take to stop after the signal.
 const STOP: SignedDuration = SignedDuration::from_secs(1);
@@ -64,9 +64,14 @@ pub(crate) fn plan(pod: &PodView, now: Timestamp) -> Step {
     }
 }
 
+fn script(pod: &PodView) -> Option<Result<Script, script::Error>> {
+    let index = pod.job.as_ref().and_then(|it| it.completion_index);
+    pod.simulation.as_ref().map(|it| Script::parse(it, pod.uid(), index))
+}
+
 /// Containers of each round run from when the pod was ready.
 fn follow_script(pod: &PodView, now: Timestamp) -> Step {
-    let script = pod.simulation.as_ref().and_then(|it| Script::parse(it, pod.uid()).ok());
+    let script = script(pod).and_then(Result::ok);
     let (Some(script), Some(since)) = (script, pod.ready_since) else { return Step::Nothing };
     let end = since.saturating_add(script.after).unwrap_or(Timestamp::MAX);
     match Duration::try_from(end.duration_since(now)) {
@@ -233,7 +238,7 @@ impl Reconciler for Pods {
 }
 
 fn warn_of_script(key: &ObjectKey, pod: &PodView) {
-    let script = pod.simulation.as_ref().map(|it| Script::parse(it, pod.uid()));
+    let script = script(pod);
     if let Some(Err(error)) = script {
         tracing::warn!(pod = %key, annotation = SIMULATION, %error, "the pod runs on");
     }

@@ -1,12 +1,12 @@
 //! How the containers of a simulated pod go on, as its annotation says: `after=3 exit=1`,
-//! `after=2 restarts=3`, `fails=20`. Pure.
+//! `after=2 restarts=3`, `fails=20`, `odd=1`. Pure.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::SignedDuration;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is none of after=SECONDS, exit=CODE, fails=PERCENT, restarts=COUNT")]
+#[error("{0:?} is none of after=SECONDS, exit=CODE, fails=PERCENT, odd=CODE, restarts=COUNT")]
 pub(crate) struct Error(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,9 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Pods that fail by chance do so by their uid: the same ones whenever they are asked.
-    pub(crate) fn parse(text: &str, uid: &str) -> Result<Self, Error> {
+    /// Pods that fail by chance do so by their uid: the same ones whenever they are asked. `index`
+    /// is which completion of a Job the pod is for.
+    pub(crate) fn parse(text: &str, uid: &str, index: Option<i32>) -> Result<Self, Error> {
         let mut script = Self { after: SignedDuration::from_secs(1), code: 0, restarts: 0 };
         for word in text.split_whitespace() {
             let unknown = || Error(word.to_owned());
@@ -30,6 +31,8 @@ impl Script {
             match key {
                 "after" => script.after = SignedDuration::from_secs(i64::from(value)),
                 "exit" => script.code = value,
+                "odd" if index.is_some_and(|it| it % 2 == 1) => script.code = value,
+                "odd" => {}
                 "fails" => script.code = i32::from(draw(uid) < value),
                 "restarts" => script.restarts = value,
                 _ => return Err(unknown()),
@@ -52,21 +55,27 @@ mod tests {
 
     #[test]
     fn a_script_says_when_and_how_containers_end() {
-        let script = Script::parse("after=3 exit=7 restarts=2", "u").unwrap();
+        let script = Script::parse("after=3 exit=7 restarts=2", "u", None).unwrap();
         assert_eq!((script.after.as_secs(), script.code, script.restarts), (3, 7, 2));
-        let default = Script::parse("", "u").unwrap();
+        let default = Script::parse("", "u", None).unwrap();
         assert_eq!((default.after.as_secs(), default.code, default.restarts), (1, 0, 0));
         for wrong in ["soon", "after=x", "exit=-1", "sleeps=1"] {
-            let said = Script::parse(wrong, "u").unwrap_err().to_string();
+            let said = Script::parse(wrong, "u", None).unwrap_err().to_string();
             assert!(said.starts_with(&format!("{wrong:?} is none of")), "{said}");
         }
     }
 
     #[test]
+    fn pods_of_odd_completions_may_end_otherwise() {
+        let code = |index: Option<i32>| Script::parse("odd=3", "u", index).unwrap().code;
+        assert_eq!((code(Some(0)), code(Some(1)), code(None)), (0, 3, 0));
+    }
+
+    #[test]
     fn so_many_of_a_hundred_fail() {
         let failed = |percent: i32| {
-            let codes =
-                (0..1000).map(|it| Script::parse(&format!("fails={percent}"), &format!("u{it}")));
+            let codes = (0..1000)
+                .map(|it| Script::parse(&format!("fails={percent}"), &format!("u{it}"), None));
             codes.filter(|it| it.as_ref().unwrap().code == 1).count()
         };
         assert_eq!((failed(0), failed(100)), (0, 1000));

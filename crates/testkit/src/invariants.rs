@@ -6,7 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use api::Resource;
 use client::{Client, ListOptions};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -20,8 +22,11 @@ pub async fn violations(admin: &Client) -> Result<Vec<String>> {
     let replica_sets = all::<ReplicaSet>(admin).await?;
     let mut found = orphans(&replica_sets, &uids(&all::<Deployment>(admin).await?));
     let jobs = all::<Job>(admin).await?;
-    let owners: BTreeSet<String> = uids(&replica_sets).union(&uids(&jobs)).cloned().collect();
-    found.extend(orphans(&pods, &owners));
+    let mut sets = uids(&all::<StatefulSet>(admin).await?);
+    sets.extend(uids(&all::<DaemonSet>(admin).await?));
+    found.extend(orphans(&all::<ControllerRevision>(admin).await?, &sets));
+    sets.extend(uids(&replica_sets).into_iter().chain(uids(&jobs)));
+    found.extend(orphans(&pods, &sets));
     found.extend(wrong_jobs(&jobs, &pods));
     found.extend(shared_addresses(&pods));
     let (services, slices) = (all::<Service>(admin).await?, all::<EndpointSlice>(admin).await?);

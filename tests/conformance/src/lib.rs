@@ -1,5 +1,5 @@
 //! What a client may expect of a Kubernetes API, as cases that run against any cluster: one for each
-//! of Kubernetes' own conformance requirements that needs no node (`requirements.tsv`). It speaks
+//! of Kubernetes' own conformance requirements that is in `requirements.tsv`. It speaks
 //! through the `kube` crate, HTTP and `kubectl`, and knows nothing of the server but the address.
 
 mod cases;

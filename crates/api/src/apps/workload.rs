@@ -206,8 +206,3 @@ pub(crate) fn apply_template_defaults(template: &mut PodTemplateSpec) {
     template.metadata.get_or_insert_default();
     pod_spec::defaults::apply(template.spec.get_or_insert_default());
 }
-
-/// For kinds that nobody acts on: whoever makes one believes that pods follow.
-pub(crate) fn idle_warning(kind: &str) -> String {
-    format!("spec: accepted, but no controller acts on a {kind} on this server yet")
-}

@@ -1,4 +1,4 @@
-//! The conformance suite of `tests/conformance` against a cluster of its own, without nodes.
+//! The conformance suite of `tests/conformance` against a cluster of its own, with simulated nodes.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,11 +25,11 @@ impl Drop for Server {
 }
 
 #[tokio::test]
-async fn every_requirement_that_needs_no_node_is_met() {
+async fn every_requirement_in_scope_is_met() {
     let directory = tempfile::tempdir().unwrap();
     // A case waits until a list's moment is forgotten.
     let flags = ["--etcd-compaction-interval", "10s"].map(str::to_owned);
-    let _server = Server(cluster::start_server(directory.path(), 0, &flags));
+    let _server = Server(cluster::start_server(directory.path(), 2, &flags));
     let kubeconfig = directory.path().join("data/kubeconfig");
     let options = Options { kubeconfig, ..Options::default() };
     let report = run(&options, &all(""), |line| eprintln!("{line}")).await.unwrap();

@@ -16,5 +16,6 @@ mod cluster;
 mod fruit;
 mod rollout;
 mod scheduling;
+mod sets;
 mod versions;
 mod workloads;

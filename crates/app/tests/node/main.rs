@@ -29,6 +29,7 @@ mod remote;
 mod resize;
 mod restarts;
 mod services;
+mod sets;
 mod sources;
 mod streams;
 mod volumes;

@@ -213,7 +213,9 @@ impl Deployments {
             self.patch("release", &replica_set, body).await?;
         }
         let mut owned = claims.owned;
-        if claims.adopt.is_empty() || !self.is_still_there(key, deployment).await? {
+        if claims.adopt.is_empty()
+            || !owners::is_still_there(&self.deployments_api, key, &**deployment).await?
+        {
             return Ok(owned);
         }
         let reference = owners::controller_reference(&**deployment);
@@ -222,13 +224,6 @@ impl Deployments {
             owned.extend(self.patch("adopt", &replica_set, body).await?);
         }
         Ok(owned)
-    }
-
-    async fn is_still_there(&self, key: &ObjectKey, cached: &Deployment) -> Result<bool, Error> {
-        let live = self.deployments_api.get(&key.namespace, &key.name).await.unless_gone();
-        let live = live.map_err(Failed::to::<Deployment>("look for", key))?;
-        let is_same = |it: &Deployment| it.metadata.uid == cached.metadata.uid;
-        Ok(live.is_some_and(|it| is_same(&it) && !owners::is_deleting(&it.metadata)))
     }
 
     async fn patch(

@@ -9,17 +9,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::plan::{Scale, available, is_recreate, replicas, wanted};
 use super::revisions::age_key;
+use crate::share::{Round, resolve};
 
 /// How many pods more, and how many fewer, than wanted there may be during an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub surge: i32,
     pub unavailable: i32,
-}
-
-enum Round {
-    Up,
-    Down,
 }
 
 /// Surge rounds up and unavailability down, and never are both zero: an update could not move.
@@ -44,21 +40,6 @@ pub(crate) fn bounds(deployment: &Deployment) -> Bounds {
 /// Sizes are the users'; together they may be more than a size can be.
 pub(crate) fn sum(sizes: impl Iterator<Item = i32>) -> i32 {
     sizes.fold(0, i32::saturating_add)
-}
-
-fn resolve(value: &IntOrString, total: i32, round: Round) -> i32 {
-    match value {
-        IntOrString::Int(number) => (*number).max(0),
-        IntOrString::String(text) => {
-            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
-            let exact = percent.max(0).saturating_mul(i64::from(total));
-            let rounded = match round {
-                Round::Up => exact.saturating_add(99) / 100,
-                Round::Down => exact / 100,
-            };
-            i32::try_from(rounded).unwrap_or(i32::MAX)
-        }
-    }
 }
 
 /// The size of the current ReplicaSet: as large as the surge allows, never above the wanted size.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use api::Identified as _;
 use api::batch::job::{Job, TRACKING_FINALIZER};
 use api::core::pod::{Pod, PodView};
-use apimachinery::{ApiError, ObjectKey};
-use client::{DeleteOptions, PatchKind, Preconditions};
+use apimachinery::ObjectKey;
+use client::PatchKind;
 use futures_util::future::join_all;
 use k8s_openapi::api::batch::v1::JobStatus;
 use reconcile::{EventType, Failed, Outcome as _, is_namespace_ending};
@@ -17,7 +17,7 @@ use super::staffing::Creation;
 use super::status::Note;
 use super::terms::is_tracked;
 use super::{Jobs, Key, template};
-use crate::owners;
+use crate::{owners, pod_control};
 
 /// What did not go as planned.
 #[derive(Default)]
@@ -64,16 +64,9 @@ impl Jobs {
         shortfall.failed.or(failed).map_or(Ok(()), Err)
     }
 
-    /// The cache may show a Job that is gone, or was made again under the same name: its pods must
-    /// not be given to it.
     async fn claim(&self, key: &ObjectKey, job: &Job, plan: &Plan) -> Result<(), Failed> {
-        if !plan.adopt.is_empty() {
-            let live = self.jobs_api.get(&key.namespace, &key.name).await.unless_gone();
-            let live = live.map_err(Failed::to::<Job>("look for", key))?;
-            let is_same = |it: &Job| it.metadata.uid == job.metadata.uid;
-            if !live.is_some_and(|it| is_same(&it) && !owners::is_deleting(&it.metadata)) {
-                return Ok(());
-            }
+        if !plan.adopt.is_empty() && !owners::is_still_there(&self.jobs_api, key, job).await? {
+            return Ok(());
         }
         let reference = owners::controller_reference(job);
         for pod in &plan.adopt {
@@ -102,16 +95,8 @@ impl Jobs {
         pod: &PodView,
         body: serde_json::Value,
     ) -> Result<(), Failed> {
-        let pod_key = pod.key();
-        let body = body.to_string().into();
-        let api = &self.pods_api;
-        let patched =
-            api.patch(&pod_key.namespace, &pod_key.name, PatchKind::Strategic, body).await;
-        let patched = patched.unless_replaced().map_err(Failed::to::<Pod>(action, &pod_key))?;
-        if let Some(written) = patched {
-            self.pod_writes.changed(&Key::Job(key.clone()), pod, written.meta());
-        }
-        Ok(())
+        let key = Key::Job(key.clone());
+        self.pod_control.patch(action, &key, pod, body.to_string().into()).await
     }
 
     /// It is counted: the pod may go.
@@ -132,61 +117,29 @@ impl Jobs {
             "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
         }});
         let (pod_key, body, kind) = (pod.key(), body.to_string().into(), PatchKind::Strategic);
-        let patched = self.pods_api.patch(&pod_key.namespace, &pod_key.name, kind, body).await;
+        let patched =
+            self.pod_control.api.patch(&pod_key.namespace, &pod_key.name, kind, body).await;
         let patched = patched.unless_gone().map_err(Failed::to::<Pod>("let go of", &pod_key))?;
         if let Some(written) = patched {
-            self.pod_writes.changed(&Key::Job(key.clone()), pod, written.meta());
+            self.pod_control.writes.changed(&Key::Job(key.clone()), pod, written.meta());
         }
         Ok(())
     }
 
-    /// Creates in batches of 1, 2, 4, ...: a mistake that refuses every pod is found out by one
-    /// request and not by hundreds.
     async fn create(&self, key: &ObjectKey, job: &Job, plan: &Plan) -> Shortfall {
-        let (mut left, mut batch) = (&*plan.create, 1);
-        let mut shortfall = Shortfall::default();
-        while !left.is_empty() && shortfall.not_created == 0 {
-            let (now, later) = left.split_at(batch.min(left.len()));
-            let outcomes = join_all(now.iter().map(|it| self.create_one(key, job, it))).await;
-            for err in outcomes.into_iter().filter_map(Result::err) {
-                shortfall.not_created += 1;
-                if !is_namespace_ending(&err) {
-                    let failed = Failed::to::<Job>("create a pod of", key)(err);
-                    shortfall.failed.get_or_insert(failed);
-                }
-            }
-            (left, batch) = (later, batch * 2);
-        }
-        if let Some(spec) = job.spec.as_ref().filter(|_| !plan.create.is_empty()) {
-            let created = plan.create.len() - left.len() - shortfall.not_created;
-            self.metrics.created(spec, plan, created, shortfall.not_created);
-        }
-        shortfall.not_created += left.len();
-        shortfall
-    }
-
-    async fn create_one(
-        &self,
-        key: &ObjectKey,
-        job: &Job,
-        creation: &Creation,
-    ) -> Result<(), ApiError> {
-        let Some(spec) = &job.spec else { return Ok(()) };
-        match self.pods_api.create(template::pod(job, &spec.template, creation)).await {
-            Ok(pod) => {
-                self.pod_writes.wrote(&Key::Job(key.clone()), pod.meta());
-                let message = format!("Created pod: {}", pod.meta().key.name);
-                self.events.event(job, EventType::Normal, "SuccessfulCreate", message);
-                Ok(())
-            }
-            Err(err) => {
-                if !is_namespace_ending(&err) {
-                    let message = format!("Error creating: {err}");
-                    self.events.event(job, EventType::Warning, "FailedCreate", message);
-                }
-                Err(err)
-            }
-        }
+        let Some(spec) = job.spec.as_ref().filter(|_| !plan.create.is_empty()) else {
+            return Shortfall::default();
+        };
+        let owner = Key::Job(key.clone());
+        let create = |it: &Creation| {
+            self.pod_control.create(&owner, job, template::pod(job, &spec.template, it))
+        };
+        let created = pod_control::in_batches(&plan.create, create).await;
+        self.metrics.created(spec, plan, created.done, created.failed.len());
+        let not_created = created.failed.len() + created.left;
+        let failed = created.failed.into_iter().find(|it| !is_namespace_ending(it));
+        let failed = failed.map(Failed::to::<Job>("create a pod of", key));
+        Shortfall { not_created, failed, ..Shortfall::default() }
     }
 
     /// The finalizer first: once it is gone, the deletion cannot be taken for a failure.
@@ -213,25 +166,7 @@ impl Jobs {
     }
 
     async fn delete(&self, key: &ObjectKey, job: &Job, pod: &PodView) -> Result<(), Failed> {
-        let pod_key = pod.key();
-        let uid = Some(pod.uid().to_owned());
-        let preconditions = Preconditions { uid, resource_version: None };
-        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        let deleted = self.pods_api.delete(&pod_key.namespace, &pod_key.name, options).await;
-        match deleted.unless_replaced() {
-            Ok(None) => Ok(()),
-            Ok(Some(())) => {
-                self.pod_writes.deleted(&Key::Job(key.clone()), pod);
-                let message = format!("Deleted pod: {}", pod_key.name);
-                self.events.event(job, EventType::Normal, "SuccessfulDelete", message);
-                Ok(())
-            }
-            Err(err) => {
-                let message = format!("Error deleting: {err}");
-                self.events.event(job, EventType::Warning, "FailedDelete", message);
-                Err(Failed::to::<Pod>("delete", &pod_key)(err))
-            }
-        }
+        self.pod_control.delete(&Key::Job(key.clone()), job, pod).await
     }
 
     async fn write_status(
@@ -292,7 +227,7 @@ impl Jobs {
             "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
         }});
         let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
-        let patched = self.pods_api.patch(&key.namespace, &key.name, kind, body).await;
+        let patched = self.pod_control.api.patch(&key.namespace, &key.name, kind, body).await;
         patched.unless_replaced().map_err(Failed::to::<Pod>("let go of", &key))?;
         Ok(())
     }

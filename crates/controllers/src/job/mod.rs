@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::batch::job::{Job, conditions, is_managed_elsewhere};
-use api::core::pod::{Pod, PodView};
+use api::core::pod::PodView;
 use api::{Identified as _, Meta};
 use apimachinery::ObjectKey;
 use apimachinery::selector::{self, Labels};
@@ -45,9 +45,10 @@ use self::metrics::Metrics;
 use self::plan::Observed;
 use self::terms::is_tracked;
 use crate::flags::at_least_one;
-use crate::owners::{BY_CONTROLLER, ORPHANS};
-use crate::pods::ORPHANS_BY_LABEL;
-use crate::{Descriptor, Flags, Startup, labels, owners, pods};
+use crate::owners::BY_CONTROLLER;
+use crate::pod_control::{PodControl, Words};
+use crate::workload::{BY_SELECTOR, POD_INDEXES, Workload};
+use crate::{Descriptor, Flags, Startup, owners, workload};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "job-controller",
@@ -68,8 +69,6 @@ struct Settings {
 
 /// Changes of pods are looked at together, once in this long.
 const BATCH: Duration = Duration::from_secs(1);
-/// Index: a label that the Job's selector demands.
-const BY_SELECTOR: &str = "selector";
 
 /// What there is to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,9 +103,8 @@ struct Jobs {
     jobs: Indexer<Job>,
     pods: Indexer<PodView>,
     jobs_api: Api<Job>,
-    pods_api: Api<Pod>,
     job_writes: Arc<OwnWrites<Job, Key>>,
-    pod_writes: Arc<OwnWrites<PodView, Key>>,
+    pod_control: PodControl<Key>,
     /// Of Jobs that are not over.
     records: Mutex<BTreeMap<ObjectKey, Record>>,
     /// Uids of Jobs that are not over and whose pods the cache is known to show as they are.
@@ -118,23 +116,20 @@ struct Jobs {
 
 fn start(startup: &Startup<'_>) {
     let mut controller = startup.controller::<Key>();
-    let jobs: Indexer<Job> = controller.indexed_cache(&[(BY_SELECTOR, index_by_selector)]);
-    let pods: Indexer<PodView> = controller.indexed_cache(&[
-        (BY_CONTROLLER, owners::index_by_controller),
-        (ORPHANS, owners::index_orphans),
-        (ORPHANS_BY_LABEL, pods::index_orphans_by_label),
-    ]);
+    let jobs: Indexer<Job> =
+        controller.indexed_cache(&[(BY_SELECTOR, workload::index_by_selector)]);
+    let pods: Indexer<PodView> = controller.indexed_cache(POD_INDEXES);
+    let events = startup.events();
     let metrics = Arc::new(Metrics::new(&startup.metrics));
     let reconciler = Jobs {
         jobs: jobs.clone(),
         pods: pods.clone(),
         jobs_api: startup.client.api(),
-        pods_api: startup.client.api(),
         job_writes: controller.own_writes(PATIENCE),
-        pod_writes: controller.own_writes(PATIENCE),
+        pod_control: PodControl::new(startup, &mut controller, &events, Words::Plain),
         records: Mutex::default(),
         known: Mutex::default(),
-        events: startup.events(),
+        events,
         clock: startup.world.clock.clone(),
         metrics: metrics.clone(),
     };
@@ -197,7 +192,9 @@ fn follow_pod(
         queue.add(Key::Stray(pod.key()));
     }
     if pod.controller().is_none() {
-        may_adopt(jobs, pod).into_iter().for_each(|it| queue.add_after(Key::Job(it), delay));
+        workload::may_adopt(jobs, pod)
+            .into_iter()
+            .for_each(|it| queue.add_after(Key::Job(it), delay));
     }
 }
 
@@ -221,28 +218,10 @@ fn owner(jobs: &Indexer<Job>, pod: &PodView) -> Option<Arc<Job>> {
     jobs.get(&owner_key(jobs, pod)?)
 }
 
-fn job_selector(job: &Job) -> Result<Labels, selector::Error> {
-    Labels::from_selector(job.spec.as_ref().and_then(|it| it.selector.as_ref()))
-}
-
-fn index_by_selector(job: &Job) -> Vec<String> {
-    let selector = job_selector(job).ok();
-    let value = selector.and_then(|it| labels::selector_value(job.namespace(), &it));
-    value.into_iter().collect()
-}
-
-fn may_adopt(jobs: &Indexer<Job>, pod: &PodView) -> Vec<ObjectKey> {
-    if pod.meta.labels.is_empty() {
-        return Vec::new();
+impl Workload for Job {
+    fn pod_selector(&self) -> Result<Labels, selector::Error> {
+        Labels::from_selector(self.spec.as_ref().and_then(|it| it.selector.as_ref()))
     }
-    let mut values = pods::index_by_label(pod);
-    values.push(labels::index_value(pod.namespace(), "", ""));
-    values
-        .iter()
-        .flat_map(|it| jobs.by_index(BY_SELECTOR, it))
-        .filter(|it| job_selector(it).is_ok_and(|it| it.matches_with(|name| pod.label(name))))
-        .map(|it| it.key())
-        .collect()
 }
 
 impl Reconciler for Jobs {
@@ -304,31 +283,34 @@ impl Jobs {
             label_selector: Some(observed.selector.to_string()),
             ..ListOptions::default()
         };
-        let live = self.pods_api.list(&job_key.namespace, options).await;
+        let live = self.pod_control.api.list(&job_key.namespace, options).await;
         let live = live.map_err(Failed::to::<Job>("list the pods of", job_key))?;
         let uids: BTreeSet<&str> = live.items.iter().map(|it| it.meta.uid.as_str()).collect();
         for pod in observed.candidates.iter().filter(|it| !uids.contains(it.uid())) {
-            self.pod_writes.changed(key, pod, &pod.meta);
+            self.pod_control.writes.changed(key, pod, &pod.meta);
         }
         // What is being deleted may be gone by now, and then nobody would tell.
         let is_lasting = |it: &Meta| !it.is_deleting || self.pods.get(&it.key).is_some();
         let lasting = live.items.iter().filter(|it| is_lasting(&it.meta));
-        lasting.for_each(|it| self.pod_writes.wrote(key, &it.meta));
+        lasting.for_each(|it| self.pod_control.writes.wrote(key, &it.meta));
         let uid = owners::uid(&observed.job.metadata).to_owned();
         self.known().insert(job_key.clone(), uid);
-        Ok(Next::After(self.pod_writes.wait(key).map_or(Duration::ZERO, |it| it.min(PATIENCE))))
+        Ok(Next::After(
+            self.pod_control.writes.wait(key).map_or(Duration::ZERO, |it| it.min(PATIENCE)),
+        ))
     }
 
     async fn look_at_job(&self, key: &Key, job_key: &ObjectKey) -> Result<Next, Error> {
         if self.jobs.get(job_key).is_none() {
             self.job_writes.forget(key);
-            self.pod_writes.forget(key);
+            self.pod_control.writes.forget(key);
             self.forget(job_key);
             return Ok(Next::Settled);
         }
-        for (wait, group, resource) in
-            [(self.job_writes.wait(key), "batch", "jobs"), (self.pod_writes.wait(key), "", "pods")]
-        {
+        for (wait, group, resource) in [
+            (self.job_writes.wait(key), "batch", "jobs"),
+            (self.pod_control.writes.wait(key), "", "pods"),
+        ] {
             if let Some(wait) = wait {
                 self.metrics.stale(group, resource);
                 return Ok(Next::After(wait));
@@ -352,21 +334,15 @@ impl Jobs {
         self.metrics.synced(spec, &plan, applied.is_ok(), started.elapsed());
         applied?;
         // An object may be gone before the cache saw it; then nobody else would wake the Job.
-        let shown = self.pod_writes.wait(key);
+        let shown = self.pod_control.writes.wait(key);
         Ok(shown.into_iter().chain(plan.wait).min().map_or(Next::Settled, Next::After))
     }
 
     fn observe(&self, key: &ObjectKey, job: &Arc<Job>) -> Result<Observed, Error> {
         let selector =
-            job_selector(job).map_err(|source| Error::Selector { job: key.clone(), source })?;
-        let mut candidates = self.pods.by_index(BY_CONTROLLER, owners::uid(&job.metadata));
-        candidates.extend(match labels::exact(&selector) {
-            Some((name, value)) => {
-                let value = labels::index_value(&key.namespace, name, value);
-                self.pods.by_index(ORPHANS_BY_LABEL, &value)
-            }
-            None => self.pods.by_index(ORPHANS, &key.namespace),
-        });
+            job.pod_selector().map_err(|source| Error::Selector { job: key.clone(), source })?;
+        let uid = owners::uid(&job.metadata);
+        let candidates = workload::candidates(&self.pods, uid, &key.namespace, &selector);
         let record = self.records().get(key).copied().unwrap_or_default();
         Ok(Observed { job: job.clone(), selector, candidates, record, now: self.clock.now() })
     }

@@ -6,10 +6,9 @@ use api::core::pod::Pod;
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, EnvVarSource, ObjectFieldSelector, PodTemplateSpec,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::staffing::Creation;
-use crate::owners;
+use crate::{owners, pod_control};
 
 /// Where the containers of an indexed Job find which completion they are for.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
@@ -17,25 +16,12 @@ const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 const GENERATE_NAME_MAX: usize = 58;
 
 pub(super) fn pod(job: &Job, template: &PodTemplateSpec, creation: &Creation) -> Pod {
-    let meta = template.metadata.clone().unwrap_or_default();
     let name = owners::name(&job.metadata);
-    let mut finalizers = meta.finalizers.unwrap_or_default();
+    let mut pod = pod_control::from_template(job, template);
+    let finalizers = pod.metadata.finalizers.get_or_insert_default();
     if !finalizers.iter().any(|it| it == TRACKING_FINALIZER) {
         finalizers.push(TRACKING_FINALIZER.to_owned());
     }
-    let mut pod = Pod {
-        metadata: ObjectMeta {
-            generate_name: Some(format!("{name}-")),
-            namespace: job.metadata.namespace.clone(),
-            labels: meta.labels,
-            annotations: meta.annotations,
-            finalizers: Some(finalizers),
-            owner_references: Some(vec![owners::controller_reference(job)]),
-            ..ObjectMeta::default()
-        },
-        spec: template.spec.clone(),
-        status: None,
-    };
     if let Some(index) = creation.index {
         number(&mut pod, name, index, creation);
     }

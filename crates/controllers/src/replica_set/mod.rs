@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use crate::flags::at_least_one;
 use crate::replicas::{self, Failure, ReplicaOwner, Status};
+use crate::workload::Workload;
 use crate::{Descriptor, Flags, conditions};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -35,12 +36,14 @@ struct Settings {
 
 const FAILURE: &str = "ReplicaFailure";
 
-impl ReplicaOwner for ReplicaSet {
-    const COUNTS_TERMINATING: bool = true;
-
-    fn selector(&self) -> Result<Labels, selector::Error> {
+impl Workload for ReplicaSet {
+    fn pod_selector(&self) -> Result<Labels, selector::Error> {
         Labels::from_selector(self.spec.as_ref().map(|it| &it.selector))
     }
+}
+
+impl ReplicaOwner for ReplicaSet {
+    const COUNTS_TERMINATING: bool = true;
 
     fn replicas(&self) -> i32 {
         self.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1)

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::replicas::{Failure, ReplicaOwner as _, Status};
+use crate::workload::Workload as _;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
@@ -48,7 +49,7 @@ fn what_is_not_said_has_upstreams_default() {
     assert_eq!((set.replicas(), set.min_ready_seconds()), (3, 5));
     assert_eq!(ReplicaSet::default().replicas(), 1);
     let labels = [("app".to_owned(), "web".to_owned())].into();
-    assert!(set.selector().unwrap().matches(&labels));
+    assert!(set.pod_selector().unwrap().matches(&labels));
 }
 
 proptest! {

@@ -51,8 +51,8 @@ pub(crate) fn plan(observed: &Observed<'_>) -> Plan {
         plan.create = (wanted - have).min(BURST);
     } else if have > wanted {
         let mut ranked = plan.active.clone();
-        let related_per_node = (observed.related_per_node)();
-        ranked.sort_by_cached_key(|it| rank(it, &related_per_node, observed.now));
+        let ranking = Ranking::new(&ranked, (observed.related_per_node)(), observed.now);
+        ranked.sort_by_cached_key(|it| ranking.rank(it));
         ranked.truncate((have - wanted).min(BURST));
         plan.delete = ranked;
     }
@@ -83,23 +83,63 @@ fn claim(observed: &Observed<'_>) -> Plan {
 /// Sorts pods by who goes first when there are too many: what does the least work, then what was
 /// placed or became ready last. Times count by their order of magnitude, so that not always the
 /// youngest go: the choice within one order is as good as random (the uid), which spreads the loss
-/// over rollouts and zones.
-type Rank = (bool, u8, bool, i32, Reverse<usize>, i64, Reverse<i32>, i64, String);
+/// over rollouts and zones. Pods of one second stay together there, under the least of their uids,
+/// and what follows decides between them.
+type Rank = (bool, u8, bool, i32, Reverse<usize>, Moment, Reverse<i32>, Moment, String);
 
-fn rank(pod: &PodView, related_per_node: &BTreeMap<String, usize>, now: Timestamp) -> Rank {
-    let node = pod.node();
-    let related = node.and_then(|it| related_per_node.get(it)).copied().unwrap_or(0);
-    (
-        node.is_some(),
-        phase_rank(pod),
-        pod.is_ready,
-        pod.deletion_cost,
-        Reverse(related),
-        if pod.is_ready { magnitude(pod.ready_since, now) } else { 0 },
-        Reverse(pod.restarts),
-        magnitude(pod.created, now),
-        pod.uid().to_owned(),
-    )
+/// An order of magnitude, whose second it is, and the second.
+type Moment = (i64, String, Option<i64>);
+
+struct Ranking {
+    related_per_node: BTreeMap<String, usize>,
+    /// The least uid of those that became ready in a second, and of those that were made in one.
+    ready: BTreeMap<i64, String>,
+    created: BTreeMap<i64, String>,
+    now: Timestamp,
+}
+
+impl Ranking {
+    fn new(
+        pods: &[Arc<PodView>],
+        related_per_node: BTreeMap<String, usize>,
+        now: Timestamp,
+    ) -> Self {
+        let least = |time: fn(&PodView) -> Option<Timestamp>| {
+            let mut least: BTreeMap<i64, String> = BTreeMap::new();
+            for pod in pods {
+                let Some(time) = time(pod) else { continue };
+                let uid = least.entry(time.as_second()).or_insert_with(|| pod.uid().to_owned());
+                if pod.uid() < uid.as_str() {
+                    pod.uid().clone_into(uid);
+                }
+            }
+            least
+        };
+        let (ready, created) = (least(|it| it.ready_since), least(|it| it.created));
+        Self { related_per_node, ready, created, now }
+    }
+
+    fn rank(&self, pod: &PodView) -> Rank {
+        let node = pod.node();
+        let related = node.and_then(|it| self.related_per_node.get(it)).copied().unwrap_or(0);
+        let moment = |time: Option<Timestamp>, least: &BTreeMap<i64, String>| -> Moment {
+            let second = time.map(Timestamp::as_second);
+            let least = second.and_then(|it| least.get(&it)).cloned().unwrap_or_default();
+            (magnitude(time, self.now), least, second)
+        };
+        let ready = pod.ready_since.filter(|_| pod.is_ready);
+        (
+            node.is_some(),
+            phase_rank(pod),
+            pod.is_ready,
+            pod.deletion_cost,
+            Reverse(related),
+            if pod.is_ready { moment(ready, &self.ready) } else { Moment::default() },
+            Reverse(pod.restarts),
+            moment(pod.created, &self.created),
+            pod.uid().to_owned(),
+        )
+    }
 }
 
 /// The logarithm of an age; what has none is the youngest of all.

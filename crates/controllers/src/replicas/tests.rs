@@ -16,13 +16,13 @@ use reconcile::testing::converges;
 use super::plan::{Observed, Plan, plan};
 use super::status::{self, Failure, Planned, Status, Wanted};
 
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
 }
 
 /// `name word word ...`: `orphan`, `foreign`, `other` (labels that do not match), `deleting`,
 /// `node=n`, `ready=seconds`, `age=seconds`, `cost=n`, `restarts=n`, or a phase.
-fn pod(text: &str) -> Arc<PodView> {
+pub(super) fn pod(text: &str) -> Arc<PodView> {
     let mut words = text.split(' ');
     let name = words.next().unwrap();
     let mut pod = Pod {
@@ -156,6 +156,9 @@ fn ages_of_one_order_of_magnitude_count_as_equal() {
     check(1, &["b node=n ready=9", "a node=n ready=16"], "delete a");
     check(1, &["a node=n ready=9", "b node=n ready=5"], "delete b");
     check(1, &["b node=n age=9", "a node=n age=16"], "delete a");
+    // Restarts decide between pods of one second alone.
+    check(1, &["a node=n ready=9", "b node=n ready=16 restarts=3"], "delete a");
+    check(2, &["a node=n ready=9", "c node=n ready=9 restarts=3", "b node=n ready=16"], "delete c");
 }
 
 #[test]
@@ -207,7 +210,8 @@ fn kinds_without_the_field_do_not_count_what_is_ending() {
 
 #[test]
 fn only_changes_that_count_wake_the_owner() {
-    let is_relevant = |before: &str, after: &str| super::is_relevant(&pod(before), &pod(after));
+    let is_relevant =
+        |before: &str, after: &str| crate::workload::is_relevant(&pod(before), &pod(after));
     for after in ["a deleting", "a Failed", "a ready=1", "a other", "a orphan"] {
         assert!(is_relevant("a", after), "{after}");
     }

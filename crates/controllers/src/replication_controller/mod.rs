@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{
 
 use crate::flags::at_least_one;
 use crate::replicas::{self, Failure, ReplicaOwner, Status};
+use crate::workload::Workload;
 use crate::{Descriptor, Flags, conditions};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -37,14 +38,16 @@ struct Settings {
 
 const FAILURE: &str = "ReplicaFailure";
 
-impl ReplicaOwner for ReplicationController {
-    const COUNTS_TERMINATING: bool = false;
-
-    fn selector(&self) -> Result<Labels, selector::Error> {
+impl Workload for ReplicationController {
+    fn pod_selector(&self) -> Result<Labels, selector::Error> {
         let selector = self.spec.as_ref().and_then(|it| it.selector.as_ref());
         // An empty selector would take every pod of the namespace: it selects nothing.
         Ok(selector.filter(|it| !it.is_empty()).map_or_else(Labels::nothing, Labels::from_map))
     }
+}
+
+impl ReplicaOwner for ReplicationController {
+    const COUNTS_TERMINATING: bool = false;
 
     fn replicas(&self) -> i32 {
         self.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1)

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::replicas::{Failure, ReplicaOwner as _, Status};
+use crate::workload::Workload as _;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
@@ -46,7 +47,7 @@ fn an_empty_selector_takes_nothing() {
         serde_json::from_value(json!({"metadata": {}, "spec": {"selector": selector}})).unwrap()
     };
     let labels = [("app".to_owned(), "web".to_owned())].into();
-    let matches = |it: &ReplicationController| it.selector().unwrap().matches(&labels);
+    let matches = |it: &ReplicationController| it.pod_selector().unwrap().matches(&labels);
     assert!(matches(&selecting(json!({"app": "web"}))));
     assert!(!matches(&selecting(json!({}))));
     assert!(!matches(&ReplicationController::default()));

@@ -50,9 +50,7 @@ impl Resource for DaemonSet {
 
     fn warnings(&self) -> Vec<String> {
         let Some(spec) = &self.spec else { return Vec::new() };
-        let mut warnings = workload::template_warnings(&spec.template, &Path::new("spec.template"));
-        warnings.push(workload::idle_warning("DaemonSet"));
-        warnings
+        workload::template_warnings(&spec.template, &Path::new("spec.template"))
     }
 
     fn columns() -> &'static [Column] {

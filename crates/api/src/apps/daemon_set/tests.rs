@@ -177,14 +177,6 @@ fn counts_of_the_status_are_not_negative_and_collisions_never_fewer() {
 }
 
 #[test]
-fn whoever_makes_one_is_told_that_nothing_follows() {
-    assert_eq!(
-        created::<DaemonSet>(daemon_set(json!({}))).warnings(),
-        ["spec: accepted, but no controller acts on a DaemonSet on this server yet"]
-    );
-}
-
-#[test]
 fn the_row_counts_nodes() {
     let mut manifest = daemon_set(json!({}));
     manifest["spec"]["template"]["spec"]["nodeSelector"] = json!({"disk": "ssd"});

@@ -67,7 +67,6 @@ impl Resource for StatefulSet {
                            revisions; a value >= 0 is recommended";
             warnings.push(warning.to_owned());
         }
-        warnings.push(workload::idle_warning("StatefulSet"));
         warnings
     }
 

@@ -256,7 +256,6 @@ fn warnings_say_what_may_surprise() {
         [
             "spec.volumeClaimTemplates[0].resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer",
             "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended",
-            "spec: accepted, but no controller acts on a StatefulSet on this server yet",
         ]
     );
 }

@@ -1,5 +1,6 @@
 //! Node: a machine that runs pods.
 
+pub mod fit;
 mod table;
 #[cfg(test)]
 mod tests;

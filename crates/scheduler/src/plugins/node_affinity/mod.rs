@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+use api::core::node::fit;
+use k8s_openapi::api::core::v1::NodeSelectorTerm;
 
 use super::{Plugin, Reasons, scale_to_max};
 use crate::node::NodeState;
@@ -51,32 +52,6 @@ impl Plugin for NodeAffinity {
     }
 }
 
-/// A term without any requirement matches nothing.
 fn matches_term(term: &NodeSelectorTerm, node: &NodeState) -> bool {
-    let labels = term.match_expressions.as_deref().unwrap_or_default();
-    let fields = term.match_fields.as_deref().unwrap_or_default();
-    if labels.is_empty() && fields.is_empty() {
-        return false;
-    }
-    labels.iter().all(|it| matches(it, node.labels.get(&it.key)))
-        && fields.iter().all(|it| it.key == "metadata.name" && matches(it, Some(&node.name)))
-}
-
-fn matches(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let is_listed = || value.is_some_and(|value| values.iter().any(|it| it == value));
-    let compare = |is_right: fn(i64, i64) -> bool| {
-        let bound = values.first().and_then(|it| it.parse().ok());
-        let value = value.and_then(|it| it.parse().ok());
-        matches!((value, bound), (Some(value), Some(bound)) if is_right(value, bound))
-    };
-    match requirement.operator.as_str() {
-        "In" => is_listed(),
-        "NotIn" => !is_listed(),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compare(|value, bound| value > bound),
-        "Lt" => compare(|value, bound| value < bound),
-        _ => false,
-    }
+    fit::matches_term(term, |it| node.labels.get(it), &node.name)
 }

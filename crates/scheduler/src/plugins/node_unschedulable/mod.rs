@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use api::core::node::fit::tolerates;
 use k8s_openapi::api::core::v1::Taint;
 
-use super::taint_toleration::tolerates;
 use super::{Plugin, Reasons};
 use crate::node::NodeState;
 use crate::pod::PodRequirements;

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use k8s_openapi::api::core::v1::{Taint, Toleration};
+use api::core::node::fit::tolerates;
 
 use super::{Plugin, Reasons, scale_to_max};
 use crate::node::NodeState;
@@ -46,24 +46,5 @@ impl Plugin for TaintToleration {
 
     fn normalize(&self, scores: &mut [i64]) {
         scale_to_max(scores, true);
-    }
-}
-
-/// An empty effect or key (with Exists) tolerates all of them.
-pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let matches_text = |wanted: &Option<String>, actual: &str| {
-        wanted.as_deref().is_none_or(|it| it.is_empty() || it == actual)
-    };
-    if !matches_text(&toleration.effect, &taint.effect)
-        || !matches_text(&toleration.key, &taint.key)
-    {
-        return false;
-    }
-    match toleration.operator.as_deref().unwrap_or("Equal") {
-        "Exists" => true,
-        "Equal" | "" => {
-            toleration.value.as_deref().unwrap_or("") == taint.value.as_deref().unwrap_or("")
-        }
-        _ => false,
     }
 }

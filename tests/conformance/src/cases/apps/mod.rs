@@ -1,4 +1,8 @@
-//! Workloads, as far as they need no pods that run.
+//! Workloads. Cases that need pods that run are skipped where no node is ready.
 
 pub(super) mod cron_jobs;
+pub(super) mod daemon_sets;
+pub(super) mod jobs;
 pub(super) mod replication_controllers;
+mod running;
+pub(super) mod stateful_sets;
