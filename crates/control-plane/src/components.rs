@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use controllers::{Context, MANAGER, Settings, SignToken};
+use features::Gates;
 use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::Election;
@@ -26,6 +27,7 @@ pub struct Components {
     /// Signs tokens for Secrets; only the controllers have it.
     pub sign_token: Option<SignToken>,
     pub controllers: Settings,
+    pub gates: Gates,
     /// Where controllers and scheduler are shown.
     pub metrics: Registry,
 }
@@ -80,6 +82,7 @@ impl Components {
             root_ca: self.root_ca.clone(),
             sign_token: self.sign_token.clone(),
             settings: self.controllers.clone(),
+            gates: self.gates.clone(),
             metrics: self.metrics.clone(),
         });
         factory.start();

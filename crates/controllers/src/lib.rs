@@ -11,6 +11,7 @@ mod endpoint_slices;
 mod endpoints;
 mod flags;
 mod garbage_collector;
+mod horizontal_pod_autoscaler;
 mod job;
 mod labels;
 mod legacy_token_cleaner;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 
 use apimachinery::ObjectKey;
 use client::Client;
+use features::Gates;
 use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::{Controller, EventRecorder, Key};
@@ -64,6 +66,7 @@ pub const ALL: &[Descriptor] = &[
     endpoints::DESCRIPTOR,
     endpoint_slices::DESCRIPTOR,
     garbage_collector::DESCRIPTOR,
+    horizontal_pod_autoscaler::DESCRIPTOR,
     job::DESCRIPTOR,
     legacy_token_cleaner::DESCRIPTOR,
     namespace::DESCRIPTOR,
@@ -101,6 +104,7 @@ pub struct Context {
     /// Absent where this process has no key.
     pub sign_token: Option<SignToken>,
     pub settings: Settings,
+    pub gates: Gates,
     /// Where their queues are shown.
     pub metrics: Registry,
 }

@@ -67,6 +67,7 @@ impl Cluster {
         // A store in memory has no budget.
         let mut config = Config { compaction: Compaction::ByServer, ..Config::default() };
         change(&mut config);
+        let gates = config.gates.clone();
         let server = Server::start(config, parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
@@ -76,6 +77,7 @@ impl Cluster {
             root_ca: "simulated".to_owned(),
             sign_token: Some(token_signer(&key)?),
             controllers: ControllerSettings::default(),
+            gates,
             metrics: Registry::default(),
         };
         let factory = components.start(&tasks);

@@ -78,8 +78,17 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             match clients.await {
                 Ok(clients) => {
                     let (world, controllers) = (leading_world, flags.controllers);
-                    Components { world, clients, root_ca, sign_token, controllers, metrics }
-                        .start_controllers(&tasks);
+                    let gates = flags.component.gates();
+                    let components = Components {
+                        world,
+                        clients,
+                        root_ca,
+                        sign_token,
+                        controllers,
+                        gates,
+                        metrics,
+                    };
+                    components.start_controllers(&tasks);
                 }
                 Err(err) => {
                     tracing::error!(error = format!("{err:#}"), "the controllers did not start");

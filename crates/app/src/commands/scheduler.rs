@@ -53,6 +53,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             root_ca: String::new(),
             sign_token: None,
             controllers: ControllerSettings::default(),
+            gates: flags.component.gates(),
             metrics,
         };
         let lead = move |tasks: Tasks| async move { components.start_scheduler(&tasks) };

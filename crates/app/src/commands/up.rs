@@ -228,6 +228,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         root_ca: api.cluster.ca_pem.clone(),
         sign_token: Some(control_plane::token_signer(&api.pki.service_account_key)?),
         controllers: flags.controllers.clone(),
+        gates: flags.component.gates(),
         metrics: api.metrics.clone(),
     };
     let factory = start_components(&components, api.is_shared(), tasks, &progress).await?;
