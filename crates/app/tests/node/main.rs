@@ -31,4 +31,5 @@ mod restarts;
 mod services;
 mod sources;
 mod streams;
+mod usage;
 mod volumes;
