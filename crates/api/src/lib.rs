@@ -72,6 +72,7 @@ pub mod discovery;
 pub mod discovery_documents;
 pub mod events;
 pub mod flowcontrol;
+pub mod metrics;
 pub mod networking;
 pub mod node;
 pub mod openapi;

@@ -67,6 +67,11 @@ impl Amount {
         divide_away_from_zero(self.nanos, NANOS / 1000)
     }
 
+    /// The nearest floating-point number.
+    pub fn as_f64(self) -> f64 {
+        self.nanos as f64 / NANOS as f64
+    }
+
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }

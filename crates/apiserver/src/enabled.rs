@@ -52,7 +52,8 @@ pub(crate) fn kinds(
         }
         is_asked_for && !is_off
     };
-    Ok(kinds.into_iter().filter(is_enabled).collect())
+    // Whatever is asked for: elsewhere it is no part of the server either.
+    Ok(kinds.into_iter().filter(is_enabled).chain(api::metrics::kinds()).collect())
 }
 
 fn validate(

@@ -346,6 +346,22 @@ impl DynamicApi {
         self.client.call_object(request).await
     }
 
+    /// PUT to what is below an object and has a kind of its own, such as `scale`.
+    pub async fn update_subresource<S: Resource>(
+        &self,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        body: S,
+    ) -> Result<Arc<Stored>, ApiError> {
+        let mut request = self.request(Verb::Update, namespace);
+        request.name = Some(name.to_owned());
+        request.subresource = Some(subresource.to_owned());
+        request.write = self.client.signed(WriteOptions::default());
+        request.payload = Payload::Object(Box::new(body));
+        self.client.call_object(request).await
+    }
+
     pub async fn list(&self, namespace: &str, options: ListOptions) -> Result<List, ApiError> {
         let mut request = self.request(Verb::List, namespace);
         request.list = options;

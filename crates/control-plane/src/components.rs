@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use controllers::{Context, MANAGER, Settings, SignToken, Signers};
+use features::Gates;
 use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::{Election, Terms};
@@ -28,6 +29,7 @@ pub struct Components {
     /// Sign certificates; only the controllers have them.
     pub signers: Signers,
     pub controllers: Settings,
+    pub gates: Gates,
     /// Where controllers and scheduler are shown.
     pub metrics: Registry,
 }
@@ -84,6 +86,7 @@ impl Components {
             sign_token: self.sign_token.clone(),
             signers: self.signers.clone(),
             settings: self.controllers.clone(),
+            gates: self.gates.clone(),
             metrics: self.metrics.clone(),
         });
         factory.start();

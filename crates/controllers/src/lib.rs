@@ -20,6 +20,7 @@ mod endpoints;
 mod flags;
 mod garbage_collector;
 mod history;
+mod horizontal_pod_autoscaler;
 mod job;
 mod labels;
 mod legacy_token_cleaner;
@@ -49,6 +50,7 @@ use std::sync::Arc;
 
 use apimachinery::ObjectKey;
 use client::Client;
+use features::Gates;
 use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::{Controller, EventRecorder, Key};
@@ -90,6 +92,7 @@ pub const ALL: &[Descriptor] = &[
     endpoint_slices::DESCRIPTOR,
     endpoint_slice_mirroring::DESCRIPTOR,
     garbage_collector::DESCRIPTOR,
+    horizontal_pod_autoscaler::DESCRIPTOR,
     job::DESCRIPTOR,
     legacy_token_cleaner::DESCRIPTOR,
     namespace::DESCRIPTOR,
@@ -135,6 +138,7 @@ pub struct Context {
     /// Those that this process has a key for.
     pub signers: Signers,
     pub settings: Settings,
+    pub gates: Gates,
     /// Where their queues are shown.
     pub metrics: Registry,
 }

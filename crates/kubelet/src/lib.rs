@@ -192,6 +192,8 @@ fn serve(
         pods: Arc::new(directory),
         containers,
         sandboxes,
+        cgroups: parts.cgroups.clone(),
+        memory: parts.machine.memory,
         client: parts.client.clone(),
         world: context.world.clone(),
         metrics: parts.metrics.clone(),

@@ -13,4 +13,6 @@ pub trait Cgroups: Send + Sync {
     /// Direct children, by their last name.
     fn children(&self, name: &str) -> Future<'_, Vec<String>>;
     fn usage(&self, name: &str) -> Future<'_, Usage>;
+    /// Of the whole machine, pods or not.
+    fn machine(&self) -> Future<'_, Usage>;
 }

@@ -84,6 +84,7 @@ impl Cluster {
         // A store in memory has no budget.
         let mut config = Config { compaction: Compaction::ByServer, ..Config::default() };
         change(&mut config);
+        let gates = config.gates.clone();
         let server = Server::start(config, parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
@@ -94,6 +95,7 @@ impl Cluster {
             sign_token: Some(token_signer(&key)?),
             signers: signers(&world, options.seed)?,
             controllers,
+            gates,
             metrics: Registry::default(),
         };
         let factory = components.start(&tasks);

@@ -10,6 +10,7 @@ mod custom_resource_definition;
 mod device_taint;
 mod event;
 mod flow_control;
+mod horizontal_pod_autoscaler;
 mod limit_range;
 mod namespace;
 mod node;
@@ -24,6 +25,7 @@ mod reviews;
 mod secret;
 mod service;
 mod service_account;
+mod usage;
 
 pub(crate) use config_map::plan_at_start as plan_token_tracking;
 pub(crate) use flow_control::plan as plan_flow_control;
@@ -68,12 +70,13 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(device_taint::DeviceTaints),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
         Arc::new(flow_control::FlowControl::default()),
+        Arc::new(horizontal_pod_autoscaler::Autoscalers),
         Arc::new(limit_range::LimitRanges),
         Arc::new(namespace::Namespaces),
         Arc::new(node::Nodes::new(kubelets.clone())),
         Arc::new(persistent_volume::PersistentVolumes),
         Arc::new(pod::Bindings),
-        Arc::new(pod::Pods::new(kubelets)),
+        Arc::new(pod::Pods::new(kubelets.clone())),
         Arc::new(pod_certificate_request::PodCertificateRequests),
         Arc::new(pod_template::PodTemplates),
         Arc::new(priority_class::PriorityClasses),
@@ -82,6 +85,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(secret::Secrets { tokens: legacy_tokens }),
         Arc::new(service::Addresses::new(&cidrs, ports, world.random.clone())),
         Arc::new(service_account::ServiceAccounts::new(issuer)),
+        Arc::new(usage::Usages::new(kubelets)),
     ];
     all.extend(reviews::all().map(|it| Arc::new(it) as Arc<dyn Hooks>));
     all

@@ -232,6 +232,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         sign_token: Some(control_plane::token_signer(&api.pki.service_account_key)?),
         signers: flags.signing.signers(Some(&api.pki.authority), &world)?,
         controllers: flags.controllers.clone(),
+        gates: flags.component.gates(),
         metrics: api.metrics.clone(),
     };
     let factory = start_components(&components, api.is_shared(), tasks, &progress).await?;

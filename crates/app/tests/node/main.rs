@@ -32,4 +32,5 @@ mod services;
 mod sets;
 mod sources;
 mod streams;
+mod usage;
 mod volumes;

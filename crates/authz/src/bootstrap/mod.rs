@@ -19,6 +19,8 @@ pub(crate) const LABEL: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-def
 pub(crate) const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 const RULES: &str = include_str!("rules.txt");
+/// What comes with metrics-server elsewhere.
+const METRICS: &str = include_str!("metrics.txt");
 
 /// Every bootstrap object, each list sorted as the rules file has it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +43,7 @@ pub fn objects(gates: &Gates) -> Objects {
     for (_, rules) in GATED.iter().filter(|it| gates.is_enabled(it.0)) {
         objects.add(parse::parse(rules).expect("every file is checked by a test"));
     }
+    objects.add(parse::parse(METRICS).expect("every file is checked by a test"));
     aggregate(&mut objects.cluster_roles);
     objects
 }

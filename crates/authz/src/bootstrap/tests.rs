@@ -22,8 +22,9 @@ fn every_object_of_the_table_is_there() {
         objects.roles.len(),
         objects.role_bindings.len(),
     ];
-    // Upstream's own, its controllers', and the one of cluster DNS that upstream's installers add.
-    assert_eq!(counts, [31 + 38 + 1, 12 + 38 + 1, 7, 7]);
+    // Upstream's own, its controllers', the one of cluster DNS that upstream's installers add, and
+    // the one of metrics-server.
+    assert_eq!(counts, [31 + 38 + 1 + 1, 12 + 38 + 1, 7, 7]);
     let rules: usize = objects.cluster_roles.iter().flat_map(|it| &it.rules).map(Vec::len).sum();
     assert!(rules > 300, "{rules}");
 }
@@ -61,6 +62,11 @@ fn aggregated_roles_contain_what_they_aggregate() {
     assert!(allows("edit", "create", "pods") && allows("edit", "get", "pods"));
     assert!(allows("admin", "create", "pods") && allows("admin", "get", "services"));
     assert!(role("admin").aggregation_rule.is_some());
+    let usage = Attributes::resource("list", "metrics.k8s.io", "pods").within("ns", "x");
+    for name in ["view", "edit", "admin"] {
+        let rules = role(name).rules.unwrap();
+        assert!(rules.iter().any(|it| rule::allows(it, &usage)), "{name}");
+    }
 }
 
 #[test]

@@ -230,18 +230,25 @@ impl Cgroups for Tree {
     }
 
     fn usage(&self, name: &str) -> Future<'_, Usage> {
-        self.run(name, "read usage of", |it| {
-            let usage = it.usage()?;
-            Ok(Usage {
-                cpu: usage.cpu,
-                memory_working_set: usage.memory_working_set,
-                memory_usage: usage.memory,
-                memory_rss: usage.memory_rss,
-                swap: usage.swap,
-                page_faults: usage.page_faults,
-                major_page_faults: usage.major_page_faults,
-            })
-        })
+        self.run(name, "read usage of", |it| it.usage().map(usage))
+    }
+
+    fn machine(&self) -> Future<'_, Usage> {
+        let read = linux::cgroups::machine_usage().map(usage);
+        let read = read.map_err(|err| failed("read what the machine uses".to_owned(), err));
+        Box::pin(std::future::ready(read))
+    }
+}
+
+fn usage(usage: linux::cgroups::Usage) -> Usage {
+    Usage {
+        cpu: usage.cpu,
+        memory_working_set: usage.memory_working_set,
+        memory_usage: usage.memory,
+        memory_rss: usage.memory_rss,
+        swap: usage.swap,
+        page_faults: usage.page_faults,
+        major_page_faults: usage.major_page_faults,
     }
 }
 

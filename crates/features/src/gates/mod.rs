@@ -59,6 +59,10 @@ pub const CLUSTER_TRUST_BUNDLE: Switch = Switch("ClusterTrustBundle");
 pub const CLUSTER_TRUST_BUNDLE_PROJECTION: Switch = Switch("ClusterTrustBundleProjection");
 /// Workloads and PodGroups can be served.
 pub const GENERIC_WORKLOAD: Switch = Switch("GenericWorkload");
+/// Autoscalers may say how far usage may be from its target.
+pub const HPA_CONFIGURABLE_TOLERANCE: Switch = Switch("HPAConfigurableTolerance");
+/// Autoscalers may leave no replica, and bring the first one back.
+pub const HPA_SCALE_TO_ZERO: Switch = Switch("HPAScaleToZero");
 /// PodCertificateRequests can be served, and projected volumes have what comes of them.
 pub const POD_CERTIFICATE_REQUEST: Switch = Switch("PodCertificateRequest");
 /// StorageVersionMigrations can be served.
@@ -70,6 +74,8 @@ const SWITCHES: &[Switch] = &[
     CLUSTER_TRUST_BUNDLE,
     CLUSTER_TRUST_BUNDLE_PROJECTION,
     GENERIC_WORKLOAD,
+    HPA_CONFIGURABLE_TOLERANCE,
+    HPA_SCALE_TO_ZERO,
     POD_CERTIFICATE_REQUEST,
     STORAGE_VERSION_MIGRATOR,
 ];

@@ -24,6 +24,10 @@ pub(crate) enum Asked {
     Healthz,
     Pods,
     Metrics,
+    /// What is used by whom, as a page of metrics.
+    ResourceMetrics,
+    /// The same as a document.
+    Summary,
     /// There is nothing. Whether a client may know that is asked for all the same.
     Missing(Area),
 }
@@ -67,6 +71,8 @@ impl Asked {
             ["healthz"] | ["healthz", "ping"] => Self::Healthz,
             ["pods"] | ["runningpods"] => Self::Pods,
             ["metrics"] => Self::Metrics,
+            ["metrics", "resource"] => Self::ResourceMetrics,
+            ["stats", "summary"] => Self::Summary,
             [first, ..] => Self::Missing(Area::of(first)),
             [] => Self::MISSING,
         })
@@ -81,7 +87,8 @@ impl Asked {
             }
             Self::Healthz => Area::Healthz,
             Self::Pods => Area::Pods,
-            Self::Metrics => Area::Metrics,
+            Self::Metrics | Self::ResourceMetrics => Area::Metrics,
+            Self::Summary => Area::Stats,
             Self::Missing(area) => *area,
         }
     }
@@ -175,6 +182,9 @@ mod tests {
             (Method::GET, "/runningpods/", "get [\"pods\", \"proxy\"]"),
             (Method::GET, "/healthz/ping", "get [\"healthz\", \"proxy\"]"),
             (Method::GET, "/metrics/cadvisor", "get [\"metrics\"]"),
+            (Method::GET, "/metrics/resource", "get [\"metrics\"]"),
+            (Method::GET, "/stats/summary", "get [\"stats\"]"),
+            (Method::GET, "/stats/container", "get [\"stats\"]"),
             (Method::GET, "/logs/messages", "get [\"log\"]"),
             (Method::POST, "/checkpoint/a/b/c", "create [\"checkpoint\"]"),
             (Method::GET, "/containerLogs/a/b/c", "get [\"proxy\"]"),

@@ -13,6 +13,7 @@ mod logs;
 mod port_forward;
 mod query;
 mod route;
+mod stats;
 mod streaming;
 mod websocket;
 
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use authn::ClientCertificate;
 use client::Client;
 use lifecycle::Tasks;
-use node_api::{Containers, Sandboxes};
+use node_api::{Cgroups, Containers, Sandboxes};
 use serving::Share;
 use stdx::World;
 use telemetry::Registry;
@@ -31,6 +32,7 @@ pub use directory::{ContainerOnNode, ContainerRun, PodDirectory, PodOnNode};
 
 pub(crate) use ::spdy::{self, chunk};
 use access::Access;
+use stats::Stats;
 
 /// Of the process's descriptors.
 const SHARE: Share = Share(8);
@@ -40,6 +42,9 @@ pub struct Parts {
     pub pods: Arc<dyn PodDirectory>,
     pub containers: Arc<dyn Containers>,
     pub sandboxes: Arc<dyn Sandboxes>,
+    pub cgroups: Arc<dyn Cgroups>,
+    /// What the machine has, in bytes.
+    pub memory: u64,
     /// Asks who clients are and what they may do; may create TokenReviews and SubjectAccessReviews.
     pub client: Client,
     pub world: World,
@@ -52,6 +57,7 @@ pub(crate) struct Core {
     pub(crate) pods: Arc<dyn PodDirectory>,
     pub(crate) containers: Arc<dyn Containers>,
     pub(crate) sandboxes: Arc<dyn Sandboxes>,
+    pub(crate) stats: Stats,
     pub(crate) world: World,
     pub(crate) metrics: Registry,
     pub(crate) access: Access,
@@ -66,11 +72,13 @@ fn identify(certificate: Option<&[u8]>) -> Option<Arc<ClientCertificate>> {
 /// Serves until shutdown. `tls` verifies client certificates, and takes clients without:
 /// [`authn::pki::server_config`].
 pub fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, parts: Parts, tasks: &Tasks) {
-    let Parts { node_name, pods, containers, sandboxes, client, world, metrics } = parts;
+    let Parts { node_name, pods, containers, sandboxes, cgroups, memory, client, world, metrics } =
+        parts;
     let access = Access::new(client, &node_name);
     let tasks = tasks.child("server");
     let own = tasks.clone();
-    let core = Core { pods, containers, sandboxes, world, metrics, access, tasks: own };
+    let stats = Stats::new(node_name, memory, cgroups);
+    let core = Core { pods, containers, sandboxes, stats, world, metrics, access, tasks: own };
     let core = Arc::new(core);
     serving::serve_https(listener, tls, SHARE, &tasks, identify, move |certificate, request| {
         let core = core.clone();

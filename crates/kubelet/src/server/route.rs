@@ -90,7 +90,9 @@ async fn routed(
         }
         Asked::Healthz => Ok(text(StatusCode::OK, "ok")),
         Asked::Pods => Ok(json(pod_list(core))),
-        Asked::Metrics => Ok(metrics(core)),
+        Asked::Metrics => Ok(page(core.metrics.render())),
+        Asked::ResourceMetrics => Ok(page(core.stats.page(core).await)),
+        Asked::Summary => Ok(json(core.stats.summary(core).await)),
         Asked::Missing(_) | Asked::Exec(_) | Asked::Attach(_) | Asked::PortForward(_) => {
             Err((StatusCode::NOT_FOUND, "404 page not found\n".to_owned()))
         }
@@ -179,8 +181,8 @@ fn pod_list(core: &Core) -> Vec<u8> {
     list
 }
 
-fn metrics(core: &Core) -> Response<Body> {
-    let mut response = text(StatusCode::OK, core.metrics.render());
+fn page(metrics: String) -> Response<Body> {
+    let mut response = text(StatusCode::OK, metrics);
     let kind = HeaderValue::from_static(telemetry::CONTENT_TYPE);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response

@@ -8,6 +8,7 @@ mod devices;
 mod end;
 mod hierarchies;
 mod limits;
+mod machine;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub use devices::{Access, DeviceKind, DeviceRule};
 pub use hierarchies::{Hierarchies, Hierarchy, Version};
 pub use limits::{CpuQuota, Limits, OomKill, weight};
+pub use machine::machine_usage;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -10,6 +10,13 @@ pub async fn all(cgroups: &dyn Cgroups, root: &str) {
     parents_are_made(cgroups, root).await;
     limits_can_change(cgroups, root).await;
     removing_takes_everything_below(cgroups, root).await;
+    the_machine_never_uses_less(cgroups).await;
+}
+
+pub async fn the_machine_never_uses_less(cgroups: &dyn Cgroups) {
+    let before = cgroups.machine().await.expect("machine");
+    let after = cgroups.machine().await.expect("machine");
+    assert!(after.cpu >= before.cpu, "{before:?} {after:?}");
 }
 
 async fn children(cgroups: &dyn Cgroups, name: &str) -> Vec<String> {

@@ -37,6 +37,17 @@ impl Cgroups for Node {
         Box::pin(std::future::ready(Ok(children)))
     }
 
+    /// What all containers use, and nothing else.
+    fn machine(&self) -> Future<'_, Usage> {
+        let mut usage = Usage::default();
+        for of_one in self.state().usages.values() {
+            usage.cpu += of_one.cpu;
+            usage.memory_working_set += of_one.memory_working_set;
+            usage.memory_usage += of_one.memory_usage;
+        }
+        Box::pin(std::future::ready(Ok(usage)))
+    }
+
     fn usage(&self, name: &str) -> Future<'_, Usage> {
         let usage = if self.state().cgroups.contains_key(name) {
             Ok(Usage::default())

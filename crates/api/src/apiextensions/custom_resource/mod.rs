@@ -55,6 +55,14 @@ pub struct CustomKind {
     selectable_in_any: Vec<(String, JsonPath)>,
     deprecation: Option<String>,
     is_terminating: bool,
+    /// Of a kind that the server itself answers for.
+    unstored: Option<Table>,
+}
+
+/// How objects are shown whose columns are no paths.
+pub struct Table {
+    pub columns: &'static [Column],
+    pub row: fn(&Value) -> Vec<Value>,
 }
 
 struct ScalePaths {
@@ -100,8 +108,16 @@ impl CustomKind {
             selectable_in_any: selectable_in_any(crd),
             deprecation: deprecation(&names, version),
             is_terminating: has_condition(crd, "Terminating"),
+            unstored: None,
             names,
         }
+    }
+
+    /// A kind of the server's own that is only read, and stored nowhere: described as a custom one,
+    /// with one version.
+    pub fn unstored(crd: &CustomResourceDefinition, table: Table) -> Self {
+        let version = crd.spec.versions.first().expect("it has a version");
+        Self { unstored: Some(table), ..Self::new(crd, version) }
     }
 
     fn is_own_api_version(&self, api_version: &str) -> bool {
@@ -211,6 +227,9 @@ impl Kind for CustomKind {
 
     /// Nothing is added to what is being removed.
     fn verbs(&self) -> Vec<&'static str> {
+        if self.unstored.is_some() {
+            return vec!["get", "list"];
+        }
         let verbs = VERBS_ALL.iter().copied();
         verbs.filter(|it| !self.is_terminating || *it != "create").collect()
     }
@@ -222,11 +241,17 @@ impl Kind for CustomKind {
     }
 
     fn registry_prefix(&self) -> String {
+        if self.unstored.is_some() {
+            return String::new();
+        }
         format!("{}/{}", self.names.group, self.names.plural)
     }
 
     /// The first 8 bytes of the SHA-256 of `group/version/kind`, of the stored version.
     fn storage_version_hash(&self) -> String {
+        if self.unstored.is_some() {
+            return String::new();
+        }
         let name = format!("{}/{}/{}", self.names.group, self.storage_version, self.names.kind);
         let hash = Sha256::digest(name.as_bytes());
         base64::engine::general_purpose::STANDARD.encode(&hash[..8])
@@ -276,7 +301,7 @@ impl Kind for CustomKind {
     }
 
     fn is_custom(&self) -> bool {
-        true
+        self.unstored.is_none()
     }
 
     /// Drops what the schema does not know, fills in a missing apiVersion and kind, and reads other
@@ -385,6 +410,9 @@ impl Kind for CustomKind {
     }
 
     fn columns(&self) -> Vec<Column> {
+        if let Some(table) = &self.unstored {
+            return table.columns.to_vec();
+        }
         let own = self.columns.iter().map(|it| it.column.clone());
         [Column::name()].into_iter().chain(own).collect()
     }
@@ -392,6 +420,9 @@ impl Kind for CustomKind {
     fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value> {
         let name = Value::from(object.meta().name.clone().unwrap_or_default());
         let tree = object.to_value();
+        if let Some(table) = &self.unstored {
+            return (table.row)(&tree);
+        }
         let own = self.columns.iter().map(|it| it.cell(&tree, now));
         [name].into_iter().chain(own).collect()
     }

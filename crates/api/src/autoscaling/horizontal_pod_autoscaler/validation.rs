@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, HPAScalingPolicy, HPAScalingRules, HorizontalPodAutoscaler,
+    MetricSpec,
 };
 
 use apimachinery::FieldErrors;
@@ -31,9 +32,12 @@ pub(super) fn validate(
     errors: &mut FieldErrors,
 ) {
     let (path, spec) = (Path::new("spec"), &autoscaler.spec);
-    // The gate HPAScaleToZero lets it be 0; where one is already, it may stay.
+    // The gate HPAScaleToZero lets it be 0, which the server asks for, if something is measured that
+    // is there without pods; where it is 0 already, it may stay.
     let was_zero = stored.is_some_and(|it| it.spec.min_replicas == Some(0));
-    let min_allowed = if was_zero { 0 } else { 1 };
+    let mut metrics = spec.metrics.iter().flatten();
+    let is_outer = |it: &MetricSpec| matches!(it.type_.as_str(), "Object" | "External");
+    let min_allowed = if was_zero || metrics.any(is_outer) { 0 } else { 1 };
     let min = spec.min_replicas;
     if let Some(min) = min.filter(|it| *it < min_allowed) {
         let why = format!("must be greater than or equal to {min_allowed}");

@@ -21,6 +21,10 @@ const ALWAYS: &str = "true";
 /// The group of APIServices themselves, which has none of its own.
 const OWN_GROUP: &str = "apiregistration.k8s.io";
 
+/// What is served unless somebody registers another server for it: an APIService of this group is
+/// always its author's.
+const UNREGISTERED: &str = api::metrics::GROUP;
+
 /// By name.
 pub(super) type Wanted = BTreeMap<String, APIService>;
 
@@ -37,7 +41,7 @@ pub(super) fn wanted_always(kinds: &Kinds) -> Wanted {
 fn all(kinds: &Kinds, is_meant: fn(bool) -> bool) -> Wanted {
     let versions: BTreeMap<GroupVersion, bool> = kinds
         .iter()
-        .filter(|it| it.names().group != OWN_GROUP)
+        .filter(|it| ![OWN_GROUP, UNREGISTERED].contains(&it.names().group.as_str()))
         .map(|it| (it.names().gvr().group_version(), it.is_custom()))
         .collect();
     let meant = versions.iter().filter(|(_, is_custom)| is_meant(**is_custom));

@@ -89,6 +89,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             match clients.await {
                 Ok(clients) => {
                     let (world, controllers) = (leading_world, flags.controllers);
+                    let gates = flags.component.gates();
                     let parts = Components {
                         world,
                         clients,
@@ -96,6 +97,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
                         sign_token,
                         signers,
                         controllers,
+                        gates,
                         metrics,
                     };
                     parts.start_controllers(&tasks);

@@ -43,6 +43,10 @@ pub struct PodView {
     pub is_ready: bool,
     /// Since when it is ready, if it is and says so.
     pub ready_since: Option<Timestamp>,
+    /// When its node first saw it.
+    pub started: Option<Timestamp>,
+    /// When it became ready or stopped being so, if its node has said which of both it is.
+    pub ready_changed: Option<Timestamp>,
     /// Why it has no node, if somebody has said.
     pub unscheduled: Option<Box<Unscheduled>>,
     /// Why somebody is about to delete it, if somebody has said.
@@ -116,6 +120,7 @@ struct Annotations {
 #[serde(rename_all = "camelCase")]
 struct Status {
     phase: Option<Interned>,
+    start_time: Option<Timestamp>,
     #[serde(rename = "podIP")]
     pod_ip: Option<Box<str>>,
     #[serde(rename = "podIPs")]
@@ -175,6 +180,11 @@ impl Status {
         found.filter(|it| it.status.as_str() == status)
     }
 
+    fn ready_changed(&self) -> Option<Timestamp> {
+        let found = self.conditions.iter().flatten().find(|it| it.kind.as_str() == "Ready");
+        found.and_then(|it| it.last_transition_time)
+    }
+
     fn unscheduled(&self) -> Option<Box<Unscheduled>> {
         let condition = self.condition("PodScheduled", "False")?;
         Some(Box::new(Unscheduled {
@@ -230,6 +240,8 @@ impl View for PodView {
             node_name,
             is_ready: ready.is_some(),
             ready_since: ready.and_then(|it| it.last_transition_time),
+            started: status.start_time,
+            ready_changed: status.ready_changed(),
             unscheduled: status.unscheduled(),
             disruption: status.disruption(),
             restarts: status.restarts(),

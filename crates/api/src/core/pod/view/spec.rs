@@ -25,6 +25,8 @@ pub struct PodSpecView {
     pub affinity: Option<Box<Affinity>>,
     pub tolerations: Box<[Toleration]>,
     pub overhead: Pairs,
+    /// Of the pod as a whole, whatever its containers ask for.
+    pub requests: Pairs,
     pub has_gates: bool,
     /// Whether it may not be placed where it would be spread worse than it says.
     pub must_spread: bool,
@@ -92,6 +94,7 @@ pub(super) struct Parts {
     affinity: Option<Box<Affinity>>,
     tolerations: Option<Box<[Toleration]>>,
     overhead: Option<Pairs>,
+    resources: Option<Resources>,
     scheduling_gates: Option<Vec<There>>,
     topology_spread_constraints: Option<Vec<Spread>>,
     volumes: Option<Vec<Volume>>,
@@ -157,6 +160,7 @@ impl Parts {
             affinity: self.affinity,
             tolerations: self.tolerations.unwrap_or_default(),
             overhead: self.overhead.unwrap_or_default(),
+            requests: self.resources.and_then(|it| it.requests).unwrap_or_default(),
             has_gates: self.scheduling_gates.is_some_and(|it| !it.is_empty()),
             must_spread: self.topology_spread_constraints.iter().flatten().any(is_hard),
             has_claims: volumes.iter().any(|it| it.persistent_volume_claim.is_some()),
