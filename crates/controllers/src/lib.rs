@@ -30,6 +30,7 @@ mod service_account_tokens;
 mod service_cidr;
 mod slices;
 mod taint_eviction;
+mod ttl;
 mod ttl_after_finished;
 
 use std::sync::Arc;
@@ -81,6 +82,7 @@ pub const ALL: &[Descriptor] = &[
     service_account_tokens::DESCRIPTOR,
     taint_eviction::DESCRIPTOR,
     ttl_after_finished::DESCRIPTOR,
+    ttl::DESCRIPTOR,
 ];
 
 /// The identity of the controller manager itself.
