@@ -43,6 +43,7 @@ mod slices;
 mod stateful_set;
 mod taint_eviction;
 mod token_cleaner;
+mod ttl;
 mod ttl_after_finished;
 mod workload;
 
@@ -108,6 +109,7 @@ pub const ALL: &[Descriptor] = &[
     taint_eviction::DESCRIPTOR,
     token_cleaner::DESCRIPTOR,
     ttl_after_finished::DESCRIPTOR,
+    ttl::DESCRIPTOR,
 ];
 
 /// Retries in a row before a key is let go until it changes, where upstream does so.

@@ -67,7 +67,7 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     let stored = node.conditions.as_slice();
     let mut plan = Plan { labels: labels(node), ..Plan::default() };
     if left.is_zero() {
-        let silent = silenced(stored, observed.now);
+        let silent = silenced(node, observed.now);
         plan.conditions = (silent != stored).then_some(silent);
         plan.has_fallen = plan.conditions.is_some() && node.is_ready();
     } else {
@@ -135,8 +135,8 @@ fn find<'a>(conditions: &'a [NodeCondition], kind: &str) -> Option<&'a NodeCondi
     conditions.iter().find(|it| it.type_ == kind)
 }
 
-fn silenced(stored: &[NodeCondition], now: Timestamp) -> Vec<NodeCondition> {
-    let mut conditions = stored.to_vec();
+fn silenced(node: &NodeView, now: Timestamp) -> Vec<NodeCondition> {
+    let mut conditions = node.conditions.clone();
     for kind in HEARTBEAT_CONDITIONS {
         match conditions.iter_mut().find(|it| it.type_ == *kind) {
             None => conditions.push(NodeCondition {
@@ -144,7 +144,7 @@ fn silenced(stored: &[NodeCondition], now: Timestamp) -> Vec<NodeCondition> {
                 status: "Unknown".to_owned(),
                 reason: Some("NodeStatusNeverUpdated".to_owned()),
                 message: Some("Kubelet never posted node status.".to_owned()),
-                last_heartbeat_time: None,
+                last_heartbeat_time: node.created.map(conditions::time),
                 last_transition_time: Some(conditions::time(now)),
             }),
             Some(condition) if condition.status != "Unknown" => {

@@ -1,7 +1,8 @@
 //! Deletes pods that nobody else would: finished ones above a threshold, those of nodes that are
-//! gone, and those deleted before they were bound. A pod event costs one look at its node in the
-//! cache.
+//! gone, those deleted before they were bound, and those deleted on nodes that are out of service.
+//! A pod event costs one look at its node in the cache.
 
+mod metrics;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,8 @@ use reconcile::{Change, Failed, Next, Outcome as _, Reconciler};
 use serde_json::json;
 use stdx::SharedClock;
 
-use self::plan::Verdict;
+use self::metrics::Metrics;
+use self::plan::{Place, Reason, Verdict};
 use crate::pods::BY_NODE;
 use crate::{Descriptor, Flags, Startup, conditions, pods};
 
@@ -57,6 +59,7 @@ struct PodGc {
     threshold: Option<usize>,
     /// Since when the node of a pod is missing, as seen here.
     missing: Mutex<BTreeMap<ObjectKey, Timestamp>>,
+    metrics: Metrics,
 }
 
 /// What there is to look at.
@@ -94,11 +97,17 @@ fn start(startup: &Startup<'_>) {
         clock: startup.world.clock.clone(),
         threshold: usize::try_from(settings.terminated_pod_gc_threshold).ok().filter(|it| *it > 0),
         missing: Mutex::default(),
+        metrics: Metrics::new(&startup.metrics),
     };
     controller
         .follows(move |change: Change<'_, NodeView>, queue| {
-            if let Change::Deleted(node) = change {
-                for pod in pods.by_index(BY_NODE, node.name()) {
+            let is_out = |it: &NodeView| plan::is_out_of_service(it);
+            let is_bad = match change {
+                Change::Deleted(_) => true,
+                _ => change.with_new(is_out).is_some_and(|it| is_out(it)),
+            };
+            if is_bad {
+                for pod in pods.by_index(BY_NODE, change.latest().name()) {
                     queue.add(Key::Pod(pod.meta.key.clone()));
                 }
             }
@@ -108,9 +117,11 @@ fn start(startup: &Startup<'_>) {
             if change.with_new(PodView::is_terminal).is_some_and(|it| it.is_terminal()) {
                 queue.add_after(Key::Finished, FINISHED_PAUSE);
             }
-            let is_suspect = match pod.node() {
-                None => pod.meta.is_deleting,
-                Some(node) => nodes.get(&ObjectKey::cluster(node)).is_none(),
+            let node = pod.node().and_then(|it| nodes.get(&ObjectKey::cluster(it)));
+            let is_suspect = match plan::place(pod, node.as_deref()) {
+                Place::Missing => true,
+                Place::Nowhere | Place::OutOfService => pod.meta.is_deleting,
+                Place::Present => false,
             };
             if is_suspect {
                 queue.add(Key::Pod(pod.meta.key.clone()));
@@ -139,7 +150,7 @@ impl PodGc {
             return Ok(Next::Settled);
         }
         for pod in plan::excess(self.pods.by_index(FINISHED, FINISHED), threshold) {
-            self.delete(&pod).await?;
+            self.force(&pod, Reason::Terminated).await?;
         }
         Ok(Next::Settled)
     }
@@ -150,23 +161,32 @@ impl PodGc {
             return Ok(Next::Settled);
         };
         let node = pod.node().map(ObjectKey::cluster);
-        let has_node = node.as_ref().is_some_and(|it| self.nodes.get(it).is_some());
+        let cached = node.as_ref().and_then(|it| self.nodes.get(it));
         let now = self.clock.now();
         let since = *self.missing().entry(key.clone()).or_insert(now);
-        match plan::plan(&pod, has_node, since, now) {
+        match plan::plan(&pod, plan::place(&pod, cached.as_deref()), since, now) {
             Verdict::Keep => {}
             Verdict::Wait(left) => return Ok(Next::After(left)),
-            Verdict::DeleteUnscheduled => self.delete(&pod).await?,
-            Verdict::DeleteOrphan => {
+            Verdict::Delete(Reason::Orphaned) => {
                 let node = node.unwrap_or_default().name;
                 if self.is_node_gone(&node).await? {
-                    self.fail(&pod, now).await?;
-                    self.delete(&pod).await?;
+                    self.force(&pod, Reason::Orphaned).await?;
                 }
             }
+            Verdict::Delete(reason) => self.force(&pod, reason).await?,
         }
         self.missing().remove(key);
         Ok(Next::Settled)
+    }
+
+    /// Fails and deletes a pod, and counts it.
+    async fn force(&self, pod: &PodView, reason: Reason) -> Result<(), Failed> {
+        let forced = match self.fail(pod, reason).await {
+            Ok(()) => self.delete(pod).await,
+            Err(err) => Err(err),
+        };
+        self.metrics.forced(&pod.meta.key.namespace, reason, forced.is_ok());
+        forced
     }
 
     fn missing(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Timestamp>> {
@@ -181,21 +201,21 @@ impl PodGc {
     }
 
     /// A pod that cannot have finished by itself ends as Failed, so that its owner replaces it.
-    async fn fail(&self, pod: &PodView, now: Timestamp) -> Result<(), Failed> {
+    async fn fail(&self, pod: &PodView, reason: Reason) -> Result<(), Failed> {
         if pod.is_terminal() {
             return Ok(());
         }
         let key = pod.meta.key.clone();
-        let body = json!({
-            "metadata": {"uid": pod.meta.uid},
-            "status": {"phase": "Failed", "conditions": [{
+        let mut body = json!({"metadata": {"uid": pod.meta.uid}, "status": {"phase": "Failed"}});
+        if reason == Reason::Orphaned {
+            body["status"]["conditions"] = json!([{
                 "type": "DisruptionTarget",
                 "status": "True",
                 "reason": "DeletionByPodGC",
                 "message": "PodGC: node no longer exists",
-                "lastTransitionTime": conditions::time(now),
-            }]},
-        });
+                "lastTransitionTime": conditions::time(self.clock.now()),
+            }]);
+        }
         let (body, kind) = (body.to_string().into(), PatchKind::Strategic);
         let patched = self.pods_api.patch_status(&key.namespace, &key.name, kind, body).await;
         patched.unless_replaced().map_err(Failed::to::<Pod>("fail", &key))?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::core::node::{Node, NodeView};
 use api::core::pod::PodView;
 use api::{Meta, Stored};
 use apimachinery::ObjectKey;
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use reconcile::testing::converges;
 use serde_json::{Value, json};
 
-use super::plan::{Verdict, excess, plan};
+use super::plan::{Place, Verdict, excess, place, plan};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
@@ -27,21 +28,43 @@ fn pod(node: &str, is_deleting: bool) -> PodView {
     PodView::clone(&view("p", is_deleting, pod))
 }
 
-fn check(pod: &PodView, has_node: bool, missing_for: i64, expected: &str) {
-    assert_eq!(format!("{:?}", plan(pod, has_node, at(0), at(missing_for))), expected);
+/// `node` is empty: there is none. Otherwise its condition Ready, and `off` when somebody has said
+/// so.
+fn check(pod: &PodView, node: &str, missing_for: i64, expected: &str) {
+    let (ready, taint) = node.split_once(' ').unwrap_or((node, ""));
+    let taints: Vec<Value> = (taint == "off")
+        .then(|| json!({"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}))
+        .into_iter()
+        .collect();
+    let object = json!({
+        "metadata": {"name": "n"}, "spec": {"taints": taints},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    });
+    let object = NodeView::from(&serde_json::from_value::<Node>(object).unwrap());
+    let place = place(pod, Some(&object).filter(|_| !node.is_empty()));
+    assert_eq!(format!("{:?}", plan(pod, place, at(0), at(missing_for))), expected);
 }
 
 #[test]
 fn pods_that_no_kubelet_will_finish_are_deleted() {
-    check(&pod("", false), false, 0, "Keep");
-    check(&pod("", true), false, 0, "DeleteUnscheduled");
-    check(&pod("n", true), true, 0, "Keep");
+    check(&pod("", false), "", 0, "Keep");
+    check(&pod("", true), "", 0, "Delete(Unscheduled)");
+    check(&pod("n", true), "True", 0, "Keep");
 }
 
 #[test]
 fn pods_of_a_missing_node_wait_in_quarantine() {
-    check(&pod("n", false), false, 30, "Wait(10s)");
-    check(&pod("n", false), false, 40, "DeleteOrphan");
+    check(&pod("n", false), "", 30, "Wait(10s)");
+    check(&pod("n", false), "", 40, "Delete(Orphaned)");
+}
+
+#[test]
+fn pods_that_leave_a_node_that_is_off_do_not_wait_for_it() {
+    check(&pod("n", true), "Unknown off", 0, "Delete(OutOfService)");
+    check(&pod("n", true), "False off", 0, "Delete(OutOfService)");
+    check(&pod("n", true), "True off", 0, "Keep");
+    check(&pod("n", true), "Unknown", 0, "Keep");
+    check(&pod("n", false), "Unknown off", 0, "Keep");
 }
 
 fn finished(name: &str, day: u8) -> Arc<PodView> {
@@ -61,15 +84,16 @@ fn the_oldest_finished_pods_go_first() {
 proptest! {
     #[test]
     fn a_pod_is_kept_or_deleted_after_one_wait(
-        is_bound: bool,
         is_deleting: bool,
-        has_node: bool,
+        place in prop::sample::select(vec![
+            Place::Nowhere, Place::Missing, Place::Present, Place::OutOfService,
+        ]),
         missing_for in 0..100i64,
     ) {
-        let pod = pod(if is_bound { "n" } else { "" }, is_deleting);
+        let pod = pod(if place == Place::Nowhere { "" } else { "n" }, is_deleting);
         let rested = converges(
             |(pod, now): &(Option<PodView>, Timestamp)| {
-                let verdict = pod.as_ref().map(|it| plan(it, has_node, at(0), *now));
+                let verdict = pod.as_ref().map(|it| plan(it, place, at(0), *now));
                 verdict.into_iter().filter(|it| *it != Verdict::Keep).collect()
             },
             |(pod, now), verdict| match verdict {
@@ -79,7 +103,11 @@ proptest! {
             (Some(pod), at(missing_for)),
             2,
         );
-        let is_abandoned = if is_bound { !has_node } else { is_deleting };
+        let is_abandoned = match place {
+            Place::Missing => true,
+            Place::Present => false,
+            Place::Nowhere | Place::OutOfService => is_deleting,
+        };
         prop_assert_eq!(rested.unwrap().0.is_none(), is_abandoned);
     }
 

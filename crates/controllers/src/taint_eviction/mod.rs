@@ -7,7 +7,8 @@ mod plan;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use api::Identified as _;
 use api::core::node::NodeView;
@@ -19,6 +20,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 use reconcile::{Change, EventRecorder, EventType, Failed, Next, Outcome as _, Reconciler};
 use stdx::SharedClock;
+use telemetry::{Buckets, Counter, Description, Histogram, Stability};
+use tokio::time::Instant;
 
 use self::plan::{Observed, Verdict};
 use crate::pods::BY_NODE;
@@ -35,6 +38,22 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 
 const WORKERS: usize = 8;
 
+const DELETIONS: Description<0> = Description {
+    name: "taint_eviction_controller_pod_deletions_total",
+    stability: Stability::Alpha,
+    help: "Total number of Pods deleted by TaintEvictionController since its start.",
+    labels: [],
+};
+const LATENCY: Description<0> = Description {
+    name: "taint_eviction_controller_pod_deletion_duration_seconds",
+    stability: Stability::Alpha,
+    help: "Latency, in seconds, between the time when a taint effect has been activated for the \
+           Pod and its deletion via TaintEvictionController.",
+    labels: [],
+};
+const BUCKETS: Buckets =
+    Buckets::seconds(&[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0]);
+
 struct TaintEviction {
     nodes: Indexer<NodeView>,
     pods: Indexer<PodView>,
@@ -44,6 +63,8 @@ struct TaintEviction {
     /// Since when each pod with a deadline has it: later changes of the taints do not give more
     /// time.
     since: Mutex<BTreeMap<ObjectKey, Timestamp>>,
+    deletions: Arc<Counter>,
+    latency: Arc<Histogram>,
 }
 
 fn start(startup: &Startup<'_>) {
@@ -56,6 +77,8 @@ fn start(startup: &Startup<'_>) {
         events: startup.events(),
         clock: startup.world.clock.clone(),
         since: Mutex::default(),
+        deletions: startup.metrics.counter(&DELETIONS),
+        latency: startup.metrics.histogram(&LATENCY, BUCKETS),
     };
     controller
         .follows(move |change: Change<'_, NodeView>, queue| {
@@ -114,7 +137,7 @@ impl Reconciler for TaintEviction {
                 let message = format!("Cancelling deletion of Pod {key}");
                 self.events.event(&*pod, EventType::Normal, "TaintManagerEviction", message);
             }
-            Verdict::Evict => self.evict(key, &pod).await?,
+            Verdict::Evict { late } => self.evict(key, &pod, late).await?,
         }
         self.since().remove(key);
         Ok(Next::Settled)
@@ -126,7 +149,9 @@ impl TaintEviction {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn evict(&self, key: &ObjectKey, pod: &PodView) -> Result<(), Failed> {
+    /// `late`: how long after it had to leave.
+    async fn evict(&self, key: &ObjectKey, pod: &PodView, late: Duration) -> Result<(), Failed> {
+        let started = Instant::now();
         let message = format!("Marking for deletion Pod {key}");
         self.events.event(pod, EventType::Normal, "TaintManagerEviction", message);
         let (reason, message) =
@@ -140,7 +165,11 @@ impl TaintEviction {
             Ok(_) => self.api.delete(&key.namespace, &key.name, options).await,
             Err(err) => Err(err),
         };
-        evicted.unless_replaced().map_err(Failed::to::<Pod>("evict", key))?;
+        let evicted = evicted.unless_replaced().map_err(Failed::to::<Pod>("evict", key))?;
+        if evicted.is_some() {
+            self.deletions.increment();
+            self.latency.observe(late + started.elapsed());
+        }
         Ok(())
     }
 }

@@ -24,7 +24,10 @@ pub(crate) enum Verdict {
     StayAfterAll,
     /// It has to leave, after this long.
     Wait(Duration),
-    Evict,
+    /// It has to leave, and should have this long ago.
+    Evict {
+        late: Duration,
+    },
 }
 
 pub(crate) fn plan(observed: &Observed<'_>) -> Verdict {
@@ -33,7 +36,10 @@ pub(crate) fn plan(observed: &Observed<'_>) -> Verdict {
     };
     let since = observed.since.unwrap_or(observed.now);
     match pods::remaining(since, period, observed.now) {
-        Duration::ZERO => Verdict::Evict,
+        Duration::ZERO => {
+            let passed = Duration::try_from(observed.now.duration_since(since));
+            Verdict::Evict { late: passed.unwrap_or_default().saturating_sub(period) }
+        }
         left => Verdict::Wait(left),
     }
 }

@@ -62,13 +62,13 @@ fn check(taints: &[&str], tolerations: &[&str], expected: &str) {
 fn only_no_execute_taints_evict() {
     check(&[], &[], "Stay");
     check(&["a:NoSchedule"], &[], "Stay");
-    check(&["a:NoExecute"], &[], "Evict");
+    check(&["a:NoExecute"], &[], "Evict { late: 0ns }");
 }
 
 #[test]
 fn a_toleration_without_seconds_lets_the_pod_stay() {
     check(&["a=x:NoExecute"], &["a=x:NoExecute"], "Stay");
-    check(&["a=x:NoExecute"], &["a=y:NoExecute"], "Evict");
+    check(&["a=x:NoExecute"], &["a=y:NoExecute"], "Evict { late: 0ns }");
     check(&["a=x:NoExecute"], &["*"], "Stay");
     check(&["a=x:NoExecute"], &["a:"], "Stay");
 }
@@ -78,14 +78,17 @@ fn the_shortest_toleration_counts() {
     check(&["a:NoExecute"], &["a:NoExecute for 300"], "Wait(300s)");
     let two = ["a:NoExecute for 300", "b:NoExecute for 60"];
     check(&["a:NoExecute", "b:NoExecute"], &two, "Wait(60s)");
-    check(&["a:NoExecute", "b:NoExecute", "c:NoExecute"], &two, "Evict");
+    check(&["a:NoExecute", "b:NoExecute", "c:NoExecute"], &two, "Evict { late: 0ns }");
 }
 
 #[test]
 fn the_time_runs_from_the_first_look_and_a_pod_that_may_stay_is_told_so() {
     let (taints, tolerations) = ([taint("a:NoExecute")], [toleration("a:NoExecute for 300")]);
     assert_eq!(verdict(&taints, &tolerations, Some(0), 299), Verdict::Wait(Duration::from_secs(1)));
-    assert_eq!(verdict(&taints, &tolerations, Some(0), 300), Verdict::Evict);
+    assert_eq!(
+        verdict(&taints, &tolerations, Some(0), 302),
+        Verdict::Evict { late: Duration::from_secs(2) }
+    );
     assert_eq!(verdict(&[], &tolerations, Some(0), 299), Verdict::StayAfterAll);
 }
 
@@ -122,7 +125,7 @@ proptest! {
                     pod.since = pod.since.or(Some(pod.now));
                     pod.now += i64::try_from(left.as_secs()).unwrap();
                 }
-                Verdict::Evict => pod.is_evicted = true,
+                Verdict::Evict { .. } => pod.is_evicted = true,
             },
             Bound { is_evicted: false, since: None, now: 0 },
             2,

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::check::text;
 use crate::kind::Part;
 
-pub use view::NodeView;
+pub use view::{NodeView, TTL};
 
 pub use k8s_openapi::api::core::v1::Node;
 
