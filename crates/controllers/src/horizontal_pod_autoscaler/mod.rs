@@ -123,7 +123,7 @@ fn start(startup: &Startup<'_>) {
         targets: Targets::new(startup.client.clone()),
         sources: Sources { client: startup.client.clone() },
         memory: Memory::default(),
-        events: startup.events(),
+        events: startup.events_of("horizontal-pod-autoscaler"),
         clock: startup.world.clock.clone(),
         metrics: Metrics::new(&startup.metrics),
         settings,

@@ -43,6 +43,7 @@ impl Workload for ReplicaSet {
 }
 
 impl ReplicaOwner for ReplicaSet {
+    const REPORTER: &'static str = "replicaset-controller";
     const COUNTS_TERMINATING: bool = true;
 
     fn replicas(&self) -> i32 {

@@ -39,6 +39,8 @@ use crate::{Startup, owners, pod_control, workload};
 
 /// A kind that keeps a number of equal pods.
 pub(crate) trait ReplicaOwner: Workload {
+    /// Who its events are from.
+    const REPORTER: &'static str;
     /// Whether the status counts pods that are being deleted.
     const COUNTS_TERMINATING: bool;
 
@@ -77,7 +79,7 @@ pub(crate) fn start<T: ReplicaOwner>(startup: &Startup<'_>, workers: usize) {
         (BY_CONTROLLER, owners::index_by_controller),
         (BY_SELECTOR, workload::index_by_selector),
     ]);
-    let events = startup.events();
+    let events = startup.events_of(T::REPORTER);
     let reconciler = Replicas {
         owners: owners.clone(),
         pods: controller.indexed_cache(POD_INDEXES),

@@ -47,6 +47,7 @@ impl Workload for ReplicationController {
 }
 
 impl ReplicaOwner for ReplicationController {
+    const REPORTER: &'static str = "replication-controller";
     const COUNTS_TERMINATING: bool = false;
 
     fn replicas(&self) -> i32 {
