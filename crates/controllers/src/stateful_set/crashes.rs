@@ -152,7 +152,9 @@ impl Cluster {
             5 => self.change(choice, |it| {
                 (it.phase, it.is_ready) = ("Failed".into(), false);
             }),
-            6 => self.change(choice, |it| it.phase = "Succeeded".into()),
+            6 => self.change(choice, |it| {
+                (it.phase, it.is_ready) = ("Succeeded".into(), false);
+            }),
             _ => self.end_deleted(),
         }
     }
