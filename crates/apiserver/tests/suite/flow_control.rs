@@ -109,7 +109,8 @@ async fn a_schema_that_was_deleted_does_not_come_back_with_its_condition() {
         schemas.delete("", &name, DeleteOptions::default()).await.expect("deleted");
     }
     let listed = schemas.list("", ListOptions::default()).await.expect("listed").items;
-    assert_eq!(listed.len(), 11, "{:?}", listed.iter().map(|it| &it.meta.name).collect::<Vec<_>>());
+    let names: Vec<&str> = listed.iter().map(|it| it.meta.key.name.as_str()).collect();
+    assert_eq!(listed.len(), 11, "{names:?}");
 }
 
 #[tokio::test(start_paused = true)]
