@@ -22,6 +22,7 @@ mod pods;
 mod replica_set;
 mod replicas;
 mod replication_controller;
+mod resource_quota;
 mod resources;
 mod root_ca_publisher;
 mod service_account;
@@ -71,6 +72,7 @@ pub const ALL: &[Descriptor] = &[
     pod_gc::DESCRIPTOR,
     replica_set::DESCRIPTOR,
     replication_controller::DESCRIPTOR,
+    resource_quota::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::apiextensions::custom_resource_definition::CustomResourceDefinition;
-use apimachinery::{ApiError, GroupVersionResource};
+use apimachinery::{ApiError, GroupResource, GroupVersionResource};
 use client::{Client, Discovered};
 use informer::{Factory, MetadataInformer};
 use lifecycle::Tasks;
@@ -69,6 +69,12 @@ impl Resources {
         let followed = lock(&self.followed);
         let mut all = followed.values();
         all.find(|it| it.discovered.kind == kind && it.discovered.resource.group == group).cloned()
+    }
+
+    /// A resource by its name; any version of the group is as good.
+    pub(crate) fn find(&self, resource: &GroupResource) -> Option<GroupVersionResource> {
+        let followed = lock(&self.followed);
+        followed.keys().find(|it| it.group_resource() == *resource).cloned()
     }
 
     fn listeners(&self) -> Vec<Arc<dyn Listener>> {
