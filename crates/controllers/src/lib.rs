@@ -3,6 +3,7 @@
 
 mod backends;
 mod claims;
+mod cluster_role_aggregation;
 mod conditions;
 mod cron_job;
 mod deployment;
@@ -59,6 +60,7 @@ pub struct Descriptor {
 
 /// Every controller, by name.
 pub const ALL: &[Descriptor] = &[
+    cluster_role_aggregation::DESCRIPTOR,
     cron_job::DESCRIPTOR,
     deployment::DESCRIPTOR,
     disruption::DESCRIPTOR,
