@@ -58,6 +58,7 @@ const ALL: &[&[Case]] = &[
     api_machinery::resource_quotas::CASES,
     api_machinery::watch::CASES,
     apps::cron_jobs::CASES,
+    apps::disruption_budgets::CASES,
     apps::replication_controllers::CASES,
     auth::certificates::CASES,
     auth::service_accounts::CASES,
