@@ -133,11 +133,14 @@ fn is_less(before: &PodView, after: &PodView) -> bool {
 impl Listener for Waker {
     fn followed(&self, resource: &Discovered, informer: &Arc<MetadataInformer>) {
         let of = resource.resource.group_resource();
-        // Pods are seen by more than their metadata.
-        if resource.scope == Scope::Cluster || (of.group.is_empty() && of.resource == "pods") {
+        if resource.scope == Scope::Cluster {
             return;
         }
         wake(&self.quotas.list(), &of, &self.queue);
+        // These are seen by more than their metadata.
+        if of.group.is_empty() && of.resource == "pods" {
+            return;
+        }
         let (quotas, queue) = (self.quotas.clone(), self.queue.clone());
         let is_measured = is_measured(&of);
         informer.add_event_handler(on_change(move |change: Change<'_, Meta>| match change {
