@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::attributes::Attributes;
 use crate::context::Context;
-use crate::reservation::Reservation;
+use crate::reservation::{Beside, Reservation};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -69,17 +69,31 @@ pub struct Mutated(());
 /// that is given back.
 #[must_use]
 pub struct Valid {
-    reserved: Mutex<Vec<Box<dyn Reservation>>>,
+    reserved: Mutex<Reserved>,
+}
+
+#[derive(Default)]
+struct Reserved {
+    open: Vec<Box<dyn Reservation>>,
+    /// Held until the request is over, so that who waits for a turn sees what this one did.
+    kept: Vec<Box<dyn Reservation>>,
 }
 
 impl Valid {
     /// What was agreed to has happened.
     pub fn keep(&self) {
-        let reserved = std::mem::take(&mut *self.lock());
-        reserved.into_iter().for_each(|it| it.keep());
+        let mut reserved = self.lock();
+        let mut open = std::mem::take(&mut reserved.open);
+        open.iter_mut().for_each(|it| it.keep());
+        reserved.kept.append(&mut open);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Reservation>>> {
+    /// What must be written together with the object.
+    pub fn beside(&self) -> Vec<Beside> {
+        self.lock().open.iter().flat_map(|it| it.beside()).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Reserved> {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,10 +161,10 @@ impl Chain {
         context: &Context<'_>,
     ) -> Result<Valid, ApiError> {
         let Mutated(()) = mutated;
-        let mut reserved = Vec::new();
+        let mut reserved = Reserved::default();
         for plugin in &self.plugins {
             if plugin.handles(Phase::Validate, &context.request) {
-                reserved.extend(plugin.validate(context).await?);
+                reserved.open.extend(plugin.validate(context).await?);
             }
         }
         Ok(Valid { reserved: Mutex::new(reserved) })

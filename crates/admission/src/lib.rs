@@ -24,4 +24,4 @@ pub use context::{Context, Surroundings};
 pub use draft::{Codec, Draft, Forms};
 pub use notes::Notes;
 pub use options::{Deletion, Options};
-pub use reservation::Reservation;
+pub use reservation::{Beside, Reservation};

@@ -155,7 +155,7 @@ struct Quota(Log);
 struct Taken(Log, bool);
 
 impl Reservation for Taken {
-    fn keep(mut self: Box<Self>) {
+    fn keep(&mut self) {
         self.0.push("kept");
         self.1 = true;
     }

@@ -42,6 +42,7 @@ mod version;
 #[macro_use]
 mod view;
 mod addresses;
+pub mod amounts;
 mod cell;
 mod check;
 mod conditions;

@@ -119,7 +119,7 @@ impl Server {
                 clock: world.clock.clone(),
                 lookup: lookup.clone(),
             }),
-            admission: Chain::new([admission::plugins::all(&world.random), more].concat()),
+            admission: Chain::new([admission::plugins::all(&world), more].concat()),
             authorizer,
             flow: Flow::new(&world.random),
             heavy: Heavy::new(),

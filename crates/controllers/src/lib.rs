@@ -9,6 +9,7 @@ mod certificate_cleaner;
 mod certificate_signing;
 mod certificates;
 mod claims;
+mod cluster_role_aggregation;
 mod conditions;
 mod cron_job;
 mod daemon_set;
@@ -33,6 +34,7 @@ mod pods;
 mod replica_set;
 mod replicas;
 mod replication_controller;
+mod resource_quota;
 mod resources;
 mod root_ca_publisher;
 mod service_account;
@@ -85,6 +87,7 @@ pub const ALL: &[Descriptor] = &[
     certificate_approving::DESCRIPTOR,
     certificate_cleaner::DESCRIPTOR,
     certificate_signing::DESCRIPTOR,
+    cluster_role_aggregation::DESCRIPTOR,
     cron_job::DESCRIPTOR,
     daemon_set::DESCRIPTOR,
     deployment::DESCRIPTOR,
@@ -101,6 +104,7 @@ pub const ALL: &[Descriptor] = &[
     pod_gc::DESCRIPTOR,
     replica_set::DESCRIPTOR,
     replication_controller::DESCRIPTOR,
+    resource_quota::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
     service_cidr::DESCRIPTOR,
     service_account::DESCRIPTOR,

@@ -42,6 +42,9 @@ pub struct Cluster {
     store: Arc<Memory>,
     recorder: Recorder,
     tasks: Tasks,
+    components: Components,
+    /// Of the controllers and the scheduler.
+    leader: Tasks,
 }
 
 impl Cluster {
@@ -98,11 +101,25 @@ impl Cluster {
             gates,
             metrics: Registry::default(),
         };
-        let factory = components.start(&tasks);
-        let fleet = components.start_fleet(&tasks, &factory, fleet(options.nodes));
+        let leader = Tasks::new();
+        let factory = components.start(&leader);
+        // Nodes go on while others lead.
+        let of_fleet = components.factory(&tasks);
+        let fleet = components.start_fleet(&tasks, &of_fleet, fleet(options.nodes));
+        of_fleet.start();
         factory.wait_for_sync().await;
+        of_fleet.wait_for_sync().await;
         let admin = server.client(User::new("admin", &["system:masters"]), "admin");
-        Ok(Self { server, fleet, faults, world, admin, store, recorder, tasks })
+        Ok(Self { server, fleet, faults, world, admin, store, recorder, tasks, components, leader })
+    }
+
+    /// Another process leads from now on: controllers and scheduler are dropped wherever they are,
+    /// and others start with nothing but what is stored.
+    pub async fn change_leader(&mut self) -> Result<(), Late> {
+        self.leader.shutdown(Duration::from_secs(30)).await?;
+        self.leader = Tasks::new();
+        self.components.start(&self.leader);
+        Ok(())
     }
 
     /// Everything that was written so far.
@@ -126,6 +143,7 @@ impl Cluster {
     }
 
     pub async fn stop(self) -> Result<(), Late> {
+        self.leader.shutdown(Duration::from_secs(30)).await?;
         self.tasks.shutdown(Duration::from_secs(30)).await
     }
 }

@@ -40,6 +40,18 @@ impl History {
         stored.map(|it| it.value.as_ref())
     }
 
+    /// Every change of keys with this text, in order: what was stored, or that it was removed.
+    pub fn changes<'a>(
+        &'a self,
+        within: &'a str,
+    ) -> impl Iterator<Item = (std::borrow::Cow<'a, str>, Option<&'a [u8]>)> {
+        let all = self.events.iter().map(|it| {
+            let value = it.value.as_ref().map(|it| it.value.as_ref());
+            (String::from_utf8_lossy(&it.key), value)
+        });
+        all.filter(move |it| it.0.contains(within))
+    }
+
     /// What was written after `earlier`, a history of the same run.
     pub fn writes_since(&self, earlier: &Self) -> BTreeMap<String, usize> {
         let before = |resource: &str| earlier.writes.get(resource).copied().unwrap_or_default();

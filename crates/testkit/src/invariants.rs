@@ -14,6 +14,8 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::history::History;
+
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// What is broken, one line each; empty when all is well.
@@ -81,6 +83,79 @@ fn wrong_jobs(jobs: &[Arc<Job>], pods: &[Arc<Pod>]) -> Vec<String> {
         };
         for pod in pods.iter().filter(is_held).filter(|_| is_over) {
             found.push(format!("Pod {} is held by a Job that is over", name(&pod.metadata)));
+        }
+    }
+    found
+}
+
+/// Jobs of a namespace that count other pods than ended: what each says, beside what was stored of
+/// its pods over time. A pod ends, or begins to, while it is tracked.
+pub async fn miscounted_jobs(
+    admin: &Client,
+    history: &History,
+    namespace: &str,
+) -> Result<Vec<String>> {
+    let mut ends: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for bytes in history.values(&format!("/pods/{namespace}/")) {
+        let pod = Pod::decode(bytes).context("decoding")?;
+        let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref()).unwrap_or_default();
+        let is_tracked = pod.metadata.finalizers.as_ref().is_some_and(|it| !it.is_empty());
+        let is_over = matches!(phase, "Failed" | "Succeeded");
+        if is_tracked && (is_over || pod.metadata.deletion_timestamp.is_some()) {
+            let owner = pod.metadata.owner_references.into_iter().flatten().next();
+            let owner = owner.map(|it| it.name).unwrap_or_default();
+            ends.entry(owner).or_default().extend(pod.metadata.uid);
+        }
+    }
+    let mut found = Vec::new();
+    for job in all::<Job>(admin).await? {
+        if job.metadata.namespace.as_deref() != Some(namespace) {
+            continue;
+        }
+        let (name, status) = (name(&job.metadata), job.status.clone().unwrap_or_default());
+        let counted = status.succeeded.unwrap_or(0) + status.failed.unwrap_or(0);
+        let ended = ends.get(name).map_or(0, BTreeSet::len);
+        let mode = job.spec.as_ref().and_then(|it| it.completion_mode.as_deref());
+        // A second pod of an index that succeeds, made since nobody heard of the first one, has
+        // nothing to add.
+        let counted = usize::try_from(counted).unwrap_or_default();
+        let is_right = counted == ended || (mode == Some("Indexed") && counted < ended);
+        if !is_right {
+            found.push(format!("Job {name} counts {counted} pods of {ended} that ended"));
+        }
+    }
+    Ok(found)
+}
+
+/// The moments at which a namespace had more pods that had not ended than it may.
+pub fn pods_beyond(history: &History, namespace: &str, most: usize) -> Result<Vec<String>> {
+    let mut running = BTreeSet::new();
+    let mut found = Vec::new();
+    for (key, value) in history.changes(&format!("/pods/{namespace}/")) {
+        let pod = value.map(Pod::decode).transpose().context("decoding")?;
+        let phase = pod.as_ref().and_then(|it| it.status.as_ref()?.phase.as_deref());
+        match pod.is_some() && !matches!(phase, Some("Failed" | "Succeeded")) {
+            true => running.insert(key.to_string()),
+            false => running.remove(key.as_ref()),
+        };
+        if running.len() > most {
+            found.push(format!("{} pods with {key}, {most} are allowed", running.len()));
+        }
+    }
+    Ok(found)
+}
+
+/// The moments at which a namespace had more objects of a resource than it may.
+pub fn objects_beyond(history: &History, within: &str, most: usize) -> Vec<String> {
+    let mut there = BTreeSet::new();
+    let mut found = Vec::new();
+    for (key, value) in history.changes(within) {
+        match value {
+            Some(_) => there.insert(key.to_string()),
+            None => there.remove(key.as_ref()),
+        };
+        if there.len() > most {
+            found.push(format!("{} objects with {key}, {most} are allowed", there.len()));
         }
     }
     found

@@ -12,4 +12,4 @@ mod invariants;
 pub use cluster::{Cluster, Options};
 pub use faults::Faults;
 pub use history::History;
-pub use invariants::violations;
+pub use invariants::{miscounted_jobs, objects_beyond, pods_beyond, violations};

@@ -22,6 +22,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench node         pods on this machine: starts, commands, idle, images; beside containerd and runc
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
+  torture controllers [--seeds N] [--seed S]: simulated clusters (500), under node deaths, failing calls and changes of the leader
   torture node       [ROUNDS] [--from REV] [--pods N] [--freeze SECONDS] [--debug]: pods of an older version are taken over; kill -9,
                      ROUNDS times (1000), under chatty pods; holders that stop for a while
   fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         ["bench", "node"] => bench::node::measure(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
         ["torture", "store", rest @ ..] => torture::store::run(rest),
+        ["torture", "controllers", rest @ ..] => torture::controllers::run(rest),
         ["torture", "node", rest @ ..] => torture::node::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", "store"] => bench::store::measure(&root(), bench::store::Ours::Xebec),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stdx::Random;
+use stdx::World;
 
 use crate::chain::Plugin;
 
@@ -20,6 +20,7 @@ pub mod node_restriction;
 pub mod persistent_volume_claim_resize;
 pub mod pod_resize_validator;
 pub mod priority;
+pub mod resource_quota;
 pub mod runtime_class;
 pub mod service_account;
 mod signers;
@@ -30,11 +31,11 @@ pub(crate) mod fixture;
 
 /// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what
 /// earlier ones changed.
-pub fn all(random: &Random) -> Vec<Arc<dyn Plugin>> {
+pub fn all(world: &World) -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle),
         Arc::new(limit_ranger::LimitRanger),
-        Arc::new(service_account::ServiceAccounts::new(random.clone())),
+        Arc::new(service_account::ServiceAccounts::new(world.random.clone())),
         Arc::new(node_restriction::NodeRestriction),
         Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
         Arc::new(priority::Priority),
@@ -49,5 +50,6 @@ pub fn all(random: &Random) -> Vec<Arc<dyn Plugin>> {
         Arc::new(default_ingress_class::DefaultIngressClass),
         Arc::new(node_declared_feature_validator::NodeDeclaredFeatureValidator),
         Arc::new(pod_resize_validator::PodResizeValidator),
+        Arc::new(resource_quota::ResourceQuotas::new(world.clock.clone())),
     ]
 }

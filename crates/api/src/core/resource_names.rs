@@ -9,7 +9,7 @@ use crate::{check, quantities};
 
 const HUGE_PAGES: &str = "hugepages-";
 /// Before a resource of others, in a quota.
-const REQUESTS: &str = "requests.";
+pub(crate) const REQUESTS: &str = "requests.";
 
 const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
@@ -44,7 +44,7 @@ pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-fn is_huge_pages(name: &str) -> bool {
+pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn is_overcommittable(name: &str) -> bool {
 }
 
 /// Of somebody else, who says what it is.
-fn is_extended(name: &str) -> bool {
+pub(crate) fn is_extended(name: &str) -> bool {
     let is_quotable = || is_qualified_name(&format!("{REQUESTS}{name}")).is_empty();
     !is_native(name) && !name.starts_with(REQUESTS) && is_quotable()
 }

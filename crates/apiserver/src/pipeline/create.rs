@@ -15,6 +15,8 @@ use crate::cache::ObjectPath;
 
 /// How often another name is drawn when a generated one is taken.
 const NAMES_MAX: usize = 8;
+/// How often it is tried again when another server was faster to take what there is only once.
+const RACES_MAX: usize = 64;
 
 pub(super) async fn create(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     let mut object = decode::decode(request)?;
@@ -34,12 +36,12 @@ pub(super) async fn create_object(
     }
     let may_create = stages::authorize_creation(core, request)?;
     let is_generated = metadata::needs_name(object.meta());
-    let mut tries = 1;
+    let (mut tries, mut races) = (1, 1);
     loop {
         match create_once(core, request, object.clone_box(), may_create).await {
             Err(err) if err.is_already_exists() && is_generated && tries < NAMES_MAX => tries += 1,
-            // Another server has given out an address or a port meanwhile.
-            Err(err) if err.is_conflict() && tries < NAMES_MAX => tries += 1,
+            // Somebody has given out an address or a port meanwhile, or charged the same quota.
+            Err(err) if err.is_conflict() && races < RACES_MAX => races += 1,
             outcome => return outcome,
         }
     }
@@ -87,7 +89,7 @@ async fn create_once(
         let dry = || (Outcome::Object(loose(sealed.bytes().clone())), 201);
         return is_free.then(dry).ok_or_else(taken);
     }
-    let is_guarded = sealed.guard().is_some() && core.config.is_shared();
+    let is_guarded = sealed.guard().is_some() && core.config.is_shared() || sealed.is_charged();
     let place = store::Place { path: &path, expect: Expect::Absent(may_create) };
     match store::put(core, request, place, sealed).await? {
         Written::Stored(stored) => Ok((Outcome::Object(stored), 201)),

@@ -77,6 +77,11 @@ impl<'a> Sealed<'a> {
         self.reserved.guard()
     }
 
+    /// Whether other objects change with it.
+    pub(super) fn is_charged(&self) -> bool {
+        !self.valid.beside().is_empty()
+    }
+
     pub(super) fn valid(&self) -> &Valid {
         self.valid
     }

@@ -162,7 +162,7 @@ impl Reserved {
     }
 
     pub(super) fn keep(self) {
-        if let Some(reservation) = self.0 {
+        if let Some(mut reservation) = self.0 {
             reservation.keep();
         }
     }

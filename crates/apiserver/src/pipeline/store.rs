@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use admission::{Draft, Valid};
+use admission::{Beside, Draft, Valid};
 use api::{Kind, Stored};
 use apimachinery::{ApiError, Reason};
 use kvstore::{Compare, Op, Revision, Txn};
@@ -65,9 +65,11 @@ pub(super) async fn put(
     let beside = request.hooks.beside(core, kind, path, Some(sealed.object()));
     let (more, others): (Vec<_>, Vec<_>) = beside.into_iter().unzip();
     let more = more.into_iter().flatten();
-    let compares = [compare(&key, expect)].into_iter().chain(guard).chain(more).collect();
-    let ops = [prepared.write()].into_iter().chain(others).collect();
-    let txn = txn(kind, path, compares, ops);
+    let (unchanged, charged): (Vec<_>, Vec<_>) =
+        admitted_beside(core, &sealed)?.into_iter().unzip();
+    let compares = [compare(&key, expect)].into_iter().chain(guard).chain(more).chain(unchanged);
+    let ops = [prepared.write()].into_iter().chain(others).chain(charged);
+    let txn = txn(kind, path, compares.collect(), ops.collect());
     let operation = match expect {
         Expect::Absent(_) => Operation::Create,
         Expect::At(_) => Operation::Update,
@@ -88,6 +90,24 @@ pub(super) async fn put(
             Ok(Written::Stored(stored))
         }
     }
+}
+
+/// What plugins change of other objects with the write, as long as nobody else has changed them.
+fn admitted_beside(core: &Core, sealed: &Sealed<'_>) -> Result<Vec<(Compare, Op)>, ApiError> {
+    let one = |Beside { resource, object }: Beside| {
+        let kinds = core.registry.kinds();
+        let kind = kinds.find(&resource).cloned();
+        let kind = kind.ok_or_else(|| ApiError::internal("what is charged is not served"))?;
+        let mut object = object.clone_box();
+        let version = object.meta_mut().resource_version.take();
+        let version = version.and_then(|it| it.parse().ok()).unwrap_or_default();
+        let place = object.key();
+        let path = ObjectPath::of(kind.as_ref(), &place.namespace, &place.name)?;
+        let key = store_key(kind.as_ref(), &path);
+        let unchanged = Compare::mod_revision(&key, Revision(version));
+        Ok((unchanged, core.cache.put(kind.as_ref(), key, object.as_ref())))
+    };
+    sealed.valid().beside().into_iter().map(one).collect()
 }
 
 /// For the next write of it, if what was stored is what was meant to be: records that are too large

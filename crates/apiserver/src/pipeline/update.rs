@@ -106,11 +106,10 @@ pub(super) async fn update(core: &Core, request: &mut Request) -> Result<(Outcom
             }
             return Err(request.not_found());
         };
-        let is_locked = validate_version(request, incoming.as_ref(), &current)?;
-        match replace(core, request, &current, incoming.clone_box()).await? {
-            Some(outcome) => return Ok((outcome, 200)),
-            None if is_locked => return Err(request.modified()),
-            None => {}
+        // Asked anew if somebody was faster: that may have been with what goes beside the object.
+        validate_version(request, incoming.as_ref(), &current)?;
+        if let Some(outcome) = replace(core, request, &current, incoming.clone_box()).await? {
+            return Ok((outcome, 200));
         }
     }
     Err(request.modified())
@@ -137,12 +136,12 @@ fn validate_place(request: &Request, object: &mut dyn ApiObject) -> Result<(), A
     Ok(())
 }
 
-/// The optimistic lock. Whether the client holds one.
+/// The optimistic lock, if the client holds one.
 pub(super) fn validate_version(
     request: &Request,
     incoming: &dyn ApiObject,
     current: &Current,
-) -> Result<bool, ApiError> {
+) -> Result<(), ApiError> {
     let meta = incoming.meta();
     if let Some(uid) = meta.uid.as_deref().filter(|it| !it.is_empty())
         && uid != current.stored.meta.uid
@@ -155,7 +154,7 @@ pub(super) fn validate_version(
         return Err(ApiError::conflict(&resource, request.name(), &why));
     }
     match meta.resource_version.as_deref().unwrap_or_default() {
-        "" | "0" if request.kind.updates_unconditionally() => Ok(false),
+        "" | "0" if request.kind.updates_unconditionally() => Ok(()),
         "" | "0" => {
             let mut errors = FieldErrors::new();
             let path = Path::new("metadata").child("resourceVersion");
@@ -166,7 +165,7 @@ pub(super) fn validate_version(
                 &errors,
             ))
         }
-        version if version == current.stored.meta.resource_version.to_string() => Ok(true),
+        version if version == current.stored.meta.resource_version.to_string() => Ok(()),
         _ => Err(request.modified()),
     }
 }

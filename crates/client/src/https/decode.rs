@@ -156,6 +156,8 @@ pub(super) fn error(code: u16, body: &[u8], retry_after: Option<i32>) -> ApiErro
             let code = status.code.filter(|it| *it != 0).or_else(|| Some(i32::from(code)));
             ApiError::from_status(Status { code, ..status })
         }
+        // A path that no server there knows, as Go answers it.
+        _ if code == 404 && body.starts_with(b"404 page not found") => ApiError::no_such_resource(),
         _ => {
             let text = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
             let known = Reason::ALL.iter().copied().find(|it| it.code() == code);

@@ -288,6 +288,12 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
 }
 
 fn new_slice(service: &Service, family: &str, ports: &[PortKey]) -> EndpointSlice {
+    // In the order of the Service, as upstream's; in a group they are sorted, to be compared.
+    let mut ports = ports.to_vec();
+    let of_service = backends::ports(service);
+    ports.sort_by_key(|(name, ..)| {
+        of_service.iter().position(|it| it.name.as_deref().unwrap_or_default() == name)
+    });
     EndpointSlice {
         metadata: ObjectMeta {
             generate_name: Some(format!("{}-", owners::name(&service.metadata))),
@@ -298,6 +304,6 @@ fn new_slice(service: &Service, family: &str, ports: &[PortKey]) -> EndpointSlic
         },
         address_type: family.to_owned(),
         endpoints: Some(Vec::new()),
-        ports: Some(slices::ports(ports)),
+        ports: Some(slices::ports(&ports)),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::apiextensions::custom_resource_definition::CustomResourceDefinition;
-use apimachinery::{ApiError, GroupVersionResource};
+use apimachinery::{ApiError, GroupResource, GroupVersionResource};
 use client::{Client, Discovered};
 use informer::{Factory, MetadataInformer};
 use lifecycle::Tasks;
@@ -74,6 +74,12 @@ impl Resources {
 
     pub(crate) fn kind_of(&self, resource: &GroupVersionResource) -> Option<String> {
         lock(&self.followed).get(resource).map(|it| it.discovered.kind.clone())
+    }
+
+    /// A resource by its name; any version of the group is as good.
+    pub(crate) fn find(&self, resource: &GroupResource) -> Option<GroupVersionResource> {
+        let followed = lock(&self.followed);
+        followed.keys().find(|it| it.group_resource() == *resource).cloned()
     }
 
     fn listeners(&self) -> Vec<Arc<dyn Listener>> {

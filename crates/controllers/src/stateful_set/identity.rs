@@ -39,7 +39,7 @@ pub(super) fn pod(
     let name = pod_name(set, ordinal);
     let mut pod = pod_control::from_template(set, template);
     let meta = &mut pod.metadata;
-    meta.generate_name = None;
+    // With the prefix of the others, although the name is no chance: as upstream's have it.
     meta.name = Some(name.clone());
     let labels = meta.labels.get_or_insert_default();
     labels.insert(POD_NAME.to_owned(), name.clone());

@@ -59,6 +59,7 @@ const ALL: &[&[Case]] = &[
     api_machinery::watch::CASES,
     apps::cron_jobs::CASES,
     apps::daemon_sets::CASES,
+    apps::disruption_budgets::CASES,
     apps::jobs::CASES,
     apps::replication_controllers::CASES,
     apps::stateful_sets::CASES,

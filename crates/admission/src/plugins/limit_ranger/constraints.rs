@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use api::amounts::{Amounts, Written};
 use k8s_openapi::api::core::v1::LimitRangeItem;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-
-use super::totals::{Amounts, Written};
 
 /// What somebody asks for.
 pub(super) struct Asked {

@@ -9,6 +9,7 @@ mod totals;
 
 use std::future::ready;
 
+use api::amounts::{self, Amounts};
 use api::core::limit_range::{CLAIM, CONTAINER, POD};
 use api::core::{LimitRange, PersistentVolumeClaim, Pod};
 use apimachinery::ApiError;
@@ -123,8 +124,8 @@ fn validate_pod(pod: &Pod, item: &LimitRangeItem, problems: &mut Vec<String>) {
 fn asked_by(container: &Container) -> Asked {
     let resources = container.resources.as_ref();
     Asked {
-        requests: totals::amounts(resources.and_then(|it| it.requests.as_ref())),
-        limits: totals::amounts(resources.and_then(|it| it.limits.as_ref())),
+        requests: amounts::parse(resources.and_then(|it| it.requests.as_ref())),
+        limits: amounts::parse(resources.and_then(|it| it.limits.as_ref())),
     }
 }
 
@@ -137,8 +138,8 @@ fn validate_claim(
         return;
     }
     let resources = claim.spec.as_ref().and_then(|it| it.resources.as_ref());
-    let requests = totals::amounts(resources.and_then(|it| it.requests.as_ref()));
-    let asked = Asked { requests, limits: totals::Amounts::new() };
+    let requests = amounts::parse(resources.and_then(|it| it.requests.as_ref()));
+    let asked = Asked { requests, limits: Amounts::new() };
     constraints::min(item, &asked, problems);
     constraints::max_request(item, &asked, problems);
 }

@@ -11,10 +11,12 @@ pub mod references;
 mod requests;
 #[cfg(test)]
 mod tests;
+mod totals;
 pub(crate) mod validation;
 
 pub use qos::qos_class;
 pub use requests::requests;
+pub use totals::peak;
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
 

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod tests;
+pub mod usage;
 mod validation;
 
 use apimachinery::FieldErrors;
@@ -78,9 +79,7 @@ impl Resource for ResourceQuota {
 }
 
 fn warnings(quota: &ResourceQuota) -> Vec<String> {
-    // Whoever writes one believes that it keeps others from more.
-    let mut warnings =
-        vec!["spec: accepted, but quotas are not enforced on this server".to_owned()];
+    let mut warnings = Vec::new();
     let hard = quota.spec.as_ref().and_then(|it| it.hard.as_ref());
     for resource in ["cpu", "memory", "storage", "ephemeral-storage"] {
         let full = format!("requests.{resource}");

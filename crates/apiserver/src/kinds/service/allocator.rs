@@ -80,7 +80,7 @@ pub(super) struct Reservation {
 }
 
 impl admission::Reservation for Reservation {
-    fn keep(mut self: Box<Self>) {
+    fn keep(&mut self) {
         self.addresses.clear();
         self.ports.clear();
     }
@@ -402,7 +402,7 @@ pub(super) struct ObjectReservation {
 }
 
 impl admission::Reservation for ObjectReservation {
-    fn keep(mut self: Box<Self>) {
+    fn keep(&mut self) {
         self.address = None;
     }
 }

@@ -29,7 +29,7 @@ struct Taken {
 }
 
 impl Reservation for Taken {
-    fn keep(mut self: Box<Self>) {
+    fn keep(&mut self) {
         self.is_kept = true;
         self.log.push("kept");
     }

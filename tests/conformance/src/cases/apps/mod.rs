@@ -2,6 +2,7 @@
 
 pub(super) mod cron_jobs;
 pub(super) mod daemon_sets;
+pub(super) mod disruption_budgets;
 pub(super) mod jobs;
 pub(super) mod replication_controllers;
 mod running;
