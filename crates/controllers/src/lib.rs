@@ -15,6 +15,7 @@ mod garbage_collector;
 mod job;
 mod labels;
 mod legacy_token_cleaner;
+mod load_balancer;
 mod namespace;
 mod node_lifecycle;
 mod owners;
@@ -78,6 +79,7 @@ pub const ALL: &[Descriptor] = &[
     replication_controller::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
     service_cidr::DESCRIPTOR,
+    load_balancer::DESCRIPTOR,
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,
     taint_eviction::DESCRIPTOR,
