@@ -25,6 +25,7 @@ mod horizontal_pod_autoscaler;
 mod job;
 mod labels;
 mod legacy_token_cleaner;
+mod load_balancer;
 mod namespace;
 mod node_lifecycle;
 mod owners;
@@ -107,6 +108,7 @@ pub const ALL: &[Descriptor] = &[
     resource_quota::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
     service_cidr::DESCRIPTOR,
+    load_balancer::DESCRIPTOR,
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,
     stateful_set::DESCRIPTOR,

@@ -47,6 +47,8 @@ pub(crate) fn registration(index: usize, version: &str, now: Timestamp) -> Node 
         ("kubernetes.io/arch", "amd64"),
         ("beta.kubernetes.io/os", "linux"),
         ("beta.kubernetes.io/arch", "amd64"),
+        // Nobody outside reaches it.
+        ("node.kubernetes.io/exclude-from-external-load-balancers", ""),
         ("xebec.local/simulated", "true"),
     ];
     let labels =

@@ -1,5 +1,5 @@
 //! What belongs to Services, in a whole cluster under paused time: copies of Endpoints made by
-//! hand, and ranges of addresses.
+//! hand, ranges of addresses, and load balancers.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use api::Resource;
 use client::{Client, DeleteOptions, ListOptions, PatchKind};
-use k8s_openapi::api::core::v1::{Endpoints, Event, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Event, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use serde_json::{Value, json};
@@ -168,6 +168,70 @@ fn a_range_that_services_need_stays_until_they_are_gone() {
         assert_eq!(ready(admin, "more").await, stuck);
         delete::<Service>(admin, "default", "web").await;
         until_ready(&cluster, "more", "").await;
+        cluster.stop().await.unwrap();
+    });
+}
+
+/// The addresses that a Service has, or none.
+async fn balanced(admin: &Client, name: &str) -> String {
+    let service = admin.api::<Service>().get("default", name).await.unwrap();
+    let status = service.status.clone().unwrap_or_default();
+    let ingress = status.load_balancer.and_then(|it| it.ingress).unwrap_or_default();
+    let shown = ingress
+        .into_iter()
+        .map(|it| format!("{} {}", it.ip.unwrap_or_default(), it.ip_mode.unwrap_or_default()));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+async fn until_balanced(cluster: &Cluster, name: &str, expected: &str) {
+    let is_right = async |admin: &Client| balanced(admin, name).await == expected;
+    assert!(cluster.until(MINUTE, is_right).await, "{}", balanced(&cluster.admin, name).await);
+}
+
+#[test]
+fn load_balancers_have_the_nodes_addresses_and_who_comes_too_late_is_told_by_whom() {
+    run(async {
+        let cluster = start(0).await;
+        let admin = &cluster.admin;
+        create::<Node>(admin, json!({"metadata": {"name": "n1"}})).await;
+        let status = json!({"status": {
+            "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}],
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }});
+        let status = status.to_string().into();
+        let nodes = admin.api::<Node>();
+        nodes.patch_status("", "n1", PatchKind::Strategic, status).await.unwrap();
+        let service = |name: &str| {
+            json!({
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+            })
+        };
+        create::<Service>(admin, service("first")).await;
+        until_balanced(&cluster, "first", "192.0.2.1 VIP").await;
+        let made = admin.api::<Service>().get("default", "first").await.unwrap();
+        let finalizer = "service.kubernetes.io/load-balancer-cleanup".to_owned();
+        assert_eq!(made.metadata.finalizers, Some(vec![finalizer]));
+        create::<Service>(admin, service("second")).await;
+        let told = "Error syncing load balancer: failed to ensure load balancer: port 80/TCP of \
+                    192.0.2.1 is taken by Service default/first";
+        let is_told =
+            async |admin: &Client| events(admin, "SyncLoadBalancerFailed").await == [told];
+        assert!(cluster.until(MINUTE, is_told).await);
+        assert_eq!(balanced(admin, "second").await, "");
+        delete::<Service>(admin, "default", "first").await;
+        until_balanced(&cluster, "second", "192.0.2.1 VIP").await;
+        let gone = admin.api::<Service>().get("default", "first").await;
+        assert!(gone.unwrap_err().is_not_found());
+        // Another type lets the address go, and the finalizer with it.
+        let inside = json!({"spec": {"type": "ClusterIP"}});
+        patch::<Service>(admin, "default", "second", inside).await;
+        let is_free = async |admin: &Client| {
+            let service = admin.api::<Service>().get("default", "second").await.unwrap();
+            service.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+        };
+        assert!(cluster.until(MINUTE, is_free).await);
+        assert_eq!(events(admin, "EnsuredLoadBalancer").await.len(), 2);
         cluster.stop().await.unwrap();
     });
 }

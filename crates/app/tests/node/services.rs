@@ -62,6 +62,28 @@ fn a_deployment_answers_on_its_names_and_addresses() {
 }
 
 #[test]
+fn a_load_balancer_has_the_nodes_address_and_answers_there() {
+    let Some(cluster) = Cluster::start() else { return };
+    cluster.ok(&["create", "deployment", "web", "--image=xebec.local/toolbox", "--replicas=2"]);
+    let expose = ["expose", "deploy", "web", "--port=8088", "--target-port=8080"];
+    cluster.ok(&[&expose[..], &["--type=LoadBalancer"]].concat());
+    cluster.ok(&["rollout", "status", "deploy/web", "--timeout=60s"]);
+    let address = ["get", "service", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}"];
+    cluster.until(&address, |it| it == NODE);
+    let url = format!("http://{NODE}:8088/");
+    assert_eq!(all_answer(2, || cluster.curl(&url)).len(), 2);
+    let ask = || cluster.host.on_neighbor(&["curl", "-sS", "--max-time", "10", &url]);
+    assert_eq!(all_answer(2, ask).len(), 2);
+    // The port is taken: the next one waits, and says for whom.
+    cluster.ok(&[&expose[..], &["--type=LoadBalancer", "--name=late"]].concat());
+    let taken = "is taken by Service default/web";
+    cluster.until(&["describe", "service", "late"], |it| it.contains(taken));
+    cluster.ok(&["delete", "service", "web"]);
+    cluster.until(&address.map(|it| if it == "web" { "late" } else { it }), |it| it == NODE);
+    assert_eq!(all_answer(2, || cluster.curl(&url)).len(), 2);
+}
+
+#[test]
 fn udp_works_and_follows_its_endpoints() {
     let Some(cluster) = Cluster::start() else { return };
     cluster.apply("echo.yaml", &pod("echo", "[echo, udp, --port, '9000', --name]", ""));

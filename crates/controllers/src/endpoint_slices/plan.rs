@@ -17,7 +17,7 @@ use crate::slices::{
     self, Action, Efficiency, Group, MANAGED_BY, PortKey, SERVICE_NAME, count, group_of,
 };
 
-pub(crate) const CONTROLLER: &str = "endpointslice-controller.k8s.io";
+pub(crate) const CONTROLLER: &str = slices::OF_SELECTORS;
 
 pub(crate) struct Observed {
     pub service: Arc<Service>,

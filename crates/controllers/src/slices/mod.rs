@@ -18,6 +18,8 @@ use crate::{backends, owners};
 
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// Who manages the slices of Services with a selector.
+pub(crate) const OF_SELECTORS: &str = "endpointslice-controller.k8s.io";
 /// Index: the Service whose slice it is, by who manages it.
 pub(crate) const BY_SERVICE: &str = "service-name";
 

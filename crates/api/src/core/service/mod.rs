@@ -8,7 +8,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod validation;
-mod warnings;
 
 use apimachinery::FieldErrors;
 
@@ -63,10 +62,6 @@ impl Resource for Service {
             Part::Status => validation::validate_status(self, stored, errors),
             Part::Other(_) => {}
         }
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        warnings::of(self)
     }
 
     fn columns() -> &'static [Column] {

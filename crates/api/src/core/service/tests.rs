@@ -182,29 +182,6 @@ fn rows_show_addresses_and_ports() {
     );
 }
 
-#[test]
-fn a_load_balancer_that_nobody_makes_says_so() {
-    let warnings = |spec: Value| created::<Service>(service(spec)).warnings();
-    let ports = json!([{"port": 80}]);
-    assert_eq!(
-        warnings(json!({"type": "LoadBalancer", "ports": ports})),
-        [
-            "spec.type: no load balancer controller runs in this cluster: the external IP stays <pending> until you install one; the cluster IP and node ports work"
-        ]
-    );
-    let none = Vec::<String>::new();
-    assert_eq!(warnings(json!({"type": "NodePort", "ports": ports})), none);
-    let class = "example.com/balancer";
-    assert_eq!(
-        warnings(json!({"type": "LoadBalancer", "loadBalancerClass": class, "ports": ports})),
-        none
-    );
-    let mut served = created::<Service>(service(json!({"type": "LoadBalancer", "ports": ports})));
-    let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
-    served.status = serde_json::from_value(status).unwrap();
-    assert_eq!(served.warnings(), none, "somebody has made one");
-}
-
 /// What a Service asks for, in a cluster whose Services have these families, after `old`: its
 /// policy, families and addresses, or what is wrong.
 fn families(configured: &[Family], old: Option<&Service>, spec: Value) -> String {
