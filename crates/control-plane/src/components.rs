@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controllers::{Context, MANAGER, Settings, SignToken, Signers};
+use controllers::{Availability, Context, MANAGER, Settings, SignToken, Signers};
 use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::Election;
@@ -28,6 +28,7 @@ pub struct Components {
     /// Sign certificates; only the controllers have them.
     pub signers: Signers,
     pub controllers: Settings,
+    pub availability: Availability,
     /// Where controllers and scheduler are shown.
     pub metrics: Registry,
 }
@@ -83,6 +84,7 @@ impl Components {
             sign_token: self.sign_token.clone(),
             signers: self.signers.clone(),
             settings: self.controllers.clone(),
+            availability: self.availability.clone(),
             metrics: self.metrics.clone(),
         });
         factory.start();

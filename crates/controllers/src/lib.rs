@@ -1,6 +1,7 @@
 //! The controllers of kube-controller-manager, one folder each: observe caches, plan purely, apply
 //! through the client. `ALL` is the list; `start` starts those that the flags select.
 
+mod availability;
 mod backends;
 mod bootstrap_signer;
 mod bootstrap_tokens;
@@ -12,6 +13,7 @@ mod claims;
 mod conditions;
 mod cron_job;
 mod deployment;
+mod device_taint_eviction;
 mod disruption;
 mod endpoint_slices;
 mod endpoints;
@@ -23,17 +25,21 @@ mod legacy_token_cleaner;
 mod namespace;
 mod node_lifecycle;
 mod owners;
+mod pod_certificate_request_cleaner;
 mod pod_gc;
+mod pod_group_protection;
 mod pods;
 mod replica_set;
 mod replicas;
 mod replication_controller;
+mod resource_claim;
 mod resources;
 mod root_ca_publisher;
 mod service_account;
 mod service_account_tokens;
 mod taint_eviction;
 mod token_cleaner;
+mod trust_bundle_publisher;
 mod ttl_after_finished;
 
 use std::sync::Arc;
@@ -46,6 +52,7 @@ use reconcile::{Controller, EventRecorder, Key};
 use stdx::World;
 use telemetry::Registry;
 
+pub use self::availability::{Availability, ServedResource, Unavailable, needed_resources};
 pub use self::certificates::{
     CertificateTerms, KUBE_APISERVER_CLIENT, KUBE_APISERVER_CLIENT_KUBELET, KUBELET_SERVING,
     LEGACY_UNKNOWN, SignCertificate, Signers,
@@ -75,17 +82,22 @@ pub const ALL: &[Descriptor] = &[
     certificate_signing::DESCRIPTOR,
     cron_job::DESCRIPTOR,
     deployment::DESCRIPTOR,
+    device_taint_eviction::DESCRIPTOR,
     disruption::DESCRIPTOR,
     endpoints::DESCRIPTOR,
     endpoint_slices::DESCRIPTOR,
     garbage_collector::DESCRIPTOR,
     job::DESCRIPTOR,
+    trust_bundle_publisher::DESCRIPTOR,
     legacy_token_cleaner::DESCRIPTOR,
     namespace::DESCRIPTOR,
     node_lifecycle::DESCRIPTOR,
     pod_gc::DESCRIPTOR,
+    pod_certificate_request_cleaner::DESCRIPTOR,
+    pod_group_protection::DESCRIPTOR,
     replica_set::DESCRIPTOR,
     replication_controller::DESCRIPTOR,
+    resource_claim::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,
@@ -119,6 +131,8 @@ pub struct Context {
     /// Those that this process has a key for.
     pub signers: Signers,
     pub settings: Settings,
+    /// What the cluster has, of what not every one does.
+    pub availability: Availability,
     /// Where their queues are shown.
     pub metrics: Registry,
 }
@@ -164,7 +178,7 @@ impl Startup<'_> {
 /// starts.
 pub fn start(context: &Context) {
     let resources = Arc::<Resources>::default();
-    for descriptor in ALL.iter().filter(|it| context.settings.is_selected(it)) {
+    for descriptor in context.settings.running(&context.availability) {
         (descriptor.start)(&Startup {
             context,
             descriptor,

@@ -54,6 +54,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             sign_token: None,
             signers: Default::default(),
             controllers: ControllerSettings::default(),
+            availability: Default::default(),
             metrics,
         };
         let lead = move |tasks: Tasks| async move { components.start_scheduler(&tasks) };
