@@ -84,7 +84,6 @@ impl Flags {
         Ok(signers)
     }
 
-    #[expect(clippy::type_complexity, reason = "a table: signer, flag, certificate and key")]
     fn pairs(&self) -> [(&'static str, &'static str, Option<&Path>, Option<&Path>); 4] {
         [
             (

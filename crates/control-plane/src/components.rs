@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use controllers::{Context, MANAGER, Settings, SignToken, Signers};
-use features::Gates;
+use controllers::{Availability, Context, MANAGER, Settings, SignToken, Signers};
 use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::{Election, Terms};
@@ -29,7 +28,7 @@ pub struct Components {
     /// Sign certificates; only the controllers have them.
     pub signers: Signers,
     pub controllers: Settings,
-    pub gates: Gates,
+    pub availability: Availability,
     /// Where controllers and scheduler are shown.
     pub metrics: Registry,
 }
@@ -86,7 +85,7 @@ impl Components {
             sign_token: self.sign_token.clone(),
             signers: self.signers.clone(),
             settings: self.controllers.clone(),
-            gates: self.gates.clone(),
+            availability: self.availability.clone(),
             metrics: self.metrics.clone(),
         });
         factory.start();

@@ -12,6 +12,8 @@ mod components;
 pub use authority::{AuthoritySigner, signs_all};
 pub use clients::{Clients, Identity};
 pub use components::{CONTROLLER_MANAGER, Components, SCHEDULER};
+/// What some of them need.
+pub use controllers::{Availability, ServedResource, Unavailable, needed_resources};
 /// Keys that certificates are signed with.
 pub use controllers::{
     CertificateTerms, KUBE_APISERVER_CLIENT, KUBE_APISERVER_CLIENT_KUBELET, KUBELET_SERVING,

@@ -1,6 +1,7 @@
 //! The controllers of kube-controller-manager, one folder each: observe caches, plan purely, apply
 //! through the client. `ALL` is the list; `start` starts those that the flags select.
 
+mod availability;
 mod backends;
 mod bootstrap_signer;
 mod bootstrap_tokens;
@@ -14,6 +15,7 @@ mod conditions;
 mod cron_job;
 mod daemon_set;
 mod deployment;
+mod device_taint_eviction;
 mod disruption;
 mod endpoint_slice_mirroring;
 mod endpoint_slices;
@@ -29,12 +31,15 @@ mod load_balancer;
 mod namespace;
 mod node_lifecycle;
 mod owners;
+mod pod_certificate_request_cleaner;
 mod pod_control;
 mod pod_gc;
+mod pod_group_protection;
 mod pods;
 mod replica_set;
 mod replicas;
 mod replication_controller;
+mod resource_claim;
 mod resource_quota;
 mod resources;
 mod root_ca_publisher;
@@ -46,6 +51,7 @@ mod slices;
 mod stateful_set;
 mod taint_eviction;
 mod token_cleaner;
+mod trust_bundle_publisher;
 mod ttl;
 mod ttl_after_finished;
 mod workload;
@@ -61,6 +67,7 @@ use reconcile::{Controller, EventRecorder, Key};
 use stdx::World;
 use telemetry::Registry;
 
+pub use self::availability::{Availability, ServedResource, Unavailable, needed_resources};
 pub use self::certificates::{
     CertificateTerms, KUBE_APISERVER_CLIENT, KUBE_APISERVER_CLIENT_KUBELET, KUBELET_SERVING,
     LEGACY_UNKNOWN, SignCertificate, Signers,
@@ -92,6 +99,7 @@ pub const ALL: &[Descriptor] = &[
     cron_job::DESCRIPTOR,
     daemon_set::DESCRIPTOR,
     deployment::DESCRIPTOR,
+    device_taint_eviction::DESCRIPTOR,
     disruption::DESCRIPTOR,
     endpoints::DESCRIPTOR,
     endpoint_slices::DESCRIPTOR,
@@ -99,12 +107,16 @@ pub const ALL: &[Descriptor] = &[
     garbage_collector::DESCRIPTOR,
     horizontal_pod_autoscaler::DESCRIPTOR,
     job::DESCRIPTOR,
+    trust_bundle_publisher::DESCRIPTOR,
     legacy_token_cleaner::DESCRIPTOR,
     namespace::DESCRIPTOR,
     node_lifecycle::DESCRIPTOR,
     pod_gc::DESCRIPTOR,
+    pod_certificate_request_cleaner::DESCRIPTOR,
+    pod_group_protection::DESCRIPTOR,
     replica_set::DESCRIPTOR,
     replication_controller::DESCRIPTOR,
+    resource_claim::DESCRIPTOR,
     resource_quota::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
     service_cidr::DESCRIPTOR,
@@ -146,7 +158,8 @@ pub struct Context {
     /// Those that this process has a key for.
     pub signers: Signers,
     pub settings: Settings,
-    pub gates: Gates,
+    /// What the cluster has, of what not every one does.
+    pub availability: Availability,
     /// Where their queues are shown.
     pub metrics: Registry,
 }
@@ -198,7 +211,7 @@ impl Startup<'_> {
 /// starts.
 pub fn start(context: &Context) {
     let resources = Arc::<Resources>::default();
-    for descriptor in ALL.iter().filter(|it| context.settings.is_selected(it)) {
+    for descriptor in context.settings.running(&context.availability) {
         (descriptor.start)(&Startup {
             context,
             descriptor,

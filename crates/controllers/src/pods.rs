@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api::Identified as _;
 use api::core::pod::PodView;
+use apimachinery::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{conditions, labels};
@@ -14,6 +15,8 @@ pub(crate) const BY_NODE: &str = "node-name";
 pub(crate) const BY_LABEL: &str = "labels";
 /// Index: each label of a pod that belongs to no controller, with its namespace.
 pub(crate) const ORPHANS_BY_LABEL: &str = "orphans-by-label";
+/// Index: the claims to devices that a pod has, with their namespace.
+pub(crate) const BY_RESOURCE_CLAIM: &str = "resource-claim";
 
 pub(crate) fn index_by_label(pod: &PodView) -> Vec<String> {
     let pairs = pod.meta.labels.iter();
@@ -25,6 +28,12 @@ pub(crate) fn index_orphans_by_label(pod: &PodView) -> Vec<String> {
         Some(_) => Vec::new(),
         None => index_by_label(pod),
     }
+}
+
+pub(crate) fn index_by_resource_claim(pod: &PodView) -> Vec<String> {
+    let claims = pod.claims.iter().flat_map(|it| it.claims.iter());
+    let names = claims.filter_map(|it| it.resolved());
+    names.map(|it| ObjectKey::new(pod.namespace(), it).to_string()).collect()
 }
 
 pub(crate) fn index_by_node(pod: &PodView) -> Vec<String> {

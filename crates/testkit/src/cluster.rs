@@ -12,9 +12,10 @@ use authn::pki::{Authority, ServiceAccountKey};
 use authn::tokens::Reference;
 use client::Client;
 use control_plane::{
-    AuthoritySigner, Clients, Components, ControllerSettings, Fleet, FleetConfig, SignToken,
-    Signers, signs_all,
+    AuthoritySigner, Availability, Clients, Components, ControllerSettings, Fleet, FleetConfig,
+    SignToken, Signers, signs_all,
 };
+use features::{Gates, RuntimeConfig};
 use kvstore::Store as _;
 use kvstore::memory::Memory;
 use lifecycle::{Late, Readiness, Tasks};
@@ -54,20 +55,34 @@ impl Cluster {
 
     /// With another configuration of the server.
     pub async fn start_with(options: Options, change: impl FnOnce(&mut Config)) -> Result<Self> {
-        Self::start_as(options, change, ControllerSettings::default()).await
+        Self::start_as(options, change, ControllerSettings::default(), "").await
     }
 
     /// With flags of the controllers.
     pub async fn start_with_controllers(options: Options, flags: &[&str]) -> Result<Self> {
         let controllers = ControllerSettings::parse(flags).context("the controllers' flags")?;
-        Self::start_as(options, |_| {}, controllers).await
+        Self::start_as(options, |_| {}, controllers, "").await
+    }
+
+    /// With feature gates, and everything served that they are for.
+    pub async fn start_with_gates(options: Options, gates: &str, serve: &str) -> Result<Self> {
+        let parsed = Gates::parse(gates).context("the gates")?;
+        let served = RuntimeConfig::parse(serve).context("what is served")?;
+        let change = |config: &mut Config| {
+            config.gates = parsed;
+            config.runtime_config = served;
+        };
+        Self::start_as(options, change, ControllerSettings::default(), gates).await
     }
 
     async fn start_as(
         options: Options,
         change: impl FnOnce(&mut Config),
         controllers: ControllerSettings,
+        gates: &str,
     ) -> Result<Self> {
+        let gates = Gates::parse(gates).context("the gates")?;
+        let availability = Availability { gates, serves: Arc::new(|_| true) };
         let world = World::simulated(options.seed);
         let tasks = Tasks::new();
         let store = Arc::new(Memory::new());
@@ -91,14 +106,15 @@ impl Cluster {
         let server = Server::start(config, parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
+        let authority = authority(&world, options.seed)?;
         let components = Components {
             world: world.clone(),
             clients: clients(&server, &faults),
-            root_ca: "simulated".to_owned(),
+            root_ca: authority.certificate_pem().to_owned(),
             sign_token: Some(token_signer(&key)?),
-            signers: signers(&world, options.seed)?,
+            signers: signers(authority, options.seed),
             controllers,
-            gates,
+            availability,
             metrics: Registry::default(),
         };
         let leader = Tasks::new();
@@ -156,12 +172,15 @@ fn token_signer(key: &Arc<ServiceAccountKey>) -> Result<SignToken> {
     }))
 }
 
-fn signers(world: &World, seed: u64) -> Result<Signers> {
-    // Of its own: what others draw stays as it was.
+/// With chance of its own: what others draw stays as it was.
+fn authority(world: &World, seed: u64) -> Result<Arc<Authority>> {
+    let authority = Authority::create("simulated", world.clock.now(), &Random::from_seed(seed));
+    Ok(Arc::new(authority.context("making an authority")?))
+}
+
+fn signers(authority: Arc<Authority>, seed: u64) -> Signers {
     let random = Random::from_seed(seed);
-    let authority = Authority::create("simulated", world.clock.now(), &random);
-    let authority = Arc::new(authority.context("making an authority")?);
-    Ok(signs_all(Arc::new(AuthoritySigner { authority, random })))
+    signs_all(Arc::new(AuthoritySigner { authority, random }))
 }
 
 /// Each component in this process, over a transport that fails now and then.

@@ -70,7 +70,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             sign_token: None,
             signers: Default::default(),
             controllers: ControllerSettings::default(),
-            gates: flags.component.gates(),
+            availability: Default::default(),
             metrics,
         };
         let election = flags.election.clone();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::control_plane::{Components, ControllerSettings};
+use ::control_plane::{Availability, Components, ControllerSettings};
 use anyhow::{Context as _, Result, bail};
 use informer::Factory;
 use lifecycle::Tasks;
@@ -160,12 +160,22 @@ fn prepare(flags: &Flags) -> Result<Claim> {
     flags.names.validate(flags.bind_address)?;
     flags.api.runtime_config(control_plane::FOLLOWED)?;
     flags.signing.signers(None, &World::system())?;
+    flags.controllers.check(&availability(flags)?).context("--controllers")?;
     if flags.node == NodeKind::Embedded {
         node::check_requirements()?;
     }
     flags.datastore.validate()?;
     kubeconfig_file::validate()?;
     claim(&directory(flags)?, &wishes(flags))
+}
+
+/// What the server of this process has for the controllers.
+fn availability(flags: &Flags) -> Result<Availability> {
+    let config = flags.api.runtime_config(control_plane::FOLLOWED)?;
+    Ok(Availability {
+        gates: flags.component.gates(),
+        serves: Arc::new(move |(group, version, plural)| config.is_enabled(group, version, plural)),
+    })
 }
 
 /// The one that was given, else where the cluster of that name is or would be.
@@ -232,7 +242,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         sign_token: Some(control_plane::token_signer(&api.pki.service_account_key)?),
         signers: flags.signing.signers(Some(&api.pki.authority), &world)?,
         controllers: flags.controllers.clone(),
-        gates: flags.component.gates(),
+        availability: availability(flags)?,
         metrics: api.metrics.clone(),
     };
     let factory = start_components(&components, api.is_shared(), tasks, &progress).await?;

@@ -12,6 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use self::selection::{Choice, Selection};
 pub(crate) use self::values::{at_least_one, duration, rate};
+use crate::availability::{Availability, Unavailable};
 use crate::{ALL, Descriptor, MANAGER, resources};
 
 const CONTROLLERS: &str = "controllers";
@@ -56,9 +57,23 @@ impl Settings {
         ALL.iter().filter(|it| self.is_selected(it)).map(|it| it.name)
     }
 
-    /// The service accounts that the selected controllers act as.
-    pub fn identities(&self) -> BTreeSet<&'static str> {
-        let selected = ALL.iter().filter(|it| self.is_selected(it)).map(|it| it.identity);
+    /// Why a controller that was asked for by its name cannot run, if one cannot.
+    pub fn check(&self, availability: &Availability) -> Result<(), Unavailable> {
+        let mut named = ALL.iter().filter(|it| self.selection.names(it));
+        named.try_for_each(|it| availability.check(it))
+    }
+
+    /// Those that run in a cluster that has this.
+    pub(crate) fn running(
+        &self,
+        availability: &Availability,
+    ) -> impl Iterator<Item = &'static Descriptor> {
+        ALL.iter().filter(|it| self.is_selected(it) && availability.check(it).is_ok())
+    }
+
+    /// The service accounts that the controllers act as that run.
+    pub fn identities(&self, availability: &Availability) -> BTreeSet<&'static str> {
+        let selected = self.running(availability).map(|it| it.identity);
         let selected = selected.filter(|it| *it != MANAGER);
         selected.chain([resources::IDENTITY]).collect()
     }

@@ -1,5 +1,6 @@
 //! `--controllers`: a list of what runs and what does not, as upstream reads it.
 
+use crate::availability::ABSENT;
 use crate::{ALL, Descriptor};
 
 /// One entry of the list.
@@ -31,16 +32,22 @@ impl Selection {
         });
         named.unwrap_or_else(|| controller.is_on_by_default && self.0.contains(&Choice::Default))
     }
+
+    /// Whether it is meant by its own name, not by a star.
+    pub(crate) fn names(&self, controller: &Descriptor) -> bool {
+        self.0.contains(&Choice::On(controller.name)) && self.has(controller)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{given:?} is not in the list of known controllers; the nearest is {nearest:?}")]
-pub(crate) struct Unknown {
-    given: String,
-    nearest: &'static str,
+pub(crate) enum Refused {
+    #[error("{given:?} is not in the list of known controllers; the nearest is {nearest:?}")]
+    Unknown { given: String, nearest: &'static str },
+    #[error("{given:?} cannot run here: {why}")]
+    Absent { given: String, why: &'static str },
 }
 
-pub(crate) fn parse_choice(text: &str) -> Result<Choice, Unknown> {
+pub(crate) fn parse_choice(text: &str) -> Result<Choice, Refused> {
     if text == "*" {
         return Ok(Choice::Default);
     }
@@ -52,12 +59,24 @@ pub(crate) fn parse_choice(text: &str) -> Result<Choice, Unknown> {
     match known {
         Some(it) if is_off => Ok(Choice::Off(it.name)),
         Some(it) => Ok(Choice::On(it.name)),
-        None => Err(Unknown { given: given.to_owned(), nearest: nearest(given) }),
+        None => parse_absent(is_off, given),
+    }
+}
+
+/// One that does not run here may be switched off all the same.
+fn parse_absent(is_off: bool, given: &str) -> Result<Choice, Refused> {
+    let absent = ABSENT.iter().find(|it| it.0 == given || it.1.contains(&given));
+    match absent {
+        Some((name, ..)) if is_off => Ok(Choice::Off(name)),
+        Some((_, _, why)) => Err(Refused::Absent { given: given.to_owned(), why }),
+        None => Err(Refused::Unknown { given: given.to_owned(), nearest: nearest(given) }),
     }
 }
 
 fn nearest(given: &str) -> &'static str {
     let names = ALL.iter().flat_map(|it| it.aliases.iter().copied().chain([it.name]));
+    let absent = ABSENT.iter().flat_map(|it| it.1.iter().copied().chain([it.0]));
+    let names = names.chain(absent);
     names.min_by_key(|it| distance(given, it)).unwrap_or_default()
 }
 

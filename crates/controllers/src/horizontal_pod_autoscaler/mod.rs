@@ -127,8 +127,8 @@ fn start(startup: &Startup<'_>) {
         clock: startup.world.clock.clone(),
         metrics: Metrics::new(&startup.metrics),
         settings,
-        to_zero: startup.gates.is_enabled(HPA_SCALE_TO_ZERO),
-        own_tolerances: startup.gates.is_enabled(HPA_CONFIGURABLE_TOLERANCE),
+        to_zero: startup.availability.gates.is_enabled(HPA_SCALE_TO_ZERO),
+        own_tolerances: startup.availability.gates.is_enabled(HPA_CONFIGURABLE_TOLERANCE),
     };
     controller.watches(itself::<HorizontalPodAutoscaler>).workers(workers).run(reconciler);
 }

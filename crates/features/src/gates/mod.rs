@@ -47,6 +47,13 @@ pub struct Gate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch(&'static str);
 
+impl Switch {
+    /// Upstream's.
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+}
+
 /// Large answers are compressed for clients that take it.
 pub const API_RESPONSE_COMPRESSION: Switch = Switch("APIResponseCompression");
 /// A WebSocket to a pod takes the verb `create`, whatever its method.

@@ -29,8 +29,8 @@ use serde_json::Value;
 pub use super::pod_spec::{qos_class, requests};
 pub use bind::bind;
 pub use view::{
-    ContainerView, Deletion, Disruption, Exit, JobPart, PodSpecView, PodView, PortView, SIMULATION,
-    Unscheduled,
+    ClaimsPart, ContainerView, Deletion, Disruption, Exit, JobPart, PodClaim, PodSpecView, PodView,
+    PortView, SIMULATION, Unscheduled,
 };
 
 pub use k8s_openapi::api::core::v1::Pod;

@@ -2,16 +2,19 @@
 
 mod config;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use apimachinery::GroupVersionResource;
 use authn::pki::ServiceAccountKey;
 use client::Client;
 use control_plane::{
-    CONTROLLER_MANAGER as NAME, Clients, Components, ControllerSettings, Identity, SignToken,
+    Availability, CONTROLLER_MANAGER as NAME, Clients, Components, ControllerSettings, Identity,
+    ServedResource, SignToken, needed_resources,
 };
+use features::Gates;
 use lifecycle::Tasks;
 use stdx::World;
 
@@ -54,6 +57,10 @@ pub(crate) struct Flags {
 }
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
+    let gates = flags.component.gates();
+    // Whether their APIs are served is for the server to say.
+    let for_now = Availability { gates: gates.clone(), serves: Arc::new(|_| true) };
+    flags.controllers.check(&for_now).context("--controllers")?;
     flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
         let world = World::system();
@@ -85,11 +92,10 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         let (manager, leading_world) = (client.clone(), world.clone());
         let election = flags.election.clone();
         let lead = move |tasks: Tasks| async move {
-            let clients = clients(&tasks, &leading_world, manager, issuer, &flags.controllers);
-            match clients.await {
-                Ok(clients) => {
-                    let (world, controllers) = (leading_world, flags.controllers);
-                    let gates = flags.component.gates();
+            let (world, controllers) = (leading_world, flags.controllers);
+            let prepared = prepare(&tasks, &world, manager, issuer, (&controllers, gates));
+            match prepared.await {
+                Ok((clients, availability)) => {
                     let parts = Components {
                         world,
                         clients,
@@ -97,7 +103,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
                         sign_token,
                         signers,
                         controllers,
-                        gates,
+                        availability,
                         metrics,
                     };
                     parts.start_controllers(&tasks);
@@ -120,19 +126,48 @@ fn token_signer(path: &Path) -> Result<SignToken> {
     read().with_context(|| format!("--service-account-private-key-file {}", path.display()))
 }
 
+/// Who the controllers are, and what the server has for them.
+async fn prepare(
+    tasks: &Tasks,
+    world: &World,
+    manager: Client,
+    issuer: Option<client::https::Config>,
+    (controllers, gates): (&ControllerSettings, Gates),
+) -> Result<(Clients, Availability)> {
+    let availability = availability(&manager, gates).await?;
+    controllers.check(&availability).context("--controllers")?;
+    let accounts = controllers.identities(&availability);
+    let clients = clients(tasks, world, manager, issuer, accounts).await?;
+    Ok((clients, availability))
+}
+
+/// By discovery, where there is anything to ask for.
+async fn availability(manager: &Client, gates: Gates) -> Result<Availability> {
+    if gates == Gates::default() {
+        return Ok(Availability::default());
+    }
+    let served = manager.discover().await.context("asking what is served")?;
+    let is_served = |(group, version, plural): &ServedResource| {
+        let wanted = GroupVersionResource::new(*group, *version, *plural);
+        served.iter().any(|it| it.resource == wanted)
+    };
+    let served: BTreeSet<ServedResource> = needed_resources().filter(is_served).collect();
+    Ok(Availability { gates, serves: Arc::new(move |it| served.contains(&it)) })
+}
+
 /// The manager's own client, and one for each service account that a selected controller acts as.
 async fn clients(
     tasks: &Tasks,
     world: &World,
     manager: Client,
     issuer: Option<client::https::Config>,
-    controllers: &ControllerSettings,
+    names: BTreeSet<&'static str>,
 ) -> Result<Clients> {
     let mut accounts = BTreeMap::new();
     if let Some(config) = issuer {
         let (tasks, world) = (tasks.clone(), world.clone());
         let issuer = Arc::new(Issuer { manager: manager.clone(), config, tasks, world });
-        for account in controllers.identities() {
+        for account in names {
             accounts.insert(account, issuer.client(account, NAME).await?);
         }
     }

@@ -1,6 +1,7 @@
 //! What those keep of a pod who follow every pod of the cluster: controllers, the scheduler,
 //! simulated nodes. All of them keep the same view, so that there is one of it in the process.
 
+mod claims;
 mod held;
 mod job;
 mod spec;
@@ -17,6 +18,7 @@ use super::{Pod, resize};
 use crate::object::{Meta, Stored};
 use crate::{Interned, Pairs, View};
 
+pub use claims::{ClaimsPart, PodClaim};
 use held::{Actual, Held};
 pub use job::{Exit, JobPart};
 pub use spec::{ContainerView, PodSpecView, PortView};
@@ -55,6 +57,8 @@ pub struct PodView {
     pub restarts: i32,
     /// Of pods of Jobs: what only a Job asks.
     pub job: Option<Box<JobPart>>,
+    /// Of pods that claim devices: what only those ask who make the claims.
+    pub claims: Option<Box<ClaimsPart>>,
     /// What a simulated node is told to do with it: an annotation.
     pub simulation: Option<Interned>,
 }
@@ -128,6 +132,8 @@ struct Status {
     conditions: Option<Vec<Condition>>,
     container_statuses: Option<Vec<ContainerStatus>>,
     init_container_statuses: Option<Vec<ContainerStatus>>,
+    resource_claim_statuses: Option<Vec<claims::ClaimStatus>>,
+    extended_resource_claim_status: Option<claims::ClaimStatus>,
 }
 
 #[derive(Deserialize)]
@@ -224,7 +230,13 @@ impl View for PodView {
     fn read(stored: &Stored) -> Result<Self, serde_json::Error> {
         let Parts { metadata, spec, status } = serde_json::from_slice(&stored.bytes)?;
         let (metadata, mut status) = (metadata.unwrap_or_default(), status.unwrap_or_default());
-        let (node_name, spec) = spec.unwrap_or_default().shared(&status.held());
+        let mut spec = spec.unwrap_or_default();
+        let claims = claims::read(
+            spec.resource_claims.take(),
+            status.resource_claim_statuses.as_ref(),
+            status.extended_resource_claim_status.take(),
+        );
+        let (node_name, spec) = spec.shared(&status.held());
         let grace_seconds = metadata.deletion_grace_period_seconds.unwrap_or(0);
         let annotations = metadata.annotations.unwrap_or_default();
         let cost = annotations.deletion_cost.as_ref();
@@ -246,6 +258,7 @@ impl View for PodView {
             disruption: status.disruption(),
             restarts: status.restarts(),
             job: job::read(&stored.meta, &annotations, &status, &spec),
+            claims,
             simulation: annotations.simulation,
             spec,
             addresses: status.addresses(),

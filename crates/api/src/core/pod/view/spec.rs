@@ -36,6 +36,8 @@ pub struct PodSpecView {
     /// Empty: none was asked for.
     pub hostname: Interned,
     pub subdomain: Interned,
+    /// The PodGroup that it is scheduled with; empty: none.
+    pub pod_group: Interned,
 }
 
 // No field is a number that differs from itself.
@@ -101,6 +103,15 @@ pub(super) struct Parts {
     host_network: Option<bool>,
     hostname: Option<Interned>,
     subdomain: Option<Interned>,
+    scheduling_group: Option<SchedulingGroup>,
+    /// Of each pod: not shared.
+    pub(super) resource_claims: Option<Vec<super::claims::SpecClaim>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SchedulingGroup {
+    pod_group_name: Option<Interned>,
 }
 
 #[derive(Deserialize)]
@@ -168,6 +179,7 @@ impl Parts {
             host_network: self.host_network.unwrap_or(false),
             hostname: self.hostname.unwrap_or_default(),
             subdomain: self.subdomain.unwrap_or_default(),
+            pod_group: self.scheduling_group.and_then(|it| it.pod_group_name).unwrap_or_default(),
         };
         (self.node_name.unwrap_or_default(), SPECS.one(spec))
     }

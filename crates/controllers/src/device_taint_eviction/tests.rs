@@ -1,0 +1,124 @@
+//! A pod, its claims and the devices' taints in, a verdict out.
+
+use std::sync::Arc;
+
+use api::core::pod::PodView;
+use api::object::meta_of;
+use api::resource::{ResourceClaim, ResourceSlice};
+use api::{Resource as _, Stored, View as _};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::plan::{Used, plan};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn pod(node: &str, phase: &str) -> PodView {
+    let manifest = json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "u1"},
+        "spec": {"nodeName": node, "containers": [], "resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}]},
+        "status": {"phase": phase},
+    });
+    let bytes: bytes::Bytes = manifest.to_string().into();
+    let pod = api::core::Pod::decode(&bytes).unwrap();
+    PodView::read(&Stored::new(meta_of(pod.metadata(), Vec::new()), bytes)).unwrap()
+}
+
+/// The device gpu-0 of the pool n1, for this pod.
+fn claim(reserved_for: &str, tolerations: Value) -> Arc<ResourceClaim> {
+    let result = json!({
+        "driver": "example.org", "pool": "n1", "device": "gpu-0", "request": "r",
+        "tolerations": tolerations,
+    });
+    let manifest = json!({
+        "metadata": {"name": "one", "namespace": "default"},
+        "spec": {},
+        "status": {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": "web", "uid": reserved_for}],
+        },
+    });
+    Arc::new(serde_json::from_value(manifest).unwrap())
+}
+
+/// Tainted in second 100.
+fn slice(generation: i64, device: &str, effect: &str) -> Arc<ResourceSlice> {
+    let taint = json!({"key": "broken", "effect": effect, "timeAdded": at(100).to_string()});
+    let pool = json!({"name": "n1", "generation": generation, "resourceSliceCount": 1});
+    let manifest = json!({
+        "metadata": {"name": format!("s{generation}{device}")},
+        "spec": {
+            "driver": "example.org", "pool": pool, "nodeName": "n1",
+            "devices": [{"name": device, "taints": [taint]}],
+        },
+    });
+    Arc::new(serde_json::from_value(manifest).unwrap())
+}
+
+fn used(claim: Arc<ResourceClaim>, slices: Vec<Arc<ResourceSlice>>) -> Vec<Used> {
+    vec![Used { claim, is_made: false, slices }]
+}
+
+/// Looked at in second 130.
+fn check(pod: &PodView, used: &[Used], expected: &str) {
+    assert_eq!(format!("{:?}", plan(pod, used, at(130))), expected);
+}
+
+const EVICT: &str = "Evict(1970-01-01T00:01:40Z)";
+
+fn tainted() -> Vec<Arc<ResourceSlice>> {
+    vec![slice(1, "gpu-0", "NoExecute")]
+}
+
+#[test]
+fn a_pod_goes_with_its_device() {
+    let running = pod("n1", "Running");
+    check(&running, &used(claim("u1", json!([])), tainted()), EVICT);
+    check(&running, &used(claim("u1", json!([])), vec![]), "Stay");
+    for harmless in [slice(1, "gpu-1", "NoExecute"), slice(1, "gpu-0", "NoSchedule")] {
+        check(&running, &used(claim("u1", json!([])), vec![harmless]), "Stay");
+    }
+    // An older slice tells what was.
+    let older = vec![slice(1, "gpu-0", "NoExecute"), slice(2, "gpu-0", "None")];
+    check(&running, &used(claim("u1", json!([])), older), "Stay");
+}
+
+#[test]
+fn only_who_may_use_the_device_goes() {
+    check(&pod("n1", "Running"), &used(claim("u2", json!([])), tainted()), "Stay");
+    check(&pod("", "Pending"), &used(claim("u1", json!([])), tainted()), "Stay");
+    check(&pod("n1", "Succeeded"), &used(claim("u1", json!([])), tainted()), "Stay");
+    let made = Used { claim: claim("u1", json!([])), is_made: true, slices: tainted() };
+    check(&pod("n1", "Running"), &[made], "Stay");
+}
+
+#[test]
+fn what_is_tolerated_waits_or_stays() {
+    let running = pod("n1", "Running");
+    let tolerated = |all: Value| used(claim("u1", all), tainted());
+    let of = |seconds: Option<i64>| json!({"key": "broken", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds});
+    check(&running, &tolerated(json!([of(None)])), "Stay");
+    check(&running, &tolerated(json!([of(Some(60))])), "Wait(30s)");
+    check(&running, &tolerated(json!([of(Some(60)), of(Some(40))])), "Wait(10s)");
+    check(&running, &tolerated(json!([of(Some(-5))])), EVICT);
+    check(&running, &tolerated(json!([{"operator": "Exists", "effect": "NoExecute"}])), "Stay");
+    let other = json!([{"key": "hot", "operator": "Exists", "effect": "NoExecute"}]);
+    check(&running, &tolerated(other), EVICT);
+    let value =
+        json!([{"key": "broken", "operator": "Equal", "value": "x", "effect": "NoExecute"}]);
+    check(&running, &tolerated(value), EVICT);
+}
+
+proptest! {
+    #[test]
+    fn no_number_is_too_absurd(seconds in any::<i64>(), now in -1_000_000_i64..1_000_000) {
+        let toleration =
+            json!([{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}]);
+        let used = used(claim("u1", toleration), tainted());
+        let running = pod("n1", "Running");
+        prop_assert_eq!(plan(&running, &used, at(now)), plan(&running, &used, at(now)));
+    }
+}
