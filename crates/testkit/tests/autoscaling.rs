@@ -285,3 +285,138 @@ fn an_autoscaler_that_rests_writes_nothing() {
         cluster.stop().await.unwrap();
     });
 }
+
+/// `default/web-1 cpu=50m` of each pod, without what is random in names.
+async fn measured(
+    admin: &Client,
+    namespace: &str,
+    options: ListOptions,
+) -> Result<Vec<String>, apimachinery::ApiError> {
+    let pods = apimachinery::GroupVersionResource::new("metrics.k8s.io", "v1beta1", "pods");
+    let list = admin.dynamic(pods).list(namespace, options).await?;
+    let short = |it: &std::sync::Arc<api::Stored>| {
+        let tree: Value = serde_json::from_slice(&it.bytes).unwrap();
+        let usage = &tree["containers"][0]["usage"];
+        format!("{} {} {}", it.meta.key, usage["cpu"], usage["memory"]).replace('"', "")
+    };
+    Ok(list.items.iter().map(short).collect())
+}
+
+#[test]
+fn usage_is_found_by_label_and_name_and_is_somebody_elses_if_they_say_so() {
+    run(async {
+        let cluster = Cluster::start(Options { seed: 1, nodes: 2 }).await.unwrap();
+        let admin = &cluster.admin;
+        for (name, usage) in [("a", "cpu=50m memory=64Mi"), ("b", "cpu=1"), ("silent", "")] {
+            let annotations = match usage {
+                "" => json!({}),
+                usage => json!({USAGE: usage}),
+            };
+            let pod = json!({
+                "metadata": {"name": name, "namespace": "default", "labels": {"app": name},
+                    "annotations": annotations},
+                "spec": {"containers": [{"name": "main", "image": "xebec.local/toolbox"}]},
+            });
+            admin.api::<Pod>().create(serde_json::from_value(pod).unwrap()).await.unwrap();
+        }
+        let all = ["default/a 50m 64Mi", "default/b 1 0"];
+        let is_there = cluster.until(Duration::from_secs(60), async |admin| {
+            measured(admin, "", ListOptions::default()).await.unwrap() == all
+        });
+        assert!(is_there.await);
+        let labels = |it: &str| ListOptions {
+            label_selector: Some(it.to_owned()),
+            ..ListOptions::default()
+        };
+        let fields = |it: &str| ListOptions {
+            field_selector: Some(it.to_owned()),
+            ..ListOptions::default()
+        };
+        let found = |options| measured(admin, "default", options);
+        assert_eq!(found(labels("app=b")).await.unwrap(), ["default/b 1 0"]);
+        assert_eq!(found(labels("app!=b")).await.unwrap(), ["default/a 50m 64Mi"]);
+        assert_eq!(found(fields("metadata.name=a")).await.unwrap(), ["default/a 50m 64Mi"]);
+        assert_eq!(measured(admin, "other", ListOptions::default()).await.unwrap(), [""; 0]);
+
+        let group = |plural: &str| {
+            apimachinery::GroupVersionResource::new("metrics.k8s.io", "v1beta1", plural)
+        };
+        let one = admin.dynamic(group("pods")).get("default", "a").await.unwrap();
+        assert_eq!(one.meta.key.name, "a");
+        let missing = admin.dynamic(group("pods")).get("default", "silent").await.unwrap_err();
+        assert_eq!(missing.message(), "pods.metrics.k8s.io \"silent\" not found");
+        let nodes = admin.dynamic(group("nodes")).list("", ListOptions::default()).await.unwrap();
+        let cpu: Vec<Value> = nodes
+            .items
+            .iter()
+            .map(|it| serde_json::from_slice::<Value>(&it.bytes).unwrap()["usage"]["cpu"].clone())
+            .collect();
+        assert_eq!(cpu.len(), 2, "{cpu:?}");
+        let options = client::DeleteOptions::default();
+        let refused = admin.dynamic(group("pods")).delete("default", "a", options).await;
+        assert_eq!(refused.unwrap_err().code(), 405);
+
+        type Registration =
+            k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+        let registration = json!({
+            "metadata": {"name": "v1beta1.metrics.k8s.io"},
+            "spec": {"group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
+                "versionPriority": 100, "insecureSkipTLSVerify": true,
+                "service": {"name": "metrics-server", "namespace": "kube-system"}},
+        });
+        let registration: Registration = serde_json::from_value(registration).unwrap();
+        admin.api::<Registration>().create(registration).await.unwrap();
+        let refused = measured(admin, "", ListOptions::default()).await.unwrap_err();
+        assert_eq!(refused.code(), 503);
+        admin
+            .api::<Registration>()
+            .delete("", "v1beta1.metrics.k8s.io", Default::default())
+            .await
+            .unwrap();
+        assert_eq!(measured(admin, "", ListOptions::default()).await.unwrap(), all);
+        cluster.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn no_replica_at_all_is_allowed_by_a_gate() {
+    let create = |gates: &'static str| {
+        run(async move {
+            let cluster = Cluster::start_with(Options { seed: 1, nodes: 1 }, |config| {
+                config.gates = features::Gates::parse(gates).unwrap();
+            });
+            let cluster = cluster.await.unwrap();
+            let tolerance = json!({"scaleUp": {"tolerance": "50m"}});
+            let autoscaler = json!({
+                "metadata": {"name": "web", "namespace": "default"},
+                "spec": {
+                    "scaleTargetRef": web(), "minReplicas": 0, "maxReplicas": 8,
+                    "behavior": tolerance,
+                    "metrics": [{"type": "External", "external": {
+                        "metric": {"name": "queue"},
+                        "target": {"type": "AverageValue", "averageValue": "1"}}}],
+                },
+            });
+            let autoscaler = serde_json::from_value(autoscaler).unwrap();
+            let api = cluster.admin.api::<HorizontalPodAutoscaler>();
+            let created = api.create(autoscaler).await;
+            let created = match created {
+                Ok(it) => {
+                    let behavior = it.object().unwrap().spec.behavior.clone().unwrap();
+                    let tolerance = behavior.scale_up.unwrap().tolerance;
+                    tolerance.map_or("no tolerance".to_owned(), |it| it.0)
+                }
+                Err(err) => err.message().to_owned(),
+            };
+            cluster.stop().await.unwrap();
+            created
+        })
+    };
+    assert_eq!(create("HPAScaleToZero=true"), "50m");
+    assert_eq!(create("HPAScaleToZero=true,HPAConfigurableTolerance=false"), "no tolerance");
+    assert_eq!(
+        create(""),
+        "HorizontalPodAutoscaler.autoscaling \"web\" is invalid: spec.minReplicas: Invalid value: \
+         0: must be greater than or equal to 1"
+    );
+}

@@ -48,11 +48,15 @@ fn top_shows_what_is_used_and_an_autoscaler_acts_on_it() {
     let listed = cluster.ok(&["get", "pods.metrics.k8s.io", "-l", "app=busy"]);
     assert!(listed.contains("CPU") && listed.contains("WINDOW"), "{listed}");
     assert!(cluster.ok(&["api-resources", "--api-group=metrics.k8s.io"]).contains("PodMetrics"));
-    assert!(cluster.ok(&["explain", "podmetrics.containers"]).contains("usage"));
+    assert!(
+        cluster
+            .ok(&["explain", "pods.containers", "--api-version=metrics.k8s.io/v1beta1"])
+            .contains("usage")
+    );
     let refused = cluster.refused(&["delete", "pods.metrics.k8s.io", "--all"]);
     assert!(refused.contains("MethodNotAllowed") || refused.contains("not allow"), "{refused}");
 
-    cluster.ok(&["autoscale", "deployment", "busy", "--cpu=50%", "--min=1", "--max=3"]);
+    cluster.ok(&["autoscale", "deployment", "busy", "--cpu-percent=50", "--min=1", "--max=3"]);
     cluster
         .until(&["get", "deployment", "busy", "-o", "jsonpath={.spec.replicas}"], |it| it == "3");
     let described = cluster.ok(&["describe", "hpa", "busy"]);

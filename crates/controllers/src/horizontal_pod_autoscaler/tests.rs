@@ -596,6 +596,34 @@ fn what_the_apis_answer_is_read() {
 }
 
 #[test]
+fn whoever_left_nothing_says_so_and_may_bring_it_back() {
+    let outer = json!({"minReplicas": 0, "metrics": [{"type": "External", "external": {
+        "metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "1"}}}]});
+    let said = |spec: &Value, current: i32, replicas: i32, to_zero: bool| {
+        let mut autoscaler = autoscaler(spec);
+        let observed = Observed {
+            autoscaler: &autoscaler.clone(),
+            current,
+            down_window: Duration::ZERO,
+            to_zero,
+            now: at(0),
+        };
+        let mut draft = Draft::new(&autoscaler, at(0));
+        draft.set("ScaledToZero", true, "Old", "of another time");
+        plan::scaled(&observed, replicas, &mut draft);
+        let conditions = draft.status.conditions.iter().flatten();
+        let found = conditions.filter(|it| it.type_ == "ScaledToZero").map(|it| it.status.clone());
+        let found = found.collect::<Vec<_>>().join(" ");
+        autoscaler.status = Some(draft.status);
+        (found, plan::way(&autoscaler, replicas, to_zero) == Way::Measure)
+    };
+    assert_eq!(said(&outer, 3, 0, true), ("True".to_owned(), true));
+    assert_eq!(said(&outer, 0, 1, true), ("False".to_owned(), true));
+    assert_eq!(said(&outer, 3, 0, false), (String::new(), false), "the gate is off");
+    assert_eq!(said(&json!({}), 3, 2, true), ("False".to_owned(), true));
+}
+
+#[test]
 fn a_condition_keeps_its_time_while_its_status_stays() {
     let mut autoscaler = autoscaler(&json!({}));
     let mut draft = Draft::new(&autoscaler, at(0));
@@ -622,7 +650,7 @@ struct Paths {
 
 impl Transport for Paths {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
-        let name = format!("{:?} {}", request.verb, request.resource);
+        let name = format!("{:?} {}", request.verb, request.resource.resource);
         self.asked.lock().unwrap().push(name);
         Box::pin(std::future::ready(Err(ApiError::no_such_resource())))
     }
