@@ -60,7 +60,6 @@ use std::sync::Arc;
 
 use apimachinery::ObjectKey;
 use client::Client;
-use features::Gates;
 use informer::Factory;
 use lifecycle::Tasks;
 use reconcile::{Controller, EventRecorder, Key};

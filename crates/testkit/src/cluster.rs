@@ -82,7 +82,6 @@ impl Cluster {
         gates: &str,
     ) -> Result<Self> {
         let gates = Gates::parse(gates).context("the gates")?;
-        let availability = Availability { gates, serves: Arc::new(|_| true) };
         let world = World::simulated(options.seed);
         let tasks = Tasks::new();
         let store = Arc::new(Memory::new());
@@ -102,7 +101,8 @@ impl Cluster {
         // A store in memory has no budget.
         let mut config = Config { compaction: Compaction::ByServer, ..Config::default() };
         change(&mut config);
-        let gates = config.gates.clone();
+        let gates = Gates::merge([gates, config.gates.clone()]);
+        let availability = Availability { gates, serves: Arc::new(|_| true) };
         let server = Server::start(config, parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());

@@ -98,6 +98,8 @@ impl Site {
             pods: pods.clone(),
             containers: Arc::new(Host(node.clone())),
             sandboxes: Arc::new(node.clone()),
+            cgroups: Arc::new(node.clone()),
+            memory: 1 << 30,
             client: server.client(User::new("system:node:one", &["system:nodes"]), "kubelet"),
             world: world.clone(),
             metrics: Registry::default(),
