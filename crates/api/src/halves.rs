@@ -20,7 +20,7 @@ macro_rules! spec_and_status {
         }
 
         fn has_same_spec(&self, stored: &Self) -> bool {
-            $crate::semantic::equal(&self.spec, &stored.spec)
+            self.spec == stored.spec || $crate::semantic::equal_at("spec", self, stored)
         }
     };
 }

@@ -185,6 +185,10 @@ pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
     fn is_new_generation(&self, stored: &Self) -> bool {
         !self.has_same_spec(stored)
     }
+    /// Whether it grows as well for what an update of this kind may not write, and loses.
+    fn generation_counts_lost() -> bool {
+        false
+    }
     /// Everything but metadata, which is checked for all kinds alike.
     fn validate(&self, errors: &mut FieldErrors);
     /// In addition to `validate`, on creates.
@@ -303,7 +307,14 @@ pub trait Kind: Send + Sync {
         &self,
         bytes: &[u8],
     ) -> Result<(Box<dyn ApiObject>, FieldReport), serde_json::Error> {
-        Ok((self.decode(bytes)?, self.schema().validate_fields(bytes)))
+        let object = self.decode(bytes)?;
+        let report = self.schema().validate_fields(bytes);
+        if !report.has_loose_quantities || self.is_custom() {
+            return Ok((object, report));
+        }
+        let mut tree = serde_json::from_slice(bytes)?;
+        self.schema().write_quantities(&mut tree);
+        Ok((self.decode(tree.to_string().as_bytes())?, report))
     }
     /// JSON of this version from that of another built-in one; `None` if the kind was never stored
     /// in it.
@@ -336,6 +347,10 @@ pub trait Kind: Send + Sync {
     fn prepare_create(&self, object: &mut dyn ApiObject);
     fn prepare_update(&self, object: &mut dyn ApiObject, stored: &dyn ApiObject, part: Part);
     fn is_new_generation(&self, object: &dyn ApiObject, stored: &dyn ApiObject) -> bool;
+    /// Whether that is asked also of the object as it came.
+    fn generation_counts_lost(&self) -> bool {
+        false
+    }
     fn validate(&self, object: &dyn ApiObject, errors: &mut FieldErrors);
     /// In addition to `validate`, on creates.
     fn validate_create(&self, _object: &dyn ApiObject, _errors: &mut FieldErrors) {}
@@ -578,6 +593,10 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
 
     fn is_new_generation(&self, object: &dyn ApiObject, stored: &dyn ApiObject) -> bool {
         of::<Hub>(object).is_new_generation(of(stored))
+    }
+
+    fn generation_counts_lost(&self) -> bool {
+        Hub::generation_counts_lost()
     }
 
     fn validate(&self, object: &dyn ApiObject, errors: &mut FieldErrors) {

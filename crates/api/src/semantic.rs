@@ -4,10 +4,21 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::codec;
+use crate::{Resource, codec};
 
 pub(crate) fn equal<T: PartialEq + Serialize>(left: &T, right: &T) -> bool {
     left == right || pruned(left) == pruned(right)
+}
+
+/// The same of values of a definition: zeros that Go does not write equal what is not there.
+pub(crate) fn equal_as<T: PartialEq + Serialize>(definition: &str, left: &T, right: &T) -> bool {
+    left == right || codec::tree_as(definition, left) == codec::tree_as(definition, right)
+}
+
+/// The same of one field of two objects.
+pub(crate) fn equal_at<T: Resource + Serialize>(field: &str, left: &T, right: &T) -> bool {
+    let tree = |object: &T| codec::tree_as(T::FACTS.definition, object)[field].take();
+    tree(left) == tree(right)
 }
 
 /// Top-level fields that differ, sorted.
@@ -54,10 +65,11 @@ fn prune(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::apps::v1::DaemonSet;
     use k8s_openapi::api::core::v1::{Container, ResourceFieldSelector, Volume};
     use serde_json::json;
 
-    use super::equal;
+    use super::{equal, equal_at};
 
     fn check<T: PartialEq + serde::Serialize + serde::de::DeserializeOwned>(
         left: serde_json::Value,
@@ -67,6 +79,20 @@ mod tests {
         let (left, right): (T, T) =
             (serde_json::from_value(left).unwrap(), serde_json::from_value(right).unwrap());
         assert_eq!(equal(&left, &right), expected);
+    }
+
+    #[test]
+    fn zeros_that_go_does_not_write_equal_what_is_not_there() {
+        let set = |spec: serde_json::Value| -> DaemonSet {
+            serde_json::from_value(json!({"spec": spec})).unwrap()
+        };
+        let same = |left, right| equal_at("spec", &set(left), &set(right));
+        assert!(same(json!({"minReadySeconds": 0}), json!({})));
+        assert!(!same(json!({"minReadySeconds": 1}), json!({})));
+        assert!(!same(json!({"revisionHistoryLimit": 0}), json!({})));
+        let pod = |spec: serde_json::Value| json!({"template": {"spec": spec}});
+        assert!(!same(pod(json!({"resources": {}})), pod(json!({}))));
+        assert!(same(pod(json!({"volumes": []})), pod(json!({}))));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Field paths and the list of everything that is wrong with an object.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -238,15 +239,35 @@ fn render(value: &Value) -> String {
     text
 }
 
-/// `[a, b]`, or `a` alone.
+/// `[a, b]`, or `a` alone. What was found twice is said once.
 impl fmt::Display for FieldErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.all.as_slice() {
-            [only] => only.fmt(f),
-            all => {
-                let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
-                write!(f, "[{}]", texts.join(", "))
-            }
+        let mut seen = BTreeSet::new();
+        let texts = self.all.iter().map(ToString::to_string);
+        let texts: Vec<String> = texts.filter(|it| seen.insert(it.clone())).collect();
+        match texts.as_slice() {
+            [only] => f.write_str(only),
+            all => write!(f, "[{}]", all.join(", ")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FieldErrors, Path};
+
+    #[test]
+    fn what_was_found_twice_is_said_once() {
+        let mut errors = FieldErrors::new();
+        let path = Path::new("spec");
+        errors.required(&path, "");
+        errors.required(&path, "");
+        assert_eq!(
+            (errors.to_string().as_str(), errors.iter().count()),
+            ("spec: Required value", 2)
+        );
+        errors.forbidden(&path, "");
+        errors.required(&path, "");
+        assert_eq!(errors.to_string(), "[spec: Required value, spec: Forbidden]");
     }
 }

@@ -175,6 +175,11 @@ pub fn canonical(text: &str) -> Option<String> {
     parse(text).ok().map(|(amount, family)| amount.render(family))
 }
 
+/// What a quantity is counted in; decimal when malformed.
+pub fn family(text: &str) -> Family {
+    parse(text).map_or(Family::Decimal, |it| it.1)
+}
+
 fn divide_away_from_zero(value: i128, by: i128) -> i64 {
     let truncated = value / by;
     let rounded = if value % by == 0 { truncated } else { truncated + value.signum() };

@@ -83,6 +83,11 @@ impl Plan {
         let store_key = store_key(kind.as_ref(), &path);
         let version = better.metadata_mut().resource_version.take();
         let Some(revision) = version.and_then(|it| it.parse().ok()) else { return };
+        // Views leave out who wrote what, which is to stay.
+        let stored = core.cache.get(kind.as_ref(), &path);
+        let stored = stored.and_then(|it| T::decode(&it.bytes).ok());
+        let meta = better.metadata_mut();
+        meta.managed_fields = stored.and_then(|mut it| it.metadata_mut().managed_fields.take());
         let at = Compare::mod_revision(&store_key, Revision(revision));
         self.writes.push((at, core.cache.put(kind.as_ref(), store_key, &better)));
     }

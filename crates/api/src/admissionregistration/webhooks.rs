@@ -277,9 +277,10 @@ fn validate_client_config(config: &WebhookClientConfig, path: &Path, errors: &mu
     match (&config.url, &config.service) {
         (Some(url), None) => webhook_client::validate_url(url, &path.child("url"), errors),
         (None, Some(service)) => {
+            // Upstream takes the one for the other when it names what is missing.
             let target = ServiceTarget {
-                namespace: &service.namespace,
-                name: &service.name,
+                namespace: &service.name,
+                name: &service.namespace,
                 url_path: service.path.as_deref(),
                 port: service.port.unwrap_or(PORT),
             };

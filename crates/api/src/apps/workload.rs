@@ -17,6 +17,7 @@ use apimachinery::validation::validate_label_selector;
 
 use crate::core::pod::warnings;
 use crate::core::pod_spec;
+use crate::core::pod_spec::validation::annotations;
 use crate::{check, codec};
 
 /// A kind with `spec.selector`, which is mandatory.
@@ -114,7 +115,8 @@ pub(crate) fn validate_selector_unchanged(
     errors: &mut FieldErrors,
 ) {
     if !crate::semantic::equal(selector, stored) {
-        let shown = serde_json::to_value(selector).unwrap_or_default();
+        let is_none = *selector == LabelSelector::default();
+        let shown = if is_none { Value::Null } else { codec::tree(selector) };
         errors.invalid(&Path::new("spec.selector"), shown, "field is immutable");
     }
 }
@@ -197,8 +199,10 @@ pub(crate) fn validate_collisions(
 
 /// What warns about the pods of a template.
 pub(crate) fn template_warnings(template: &PodTemplateSpec, path: &Path) -> Vec<String> {
-    let spec = template.spec.as_ref();
-    spec.map(|it| warnings::of_spec(it, &path.child("spec"))).unwrap_or_default()
+    let Some(spec) = &template.spec else { return Vec::new() };
+    let mut all = warnings::of_spec(spec, &path.child("spec"));
+    all.extend(annotations::deprecations(template, spec, &path.child("metadata.annotations")));
+    all
 }
 
 /// Defaults of a template, which always has both of its halves.

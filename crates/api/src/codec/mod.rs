@@ -93,6 +93,11 @@ fn write<T: Serialize>(form: Option<&'static Form>, value: &T) -> Vec<u8> {
     json.into_inner()
 }
 
+/// A value of the definition, with what Go writes of it.
+pub(crate) fn tree_as<T: Serialize>(definition: &str, value: &T) -> Value {
+    serde_json::from_slice(&write(Form::of(definition), value)).unwrap_or_default()
+}
+
 /// Goes through bytes for the same reason.
 pub(crate) fn tree<T: Serialize>(value: &T) -> Value {
     serde_json::from_slice(&encode(value)).unwrap_or_default()

@@ -44,6 +44,10 @@ pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
+pub(crate) fn huge_page_size(name: &str) -> Option<&str> {
+    name.strip_prefix(HUGE_PAGES)
+}
+
 pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
 }
@@ -89,6 +93,16 @@ pub(crate) fn validate_of_container(name: &str, path: &Path, errors: &mut FieldE
         }
     } else if !is_native(name) && !is_extended(name) {
         errors.invalid(path, name, "doesn't follow extended resource name standard");
+    }
+}
+
+/// What all containers of a pod can be given together.
+pub(crate) fn validate_of_pod(name: &str, path: &Path, errors: &mut FieldErrors) {
+    let n_problems = errors.iter().count();
+    validate(name, path, errors);
+    let is_name = errors.iter().count() == n_problems;
+    if is_name && !["cpu", "memory"].contains(&name) && !is_huge_pages(name) {
+        errors.not_supported(path, name, &["cpu", HUGE_PAGES, "memory"]);
     }
 }
 

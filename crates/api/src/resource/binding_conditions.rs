@@ -34,11 +34,11 @@ pub(super) fn validate(
     }
     if conditions.is_empty() && !failures.is_empty() {
         let why = "bindingConditions are required to use bindingFailureConditions";
-        errors.invalid(&conditions_path, conditions.to_vec(), why);
+        errors.invalid(&conditions_path, serde_json::Value::Null, why);
     }
     if failures.is_empty() && !conditions.is_empty() {
         let why = "bindingFailureConditions are required to use bindingConditions";
-        errors.invalid(&failures_path, failures.to_vec(), why);
+        errors.invalid(&failures_path, serde_json::Value::Null, why);
     }
 }
 

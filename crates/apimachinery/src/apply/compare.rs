@@ -89,6 +89,8 @@ fn tree(schema: &SchemaRef, value: &Value, mode: Mode, level: Level) -> Option<N
     let place = Place::new(schema);
     let mut node = Node::new();
     match place.shape(value) {
+        // Who applies no items of a list that is owned by its items owns nothing.
+        Shape::Leaf if mode == Mode::Applied && place.is_without_items(value) => return None,
         Shape::Leaf => return (level == Level::Inner).then_some(node),
         Shape::Struct(fields) => {
             for (name, value) in fields.iter().filter(|(it, _)| !level.skips(it)) {
@@ -119,6 +121,9 @@ fn tree(schema: &SchemaRef, value: &Value, mode: Mode, level: Level) -> Option<N
                 node.insert(value_element(item), Value::Object(Node::new()));
             }
         }
+    }
+    if mode == Mode::Applied && node.is_empty() {
+        return None;
     }
     if level != Level::Inner {
         return (!node.is_empty()).then_some(node);

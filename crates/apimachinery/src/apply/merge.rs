@@ -45,7 +45,10 @@ pub(super) fn merge(
                         old.as_ref().filter(|it| !matches!(below.shape(it), Shape::Leaf))
                 {
                     merged.insert(name.clone(), old.clone());
-                } else if !value.is_null() {
+                } else if value.is_null() {
+                    // In a map it is a value; elsewhere it goes when the object is read.
+                    merged.insert(name.clone(), Value::Null);
+                } else {
                     merged.insert(name.clone(), merge(place.field(name), old, value)?);
                 }
             }

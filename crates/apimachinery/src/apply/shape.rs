@@ -42,7 +42,7 @@ impl<'a> Place<'a> {
         match value {
             Value::Object(fields) if fields.is_empty() => Shape::Leaf,
             _ if self.resolved.is_raw() => Shape::Leaf,
-            Value::Object(fields) if !self.at.is_atomic && !self.resolved.is_atomic => {
+            Value::Object(fields) if !self.is_atomic() => {
                 let has_names = !self.resolved.properties.is_empty();
                 if has_names { Shape::Struct(fields) } else { Shape::Map(fields) }
             }
@@ -55,11 +55,20 @@ impl<'a> Place<'a> {
         }
     }
 
+    fn is_atomic(&self) -> bool {
+        self.at.is_atomic || (self.resolved.is_atomic && !self.at.is_granular)
+    }
+
     pub(super) fn list_type(&self) -> &ListType {
         match &self.at.list_type {
             ListType::Atomic => &self.resolved.list_type,
             other => other,
         }
+    }
+
+    /// Whether it is an empty list whose items would be owned one by one.
+    pub(super) fn is_without_items(&self, value: &Value) -> bool {
+        value.as_array().is_some_and(Vec::is_empty) && *self.list_type() != ListType::Atomic
     }
 
     pub(super) fn field(&self, name: &str) -> &SchemaRef {

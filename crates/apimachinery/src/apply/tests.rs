@@ -645,3 +645,24 @@ fn a_door_that_writes_little_owns_no_more() {
     Resets::AllBut(&["spec.containers.*.resources", "spec.resources"]).take_from(&mut set);
     assert_eq!(set.paths(), [".spec.containers[name=\"a\"].resources.limits.cpu"]);
 }
+
+#[test]
+fn who_applies_no_items_owns_none() {
+    let applied = |spec: Value| {
+        owners(&apply(&schema(), None, &web(spec), &writer("me", 0), false).unwrap()).join("; ")
+    };
+    assert_eq!(applied(json!({"containers": []})), "");
+    assert_eq!(applied(json!({"args": []})), "me Apply: .spec.args");
+    let live = update(None, web(json!({"replicas": 1})), "other", 0);
+    let config = web(json!({"strategy": null}));
+    let object = apply(&schema(), Some(&live), &config, &writer("me", 9), false).unwrap();
+    assert_eq!(object["metadata"]["managedFields"][0]["time"], "1970-01-01T00:00:09Z");
+}
+
+#[test]
+fn null_is_a_value_of_a_map() {
+    let mut config = web(json!({}));
+    config["metadata"]["labels"] = json!({"a": null});
+    let object = apply(&schema(), None, &config, &writer("me", 0), false).unwrap();
+    assert_eq!(object["metadata"]["labels"], json!({"a": null}));
+}

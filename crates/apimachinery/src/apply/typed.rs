@@ -32,6 +32,10 @@ pub(super) fn validate(schema: &SchemaRef, object: &Value, repeats: Repeats) -> 
     }
 }
 
+fn is_time(schema: &SchemaRef) -> bool {
+    schema.format == "date-time" && !schema.definition.is_empty()
+}
+
 struct Walk {
     repeats: Repeats,
     path: String,
@@ -62,6 +66,8 @@ impl Walk {
             (Type::Object | Type::Any, Value::Object(_)) => self.fields(schema, &resolved, value),
             (Type::Array, Value::Array(items)) => self.items(schema, items),
             (Type::Any, _) | (Type::String, Value::String(_)) => {}
+            // Times are any scalar there.
+            (Type::String, Value::Number(_) | Value::Bool(_)) if is_time(&resolved) => {}
             (Type::Boolean, Value::Bool(_)) => {}
             (Type::Integer | Type::Number, Value::Number(_)) => {}
             (Type::IntOrString, Value::String(_) | Value::Number(_) | Value::Bool(_)) => {}

@@ -2,8 +2,8 @@
 //! the way is deeper than an object may be, and what it moves around is no more than a moment's
 //! work.
 
-use json_patch::jsonptr::Pointer;
-use json_patch::{Patch, PatchErrorKind, PatchOperation};
+use json_patch::jsonptr::{Pointer, PointerBuf};
+use json_patch::{AddOperation, Patch, PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
 use super::Error;
@@ -35,10 +35,29 @@ pub(super) fn apply(document: &Value, patch: &[u8]) -> Result<Value, Error> {
     let mut spent = Spent::default();
     for operation in &patch.0 {
         spent.validate(&patched, operation)?;
+        let lenient = lenient(&patched, operation);
+        let operation = lenient.as_ref().unwrap_or(operation);
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation))
             .map_err(|err| Error::Unprocessable(render(operation, &err.kind)))?;
     }
     Ok(patched)
+}
+
+/// What upstream makes of a field that is not there, in an object that is: `replace` adds it, and
+/// `copy` finds `null`.
+fn lenient(document: &Value, operation: &PatchOperation) -> Option<PatchOperation> {
+    let is_absent = |place: &Pointer| {
+        let parent = place.split_back().and_then(|(parent, _)| document.pointer(parent.as_str()));
+        parent.is_some_and(Value::is_object) && document.pointer(place.as_str()).is_none()
+    };
+    let add = |path: &PointerBuf, value: &Value| {
+        PatchOperation::Add(AddOperation { path: path.clone(), value: value.clone() })
+    };
+    match operation {
+        PatchOperation::Replace(it) if is_absent(&it.path) => Some(add(&it.path, &it.value)),
+        PatchOperation::Copy(it) if is_absent(&it.from) => Some(add(&it.path, &Value::Null)),
+        _ => None,
+    }
 }
 
 #[derive(Default)]

@@ -92,7 +92,7 @@ fn merge_field(
     let new = match (live, value) {
         // What is not merged with anything is taken as it is.
         (_, Value::Array(items)) if is_new => bare(&Value::Array(items.clone())),
-        (Some(Value::Object(_)), Value::Object(_)) if rule.is_replace => bare(value),
+        (Some(Value::Object(_)), Value::Object(_)) if rule.is_replace => value.clone(),
         (Some(Value::Object(live)), Value::Object(value)) => {
             Value::Object(merge_objects(&field, live, value)?)
         }
@@ -214,6 +214,11 @@ impl<'a> Keyed<'a> {
         };
         let directive = directive_of(patch);
         let identity = fields.get(key).filter(|it| !it.is_null());
+        // Nothing has `null` for a name: it is one more.
+        if identity.is_none() && directive.is_none() && fields.contains_key(key) {
+            self.items.push(Some(bare(patch)));
+            return Ok(());
+        }
         let Some(identity) = identity.map(ToString::to_string) else {
             // A bare `$patch: replace` only says that the list is replaced.
             if directive == Some("replace") {

@@ -90,6 +90,11 @@ fn lists_with_a_key_merge_by_it() {
         ]}),
     );
     check(
+        document.clone(),
+        json!({"containers": [{"name": null}]}),
+        json!({"containers": [{}, {"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}),
+    );
+    check(
         document,
         json!({"containers": [{"image": "3"}]}),
         json!("map: map[image:3] does not contain declared merge key: name"),
@@ -147,6 +152,15 @@ fn json_patches_apply_in_order_or_say_why_not() {
     check(
         json!([{"op": "add", "path": "/a/-", "value": 3}, {"op": "remove", "path": "/b/c"}]),
         json!({"a": [1, 2, 3], "b": {}}),
+    );
+    // What is not there can be replaced, and copied.
+    check(
+        json!([{"op": "replace", "path": "/b/d", "value": 3}, {"op": "copy", "from": "/x", "path": "/y"}]),
+        json!({"a": [1, 2], "b": {"c": 1, "d": 3}, "y": null}),
+    );
+    check(
+        json!([{"op": "replace", "path": "/x/d", "value": 3}]),
+        json!("422 replace operation does not apply: doc is missing path: /x/d: path is invalid"),
     );
     check(
         json!([{"op": "test", "path": "/b/c", "value": 2}]),

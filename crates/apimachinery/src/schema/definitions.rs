@@ -168,6 +168,7 @@ pub(super) fn read_extensions(source: &Map<String, Value>) -> Schema {
             _ => ListType::Atomic,
         },
         is_atomic: text(source, "x-kubernetes-map-type") == "atomic",
+        is_granular: text(source, "x-kubernetes-map-type") == "granular",
         patch: PatchRule {
             merge_key: (!merge_key.is_empty()).then(|| merge_key.to_owned()),
             is_merge: has_strategy("merge"),

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Schema, SchemaRef, Type, anything};
+use crate::quantity;
 
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
@@ -33,6 +34,7 @@ fn fill_in(schema: &SchemaRef, value: &mut Value, place: &Place) {
                 drop_names(&schema, fields);
             }
             add_times(&schema, fields);
+            drop_unread(&schema, fields);
             for (name, value) in fields.iter_mut() {
                 if let Some(field) = schema.properties.get(name) {
                     fill_in(field, value, &Place::Inside);
@@ -85,6 +87,18 @@ fn drop_names(schema: &Schema, fields: &mut Map<String, Value>) {
     }
 }
 
+/// Types of Go's that read themselves, and make nothing of what is neither a map nor a list.
+const READ_PARTLY: &[&str] = &[".JSONSchemaPropsOrArray", ".JSONSchemaPropsOrStringArray"];
+
+fn drop_unread(schema: &Schema, fields: &mut Map<String, Value>) {
+    fields.retain(|name, value| {
+        let field = schema.field(name).map(|it| it.resolve());
+        let is_partly =
+            field.is_some_and(|it| READ_PARTLY.iter().any(|of| it.definition.ends_with(of)));
+        !is_partly || value.is_object() || value.is_array()
+    });
+}
+
 /// Times are what typed structs have no zero value for.
 fn add_times(schema: &Schema, fields: &mut Map<String, Value>) {
     for name in &schema.required {
@@ -109,6 +123,53 @@ pub(super) fn drop_empties(schema: &SchemaRef, value: &mut Value) {
         Value::Array(items) => {
             let item = schema.items.as_ref().unwrap_or_else(|| anything());
             items.iter_mut().for_each(|it| drop_empties(item, it));
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn write_quantities(schema: &SchemaRef, value: &mut Value) {
+    let schema = schema.resolve();
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let Some(field) = schema.field(name) {
+                    write_quantities(field, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let item = schema.items.as_ref().unwrap_or_else(|| anything());
+            items.iter_mut().for_each(|it| write_quantities(item, it));
+        }
+        Value::String(text) if schema.is_quantity() => {
+            if let Some(canonical) = quantity::canonical(text) {
+                *text = canonical;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What Go makes of numbers that its types are too small for, where it converts and does not read.
+pub(super) fn wrap_integers(schema: &SchemaRef, value: &mut Value) {
+    let schema = schema.resolve();
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let Some(field) = schema.field(name) {
+                    wrap_integers(field, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let item = schema.items.as_ref().unwrap_or_else(|| anything());
+            items.iter_mut().for_each(|it| wrap_integers(item, it));
+        }
+        Value::Number(number) if schema.kind == Type::Integer && schema.format == "int32" => {
+            if let Some(wide) = number.as_i64().filter(|it| i32::try_from(*it).is_err()) {
+                *value = json!(wide as i32);
+            }
         }
         _ => {}
     }

@@ -76,6 +76,8 @@ pub struct Schema {
     pub list_type: ListType,
     /// `x-kubernetes-map-type: atomic`.
     pub is_atomic: bool,
+    /// `x-kubernetes-map-type: granular`: not here, whatever the type says.
+    pub is_granular: bool,
     pub patch: PatchRule,
     /// The definition this stands for (`io.k8s.api.core.v1.PodSpec`); how OpenAPI writes a `$ref`.
     pub definition: String,
@@ -116,6 +118,10 @@ pub struct FieldReport {
     pub fatal_error: Option<String>,
     /// Whether there is a list or a map without anything in it. Go keeps none.
     pub has_empties: bool,
+    /// JSON pointers to the lists among them; at most 100.
+    pub empty_lists: Vec<String>,
+    /// Whether a quantity is written in another form than Go writes it in.
+    pub has_loose_quantities: bool,
     /// What the object says that it is; empty if it does not.
     pub api_version: String,
     pub kind: String,
@@ -174,6 +180,17 @@ impl Schema {
     /// Structs without fields stay.
     pub fn drop_empties(self: &Arc<Self>, value: &mut Value) {
         go::drop_empties(self, value);
+    }
+
+    /// Cuts numbers down to what Go's types hold: what it does with objects that it has read
+    /// without knowing their types.
+    pub fn wrap_integers(self: &Arc<Self>, value: &mut Value) {
+        go::wrap_integers(self, value);
+    }
+
+    /// Writes every quantity as Go does: `0.5Gi` becomes `512Mi`.
+    pub fn write_quantities(self: &Arc<Self>, value: &mut Value) {
+        go::write_quantities(self, value);
     }
 
     /// Checks types and values, with upstream's texts (`spec.x in body must be of type integer:

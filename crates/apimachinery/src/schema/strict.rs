@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{FieldReport, Schema, SchemaRef, Type, anything, go, go_text};
-use crate::quantity::Amount;
+use crate::quantity::{self, Amount};
 
 const PROBLEMS_MAX: usize = 100;
 
@@ -33,6 +33,19 @@ enum Way<'a> {
 }
 
 impl Way<'_> {
+    /// As JSON patches write it.
+    fn pointer(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Embedded(parent, _) => parent.pointer(),
+            Self::Field(parent, name) | Self::Key(parent, name) => {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                format!("{}/{name}", parent.pointer())
+            }
+            Self::Item(parent, index) => format!("{}/{index}", parent.pointer()),
+        }
+    }
+
     fn is_root(&self) -> bool {
         match self {
             Self::Root => true,
@@ -123,7 +136,11 @@ impl Place<'_> {
     fn note_text(&mut self, text: &str) {
         let schema = self.schema.resolve();
         let problem = match (schema.kind, schema.format.as_str()) {
-            (Type::IntOrString, "quantity") => Amount::parse(text).err().map(|it| it.to_string()),
+            (Type::IntOrString, "quantity") => {
+                let canonical = quantity::canonical(text);
+                self.report.has_loose_quantities |= canonical.is_some_and(|it| it != text);
+                Amount::parse(text).err().map(|it| it.to_string())
+            }
             (Type::String, "date-time") if reads_itself(&schema) => {
                 go_text::time_problem(text, schema.definition.ends_with(".MicroTime"))
             }
@@ -234,7 +251,13 @@ impl<'de> Visitor<'de> for Place<'_> {
             }
             index += 1;
         }
-        self.report.has_empties |= index == 0 && schema.kind == Type::Array;
+        if index == 0 && schema.kind == Type::Array {
+            self.report.has_empties = true;
+            if self.report.empty_lists.len() < PROBLEMS_MAX {
+                let pointer = self.way.pointer();
+                self.report.empty_lists.push(pointer);
+            }
+        }
         if !matches!(schema.kind, Type::Array | Type::Any) && !schema.is_free_form() {
             self.mismatch("array", &schema);
         }

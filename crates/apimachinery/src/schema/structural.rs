@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::definitions::{Definitions, read_extensions, read_type};
 use super::values::{branches, compile, patterns_of};
 use super::{ListType, Schema, SchemaRef, Type};
-use crate::field::{FieldErrors, Path};
+use crate::field::{Cause, FieldError, FieldErrors, Path};
 
 /// What `Schema::checks` keeps.
 const CHECKS: &[&str] = &[
@@ -35,6 +35,11 @@ const CHECKS: &[&str] = &[
     "x-kubernetes-validations",
 ];
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
+/// What OpenAPI has and custom resources do not.
+const UNSUPPORTED: &[&str] =
+    &["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
+const EMPTY: &str = "Required value: must not be empty";
+const EMPTY_AT_ROOT: &str = "must not be empty at the root";
 const DEPTH_MAX: usize = 100;
 /// Different patterns in one schema: each has to be compiled.
 const PATTERNS_MAX: usize = 2_000;
@@ -42,12 +47,21 @@ const PATTERNS_MAX: usize = 2_000;
 pub(super) fn read(schema: &Value, path: &Path, errors: &mut FieldErrors) -> SchemaRef {
     let empty = Map::new();
     let source = schema.as_object().unwrap_or(&empty);
+    let mut found = FieldErrors::new();
     match source.get("type").and_then(Value::as_str) {
-        None => errors.required(&path.child("type"), "must not be empty at the root"),
+        None => found.required(&path.child("type"), EMPTY_AT_ROOT),
         Some("object") => {}
-        Some(other) => errors.invalid(&path.child("type"), other, "must be object at the root"),
+        Some(other) => found.invalid(&path.child("type"), other, "must be object at the root"),
     }
-    let mut root = read_node(source, path, errors, 0);
+    let mut root = read_node(source, path, &mut found, 0);
+    let n_before = errors.iter().count();
+    validate_standard(source, path, errors, 0);
+    let is_standard = errors.iter().count() == n_before;
+    // Of a schema that is not of the standard, nobody says what it lacks to be structural.
+    let is_told = |it: &&FieldError| is_standard || !it.message.starts_with(EMPTY);
+    for FieldError { path, cause, message } in found.iter().filter(is_told) {
+        errors.push(path, *cause, message.clone());
+    }
     add_type_and_metadata(&mut root);
     root.n_branches = n_branches(&root);
     let mut patterns = BTreeSet::new();
@@ -182,9 +196,7 @@ fn validate_structure(source: &Map<String, Value>, path: &Path, errors: &mut Fie
             errors.not_supported(&path.child("type"), kind.clone(), TYPES);
         }
     }
-    if source.contains_key("$ref") {
-        errors.forbidden(&path.child("$ref"), "$ref is not supported");
-    }
+    validate_default_type(source, path, errors);
     if source.contains_key("properties") && source.contains_key("additionalProperties") {
         errors.forbidden(
             &path.child("additionalProperties"),
@@ -204,6 +216,71 @@ fn validate_structure(source: &Map<String, Value>, path: &Path, errors: &mut Fie
             source["x-kubernetes-validations"].clone(),
             "CEL validation rules are not supported yet",
         );
+    }
+}
+
+/// A default is of no type that there is not.
+fn validate_default_type(source: &Map<String, Value>, path: &Path, errors: &mut FieldErrors) {
+    let kind = source.get("type").and_then(Value::as_str).filter(|it| !TYPES.contains(it));
+    let (Some(kind), Some(default)) = (kind, source.get("default")) else { return };
+    let found = match default {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let message = format!("Invalid value: {found:?}:  in body must be of type {kind}: {found:?}");
+    errors.push(&path.child("default"), Cause::TypeInvalid, message);
+}
+
+/// In the schema, and in all that are part of it.
+fn validate_standard(
+    source: &Map<String, Value>,
+    path: &Path,
+    errors: &mut FieldErrors,
+    depth: usize,
+) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    let is_nothing = |it: &Value| match it {
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        other => other.is_null(),
+    };
+    let is_said = |name: &str| {
+        let may_be_empty = ["additionalItems", "$ref", "dependencies"].contains(&name);
+        source.get(name).is_some_and(|it| !it.is_null() && (may_be_empty || !is_nothing(it)))
+    };
+    for name in UNSUPPORTED.iter().filter(|it| is_said(it)) {
+        errors.forbidden(&path.child(name), &format!("{name} is not supported"));
+    }
+    if source.get("items").is_some_and(Value::is_array) {
+        let detail = "items must be a schema object and not an array";
+        errors.forbidden(&path.child("items"), detail);
+    }
+    for (name, value) in source {
+        let path = path.child(name);
+        let below: Vec<(Path, &Value)> = match (name.as_str(), value) {
+            ("properties" | "definitions" | "patternProperties", Value::Object(all)) => {
+                all.iter().map(|(key, it)| (path.key(key), it)).collect()
+            }
+            ("allOf" | "anyOf" | "oneOf" | "items", Value::Array(all)) => {
+                all.iter().enumerate().map(|(index, it)| (path.index(index), it)).collect()
+            }
+            ("not" | "items" | "additionalProperties" | "additionalItems", Value::Object(_)) => {
+                vec![(path, value)]
+            }
+            _ => Vec::new(),
+        };
+        for (path, value) in below {
+            if let Value::Object(schema) = value {
+                validate_standard(schema, &path, errors, depth + 1);
+            }
+        }
     }
 }
 
@@ -231,11 +308,12 @@ fn validate_merge_rules(
         ),
         ListType::Map { .. } => {}
         ListType::Set | ListType::Atomic => {
-            if source.contains_key("x-kubernetes-list-map-keys") {
-                errors.forbidden(
-                    &path.child("x-kubernetes-list-map-keys"),
-                    "must be empty if x-kubernetes-list-type is not map",
-                );
+            let keys = source.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+            let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+            match list_type {
+                _ if keys.is_none_or(Vec::is_empty) => {}
+                None => errors.required(&path_type, detail),
+                Some(text) => errors.invalid(&path_type, text, detail),
             }
         }
     }

@@ -305,3 +305,27 @@ fn a_schema_that_multiplies_work_is_cut_off() {
     schema.validate(&value, &Path::root(), &mut errors);
     assert!(errors.to_string().contains("too many checks"), "{errors}");
 }
+
+#[test]
+fn quantities_are_written_as_go_writes_them() {
+    let text = r#"{"spec":{"containers":[{"limits":{"cpu":"1.5","memory":"0.5Gi","x":"1"}}]}}"#;
+    assert!(deployment().validate_fields(text.as_bytes()).has_loose_quantities);
+    let mut value: Value = serde_json::from_str(text).unwrap();
+    deployment().write_quantities(&mut value);
+    let limits = &value["spec"]["containers"][0]["limits"];
+    assert_eq!(*limits, json!({"cpu": "1500m", "memory": "512Mi", "x": "1"}));
+    assert!(!deployment().validate_fields(value.to_string().as_bytes()).has_loose_quantities);
+}
+
+#[test]
+fn numbers_wrap_where_go_converts_them() {
+    let mut value = json!({"spec": {"replicas": 2_147_483_648_i64}});
+    deployment().wrap_integers(&mut value);
+    assert_eq!(value, json!({"spec": {"replicas": -2_147_483_648_i64}}));
+}
+
+#[test]
+fn empty_lists_are_pointed_at() {
+    let report = deployment().validate_fields(br#"{"spec":{"containers":[]}}"#);
+    assert_eq!(report.empty_lists, ["/spec/containers"]);
+}

@@ -129,7 +129,7 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
         None => text,
         Some((_, name)) if name.contains('/') => {
             return vec![format!(
-                "a qualified name {RULE} with an optional DNS subdomain prefix and '/' \
+                "a valid label key {RULE} with an optional DNS subdomain prefix and '/' \
                  (e.g. 'example.com/MyName')"
             )];
         }

@@ -52,6 +52,7 @@ fn from_json(request: &mut Request, bytes: &Bytes) -> Result<Box<dyn ApiObject>,
                 return Err(cannot(kind, &why));
             }
             request.has_empties |= found.has_empties;
+            request.empty_lists = found.empty_lists;
             let mut problems = std::mem::take(&mut request.problems);
             problems.extend(found.problems);
             report(request, problems).map_err(|why| cannot(kind, &why))?;
@@ -95,6 +96,7 @@ pub(super) fn object(request: &mut Request, bytes: &[u8]) -> Result<Box<dyn ApiO
         return Err(why);
     }
     request.has_empties |= found.has_empties;
+    request.empty_lists = found.empty_lists;
     let mut problems = std::mem::take(&mut request.problems);
     problems.extend(found.problems);
     report(request, problems)?;

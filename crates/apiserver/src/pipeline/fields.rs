@@ -36,6 +36,7 @@ pub(super) async fn record(
     // What is not written is nobody's.
     if request.has_empties && !request.kind.is_custom() {
         request.kind.schema().drop_empties(&mut tree);
+        own_empty_lists(request, &mut tree);
     }
     let claimed = claimed.and_then(|it| serde_json::to_value(it).ok());
     if let (Some(claimed), Some(meta)) = (claimed, metadata(&mut tree)) {
@@ -62,6 +63,15 @@ pub(super) async fn record(
         draft.set_managed_fields(entries);
     }
     Ok(())
+}
+
+/// A list without items is the writer's where `null` is written of it.
+fn own_empty_lists(request: &Request, tree: &mut Value) {
+    for pointer in &request.empty_lists {
+        if let Some(value @ Value::Null) = tree.pointer_mut(pointer) {
+            *value = Value::Array(Vec::new());
+        }
+    }
 }
 
 fn unrecorded(why: impl Into<Box<dyn Error + Send + Sync>>) -> ApiError {

@@ -83,7 +83,7 @@ async fn patched(
 ) -> Result<Box<dyn ApiObject>, ApiError> {
     let schema = request.kind.schema();
     let live = current.tree();
-    let value = match form {
+    let mut value = match form {
         PatchKind::Json => patch::json(live, bytes).map_err(|err| refuse(&err))?,
         PatchKind::Merge => patch::merge(live, &parse(bytes, "error decoding patch: ")?),
         PatchKind::Strategic => {
@@ -92,6 +92,9 @@ async fn patched(
         }
         PatchKind::Apply => applied(core, request, Some(live), bytes).await?,
     };
+    if matches!(form, PatchKind::Strategic | PatchKind::Apply) && !request.kind.is_custom() {
+        schema.wrap_integers(&mut value);
+    }
     typed(request, &value, form, bytes)
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Request {
     pub(super) notes: Notes,
     /// Whether the body has lists or maps without anything in them.
     pub(super) has_empties: bool,
+    /// JSON pointers to the lists among them.
+    pub(super) empty_lists: Vec<String>,
     /// What is known of the body that is not in it any more, and is told with what it has.
     pub(super) problems: Vec<String>,
     pub(super) hooks: Arc<dyn Hooks>,
@@ -210,6 +212,7 @@ fn find_kind(
         family,
         notes,
         has_empties,
+        empty_lists: Vec::new(),
         problems,
         hooks,
         subresource,

@@ -223,8 +223,9 @@ pub(super) async fn prepare(
     if let Some(settled) = core.cache.settle(request.working_kind(), draft.object()) {
         draft.replace(settled);
     }
+    let is_new = kind.generation_counts_lost() && kind.is_new_generation(draft.object(), old);
     kind.prepare_update(draft.change(), old, request.part());
-    if kind.has_generation() && kind.is_new_generation(draft.object(), old) {
+    if kind.has_generation() && (is_new || kind.is_new_generation(draft.object(), old)) {
         let generation = old.meta().generation.unwrap_or(0) + 1;
         draft.change().meta_mut().generation = Some(generation);
     }

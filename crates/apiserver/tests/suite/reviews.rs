@@ -212,3 +212,33 @@ async fn the_admin_acts_as_others_and_others_do_not() {
         )
     );
 }
+
+#[tokio::test]
+async fn questions_that_say_too_little_or_too_much_are_refused() {
+    let (_site, mut admin) = connect().await;
+    let access = format!("{AUTHORIZATION}/subjectaccessreviews");
+    let local = format!("{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews");
+    let attributes = json!({"verb": "get", "resource": "pods", "namespace": "default"});
+    for (path, body, expected) in [
+        (&access, json!({"spec": {"user": "u", "resourceAttributes": attributes}}), ""),
+        (&access, json!({"spec": {"user": "u"}}), "exactly one of nonResourceAttributes or"),
+        (
+            &access,
+            json!({"metadata": {"name": "x"}, "spec": {"user": "u", "resourceAttributes": {}}}),
+            "must be empty",
+        ),
+        (&local, json!({"spec": {"user": "u", "resourceAttributes": attributes}}), ""),
+        (
+            &local,
+            json!({"spec": {"user": "u", "resourceAttributes": {"namespace": "other"}}}),
+            "must match metadata.namespace",
+        ),
+    ] {
+        let (code, answer) = admin.call("POST", path, &body).await;
+        let text = answer["message"].as_str().unwrap_or_default();
+        let is_refused = !expected.is_empty();
+        assert_eq!(code, if is_refused { 422 } else { 201 }, "{answer}");
+        let start = ".authorization.k8s.io \"\" is invalid: ";
+        assert!(!is_refused || (text.starts_with(start) && text.contains(expected)), "{text}");
+    }
+}

@@ -17,6 +17,8 @@ struct Entry {
     upstream: Option<String>,
     ours: Option<String>,
     change: Option<String>,
+    /// The texts are the same but for values that are objects.
+    is_in_objects_alone: bool,
     reason: String,
 }
 
@@ -31,6 +33,7 @@ impl Allowed {
                 upstream: text("upstream"),
                 ours: text("ours"),
                 change: text("change"),
+                is_in_objects_alone: it["in"] == "objects",
                 reason: text("reason").unwrap_or_default(),
             }
         };
@@ -48,7 +51,40 @@ impl Allowed {
                 && is_in(&it.upstream, &difference.upstream)
                 && is_in(&it.ours, &difference.ours)
                 && is_in(&it.change, change)
+                && (!it.is_in_objects_alone || is_same_but_for_objects(difference))
         };
         self.0.iter().find(matches).map(|it| it.reason.as_str())
+    }
+}
+
+fn is_same_but_for_objects(difference: &Difference) -> bool {
+    let sorted = |text: &str| {
+        let text = without_objects(text);
+        let mut causes: Vec<String> = text.split("; ").map(str::to_owned).collect();
+        causes.sort();
+        causes
+    };
+    sorted(&difference.upstream) == sorted(&difference.ours)
+}
+
+/// Without values that are objects, or lists of them.
+fn without_objects(text: &str) -> String {
+    const BEFORE: &str = "value: ";
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some(at) = rest.find(BEFORE) {
+        let (before, value) = rest.split_at(at + BEFORE.len());
+        kept.push_str(before);
+        let is_object = value.starts_with('{') || value.starts_with("[{");
+        rest = if is_object { &value[end_of_json(value)..] } else { value };
+    }
+    kept + rest
+}
+
+fn end_of_json(text: &str) -> usize {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
+    match values.next() {
+        Some(Ok(_)) => values.byte_offset(),
+        _ => text.len(),
     }
 }

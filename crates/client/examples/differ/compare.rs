@@ -60,7 +60,6 @@ pub(crate) struct Difference {
 
 /// Set by each server for itself.
 const OWN: &[&str] = &["resourceVersion", "uid"];
-const SHOWN_MAX: usize = 600;
 
 pub(crate) fn compare(upstream: &Answer, ours: &Answer) -> Option<Difference> {
     let text = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
@@ -88,8 +87,7 @@ pub(crate) fn compare(upstream: &Answer, ours: &Answer) -> Option<Difference> {
 }
 
 fn difference(of: Of, upstream: String, ours: String) -> Option<Difference> {
-    let cut = |it: String| it.chars().take(SHOWN_MAX).collect::<String>();
-    (upstream != ours).then(|| Difference { of, upstream: cut(upstream), ours: cut(ours) })
+    (upstream != ours).then_some(Difference { of, upstream, ours })
 }
 
 /// In any order.

@@ -102,8 +102,9 @@ async fn kinds(flags: &Flags, upstream: &mut Server) -> Result<VecDeque<Kind>> {
         if let Some(metadata) = example["metadata"].as_object_mut() {
             metadata.remove("namespace");
         }
-        let version = resource.root.rsplit('/').next().unwrap_or_default();
-        let namespace = format!("differ-{}-{version}", resource.plural);
+        // Two groups may have the same name for theirs.
+        let of = resource.root.trim_start_matches('/').replace(['/', '.'], "-");
+        let namespace = format!("differ-{}-{of}", resource.plural);
         // An event is where the object is that it is about.
         for about in ["involvedObject", "regarding"] {
             if let Some(about) = example.get_mut(about) {

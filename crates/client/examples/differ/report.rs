@@ -9,6 +9,8 @@ use crate::requests::Ask;
 
 /// Of a body in a sample.
 const BODY_MAX: usize = 700;
+/// Of an answer in a sample.
+const SHOWN_MAX: usize = 1_500;
 /// Samples of a group that are kept.
 const SAMPLES_MAX: usize = 2;
 
@@ -77,7 +79,8 @@ impl Report {
         *group.kinds.entry(kind.to_owned()).or_default() += 1;
         if group.samples.len() < SAMPLES_MAX {
             let body: String = ask.bodies[1].chars().take(BODY_MAX).collect();
-            let Difference { upstream, ours, .. } = difference;
+            let cut = |it: &String| it.chars().take(SHOWN_MAX).collect::<String>();
+            let (upstream, ours) = (cut(&difference.upstream), cut(&difference.ours));
             group.samples.push(format!(
                 "    {kind}, {} {}: {}\n      upstream  {upstream}\n      ours      {ours}\n      body      {body}\n",
                 ask.method, ask.path, ask.what

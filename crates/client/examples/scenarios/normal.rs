@@ -127,6 +127,15 @@ fn object(object: &Value) -> Value {
     if kind == "EndpointSlice" || !object["addressType"].is_null() {
         object["metadata"].as_object_mut().map(|it| it.remove("generation"));
     }
+    // What only we say: why something is not done yet.
+    if let Some(status) = object["status"].as_object_mut()
+        && let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut)
+    {
+        conditions.retain(|it| it["type"] != "Waiting");
+        if conditions.is_empty() {
+            status.remove("conditions");
+        }
+    }
     // Nodes, schedulers and the server say most of these.
     let is_pod = object["spec"]["containers"].is_array() && kind.is_empty() || kind == "Pod";
     if is_pod {

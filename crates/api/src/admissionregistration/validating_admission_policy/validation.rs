@@ -133,8 +133,10 @@ fn validate_field_ref(reference: &str, path: &Path, errors: &mut FieldErrors) {
     if reference.is_empty() {
         return errors.required(path, "");
     }
+    // Upstream's reader passes over a dot at the end.
+    let read = reference.strip_suffix('.').unwrap_or(reference);
     let is_whole = reference.starts_with(['.', '[', '$']);
-    let whole = if is_whole { reference.to_owned() } else { format!(".{reference}") };
+    let whole = if is_whole { read.to_owned() } else { format!(".{read}") };
     if let Err(err) = JsonPath::parse(&whole) {
         errors.invalid(path, reference, &format!("invalid JSONPath: {err}"));
     }

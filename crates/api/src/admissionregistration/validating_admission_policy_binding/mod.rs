@@ -27,7 +27,7 @@ impl Resource for ValidatingAdmissionPolicyBinding {
     }
 
     fn has_same_spec(&self, stored: &Self) -> bool {
-        semantic::equal(&self.spec, &stored.spec)
+        self.spec == stored.spec || semantic::equal_at("spec", self, stored)
     }
 
     fn validate(&self, errors: &mut FieldErrors) {

@@ -31,12 +31,13 @@ fn annotation(crd: &CustomResourceDefinition) -> &str {
 
 /// `None` for groups that need no approval.
 fn approval(crd: &CustomResourceDefinition) -> Option<(Approval, String)> {
-    if !is_protected(&crd.spec.group) {
-        return None;
-    }
+    is_protected(&crd.spec.group).then(|| state(crd))
+}
+
+fn state(crd: &CustomResourceDefinition) -> (Approval, String) {
     let text = annotation(crd);
     let must = format!("protected groups must have approval annotation {ANNOTATION:?}");
-    Some(if text.is_empty() {
+    if text.is_empty() {
         (Approval::Missing, format!("{must}, {SEE}"))
     } else if text.starts_with("unapproved") {
         (Approval::Unapproved, format!("not approved: {text:?}"))
@@ -45,7 +46,7 @@ fn approval(crd: &CustomResourceDefinition) -> Option<(Approval, String)> {
     } else {
         let either = "with either a URL or a reason starting with \"unapproved\"";
         (Approval::Invalid, format!("{must} {either}, {SEE}"))
-    })
+    }
 }
 
 /// A scheme and a host.
@@ -65,7 +66,8 @@ pub(super) fn validate(
     errors: &mut FieldErrors,
 ) {
     let Some((state, why)) = approval(crd) else { return };
-    if stored.and_then(approval).is_some_and(|(before, _)| before == state) {
+    // Of whatever group it was.
+    if stored.is_some_and(|it| self::state(it).0 == state) {
         return;
     }
     let path = Path::new("metadata").child("annotations").key(ANNOTATION);

@@ -10,8 +10,8 @@ mod validation;
 use apimachinery::FieldErrors;
 use serde_json::json;
 
-use crate::halves;
 use crate::kind::{Part, Resource};
+use crate::{halves, semantic};
 
 pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, CustomResourceDefinitionCondition,
@@ -56,6 +56,9 @@ impl Resource for CustomResourceDefinition {
         if let Some(service) = service {
             service.port.get_or_insert(443);
         }
+        if self.status.as_ref().is_none_or(|it| it.stored_versions.iter().flatten().count() == 0) {
+            add_stored_versions(self);
+        }
     }
 
     fn prepare_create(&mut self) {
@@ -78,36 +81,45 @@ impl Resource for CustomResourceDefinition {
     }
 
     fn is_new_generation(&self, stored: &Self) -> bool {
-        self.spec != stored.spec
+        self.spec != stored.spec && !semantic::equal_at("spec", self, stored)
     }
 
     fn validate(&self, errors: &mut FieldErrors) {
-        validation::validate_name(self, errors);
+        validation::validate_accepted_names(self, errors);
     }
 
     fn validate_create(&self, errors: &mut FieldErrors) {
+        validation::validate_name(self, errors);
         validation::validate_spec(self, errors);
+        validation::validate_stored_versions(self, errors);
         approval::validate(self, None, errors);
+        validation::validate_pruning(self, errors);
     }
 
     /// Another server over the same store may know more than this one: what it has accepted is
     /// judged again only when it changes, so that its definitions can be settled and deleted here.
-    fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
+    fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
+        if part == Part::Status {
+            return;
+        }
         if self.spec != stored.spec {
             validation::validate_spec(self, errors);
         }
         validation::validate_update(self, stored, errors);
+        validation::validate_stored_versions(self, errors);
         approval::validate(self, Some(stored), errors);
+        if stored.spec.preserve_unknown_fields != Some(true) {
+            validation::validate_pruning(self, errors);
+        }
     }
 }
 
 /// Objects may be on disk in every version that ever was the storage version.
 fn add_stored_versions(crd: &mut CustomResourceDefinition) {
+    let Some(version) = crd.spec.versions.iter().find(|it| it.storage) else { return };
     let stored = crd.status.get_or_insert_default().stored_versions.get_or_insert_default();
-    for version in crd.spec.versions.iter().filter(|it| it.storage) {
-        if !stored.contains(&version.name) {
-            stored.push(version.name.clone());
-        }
+    if !stored.contains(&version.name) {
+        stored.push(version.name.clone());
     }
 }
 

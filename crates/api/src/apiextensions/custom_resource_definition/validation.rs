@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceColumnDefinition, CustomResourceSubresourceScale,
+    CustomResourceColumnDefinition, CustomResourceConversion, CustomResourceDefinitionNames,
+    CustomResourceSubresourceScale,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use apimachinery::schema::{ListType, Schema, SchemaRef, Type};
 use apimachinery::validation::{is_dns_subdomain, is_dns1035_label};
@@ -30,23 +31,58 @@ pub(super) fn validate_spec(crd: &CustomResourceDefinition, errors: &mut FieldEr
     }
     validate_names(crd, &spec.child("names"), errors);
     validate_versions(crd, &spec.child("versions"), errors);
-    if crd.spec.preserve_unknown_fields == Some(true) {
-        errors.invalid(
-            &spec.child("preserveUnknownFields"),
-            true,
-            "must be false in apiextensions.k8s.io/v1: use x-kubernetes-preserve-unknown-fields in the schema",
-        );
+    if crd.spec.preserve_unknown_fields == Some(true) && has_defaults(crd) {
+        let detail = "must be false in order to use defaults in the schema";
+        errors.invalid(&spec.child("preserveUnknownFields"), true, detail);
     }
     if let Some(conversion) = &crd.spec.conversion {
-        let path = spec.child("conversion").child("strategy");
-        match conversion.strategy.as_str() {
-            "None" => {}
-            "Webhook" => {
-                errors.invalid(&path, "Webhook", "conversion by webhook is not supported yet");
-            }
-            other => errors.not_supported(&path, other, &["None", "Webhook"]),
+        validate_conversion(conversion, &spec.child("conversion"), errors);
+    }
+}
+
+fn validate_conversion(
+    conversion: &CustomResourceConversion,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let strategy = path.child("strategy");
+    match conversion.strategy.as_str() {
+        "None" => {}
+        "Webhook" => {
+            errors.invalid(&strategy, "Webhook", "conversion by webhook is not supported yet");
+            return;
+        }
+        other => errors.not_supported(&strategy, other, &["None", "Webhook"]),
+    }
+    const UNUSED: &str = "should not be set when strategy is not set to Webhook";
+    let webhook = conversion.webhook.as_ref();
+    if webhook.is_some_and(|it| it.client_config.is_some()) {
+        errors.forbidden(&path.child("webhookClientConfig"), UNUSED);
+    }
+    if webhook.is_some_and(|it| !it.conversion_review_versions.is_empty()) {
+        errors.forbidden(&path.child("conversionReviewVersions"), UNUSED);
+    }
+}
+
+/// What the schemas do not name is dropped: new definitions cannot do without that.
+pub(super) fn validate_pruning(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+    if crd.spec.preserve_unknown_fields == Some(true) {
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+                      spec.versions[*].schema instead";
+        errors.invalid(&Path::new("spec").child("preserveUnknownFields"), true, detail);
+    }
+}
+
+fn has_defaults(crd: &CustomResourceDefinition) -> bool {
+    fn has(schema: &Value) -> bool {
+        match schema {
+            Value::Object(fields) => fields.contains_key("default") || fields.values().any(has),
+            Value::Array(items) => items.iter().any(has),
+            _ => false,
         }
     }
+    let schemas = crd.spec.versions.iter().filter_map(|it| it.schema.as_ref());
+    schemas.filter_map(|it| it.open_api_v3_schema.as_ref()).any(|it| has(&codec::tree(it)))
 }
 
 pub(super) fn validate_update(
@@ -60,20 +96,30 @@ pub(super) fn validate_update(
             errors.invalid(&path, value, "field is immutable");
         }
     };
-    validate(spec.child("group"), &crd.spec.group, &stored.spec.group);
+    let names = spec.child("names");
     if is_established(stored) {
         validate(spec.child("scope"), &crd.spec.scope, &stored.spec.scope);
-        let names = spec.child("names");
         validate(names.child("kind"), &crd.spec.names.kind, &stored.spec.names.kind);
-        validate(names.child("plural"), &crd.spec.names.plural, &stored.spec.names.plural);
     }
-    validate_stored_versions(crd, errors);
+    validate(spec.child("group"), &crd.spec.group, &stored.spec.group);
+    validate(names.child("plural"), &crd.spec.names.plural, &stored.spec.names.plural);
 }
 
-fn validate_stored_versions(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+pub(super) fn validate_stored_versions(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
     let path = Path::new("status").child("storedVersions");
     let stored = crd.status.as_ref().and_then(|it| it.stored_versions.as_ref());
     let versions: BTreeSet<&str> = crd.spec.versions.iter().map(|it| it.name.as_str()).collect();
+    let shown = || Value::from(stored.cloned().unwrap_or_default());
+    if stored.is_none_or(Vec::is_empty) {
+        errors.invalid(&path, Value::Null, "must have at least one stored version");
+    } else {
+        let is_stored = |name: &String| stored.is_some_and(|it| it.contains(name));
+        let kept = crd.spec.versions.iter().filter(|it| it.storage);
+        for version in kept.filter(|it| !is_stored(&it.name)) {
+            let detail = format!("must have the storage version {}", version.name);
+            errors.invalid(&path, shown(), &detail);
+        }
+    }
     for (index, version) in stored.into_iter().flatten().enumerate() {
         if !versions.contains(version.as_str()) {
             let why = format!(
@@ -100,65 +146,88 @@ fn validate_group(crd: &CustomResourceDefinition, path: &Path, errors: &mut Fiel
         errors.required(path, "");
         return;
     }
-    for problem in is_dns_subdomain(group) {
-        errors.invalid(path, group, &problem);
-    }
-    if !group.contains('.') {
+    let problems = is_dns_subdomain(group);
+    if !problems.is_empty() {
+        errors.invalid(path, group, &problems.join(","));
+    } else if !group.contains('.') {
         errors.invalid(path, group, "should be a domain with at least one dot");
     }
 }
 
 fn validate_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
     let names = &crd.spec.names;
-    let lower = |field: Path, value: &str, errors: &mut FieldErrors| {
-        for problem in is_dns1035_label(value) {
-            errors.invalid(&field, value, &problem);
+    for (field, value) in [
+        ("plural", names.plural.as_str()),
+        ("singular", names.singular.as_deref().unwrap_or_default()),
+        ("kind", names.kind.as_str()),
+        ("listKind", names.list_kind.as_deref().unwrap_or_default()),
+    ] {
+        if value.is_empty() {
+            errors.required(&path.child(field), "");
+        }
+    }
+    validate_given_names(names, path, errors);
+}
+
+/// Of a definition that was accepted once.
+pub(super) fn validate_accepted_names(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+    if let Some(names) = crd.status.as_ref().and_then(|it| it.accepted_names.as_ref()) {
+        validate_given_names(names, &Path::new("status").child("acceptedNames"), errors);
+    }
+}
+
+fn validate_given_names(
+    names: &CustomResourceDefinitionNames,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let mut validate = |field: Path, value: &str| {
+        let problems = is_dns1035_label(value);
+        if !problems.is_empty() {
+            errors.invalid(&field, value, &problems.join(","));
         }
     };
-    let mixed = |field: Path, value: &str, errors: &mut FieldErrors| {
-        for problem in is_dns1035_label(&value.to_lowercase()) {
-            let why = format!("may have mixed case, but should otherwise match: {problem}");
-            errors.invalid(&field, value, &why);
-        }
-    };
-    if names.plural.is_empty() {
-        errors.required(&path.child("plural"), "");
-    } else {
-        lower(path.child("plural"), &names.plural, errors);
+    if !names.plural.is_empty() {
+        validate(path.child("plural"), &names.plural);
     }
     if let Some(singular) = names.singular.as_deref().filter(|it| !it.is_empty()) {
-        lower(path.child("singular"), singular, errors);
+        validate(path.child("singular"), singular);
     }
+    let list_kind = names.list_kind.as_deref().unwrap_or_default();
+    for (field, value) in [("kind", names.kind.as_str()), ("listKind", list_kind)] {
+        let problems = is_dns1035_label(&value.to_lowercase());
+        if !value.is_empty() && !problems.is_empty() {
+            let all = problems.join(",");
+            let why = format!("may have mixed case, but should otherwise match: {all}");
+            errors.invalid(&path.child(field), value, &why);
+        }
+    }
+    let mut validate = |field: &str, index: usize, value: &str| {
+        let problems = is_dns1035_label(value);
+        if !problems.is_empty() {
+            errors.invalid(&path.child(field).index(index), value, &problems.join(","));
+        }
+    };
     for (index, name) in names.short_names.iter().flatten().enumerate() {
-        lower(path.child("shortNames").index(index), name, errors);
+        validate("shortNames", index, name);
     }
     for (index, name) in names.categories.iter().flatten().enumerate() {
-        lower(path.child("categories").index(index), name, errors);
+        validate("categories", index, name);
     }
-    if names.kind.is_empty() {
-        errors.required(&path.child("kind"), "");
-    } else {
-        mixed(path.child("kind"), &names.kind, errors);
-    }
-    match names.list_kind.as_deref() {
-        None | Some("") => errors.required(&path.child("listKind"), ""),
-        Some(list_kind) if list_kind == names.kind => errors.invalid(
-            &path.child("listKind"),
-            list_kind,
-            "kind and listKind may not be the same",
-        ),
-        Some(list_kind) => mixed(path.child("listKind"), list_kind, errors),
+    if !names.kind.is_empty() && names.kind == list_kind {
+        let why = "kind and listKind may not be the same";
+        errors.invalid(&path.child("listKind"), list_kind, why);
     }
 }
 
 fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
     let versions = &crd.spec.versions;
     let names: Vec<&str> = versions.iter().map(|it| it.name.as_str()).collect();
-    let shown = Value::from(names.clone());
-    if versions.is_empty() {
-        errors.required(path, "must have at least one version");
-        return;
-    }
+    let shown = match names.as_slice() {
+        // Of a definition of which nothing else was said either.
+        [] if crd.spec.group.is_empty() => Value::Null,
+        names => names.iter().map(|it| json!({ "name": it })).collect(),
+    };
     if names.iter().collect::<BTreeSet<_>>().len() != names.len() {
         errors.invalid(path, shown.clone(), "must contain unique version names");
     }
@@ -170,6 +239,12 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut F
         let hoisted = (versions.len() == 1).then(|| Path::new("spec"));
         validate_version(version, &path.index(index), hoisted.as_ref(), errors);
     }
+    // An older form of the definition had one version alone: that is the first.
+    let first = names.first().copied().unwrap_or_default();
+    let problems = is_dns1035_label(first);
+    if !first.is_empty() && !problems.is_empty() {
+        errors.invalid(&Path::new("spec").child("version"), first, &problems.join(","));
+    }
 }
 
 fn validate_version(
@@ -178,8 +253,9 @@ fn validate_version(
     hoisted: Option<&Path>,
     errors: &mut FieldErrors,
 ) {
-    for problem in is_dns1035_label(&version.name) {
-        errors.invalid(&path.child("name"), version.name.as_str(), &problem);
+    let problems = is_dns1035_label(&version.name);
+    if !problems.is_empty() {
+        errors.invalid(&path.child("name"), version.name.as_str(), &problems.join(","));
     }
     if version.deprecation_warning.is_some() && version.deprecated != Some(true) {
         let why = "can only be set for deprecated versions";
@@ -191,19 +267,35 @@ fn validate_version(
     }
     let schema_path = path.child("schema").child("openAPIV3Schema");
     let written = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
+    let own = hoisted.unwrap_or(path);
+    validate_columns_and_scale(version, own, errors);
     let Some(written) = written else {
         errors.required(&schema_path, "");
+        if version.selectable_fields.iter().flatten().next().is_some() {
+            let detail = match hoisted {
+                Some(_) => "may only be set when validations.schema is included",
+                None => "may only be set when `version.schema.openAPIV3Schema` is not included",
+            };
+            errors.invalid(&own.child("selectableFields"), "", detail);
+        }
         return;
     };
     let schema_path =
         hoisted.map_or(schema_path, |it| it.child("validation").child("openAPIV3Schema"));
-    let path = hoisted.unwrap_or(path);
     let tree = codec::tree(written);
     let schema = Schema::from_open_api(&tree, &schema_path, errors);
     for (name, property) in schema.properties.iter().filter(|(name, _)| !is_given(name)) {
         validate_node(property, &schema_path.child("properties").key(name), errors);
     }
 
+    validate_selectable_fields(version, &schema, &own.child("selectableFields"), errors);
+}
+
+fn validate_columns_and_scale(
+    version: &CustomResourceDefinitionVersion,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let columns = version.additional_printer_columns.iter().flatten();
     for (index, column) in columns.enumerate() {
         validate_column(column, &path.child("additionalPrinterColumns").index(index), errors);
@@ -211,7 +303,6 @@ fn validate_version(
     if let Some(scale) = version.subresources.as_ref().and_then(|it| it.scale.as_ref()) {
         validate_scale(scale, &path.child("subresources").child("scale"), errors);
     }
-    validate_selectable_fields(version, &schema, &path.child("selectableFields"), errors);
 }
 
 /// Every object has these, and they come from elsewhere.
@@ -229,7 +320,12 @@ fn validate_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
             let why = format!("must not have fields that the schema lacks: {}", unknown.join(", "));
             errors.invalid(&path, default.clone(), &why);
         }
-        schema.validate(default, &path, errors);
+        // What is said of the value itself leaves out where it is.
+        let mut found = FieldErrors::new();
+        schema.validate(default, &path, &mut found);
+        for it in found.iter() {
+            errors.push(&it.path, it.cause, it.message.replacen(&format!("{path} in"), " in", 1));
+        }
     }
     if let (ListType::Map { keys }, Some(items)) = (&schema.list_type, &schema.items) {
         validate_list_keys(keys, items, path, errors);
@@ -279,39 +375,32 @@ fn validate_column(column: &CustomResourceColumnDefinition, path: &Path, errors:
         errors.invalid(&path.child("format"), format, &one_of(COLUMN_FORMATS));
     }
     validate_path(&column.json_path, &path.child("JSONPath"), errors);
-    if column.priority.is_some_and(|it| it < 0) {
-        let priority = column.priority.unwrap_or_default();
-        errors.invalid(&path.child("priority"), priority, "must be greater than or equal to 0");
-    }
 }
 
 fn one_of(supported: &[&str]) -> String {
     format!("must be one of {}", supported.join(","))
 }
 
-/// Required and readable; `None` after the problem was noted.
-fn validate_path(text: &str, path: &Path, errors: &mut FieldErrors) -> Option<JsonPath> {
+/// Whether there is one, from a dot on. One that cannot be read leads nowhere.
+fn validate_path(text: &str, path: &Path, errors: &mut FieldErrors) -> bool {
     if text.is_empty() {
         errors.required(path, "");
-        return None;
+    } else if !text.starts_with('.') {
+        errors.invalid(path, text, "must be a simple json path starting with .");
     }
-    match JsonPath::parse(text) {
-        Ok(parsed) => Some(parsed),
-        Err(err) => {
-            errors.invalid(path, text, &err.to_string());
-            None
-        }
-    }
+    text.starts_with('.')
 }
 
 fn validate_scale(scale: &CustomResourceSubresourceScale, path: &Path, errors: &mut FieldErrors) {
     let mut validate = |field: &str, text: &str, roots: &[&str]| {
         let path = path.child(field);
-        let Some(parsed) = validate_path(text, &path, errors) else { return };
-        let is_below = parsed.fields().is_some_and(|it| it.len() > 1 && roots.contains(&it[0]));
-        if !is_below {
+        if !validate_path(text, &path, errors) {
+            return;
+        }
+        if !roots.iter().any(|it| text.starts_with(&format!(".{it}."))) {
             let names: Vec<String> = roots.iter().map(|it| format!(".{it}")).collect();
-            let why = format!("should be a json path under {}", names.join(" or "));
+            let either = if names.len() > 1 { "either " } else { "" };
+            let why = format!("should be a json path under {either}{}", names.join(" or "));
             errors.invalid(&path, text, &why);
         }
     };
@@ -336,10 +425,15 @@ fn validate_selectable_fields(
     for (index, field) in fields.iter().enumerate() {
         let path = path.index(index).child("jsonPath");
         let text = field.json_path.as_str();
-        let Some(parsed) = validate_path(text, &path, errors) else { continue };
-        if !seen.insert(text) {
-            errors.duplicate(&path, text);
+        if text.is_empty() {
+            errors.required(&path, "");
+            continue;
         }
+        let Ok(parsed) = JsonPath::parse(text) else {
+            let detail = format!("is an invalid path: expected [ or . but got: {text}");
+            errors.invalid(&path, text, &detail);
+            continue;
+        };
         match parsed.fields() {
             Some(names) if names[0] == "metadata" => {
                 errors.invalid(&path, text, "must not point to fields in metadata");
@@ -348,8 +442,12 @@ fn validate_selectable_fields(
             _ => errors.invalid(
                 &path,
                 text,
-                "must point to a field of type string, boolean or integer in the schema",
+                "must point to a field of type string, boolean or integer. Enum string fields and \
+                 strings with formats are allowed.",
             ),
+        }
+        if !seen.insert(text) {
+            errors.duplicate(&path, text);
         }
     }
 }

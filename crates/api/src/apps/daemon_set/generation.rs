@@ -9,6 +9,8 @@ use apimachinery::field::Path;
 use crate::semantic;
 
 const ANNOTATION: &str = "deprecated.daemonset.template.generation";
+/// The definition of what is compared.
+const TEMPLATE: &str = "io.k8s.api.core.v1.PodTemplateSpec";
 
 fn value(object: &DaemonSet) -> Option<&String> {
     object.metadata.annotations.as_ref()?.get(ANNOTATION)
@@ -37,7 +39,8 @@ pub(super) fn begin(object: &mut DaemonSet) {
 pub(super) fn carry_on(object: &mut DaemonSet, stored: &DaemonSet) {
     let generation = value(stored).and_then(|it| it.parse::<i64>().ok()).unwrap_or(0);
     let template = |it: &Option<DaemonSetSpec>| it.as_ref().map(|it| it.template.clone());
-    let is_changed = !semantic::equal(&template(&object.spec), &template(&stored.spec));
+    let (new, old) = (template(&object.spec), template(&stored.spec));
+    let is_changed = !semantic::equal_as(TEMPLATE, &new, &old);
     set(object, if is_changed { generation.saturating_add(1) } else { generation });
 }
 

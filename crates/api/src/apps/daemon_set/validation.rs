@@ -58,8 +58,8 @@ fn validate_strategy(strategy: &DaemonSetUpdateStrategy, path: &Path, errors: &m
         ("RollingUpdate", Some(rolling)) => validate_rolling(rolling, &path_rolling, errors),
         ("RollingUpdate", None) => errors.required(&path_rolling, ""),
         _ => {
-            let supported = ["OnDelete", "RollingUpdate"];
-            errors.not_supported(path, codec::tree(strategy), &supported);
+            let supported = ["RollingUpdate", "OnDelete"];
+            errors.not_supported_as_listed(path, codec::tree(strategy), &supported);
         }
     }
 }

@@ -160,9 +160,9 @@ fn validate_retention(spec: &StatefulSetSpec, path: &Path, errors: &mut FieldErr
         [("whenDeleted", &policy.when_deleted), ("whenScaled", &policy.when_scaled)]
     {
         let value = text(value.as_ref());
-        let supported = ["Delete", "Retain"];
+        let supported = ["Retain", "Delete"];
         if !supported.contains(&value) {
-            errors.not_supported(&path.child(field), value, &supported);
+            errors.not_supported_as_listed(&path.child(field), value, &supported);
         }
     }
 }
@@ -178,9 +178,8 @@ fn validate_template(
     template::validate_selected(&spec.template, selector, &path, errors);
     if scope.has_pods {
         template::validate_template(&as_pods_get_it(spec), &path, errors);
-    } else {
-        template::validate_metadata(&spec.template, &path, errors);
     }
+    template::validate_metadata(&spec.template, &path, errors);
 }
 
 /// Each pod has its own host name, the service's subdomain, and volumes of the claims in place of

@@ -12,6 +12,7 @@ use apimachinery::validation::{is_dns_label, is_path_segment};
 
 use super::validation::{ApiVersion, api_version_problem, validate_reference};
 use crate::check::{self, text};
+use crate::core::resource_names;
 
 const TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 
@@ -109,6 +110,9 @@ fn validate_source(
             errors.required(&path.child("container"), "must specify a container");
         } else {
             check::format(container, &is_dns_label(container), &path.child("container"), errors);
+        }
+        if !source.name.is_empty() {
+            resource_names::validate_of_container(&source.name, &path.child("name"), errors);
         }
         validate_resource(&source.name, &source.target, &path, errors);
     }

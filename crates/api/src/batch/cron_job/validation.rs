@@ -116,6 +116,7 @@ fn validate_job_template(template: &JobTemplateSpec, path: &Path, errors: &mut F
         errors.invalid(&path.child("selector"), codec::tree(selector), detail);
     }
     if spec.manual_selector == Some(true) {
-        errors.not_supported(&path.child("manualSelector"), true, &["false", "nil"]);
+        let path = path.child("manualSelector");
+        errors.not_supported_as_listed(&path, true, &["nil", "false"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use serde_json::Value;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
 
@@ -88,7 +89,9 @@ pub(super) fn validate(
     let tolerates = |which: fn(&Tolerated) -> bool| tolerated.as_ref().is_some_and(which);
     let (spec, path) = (&new.spec, Path::new("spec"));
     if let Err(why) = request::check(&spec.request) {
-        errors.invalid(&path.child("request"), codec::tree(&spec.request), &why);
+        let is_none = spec.request.0.is_empty();
+        let shown = if is_none { Value::Null } else { codec::tree(&spec.request) };
+        errors.invalid(&path.child("request"), shown, &why);
     }
     let usages = spec.usages.as_deref().unwrap_or_default();
     let (unknown, same) = (tolerates(|it| it.unknown_usages), tolerates(|it| it.same_usages));

@@ -30,10 +30,11 @@ impl Resource for Node {
         if let Some(spec) = &mut self.spec {
             // Written only when true, so that `false` and absent are the same object.
             spec.unschedulable = spec.unschedulable.filter(|it| *it);
-            match (&spec.pod_cidr, &spec.pod_cidrs) {
-                (Some(first), None) => spec.pod_cidrs = Some(vec![first.clone()]),
-                (None, Some(all)) => spec.pod_cidr = all.first().cloned(),
-                _ => {}
+            let first = spec.pod_cidrs.as_ref().and_then(|it| it.first()).cloned();
+            match spec.pod_cidr.clone().filter(|it| !it.is_empty()) {
+                Some(own) if Some(&own) != first.as_ref() => spec.pod_cidrs = Some(vec![own]),
+                Some(_) => {}
+                None => spec.pod_cidr = first,
             }
         }
         let Some(status) = &mut self.status else { return };

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 
 use apimachinery::FieldErrors;
 use apimachinery::field::{Cause, Path};
-use apimachinery::quantity::Amount;
-use apimachinery::validation::{is_label_value, is_qualified_name};
+use apimachinery::validation::{is_cidr, is_label_value, is_qualified_name};
 
 use crate::check::{self, text};
+use crate::core::resource_names;
 
 const UNSORTED: &str = "list must be sorted alphabetically";
 
@@ -17,6 +17,8 @@ pub(super) fn validate(node: &Node, errors: &mut FieldErrors) {
     let taints = node.spec.as_ref().and_then(|it| it.taints.as_deref()).unwrap_or_default();
     // Upstream names this path, though taints are in the spec; clients may match it.
     validate_taints(taints, &Path::new("metadata").child("taints"), errors);
+    let ranges = node.spec.as_ref().and_then(|it| it.pod_cidrs.as_deref()).unwrap_or_default();
+    validate_ranges(ranges, &Path::new("spec").child("podCIDRs"), errors);
     let Some(status) = &node.status else { return };
     let features = status.declared_features.as_deref().unwrap_or_default();
     validate_features(features, &Path::new("status").child("declaredFeatures"), errors);
@@ -24,17 +26,27 @@ pub(super) fn validate(node: &Node, errors: &mut FieldErrors) {
         [("capacity", &status.capacity), ("allocatable", &status.allocatable)]
     {
         for (name, quantity) in quantities.iter().flatten() {
-            let path = Path::new("status").child(field).key(name);
-            check::format(name, &is_qualified_name(name), &path, errors);
-            let amount = Amount::parse(&quantity.0).unwrap_or(Amount::ZERO);
-            if amount < Amount::ZERO {
-                errors.invalid(&path, quantity.0.as_str(), "must be greater than or equal to 0");
-            }
-            let is_extended = name.contains('/') && !name.contains("kubernetes.io/");
-            if is_extended && amount.millis() % 1000 != 0 {
-                errors.invalid(&path, quantity.0.as_str(), "must be an integer");
-            }
+            let path = Path::new("status").child(field).child(name);
+            resource_names::validate_amount(name, quantity, &path, errors);
         }
+    }
+}
+
+/// Of pods: one of each family at most.
+fn validate_ranges(ranges: &[String], path: &Path, errors: &mut FieldErrors) {
+    let mut has_bad = false;
+    for (index, range) in ranges.iter().enumerate() {
+        let problems = is_cidr(range);
+        has_bad |= !problems.is_empty();
+        check::format(range, &problems, &path.index(index), errors);
+    }
+    if ranges.len() < 2 || has_bad {
+        return;
+    }
+    let n_v6 = ranges.iter().filter(|it| it.contains(':')).count();
+    if n_v6 == 0 || n_v6 == ranges.len() || ranges.len() > 2 {
+        let detail = "may specify no more than one CIDR for each IP family";
+        errors.invalid(path, ranges.to_vec(), detail);
     }
 }
 
@@ -103,5 +115,8 @@ pub(super) fn validate_update(node: &Node, stored: &Node, errors: &mut FieldErro
     if !provider.is_empty() && text(spec.provider_id.as_ref()) != provider {
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden(&path.child("providerID"), detail);
+    }
+    if text(spec.external_id.as_ref()) != text(old.external_id.as_ref()) {
+        errors.forbidden(&path.child("externalID"), "may not be updated");
     }
 }

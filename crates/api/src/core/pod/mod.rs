@@ -5,6 +5,7 @@ pub mod conditions;
 mod fields;
 pub mod mirror;
 pub mod resize;
+mod status;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -80,6 +81,7 @@ impl Resource for Pod {
         let spec = self.spec.as_ref().unwrap_or(&absent);
         pod_spec::validation::validate_spec(spec, &Path::new("spec"), errors);
         pod_spec::validation::validate_of_pod(spec, &Path::new("spec"), errors);
+        pod_spec::validation::validate_images(spec, &Path::new("spec"), errors);
         if let Some(annotations) = &self.metadata.annotations {
             let path = Path::new("metadata.annotations");
             annotations::validate(annotations, spec, &path, errors);

@@ -12,6 +12,7 @@ use apimachinery::field::Path;
 
 use super::resize;
 use crate::check::{self, text};
+use crate::core::pod_spec::validation::validate_image;
 use crate::kind::{Part, Resource as _};
 use crate::semantic;
 
@@ -30,6 +31,7 @@ pub(super) fn restore(pod: &mut Pod, stored: &Pod, part: Part) {
             if text(status.qos_class.as_ref()).is_empty() {
                 status.qos_class = stored.status.as_ref().and_then(|it| it.qos_class.clone());
             }
+            super::status::drop_disabled(status, stored.status.as_ref());
         }
         Part::Other("ephemeralcontainers") => {
             let wanted = pod.spec.take().and_then(|it| it.ephemeral_containers);
@@ -58,7 +60,10 @@ pub(super) fn validate(pod: &Pod, stored: &Pod, part: Part, errors: &mut FieldEr
     let old = stored.spec.as_ref().unwrap_or(&absent);
     match part {
         Part::Main => validate_main(spec, old, errors),
-        Part::Status => validate_status(pod, stored, errors),
+        Part::Status => {
+            validate_status(pod, stored, errors);
+            super::status::validate(pod, stored, errors);
+        }
         Part::Other("ephemeralcontainers") => validate_ephemeral(spec, old, errors),
         Part::Other("resize") => resize::validate(pod, stored, errors),
         Part::Other(_) => {}
@@ -72,9 +77,12 @@ fn validate_main(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
     if spec.containers.len() != old.containers.len() {
         return errors.forbidden(&path.child("containers"), detail);
     }
+    validate_images(&spec.containers, &path.child("containers"), errors);
     if n_init(spec) != n_init(old) {
         return errors.forbidden(&path.child("initContainers"), detail);
     }
+    let init = spec.init_containers.as_deref().unwrap_or_default();
+    validate_images(init, &path.child("initContainers"), errors);
     validate_deadline(spec, old, &path.child("activeDeadlineSeconds"), errors);
     validate_tolerations(spec, old, &path.child("tolerations"), errors);
     validate_gates(spec, old, &path.child("schedulingGates"), errors);
@@ -101,6 +109,17 @@ fn validate_main(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
         let detail =
             format!("pod updates may not change fields other than {UPDATABLE}\nchanged: {fields}");
         errors.forbidden(&path, &detail);
+    }
+}
+
+/// Once more than a new pod's.
+fn validate_images(containers: &[Container], path: &Path, errors: &mut FieldErrors) {
+    for (index, container) in containers.iter().enumerate() {
+        let path = path.index(index);
+        if text(container.image.as_ref()).is_empty() {
+            errors.required(&path.child("image"), "");
+        }
+        validate_image(container.image.as_ref(), &path, errors);
     }
 }
 

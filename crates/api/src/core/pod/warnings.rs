@@ -35,11 +35,14 @@ pub(crate) fn of_spec(spec: &PodSpec, path: &Path) -> Vec<String> {
         let path = path.child("containers").index(index);
         let mut names = BTreeSet::new();
         for (index, env) in container.env.iter().flatten().enumerate() {
-            if !names.insert(&env.name) {
+            let (name, value) = (&env.name, env.value.as_deref().unwrap_or_default());
+            let reference = format!("$({name})");
+            let goes_on =
+                env.value_from.is_none() && value != reference && value.contains(&reference);
+            if !names.insert(name) && !goes_on {
                 let path = path.child("env").index(index);
-                let name = &env.name;
                 warnings.push(format!(
-                    "{path}: hides previous definition of \"{name}\", which may be unexpected"
+                    "{path}: hides previous definition of \"{name}\", which may be dropped when using apply"
                 ));
             }
         }

@@ -24,7 +24,7 @@ impl Resource for PodTemplate {
     }
 
     fn is_new_generation(&self, stored: &Self) -> bool {
-        !semantic::equal(&self.template, &stored.template)
+        self.template != stored.template && !semantic::equal_at("template", self, stored)
     }
 
     fn validate(&self, errors: &mut FieldErrors) {

@@ -199,7 +199,9 @@ fn validate_families(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) 
     let mut seen = BTreeSet::new();
     for (index, family) in spec.ip_families.iter().flatten().enumerate() {
         let path = path.child("ipFamilies").index(index);
-        check::one_of(family, &["IPv4", "IPv6"], &path, errors);
+        if !["IPv4", "IPv6"].contains(&family.as_str()) {
+            errors.not_supported(&path, family.as_str(), &["IPv4", "IPv6"]);
+        }
         if !seen.insert(family) {
             errors.duplicate(&path, family.as_str());
         }
@@ -294,12 +296,12 @@ fn validate_traffic(service: &Service, spec: &ServiceSpec, path: &Path, errors: 
         &path.child("internalTrafficPolicy"),
         errors,
     );
-    check::one_of_if_set(
-        text(spec.traffic_distribution.as_ref()),
-        &["PreferClose", "PreferSameNode", "PreferSameZone"],
-        &path.child("trafficDistribution"),
-        errors,
-    );
+    let distribution = text(spec.traffic_distribution.as_ref());
+    let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+    if !distribution.is_empty() && !known.contains(&distribution) {
+        let path = path.child("trafficDistribution");
+        errors.not_supported_as_listed(&path, distribution, &known);
+    }
 }
 
 pub(super) fn validate_update(service: &Service, stored: &Service, errors: &mut FieldErrors) {

@@ -44,16 +44,23 @@ impl Resource for EndpointSlice {
     /// There is no spec: everything but metadata is, and of that the labels.
     fn is_new_generation(&self, stored: &Self) -> bool {
         self.address_type != stored.address_type
-            || !semantic::equal(&self.endpoints, &stored.endpoints)
-            || !semantic::equal(&self.ports, &stored.ports)
+            || !semantic::equal_at("endpoints", self, stored)
+            || !semantic::equal_at("ports", self, stored)
             || !semantic::equal(&self.metadata.labels, &stored.metadata.labels)
     }
 
-    fn validate(&self, errors: &mut FieldErrors) {
+    fn generation_counts_lost() -> bool {
+        true
+    }
+
+    fn validate(&self, _errors: &mut FieldErrors) {}
+
+    fn validate_create(&self, errors: &mut FieldErrors) {
         validation::validate(self, errors);
     }
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
+        validation::validate_update(self, stored, errors);
         let path = apimachinery::field::Path::new("addressType");
         let is_same = self.address_type == stored.address_type;
         crate::check::immutable(is_same, self.address_type.as_str(), &path, errors);

@@ -2,17 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointHints, EndpointPort, EndpointSlice};
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::validation::{is_dns_label, is_dns_subdomain, is_ip, is_qualified_name};
+use apimachinery::validation::{
+    is_dns_label, is_dns_subdomain, is_ip, is_label_value, is_qualified_name,
+};
 
 use crate::check::{self, text};
 
 const ENDPOINTS_MAX: usize = 1000;
 const ADDRESSES_MAX: usize = 100;
 const PORTS_MAX: usize = 20_000;
+const HINTS_MAX: usize = 8;
+
+/// Endpoints that did not change are left as they are.
+pub(super) fn validate_update(
+    slice: &EndpointSlice,
+    stored: &EndpointSlice,
+    errors: &mut FieldErrors,
+) {
+    if slice.endpoints == stored.endpoints {
+        let bare = EndpointSlice { endpoints: None, ..slice.clone() };
+        return validate(&bare, errors);
+    }
+    validate(slice, errors);
+}
 
 pub(super) fn validate(slice: &EndpointSlice, errors: &mut FieldErrors) {
     let types = ["FQDN", "IPv4", "IPv6"];
@@ -65,6 +81,32 @@ fn validate_endpoint(endpoint: &Endpoint, kind: &str, path: &Path, errors: &mut 
     }
     if let Some(hostname) = &endpoint.hostname {
         check::format(hostname, &is_dns_label(hostname), &path.child("hostname"), errors);
+    }
+    if let Some(hints) = &endpoint.hints {
+        validate_hints(hints, &path.child("hints"), errors);
+    }
+}
+
+/// Whom an endpoint is for, each once.
+fn validate_hints(hints: &EndpointHints, path: &Path, errors: &mut FieldErrors) {
+    let zones: Vec<&str> = hints.for_zones.iter().flatten().map(|it| it.name.as_str()).collect();
+    let nodes: Vec<&str> = hints.for_nodes.iter().flatten().map(|it| it.name.as_str()).collect();
+    for (field, all) in [("forZones", zones), ("forNodes", nodes)] {
+        let path = path.child(field);
+        if all.len() > HINTS_MAX {
+            errors.too_many(&path, all.len(), HINTS_MAX);
+            continue;
+        }
+        let mut seen = BTreeSet::new();
+        for (index, name) in all.into_iter().enumerate() {
+            let path = path.index(index).child("name");
+            if !seen.insert(name) {
+                errors.duplicate(&path, name);
+            }
+            let problems =
+                if field == "forZones" { is_label_value(name) } else { is_dns_subdomain(name) };
+            check::format(name, &problems, &path, errors);
+        }
     }
 }
 

@@ -58,7 +58,7 @@ fn validate_series(event: &Event, errors: &mut FieldErrors) {
 
 /// What an update may not change. Times below a microsecond do not count: clients lose them on the
 /// way (kubernetes/kubernetes#111928).
-fn fixed(event: &Event) -> [(&'static str, Value); 13] {
+fn fixed(event: &Event) -> [(&'static str, Value); 14] {
     let words = |it: &Option<String>| Value::from(text(it.as_ref()));
     let time = |it: &Option<Time>| it.as_ref().map_or(Value::Null, |it| it.0.to_string().into());
     let precise = |it: &MicroTime| format!("{:.6}", it.0).into();
@@ -71,6 +71,8 @@ fn fixed(event: &Event) -> [(&'static str, Value); 13] {
         ("firstTimestamp", time(&event.first_timestamp)),
         ("lastTimestamp", time(&event.last_timestamp)),
         ("count", event.count.unwrap_or(0).into()),
+        // Upstream looks twice.
+        ("reason", words(&event.reason)),
         ("type", words(&event.type_)),
         ("eventTime", event.event_time.as_ref().map_or(Value::Null, precise)),
         ("action", words(&event.action)),

@@ -53,7 +53,8 @@ pub(super) fn validate(ingress: &Ingress, stored: Option<&Ingress>, errors: &mut
     let rules = spec.rules.as_deref().unwrap_or_default();
     if rules.is_empty() && spec.default_backend.is_none() {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        errors.invalid(&path, Value::Null, detail);
+        let shown = spec.rules.as_ref().map_or(Value::Null, |_| Value::Array(Vec::new()));
+        errors.invalid(&path, shown, detail);
     }
     if let Some(backend) = &spec.default_backend {
         validate_backend(backend, &path.child("defaultBackend"), errors);

@@ -1,6 +1,7 @@
 //! What is wrong with an IPAddress.
 
 use k8s_openapi::api::networking::v1::{IPAddress, ParentReference};
+use serde_json::Value;
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
@@ -41,5 +42,7 @@ pub(super) fn validate_update(address: &IPAddress, stored: &IPAddress, errors: &
     let parent = &address.spec.parent_ref;
     let path = Path::new("spec").child("parentRef");
     let is_same = semantic::equal(parent, &stored.spec.parent_ref);
-    check::immutable(is_same, codec::tree(parent), &path, errors);
+    let is_none = *parent == ParentReference::default();
+    let shown = if is_none { Value::Null } else { codec::tree(parent) };
+    check::immutable(is_same, shown, &path, errors);
 }

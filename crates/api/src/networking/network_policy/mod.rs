@@ -38,7 +38,7 @@ impl Resource for NetworkPolicy {
     }
 
     fn has_same_spec(&self, stored: &Self) -> bool {
-        semantic::equal(&self.spec, &stored.spec)
+        self.spec == stored.spec || semantic::equal_at("spec", self, stored)
     }
 
     /// What is wrong depends on what was there: see below.

@@ -17,7 +17,7 @@ use super::blocks;
 use crate::addresses::{self, Range};
 use crate::check;
 
-const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
 const TYPES: &[&str] = &["Ingress", "Egress"];
 
 /// What was stored before it was checked may stay.
@@ -101,7 +101,7 @@ fn validate_port(port: &NetworkPolicyPort, path: &Path, errors: &mut FieldErrors
     if let Some(protocol) = port.protocol.as_deref()
         && !PROTOCOLS.contains(&protocol)
     {
-        errors.not_supported(&path.child("protocol"), protocol, PROTOCOLS);
+        errors.not_supported_as_listed(&path.child("protocol"), protocol, PROTOCOLS);
     }
     let (path_port, path_end) = (path.child("port"), path.child("endPort"));
     match (&port.port, port.end_port) {

@@ -44,7 +44,8 @@ pub(super) fn validate_update(range: &ServiceCIDR, stored: &ServiceCIDR, errors:
     let (new, old, path) = (cidrs(range), cidrs(stored), path());
     let is_growing = old.len() == 1 && new.len() == FAMILIES;
     if new.len() != old.len() && !is_growing {
-        return check::immutable(false, Value::from(new), &path, errors);
+        let given = range.spec.as_ref().and_then(|it| it.cidrs.clone());
+        return check::immutable(false, given.map_or(Value::Null, Value::from), &path, errors);
     }
     for (index, (new, old)) in new.iter().zip(old).enumerate() {
         check::immutable(new == old, new.as_str(), &path.index(index), errors);

@@ -69,7 +69,7 @@ impl Resource for ResourceClaim {
         if part == Part::Status {
             return status::validate(self, stored, errors);
         }
-        let is_same = semantic::equal(&self.spec, &stored.spec);
+        let is_same = semantic::equal_at("spec", self, stored);
         check::immutable(is_same, codec::tree(&self.spec), &Path::new("spec"), errors);
     }
 

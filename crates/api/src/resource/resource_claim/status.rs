@@ -10,7 +10,7 @@ use k8s_openapi::api::resource::v1::{
 };
 
 use apimachinery::FieldErrors;
-use apimachinery::field::Path;
+use apimachinery::field::{Cause, Path};
 
 use super::ResourceClaim;
 use super::allocated::{DeviceId, devices_of};
@@ -162,7 +162,13 @@ fn validate_device(
     }
     let id = DeviceId::from(device);
     if !allocated.contains(&id) {
-        errors.invalid(path, id.to_string(), "must be an allocated device in the claim");
+        let share = device.share_id.as_deref().unwrap_or_default();
+        let shown = format!(
+            "{{\"Driver\":{:?},\"Pool\":{:?},\"Device\":{:?},\"ShareID\":{share:?}}}",
+            device.driver, device.pool, device.device
+        );
+        let message = format!("Invalid value: {shown}: must be an allocated device in the claim");
+        errors.push(path, Cause::Invalid, message);
     }
     let all = device.conditions.as_deref().unwrap_or_default();
     let conditions_path = path.child("conditions");

@@ -188,7 +188,7 @@ fn an_allocation_comes_whole_and_stays() {
                 "{result}.device: Invalid value: \"\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
             ),
             &format!(
-                "{result}.bindingFailureConditions: Invalid value: []: bindingFailureConditions are required to use bindingConditions"
+                "{result}.bindingFailureConditions: Invalid value: null: bindingFailureConditions are required to use bindingConditions"
             ),
             &format!(
                 "{result}.shareID: Invalid value: \"x\": error validating uid: invalid UUID length: 1"

@@ -52,6 +52,6 @@ pub(super) fn validate_update(
     stored: &ResourceClaimTemplate,
     errors: &mut FieldErrors,
 ) {
-    let is_same = semantic::equal(&template.spec, &stored.spec);
+    let is_same = semantic::equal_at("spec", template, stored);
     check::immutable(is_same, codec::tree(&template.spec), &Path::new("spec"), errors);
 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::quantity::Amount;
+use apimachinery::quantity::{self, Amount};
 
 use super::amount;
 use crate::resource::bounded;
@@ -55,12 +55,18 @@ pub(super) fn validate_shared(capacity: &DeviceCapacity, path: &Path, errors: &m
     }
 }
 
+/// One that is not said is none.
+fn said(quantity: &Quantity) -> Quantity {
+    if quantity.0.is_empty() { Quantity("0".to_owned()) } else { quantity.clone() }
+}
+
 fn validate_values(
     values: &[Quantity],
     default: &Quantity,
     whole: &Quantity,
     (path, errors): (&Path, &mut FieldErrors),
 ) {
+    let whole = &said(whole);
     for (index, pair) in values.windows(2).enumerate() {
         if amount(&pair[0]) > amount(&pair[1]) {
             let why = "values must be sorted in ascending order";
@@ -88,6 +94,7 @@ fn validate_range(
     (path, errors): (&Path, &mut FieldErrors),
 ) {
     let CapacityRequestPolicyRange { min, max, step } = range;
+    let whole = &said(whole);
     // One that is not said is empty here.
     if min.0.is_empty() {
         return errors.required(&path.child("min"), "required when validRange is defined");
@@ -115,6 +122,7 @@ fn validate_range(
     let Some(step) = step else { return };
     let first = amount(min) + amount(step);
     if first > amount(whole) {
+        let first = first.render(quantity::family(&min.0));
         let why = format!("one step {first} is larger than capacity value: {}", whole.0);
         refuse("step", step, why);
     }

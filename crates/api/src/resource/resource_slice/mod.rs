@@ -72,7 +72,11 @@ impl Resource for ResourceSlice {
     }
 
     fn has_same_spec(&self, stored: &Self) -> bool {
-        semantic::equal(&self.spec, &stored.spec)
+        self.spec == stored.spec || semantic::equal_at("spec", self, stored)
+    }
+
+    fn generation_counts_lost() -> bool {
+        true
     }
 
     /// What is wrong depends on what was there: see below.

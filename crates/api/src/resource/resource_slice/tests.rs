@@ -325,7 +325,7 @@ fn conditions_of_binding_go_with_those_of_failing() {
     refused(
         device(json!({"bindingFailureConditions": ["a"]})),
         &[
-            "spec.devices[0].bindingConditions: Invalid value: []: bindingConditions are required to use bindingFailureConditions",
+            "spec.devices[0].bindingConditions: Invalid value: null: bindingConditions are required to use bindingFailureConditions",
         ],
     );
 }

@@ -71,6 +71,6 @@ pub(super) fn validate_update(
     stored: &VolumeAttachment,
     errors: &mut FieldErrors,
 ) {
-    let is_same = semantic::equal(&attachment.spec, &stored.spec);
+    let is_same = semantic::equal_at("spec", attachment, stored);
     check::immutable(is_same, codec::tree(&attachment.spec), &Path::new("spec"), errors);
 }

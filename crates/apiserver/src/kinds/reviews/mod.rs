@@ -5,7 +5,7 @@ use api::authentication::{SelfSubjectReview, TokenReview};
 use api::authorization::{
     LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
 };
-use apimachinery::{ApiError, User};
+use apimachinery::{ApiError, FieldErrors, GroupKind, User};
 use authz::Attributes;
 use k8s_openapi::api::authentication::v1::{SelfSubjectReviewStatus, TokenReviewStatus, UserInfo};
 use k8s_openapi::api::authorization::v1::{
@@ -60,13 +60,29 @@ fn review<'a, T: Resource>(
     judge: Judge<T>,
 ) -> Acting<'a> {
     Box::pin(async move {
-        let review: T = body_as(request)?;
+        let mut review: T = body_as(request)?;
         refuse_incomplete(&review)?;
+        validate(request, &mut review)?;
         let (review, valid) = admit_action(core, request, review).await?;
         let review = judge(core, request, review);
         valid.keep();
         Ok((Outcome::Object(loose(Resource::encode(&review))), 201))
     })
+}
+
+/// Upstream names the group of what it refuses, and not the kind.
+fn validate<T: Resource>(request: &Request, review: &mut T) -> Result<(), ApiError> {
+    let metadata = review.metadata_mut();
+    if !request.namespace().is_empty() && metadata.namespace.is_none() {
+        metadata.namespace = Some(request.namespace().to_owned());
+    }
+    let mut errors = FieldErrors::new();
+    review.validate(&mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let kind = GroupKind { group: T::FACTS.group.to_owned(), kind: String::new() };
+    Err(ApiError::invalid(&kind, "", &errors))
 }
 
 /// Questions that are none: they have no answer, right or wrong.
@@ -89,12 +105,9 @@ fn access(core: &Core, _request: &Request, mut review: SubjectAccessReview) -> S
 
 fn local_access(
     core: &Core,
-    request: &Request,
+    _request: &Request,
     mut review: LocalSubjectAccessReview,
 ) -> LocalSubjectAccessReview {
-    if let Some(attributes) = review.spec.resource_attributes.as_mut() {
-        attributes.namespace = Some(request.namespace().to_owned());
-    }
     review.status = Some(review_spec(core, &review.spec));
     review
 }

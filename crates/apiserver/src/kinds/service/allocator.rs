@@ -219,10 +219,13 @@ impl Allocator {
         let needs_node_ports = needs_node_port(service);
         let needs_health_check = needs_health_check_port(service);
         let Some(spec) = service.spec.as_mut() else { return };
+        let has_node_ports = matches!(spec.type_.as_deref(), Some("NodePort" | "LoadBalancer"));
         let mut pools = lock(&self.pools);
         let mut draw = Draw { pool: &mut pools.ports, random: &self.random, reservation, errors };
         let kept = old.map(node_ports).unwrap_or_default();
-        for (index, port) in spec.ports.iter_mut().flatten().enumerate() {
+        // What a Service of another type says of them is for validation to refuse.
+        let ports = spec.ports.iter_mut().flatten().filter(|_| has_node_ports);
+        for (index, port) in ports.enumerate() {
             let path = Path::new("spec").child("ports").index(index).child("nodePort");
             match number(port.node_port) {
                 None if port.node_port.is_some_and(|it| it != 0) => {

@@ -30,7 +30,14 @@ pub(super) fn validate_update(job: &Job, stored: &Job, part: Part, errors: &mut 
         return status::validate(job, stored, &spec, errors);
     }
     let old = stored.spec.clone().unwrap_or_default();
+    let n_problems = errors.iter().count();
     validate_whole(job, &spec, Some(&old), errors);
+    // Upstream looks at the spec twice, and at the labels that it made once.
+    if errors.iter().count() > n_problems {
+        let path = Path::new("spec");
+        spec::validate(&spec, &path, errors);
+        validate_selector(&spec, &path, errors);
+    }
     update::validate(&spec, stored, &old, errors);
 }
 

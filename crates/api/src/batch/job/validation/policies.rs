@@ -90,7 +90,7 @@ fn validate_exit_codes(
     let path = path.child("values");
     let values = &codes.values;
     if values.is_empty() {
-        errors.invalid(&path, values.clone(), "at least one value is required");
+        errors.invalid(&path, serde_json::Value::Null, "at least one value is required");
     } else if values.len() > EXIT_CODES_MAX {
         errors.too_many(&path, values.len(), EXIT_CODES_MAX);
     }

@@ -31,9 +31,9 @@ pub(crate) fn validate(spec: &JobSpec, path: &Path, errors: &mut FieldErrors) {
         }
     }
     let mode = spec.completion_mode.as_deref();
-    let modes = ["Indexed", "NonIndexed"];
+    let modes = ["NonIndexed", "Indexed"];
     if let Some(mode) = mode.filter(|it| !modes.contains(it)) {
-        errors.not_supported(&path.child("completionMode"), mode, &modes);
+        errors.not_supported_as_listed(&path.child("completionMode"), mode, &modes);
     }
     if is_indexed(spec) {
         validate_indexed(spec, path, errors);

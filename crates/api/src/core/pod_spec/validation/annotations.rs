@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    AppArmorProfile, Container, PodSpec, SeccompProfile, SecurityContext, Toleration,
+    AppArmorProfile, Container, PodSpec, PodTemplateSpec, SeccompProfile, SecurityContext,
+    Toleration,
 };
 
 use apimachinery::FieldErrors;
@@ -111,6 +112,31 @@ fn validate_app_armor(
             errors.invalid(&path, profile.as_str(), &detail);
         }
     }
+}
+
+/// What is told of annotations of a template that have fields in their place by now.
+pub(crate) fn deprecations(template: &PodTemplateSpec, spec: &PodSpec, path: &Path) -> Vec<String> {
+    let metadata = template.metadata.as_ref();
+    let Some(annotations) = metadata.and_then(|it| it.annotations.as_ref()) else {
+        return Vec::new();
+    };
+    let of_pod = spec.security_context.as_ref().and_then(|it| it.app_armor_profile.as_ref());
+    let has_field = |it: &Container| {
+        it.security_context.as_ref().is_some_and(|it| it.app_armor_profile.is_some())
+    };
+    let all = containers(spec, &Path::root());
+    let bare = all.iter().filter(|(it, _)| !has_field(it));
+    let said = bare.filter_map(|(it, _)| {
+        annotations.get_key_value(&format!("{APP_ARMOR_OF_CONTAINER}{}", it.name))
+    });
+    let said = said.filter(|it| of_pod.is_none() || of_pod != named_profile(it.1).as_ref());
+    said.map(|(key, _)| {
+        format!(
+            "{}: deprecated since v1.30; use the \"appArmorProfile\" field instead",
+            path.key(key)
+        )
+    })
+    .collect()
 }
 
 /// Where an annotation and a field say what profile there is, they say the same.

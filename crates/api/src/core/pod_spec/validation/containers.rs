@@ -3,24 +3,29 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvFromSource, EnvVar, EnvVarSource, FileKeySelector,
-    LifecycleHandler, PodSpec, Probe, ResourceRequirements,
+    Container, ContainerPort, EnvFromSource, EnvVar, EnvVarSource, FileKeySelector, PodSpec,
+    ResourceRequirements,
 };
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::validation::{is_dns_label, is_env_var_name, is_port_name};
+use apimachinery::validation::{is_dns_label, is_dns_subdomain, is_env_var_name, is_port_name};
 
 use super::super::{as_container, is_sidecar};
-use super::{resources, security};
+use super::handlers::{refuse_handlers, validate_handlers};
+use super::mounts::{self, Volumes};
+use super::{claims, resources, security};
 use crate::check::{self, text};
-use crate::core::volume_sources::relative;
 
 type Names = BTreeSet<String>;
 
+const NO_POLICY: &str = "must specify restartPolicy when restart rules are used";
+
 /// What a container's fields are checked against.
 pub(super) struct Pod<'a> {
-    pub(super) volumes: &'a Names,
+    pub(super) volumes: &'a Volumes,
+    /// Of devices.
+    pub(super) claims: &'a Names,
     /// No user namespace of its own.
     pub(super) has_host_users: bool,
     pub(super) restart_policy: &'a str,
@@ -40,14 +45,15 @@ pub(super) fn validate_containers(
     for (index, container) in spec.containers.iter().enumerate() {
         let path = path.child("containers").index(index);
         validate_container(container, pod, &mut names, &path, errors);
-        validate_handlers(container, &path, errors);
+        validate_handlers(container, spec, &path, errors);
+        validate_restart(container, &path, errors);
         validate_host_ports(container, spec, &mut host_ports, &path, errors);
     }
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {
         let path = path.child("initContainers").index(index);
         validate_container(container, pod, &mut names, &path, errors);
         if is_sidecar(container) {
-            validate_handlers(container, &path, errors);
+            validate_handlers(container, spec, &path, errors);
         } else {
             refuse_handlers(
                 container,
@@ -56,6 +62,12 @@ pub(super) fn validate_containers(
                 errors,
             );
             refuse_restart(container, &path.child("resizePolicy"), errors);
+        }
+        // Without a policy, upstream leaves the rules of these alone.
+        if container.restart_policy.is_some() {
+            validate_restart(container, &path, errors);
+        } else if container.restart_policy_rules.as_ref().is_some_and(|it| !it.is_empty()) {
+            errors.required(&path.child("restartPolicy"), NO_POLICY);
         }
         validate_host_ports(container, spec, &mut host_ports, &path, errors);
     }
@@ -90,6 +102,7 @@ fn validate_ephemeral(
         let path = path.child("ephemeralContainers").index(index);
         let container = as_container(ephemeral);
         validate_container(&container, pod, names, &path, errors);
+        validate_image(container.image.as_ref(), &path, errors);
         let detail = "cannot be set for an Ephemeral Container";
         refuse_handlers(&container, detail, &path, errors);
         if container.ports.as_ref().is_some_and(|it| !it.is_empty()) {
@@ -100,6 +113,12 @@ fn validate_ephemeral(
         }
         if container.resize_policy.as_ref().is_some_and(|it| !it.is_empty()) {
             errors.forbidden(&path.child("resizePolicy"), detail);
+        }
+        if container.restart_policy.is_some() {
+            errors.forbidden(&path.child("restartPolicy"), detail);
+        }
+        if container.restart_policy_rules.as_ref().is_some_and(|it| !it.is_empty()) {
+            errors.forbidden(&path.child("restartPolicyRules"), detail);
         }
         for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
             let path = path.child("volumeMounts").index(index);
@@ -134,12 +153,8 @@ fn validate_container(
     if !container.name.is_empty() && !names.insert(container.name.clone()) {
         errors.duplicate(&path_name, container.name.as_str());
     }
-    let image = text(container.image.as_ref());
-    if image.is_empty() {
+    if text(container.image.as_ref()).is_empty() {
         errors.required(&path.child("image"), "");
-    } else if image != image.trim() {
-        let detail = "must not have leading or trailing whitespace";
-        errors.invalid(&path.child("image"), image, detail);
     }
     check::one_of(
         text(container.termination_message_policy.as_ref()),
@@ -154,7 +169,7 @@ fn validate_container(
     for (index, source) in container.env_from.iter().flatten().enumerate() {
         validate_env_from(source, index, &path.child("envFrom"), errors);
     }
-    validate_mounts(container, pod.volumes, &path.child("volumeMounts"), errors);
+    mounts::validate(container, pod.volumes, path, errors);
     check::one_of(
         text(container.image_pull_policy.as_ref()),
         &["Always", "IfNotPresent", "Never"],
@@ -162,17 +177,73 @@ fn validate_container(
         errors,
     );
     if let Some(resources) = &container.resources {
-        resources::validate_resources(resources, &path.child("resources"), errors);
+        let path = path.child("resources");
+        resources::validate_resources(resources, &path, errors);
+        let used = resources.claims.as_deref().unwrap_or_default();
+        claims::validate_used(used, pod.claims, &path.child("claims"), errors);
     }
     validate_resize_policy(container, pod, &path.child("resizePolicy"), errors);
-    check::one_of_if_set(
-        text(container.restart_policy.as_ref()),
-        &["Always", "OnFailure", "Never"],
-        &path.child("restartPolicy"),
-        errors,
-    );
     if let Some(context) = &container.security_context {
         security::validate_container(context, pod, &path.child("securityContext"), errors);
+    }
+}
+
+/// What happens when a container ends, by its exit code.
+fn validate_restart(container: &Container, path: &Path, errors: &mut FieldErrors) {
+    const RULES_MAX: usize = 20;
+    const CODES_MAX: usize = 255;
+    let rules = container.restart_policy_rules.as_deref().unwrap_or_default();
+    let path_policy = path.child("restartPolicy");
+    match container.restart_policy.as_deref() {
+        None if rules.is_empty() => return,
+        None => errors.required(&path_policy, NO_POLICY),
+        Some("Always" | "Never" | "OnFailure") => {}
+        Some(other) => errors.not_supported(&path_policy, other, &["Always", "Never", "OnFailure"]),
+    }
+    let path = path.child("restartPolicyRules");
+    if rules.len() > RULES_MAX {
+        errors.too_many(&path, rules.len(), RULES_MAX);
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let path = path.index(index);
+        if !["Restart", "RestartAllContainers"].contains(&rule.action.as_str()) {
+            let known = ["Restart", "RestartAllContainers"];
+            errors.not_supported(&path.child("action"), rule.action.as_str(), &known);
+        }
+        let path = path.child("exitCodes");
+        let Some(codes) = &rule.exit_codes else {
+            errors.required(&path, "must be specified");
+            continue;
+        };
+        if !["In", "NotIn"].contains(&codes.operator.as_str()) {
+            let operator = codes.operator.as_str();
+            errors.not_supported(&path.child("operator"), operator, &["In", "NotIn"]);
+        }
+        let n_codes = codes.values.as_ref().map_or(0, Vec::len);
+        if n_codes > CODES_MAX {
+            errors.too_many(&path.child("values"), n_codes, CODES_MAX);
+        }
+    }
+}
+
+/// Of pods, and not of templates: somebody may still fill those in.
+pub(crate) fn validate_images(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let lists = [
+        ("containers", spec.containers.as_slice()),
+        ("initContainers", spec.init_containers.as_deref().unwrap_or_default()),
+    ];
+    for (field, containers) in lists {
+        for (index, container) in containers.iter().enumerate() {
+            validate_image(container.image.as_ref(), &path.child(field).index(index), errors);
+        }
+    }
+}
+
+pub(crate) fn validate_image(image: Option<&String>, path: &Path, errors: &mut FieldErrors) {
+    let image = text(image);
+    if image != image.trim() {
+        let detail = "must not have leading or trailing whitespace";
+        errors.invalid(&path.child("image"), image, detail);
     }
 }
 
@@ -344,9 +415,7 @@ fn is_downward_field(field: &str) -> bool {
 }
 
 fn validate_key_ref(name: &str, key: &str, path: &Path, errors: &mut FieldErrors) {
-    if name.is_empty() {
-        errors.required(&path.child("name"), "");
-    }
+    check::format(name, &is_dns_subdomain(name), &path.child("name"), errors);
     if key.is_empty() {
         errors.required(&path.child("key"), "");
     } else {
@@ -383,159 +452,21 @@ fn validate_env_from(source: &EnvFromSource, index: usize, list: &Path, errors: 
     }
     let n_sources =
         usize::from(source.config_map_ref.is_some()) + usize::from(source.secret_ref.is_some());
-    if source.config_map_ref.as_ref().is_some_and(|it| it.name.is_empty()) {
-        errors.required(&path.child("configMapRef").child("name"), "");
-    }
-    if source.secret_ref.as_ref().is_some_and(|it| it.name.is_empty()) {
-        errors.required(&path.child("secretRef").child("name"), "");
+    let names = [
+        ("configMapRef", source.config_map_ref.as_ref().map(|it| &it.name)),
+        ("secretRef", source.secret_ref.as_ref().map(|it| &it.name)),
+    ];
+    for (field, name) in names {
+        let path = path.child(field).child("name");
+        match name.map(String::as_str) {
+            None => {}
+            Some("") => errors.required(&path, ""),
+            Some(name) => check::format(name, &is_dns_subdomain(name), &path, errors),
+        }
     }
     if n_sources == 0 {
         errors.invalid(list, "", "must specify one of: `configMapRef` or `secretRef`");
     } else if n_sources > 1 {
         errors.invalid(list, "", "may not have more than one field specified at a time");
-    }
-}
-
-fn validate_mounts(container: &Container, volumes: &Names, path: &Path, errors: &mut FieldErrors) {
-    let mut targets = BTreeSet::new();
-    for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
-        let path = path.index(index);
-        if mount.name.is_empty() {
-            errors.required(&path.child("name"), "");
-        }
-        if !volumes.contains(&mount.name) {
-            errors.not_found(&path.child("name"), mount.name.as_str());
-        }
-        if mount.mount_path.is_empty() {
-            errors.required(&path.child("mountPath"), "");
-        }
-        if !targets.insert(&mount.mount_path) {
-            errors.invalid(&path.child("mountPath"), mount.mount_path.as_str(), "must be unique");
-        }
-        let sub_path = text(mount.sub_path.as_ref());
-        let sub_path_expr = text(mount.sub_path_expr.as_ref());
-        if !sub_path.is_empty() {
-            relative(sub_path, &path.child("subPath"), errors);
-        }
-        if !sub_path_expr.is_empty() {
-            let path = path.child("subPathExpr");
-            if !sub_path.is_empty() {
-                let detail = "subPathExpr and subPath are mutually exclusive";
-                errors.invalid(&path, sub_path_expr, detail);
-            }
-            relative(sub_path_expr, &path, errors);
-        }
-        security::validate_propagation(mount, container, &path, errors);
-    }
-}
-
-/// Lifecycle hooks and probes, where they are allowed.
-fn validate_handlers(container: &Container, path: &Path, errors: &mut FieldErrors) {
-    if let Some(lifecycle) = &container.lifecycle {
-        let path = path.child("lifecycle");
-        if let Some(handler) = &lifecycle.post_start {
-            validate_hook(handler, &path.child("postStart"), errors);
-        }
-        if let Some(handler) = &lifecycle.pre_stop {
-            validate_hook(handler, &path.child("preStop"), errors);
-        }
-    }
-    let probes = [
-        ("livenessProbe", &container.liveness_probe),
-        ("readinessProbe", &container.readiness_probe),
-        ("startupProbe", &container.startup_probe),
-    ];
-    for (field, probe) in probes {
-        let Some(probe) = probe else { continue };
-        let path = path.child(field);
-        validate_probe(probe, &path, errors);
-        let successes = probe.success_threshold.unwrap_or(1);
-        if field != "readinessProbe" && successes != 1 {
-            errors.invalid(&path.child("successThreshold"), successes, "must be 1");
-        }
-        if field == "readinessProbe" && probe.termination_grace_period_seconds.is_some() {
-            errors.invalid(
-                &path.child("terminationGracePeriodSeconds"),
-                probe.termination_grace_period_seconds,
-                "must not be set for readinessProbes",
-            );
-        }
-    }
-}
-
-fn refuse_handlers(container: &Container, detail: &str, path: &Path, errors: &mut FieldErrors) {
-    for (field, is_set) in [
-        ("lifecycle", container.lifecycle.is_some()),
-        ("livenessProbe", container.liveness_probe.is_some()),
-        ("readinessProbe", container.readiness_probe.is_some()),
-        ("startupProbe", container.startup_probe.is_some()),
-    ] {
-        if is_set {
-            errors.forbidden(&path.child(field), detail);
-        }
-    }
-}
-
-fn validate_hook(handler: &LifecycleHandler, path: &Path, errors: &mut FieldErrors) {
-    let set = [
-        ("exec", handler.exec.is_some()),
-        ("httpGet", handler.http_get.is_some()),
-        ("tcpSocket", handler.tcp_socket.is_some()),
-        ("sleep", handler.sleep.is_some()),
-    ];
-    validate_one_handler(&set, path, errors);
-    if let Some(http) = &handler.http_get {
-        check::port_number_or_name(&http.port, &path.child("httpGet").child("port"), errors);
-    }
-}
-
-fn validate_probe(probe: &Probe, path: &Path, errors: &mut FieldErrors) {
-    let set = [
-        ("exec", probe.exec.is_some()),
-        ("httpGet", probe.http_get.is_some()),
-        ("tcpSocket", probe.tcp_socket.is_some()),
-        ("grpc", probe.grpc.is_some()),
-    ];
-    validate_one_handler(&set, path, errors);
-    for (field, number) in [
-        ("initialDelaySeconds", probe.initial_delay_seconds),
-        ("timeoutSeconds", probe.timeout_seconds),
-        ("periodSeconds", probe.period_seconds),
-        ("successThreshold", probe.success_threshold),
-        ("failureThreshold", probe.failure_threshold),
-    ] {
-        check::non_negative(number.unwrap_or(0), &path.child(field), errors);
-    }
-    if probe.exec.as_ref().is_some_and(|it| it.command.as_ref().is_none_or(Vec::is_empty)) {
-        errors.required(&path.child("exec").child("command"), "");
-    }
-    if let Some(http) = &probe.http_get {
-        let path = path.child("httpGet");
-        if text(http.path.as_ref()).is_empty() {
-            errors.required(&path.child("path"), "");
-        }
-        check::port_number_or_name(&http.port, &path.child("port"), errors);
-        let scheme = text(http.scheme.as_ref());
-        check::one_of_if_set(scheme, &["HTTP", "HTTPS"], &path.child("scheme"), errors);
-    }
-    if let Some(tcp) = &probe.tcp_socket {
-        check::port_number_or_name(&tcp.port, &path.child("tcpSocket").child("port"), errors);
-    }
-    if let Some(grpc) = &probe.grpc {
-        check::port_number(grpc.port, &path.child("grpc").child("port"), errors);
-    }
-    if let Some(seconds) = probe.termination_grace_period_seconds.filter(|it| *it <= 0) {
-        let path = path.child("terminationGracePeriodSeconds");
-        errors.invalid(&path, seconds, "must be greater than 0");
-    }
-}
-
-fn validate_one_handler(set: &[(&str, bool)], path: &Path, errors: &mut FieldErrors) {
-    let mut present = set.iter().filter(|(_, is_set)| *is_set);
-    if present.next().is_none() {
-        errors.required(path, "must specify a handler type");
-    }
-    for (field, _) in present {
-        errors.forbidden(&path.child(field), "may not specify more than 1 handler type");
     }
 }

@@ -1,16 +1,21 @@
 //! What is wrong with a pod spec: every problem, with its path.
 
 pub(crate) mod annotations;
+mod claims;
 mod containers;
+mod handlers;
+mod mounts;
 mod projections;
 mod resources;
 mod scheduling;
 mod security;
 pub(crate) mod template;
+#[cfg(test)]
+mod tests;
 mod volumes;
 mod windows;
 
-use k8s_openapi::api::core::v1::{PodDNSConfig, PodSpec};
+use k8s_openapi::api::core::v1::{PodDNSConfig, PodSpec, ResourceRequirements};
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
@@ -18,7 +23,8 @@ use apimachinery::validation::{self, is_dns_label, is_dns_subdomain};
 
 use crate::check::{self, text};
 
-pub(crate) use resources::{validate_quantities, validate_resources};
+pub(crate) use containers::{validate_image, validate_images};
+pub(crate) use resources::validate_resources;
 pub(crate) use scheduling::{Values, validate_node_selector, validate_tolerations};
 pub(crate) use volumes::{validate_claim_names, validate_of_pod};
 
@@ -33,9 +39,11 @@ fn validate_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mu
 
 /// For pods and templates.
 pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
-    let volumes = volumes::validate_volumes(spec, &path.child("volumes"), errors);
+    volumes::validate_volumes(spec, &path.child("volumes"), errors);
+    claims::validate_of_pod(spec, &path.child("resourceClaims"), errors);
     let pod = containers::Pod {
-        volumes: &volumes,
+        volumes: &mounts::volumes(spec),
+        claims: &claims::names(spec),
         has_host_users: spec.host_users != Some(false),
         restart_policy: text(spec.restart_policy.as_ref()),
     };
@@ -50,12 +58,6 @@ pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldError
     validate_dns(spec, path, errors);
     if let Some(context) = &spec.security_context {
         security::validate_pod(context, spec, &path.child("securityContext"), errors);
-    }
-    for (index, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {
-        if secret.name.is_empty() {
-            let path = path.child("imagePullSecrets").index(index);
-            errors.required(&path.child("name"), "");
-        }
     }
     validate_name(
         spec.service_account_name.as_ref(),
@@ -80,10 +82,19 @@ pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldError
     scheduling::validate_scheduling(spec, path, errors);
     validate_preemption(spec, path, errors);
     if let Some(resources) = &spec.resources {
-        validate_resources(resources, &path.child("resources"), errors);
+        let path = path.child("resources");
+        resources::validate_of_pod(resources, &path, errors);
+        let used = resources.claims.as_deref().unwrap_or_default();
+        if !used.is_empty() {
+            let detail = "claims may not be set for Resources at pod-level";
+            errors.forbidden(&path.child("claims"), detail);
+        }
+        claims::validate_used(used, &claims::names(spec), &path.child("claims"), errors);
     }
     if let Some(overhead) = &spec.overhead {
-        validate_quantities(overhead, &path.child("overhead"), errors);
+        let overhead =
+            ResourceRequirements { limits: Some(overhead.clone()), ..Default::default() };
+        validate_resources(&overhead, &path.child("overhead"), errors);
     }
     validate_host_aliases(spec, &path.child("hostAliases"), errors);
     windows::validate_host_process(spec, path, errors);
@@ -92,12 +103,11 @@ pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldError
 }
 
 fn validate_preemption(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
-    check::one_of_if_set(
-        text(spec.preemption_policy.as_ref()),
-        &["Never", "PreemptLowerPriority"],
-        &path.child("preemptionPolicy"),
-        errors,
-    );
+    let policy = text(spec.preemption_policy.as_ref());
+    let known = ["PreemptLowerPriority", "Never"];
+    if !policy.is_empty() && !known.contains(&policy) {
+        errors.not_supported_as_listed(&path.child("preemptionPolicy"), policy, &known);
+    }
     for (index, gate) in spec.readiness_gates.iter().flatten().enumerate() {
         let path = path.child("readinessGates").index(index).child("conditionType");
         let name = &gate.condition_type;

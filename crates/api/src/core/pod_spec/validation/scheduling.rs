@@ -84,6 +84,12 @@ pub(crate) fn validate_tolerations(
                 "value must be empty when `operator` is 'Exists'",
             ),
             "Exists" => {}
+            // Of a feature that is off.
+            "Lt" | "Gt" => errors.not_supported_as_listed(
+                &path_operator,
+                operator,
+                &["Equal", "Exists", "Lt", "Gt"],
+            ),
             _ => errors.not_supported(&path_operator, operator, &["Equal", "Exists"]),
         }
         if !effect.is_empty() {
@@ -300,8 +306,37 @@ fn validate_spread(
                 errors.invalid(&path, domains, detail);
             }
         }
+        for (field, policy) in [
+            ("nodeAffinityPolicy", &it.node_affinity_policy),
+            ("nodeTaintsPolicy", &it.node_taints_policy),
+        ] {
+            let policy = policy.as_deref().unwrap_or("Honor");
+            if !["Honor", "Ignore"].contains(&policy) {
+                errors.not_supported(&path.child(field), policy, &["Honor", "Ignore"]);
+            }
+        }
+        validate_label_keys(it, &path.child("matchLabelKeys"), errors);
         if let Some(selector) = &it.label_selector {
             validate_label_selector(selector, &path.child("labelSelector"), errors);
+        }
+    }
+}
+
+/// Labels whose values the pod itself gives.
+fn validate_label_keys(it: &TopologySpreadConstraint, path: &Path, errors: &mut FieldErrors) {
+    let keys = it.match_label_keys.as_deref().unwrap_or_default();
+    if !keys.is_empty() && it.label_selector.is_none() {
+        errors.forbidden(path, "must not be specified when labelSelector is not set");
+    }
+    let selector = it.label_selector.as_ref();
+    let labels = selector.iter().flat_map(|it| it.match_labels.iter().flatten()).map(|it| it.0);
+    let expressions = selector.iter().flat_map(|it| it.match_expressions.iter().flatten());
+    let selected: BTreeSet<&String> = labels.chain(expressions.map(|it| &it.key)).collect();
+    for (index, key) in keys.iter().enumerate() {
+        let path = path.index(index);
+        check::format(key, &is_qualified_name(key), &path, errors);
+        if selected.contains(key) {
+            errors.invalid(&path, key.as_str(), "exists in both matchLabelKeys and labelSelector");
         }
     }
 }

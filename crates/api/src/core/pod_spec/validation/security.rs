@@ -45,7 +45,10 @@ pub(super) fn validate_pod(
         if let Some(value) = value
             && !supported.contains(&value.as_str())
         {
-            errors.not_supported(&path.child(field), value.as_str(), &supported);
+            // Upstream does not name what a feature that is off is for.
+            let is_off = field == "seLinuxChangePolicy";
+            let named = if is_off { &supported[1..] } else { &supported[..] };
+            errors.not_supported(&path.child(field), value.as_str(), named);
         }
     }
     validate_sysctls(context, spec, &path.child("sysctls"), errors);

@@ -22,11 +22,7 @@ use crate::quantities;
 use super::projections;
 
 /// Returns the names of all volumes, for mounts to refer to.
-pub(super) fn validate_volumes(
-    spec: &PodSpec,
-    path: &Path,
-    errors: &mut FieldErrors,
-) -> BTreeSet<String> {
+pub(super) fn validate_volumes(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     let mut names = BTreeSet::new();
     for (index, volume) in spec.volumes.iter().flatten().enumerate() {
         let path = path.index(index);
@@ -41,7 +37,6 @@ pub(super) fn validate_volumes(
         }
         validate_sources(volume, &path, errors);
     }
-    names
 }
 
 /// In upstream's order: the first source counts.

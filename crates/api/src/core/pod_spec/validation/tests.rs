@@ -1,0 +1,193 @@
+//! Spec in, problems out: claims, devices, handlers, rules of restarts.
+
+use k8s_openapi::api::core::v1::PodSpec;
+use serde_json::{Value, json};
+
+use apimachinery::FieldErrors;
+use apimachinery::field::Path;
+
+use super::super::defaults;
+
+/// A pod of one container, with these fields of the pod and of the container.
+fn check(pod: &Value, container: &Value, expected: &[&str]) {
+    let mut whole = json!({"containers": [{"name": "c", "image": "i"}]});
+    let add = |to: &mut Value, from: &Value| {
+        to.as_object_mut().unwrap().extend(from.as_object().unwrap().clone());
+    };
+    add(&mut whole, pod);
+    add(&mut whole["containers"][0], container);
+    let mut spec: PodSpec = serde_json::from_value(whole).unwrap();
+    defaults::apply(&mut spec);
+    let mut errors = FieldErrors::new();
+    super::validate_spec(&spec, &Path::new("spec"), &mut errors);
+    let problems: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    for (problem, start) in problems.iter().zip(expected) {
+        assert!(problem.starts_with(start), "{problem:?} does not start with {start:?}");
+    }
+}
+
+fn of_pod(pod: Value, expected: &[&str]) {
+    check(&pod, &json!({}), expected);
+}
+
+fn of_container(container: Value, expected: &[&str]) {
+    check(&json!({}), &container, expected);
+}
+
+#[test]
+fn containers_use_the_claims_of_their_pod() {
+    let claims = |used: Value| json!({"resources": {"claims": used}});
+    let known = json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "x"}]});
+    check(&known, &claims(json!([{"name": "gpu"}])), &[]);
+    let both = json!([{"name": "gpu", "request": "a"}, {"name": "gpu", "request": "b"}]);
+    check(&known, &claims(both), &[]);
+    let path = "spec.containers[0].resources.claims";
+    check(
+        &known,
+        &claims(json!([{"name": "gpu"}, {"name": "gpu"}])),
+        &[&format!("{path}[1]: Duplicate value: \"gpu\"")],
+    );
+    check(
+        &known,
+        &claims(json!([{"name": "b"}])),
+        &[&format!(
+            "{path}[0]: Not found: \"b\": must be one of the names in pod.spec.resourceClaims: gpu"
+        )],
+    );
+    of_container(
+        claims(json!([{"name": "a", "request": "R"}])),
+        &[
+            &format!("{path}[0].request: Invalid value: \"R\": a lowercase RFC 1123 label"),
+            &format!(
+                "{path}[0]: Not found: \"a\": must be one of the names in pod.spec.resourceClaims \
+                 which is empty"
+            ),
+        ],
+    );
+    of_pod(
+        json!({"resourceClaims": [{"name": "a"}, {"name": "a", "resourceClaimName": "x"}]}),
+        &[
+            "spec.resourceClaims[0]: Invalid value: {\"name\":\"a\"}: must specify one of:",
+            "spec.resourceClaims[1].name: Duplicate value: \"a\"",
+        ],
+    );
+}
+
+#[test]
+fn devices_are_of_claims() {
+    let volumes = json!({"volumes": [
+        {"name": "disk", "persistentVolumeClaim": {"claimName": "x"}},
+        {"name": "dir", "emptyDir": {}},
+    ]});
+    let devices = |all: Value| json!({"volumeDevices": all});
+    let path = "spec.containers[0].volumeDevices";
+    check(&volumes, &devices(json!([{"name": "disk", "devicePath": "/dev/x"}])), &[]);
+    check(
+        &volumes,
+        &devices(
+            json!([{"name": "dir", "devicePath": "/dev/x"}, {"name": "no", "devicePath": ".."}]),
+        ),
+        &[
+            &format!("{path}[0].name: Invalid value: \"dir\": can only use volume source type of"),
+            &format!("{path}[1].name: Not found: \"no\""),
+            &format!("{path}[1].devicePath: Invalid value: \"..\": can not contain backsteps"),
+        ],
+    );
+    check(
+        &volumes,
+        &json!({
+            "volumeDevices": [{"name": "disk", "devicePath": "/x"}],
+            "volumeMounts": [{"name": "disk", "mountPath": "/x"}],
+        }),
+        &[
+            "spec.containers[0].volumeMounts[0].name: Invalid value: \"disk\": must not already",
+            "spec.containers[0].volumeMounts[0].mountPath: Invalid value: \"/x\": must not already",
+            &format!("{path}[0].name: Invalid value: \"disk\": must not already"),
+            &format!("{path}[0].devicePath: Invalid value: \"/x\": must not already"),
+        ],
+    );
+}
+
+#[test]
+fn the_first_handler_counts() {
+    of_container(
+        json!({"livenessProbe": {"exec": {}, "httpGet": {"port": 0}}}),
+        &[
+            "spec.containers[0].livenessProbe.exec.command: Required value",
+            "spec.containers[0].livenessProbe.httpGet: Forbidden: may not specify more than 1",
+        ],
+    );
+    let header = |name: &str| {
+        json!({"readinessProbe": {"httpGet":
+            {"path": "/", "port": 80, "httpHeaders": [{"name": name, "value": ""}]}}})
+    };
+    of_container(header("X-A"), &[]);
+    of_container(
+        header("a.b"),
+        &["spec.containers[0].readinessProbe.httpGet.httpHeaders: Invalid value: \"a.b\": a valid"],
+    );
+    of_container(
+        json!({"lifecycle": {"preStop": {"sleep": {"seconds": 60}}}}),
+        &["spec.containers[0].lifecycle.preStop.sleep: Invalid value: 60: must be non-negative"],
+    );
+}
+
+#[test]
+fn rules_of_restarts_need_a_policy() {
+    let rules = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}]);
+    of_container(json!({"restartPolicy": "Never", "restartPolicyRules": rules}), &[]);
+    of_container(
+        json!({"restartPolicyRules": [{"action": "Stop"}]}),
+        &[
+            "spec.containers[0].restartPolicy: Required value: must specify restartPolicy when",
+            "spec.containers[0].restartPolicyRules[0].action: Unsupported value: \"Stop\"",
+            "spec.containers[0].restartPolicyRules[0].exitCodes: Required value: must be specified",
+        ],
+    );
+}
+
+#[test]
+fn huge_pages_are_whole_and_not_alone() {
+    let limits = |all: Value| json!({"resources": {"limits": all, "requests": all}});
+    of_container(limits(json!({"cpu": "1", "hugepages-2Mi": "4Mi"})), &[]);
+    let resources = "spec.containers[0].resources";
+    of_container(
+        limits(json!({"cpu": "1", "hugepages-2Mi": "3Mi"})),
+        &[
+            &format!(
+                "{resources}.limits[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive"
+            ),
+            &format!("{resources}.requests[hugepages-2Mi]: Invalid value: \"3Mi\""),
+        ],
+    );
+    of_container(
+        limits(json!({"hugepages-2Mi": "2Mi"})),
+        &[&format!("{resources}: Forbidden: HugePages require cpu or memory")],
+    );
+    of_pod(
+        json!({"resources": {"limits": {"example.com/gpu": "1"}, "requests": {"example.com/gpu": "1"}}}),
+        &[
+            "spec.resources.limits[example.com/gpu]: Unsupported value: \"example.com/gpu\": \
+             supported values: \"cpu\", \"hugepages-\", \"memory\"",
+            "spec.resources.requests[example.com/gpu]: Unsupported value",
+        ],
+    );
+}
+
+#[test]
+fn label_keys_need_a_selector() {
+    let spread = |rest: Value| {
+        let mut it = json!({"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule",
+            "matchLabelKeys": ["app"]});
+        it.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        json!({"topologySpreadConstraints": [it]})
+    };
+    let path = "spec.topologySpreadConstraints[0].matchLabelKeys";
+    of_pod(spread(json!({"labelSelector": {"matchLabels": {"b": "c"}}})), &[]);
+    of_pod(spread(json!({})), &[&format!("{path}: Forbidden: must not be specified when")]);
+    of_pod(
+        spread(json!({"labelSelector": {"matchLabels": {"app": "c"}}})),
+        &[&format!("{path}[0]: Invalid value: \"app\": exists in both")],
+    );
+}
