@@ -4,7 +4,7 @@
 use anyhow::{Result, anyhow, ensure};
 use serde_json::{Value, json};
 
-use super::running::{IMAGE, PAUSE, PAUSE_OLDER, UID, fields, lasting, nodes, pods, replace};
+use super::running::{IMAGE, PAUSE_OLDER, UID, fields, lasting, nodes, pods, replace};
 use crate::cases::{Case, case};
 use crate::client::{Collection, Patch};
 use crate::expect::{count, items, name, same, shows};
