@@ -140,7 +140,7 @@ pub(super) fn hash(data: &Value, collisions: i32) -> String {
 }
 
 /// The hash that pods are labeled with.
-pub(crate) fn hash_of<'a, T: Templated>(revision: &'a ControllerRevision) -> &'a str {
+pub(crate) fn hash_of<T: Templated>(revision: &ControllerRevision) -> &str {
     revision.label(T::HASH_LABEL).unwrap_or_else(|| owners::name(&revision.metadata))
 }
 

@@ -75,8 +75,8 @@ fn names_are_upstreams() {
 #[test]
 fn a_template_that_is_known_is_not_stored_again() {
     let one = made(&set("a"), &[]);
-    assert_eq!(complete(&set("a"), &[one.clone()]).update, one);
-    let two = made(&set("b"), &[one.clone()]);
+    assert_eq!(complete(&set("a"), std::slice::from_ref(&one)).update, one);
+    let two = made(&set("b"), std::slice::from_ref(&one));
     assert_eq!(two.revision, 2);
     assert_eq!(complete(&set("b"), &[two.clone(), one]).update, two);
 }
@@ -84,7 +84,7 @@ fn a_template_that_is_known_is_not_stored_again() {
 #[test]
 fn a_template_that_comes_back_becomes_the_latest() {
     let one = made(&set("a"), &[]);
-    let two = made(&set("b"), &[one.clone()]);
+    let two = made(&set("b"), std::slice::from_ref(&one));
     let step = plan(&set("a"), vec![one.clone(), two]);
     assert!(matches!(step, Step::Renumber(it, 3) if it == one));
 }
@@ -100,7 +100,7 @@ fn what_leaves_out_defaults_means_the_same() {
     short.data.as_mut().unwrap().0 = json!({"spec": {"template": template}});
     let short = Arc::new(short);
     assert_ne!(short.data.as_ref().unwrap().0, data(&set("a")));
-    let record = complete(&set("a"), &[short.clone()]);
+    let record = complete(&set("a"), std::slice::from_ref(&short));
     assert_eq!((&record.update, record.equal.len()), (&short, 1));
     assert!(matches!(plan(&set("b"), vec![short]), Step::Create(_)));
 }
