@@ -17,6 +17,7 @@ mod labels;
 mod legacy_token_cleaner;
 mod load_balancer;
 mod namespace;
+mod node_ipam;
 mod node_lifecycle;
 mod owners;
 mod pod_gc;
@@ -73,6 +74,7 @@ pub const ALL: &[Descriptor] = &[
     job::DESCRIPTOR,
     legacy_token_cleaner::DESCRIPTOR,
     namespace::DESCRIPTOR,
+    node_ipam::DESCRIPTOR,
     node_lifecycle::DESCRIPTOR,
     pod_gc::DESCRIPTOR,
     replica_set::DESCRIPTOR,

@@ -48,6 +48,20 @@ impl Cluster {
 
     /// With another configuration of the server.
     pub async fn start_with(options: Options, change: impl FnOnce(&mut Config)) -> Result<Self> {
+        Self::start_all(options, ControllerSettings::default(), change).await
+    }
+
+    /// With flags of the controllers.
+    pub async fn start_with_flags(options: Options, flags: &[&str]) -> Result<Self> {
+        let settings = ControllerSettings::parse(flags).context("reading the flags")?;
+        Self::start_all(options, settings, |_| {}).await
+    }
+
+    async fn start_all(
+        options: Options,
+        controllers: ControllerSettings,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<Self> {
         let world = World::simulated(options.seed);
         let tasks = Tasks::new();
         let store = Arc::new(Memory::new());
@@ -75,7 +89,7 @@ impl Cluster {
             clients: clients(&server, &faults),
             root_ca: "simulated".to_owned(),
             sign_token: Some(token_signer(&key)?),
-            controllers: ControllerSettings::default(),
+            controllers,
             metrics: Registry::default(),
         };
         let factory = components.start(&tasks);
