@@ -29,6 +29,7 @@ mod labels;
 mod legacy_token_cleaner;
 mod load_balancer;
 mod namespace;
+mod node_ipam;
 mod node_lifecycle;
 mod owners;
 mod pod_certificate_request_cleaner;
@@ -109,6 +110,7 @@ pub const ALL: &[Descriptor] = &[
     trust_bundle_publisher::DESCRIPTOR,
     legacy_token_cleaner::DESCRIPTOR,
     namespace::DESCRIPTOR,
+    node_ipam::DESCRIPTOR,
     node_lifecycle::DESCRIPTOR,
     pod_gc::DESCRIPTOR,
     pod_certificate_request_cleaner::DESCRIPTOR,

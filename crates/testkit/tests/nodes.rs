@@ -252,3 +252,44 @@ fn pods_of_a_node_that_is_off_are_replaced_when_somebody_says_so() {
         cluster.stop().await.unwrap();
     });
 }
+
+#[test]
+fn nodes_get_their_parts_of_the_pod_network_when_somebody_gives_them_out() {
+    run(async {
+        let flags = [
+            "--allocate-node-cidrs",
+            "--cluster-cidr=10.50.0.0/22,fd50::/62",
+            "--service-cluster-ip-range=10.50.1.0/24",
+        ];
+        let options = Options { seed: 5, nodes: 4 };
+        let cluster = Cluster::start_with_controllers(options, &flags).await.unwrap();
+        let parts = async |admin: &Client| -> Vec<String> {
+            let all = list::<Node>(admin, "").await;
+            let parts = all.iter().filter_map(|it| it.spec.clone()?.pod_cidrs);
+            let mut parts: Vec<String> = parts.map(|it| it.join(" ")).collect();
+            parts.sort();
+            parts
+        };
+        let are_given = async |admin: &Client| parts(admin).await.len() == 3;
+        assert!(cluster.until(MINUTE, are_given).await, "{:?}", parts(&cluster.admin).await);
+        let is_told = async |admin: &Client| events(admin, "CIDRNotAvailable").await == 1;
+        assert!(cluster.until(MINUTE, is_told).await);
+        let given = parts(&cluster.admin).await;
+        let v4: Vec<&str> = given.iter().filter_map(|it| it.split(' ').next()).collect();
+        assert_eq!(v4, ["10.50.0.0/24", "10.50.2.0/24", "10.50.3.0/24"]);
+        assert!(given.iter().all(|it| it.contains(" fd50:")), "{given:?}");
+        // One that goes leaves its part to the one that waits.
+        let all = list::<Node>(&cluster.admin, "").await;
+        let has = |it: &&Node| it.spec.as_ref().is_some_and(|it| it.pod_cidr.is_some());
+        let gone = all.iter().find(has).and_then(|it| it.metadata.name.clone()).unwrap();
+        cluster.fleet.kill(&gone);
+        let api = cluster.admin.api::<Node>();
+        api.delete("", &gone, DeleteOptions::default()).await.unwrap();
+        let again = async |admin: &Client| {
+            let all = list::<Node>(admin, "").await;
+            all.len() == 3 && all.iter().all(|it| has(&it))
+        };
+        assert!(cluster.until(MINUTE, again).await, "{:?}", parts(&cluster.admin).await);
+        cluster.stop().await.unwrap();
+    });
+}

@@ -86,7 +86,7 @@ fn status_of<'a>(pod: &'a Pod, container: &Container) -> Option<&'a ContainerSta
     found.filter(|_| !is_init || is_sidecar(container))
 }
 
-fn list<'a>(
+fn list(
     resources: Option<&'a ResourceRequirements>,
     of: fn(&ResourceRequirements) -> Option<&Quantities>,
 ) -> Option<&'a Quantities> {
