@@ -26,6 +26,13 @@ fn options() -> Options {
     Options { seed: 7, nodes: 1 }
 }
 
+/// With what pods need: the account of their namespace.
+async fn start() -> Cluster {
+    let cluster = Cluster::start(options()).await.unwrap();
+    tokio::time::sleep(MINUTE).await;
+    cluster
+}
+
 macro_rules! from {
     ($manifest:expr) => {
         serde_json::from_value($manifest).unwrap()
@@ -83,7 +90,7 @@ async fn allocate(admin: &Client, claim: &ResourceClaim, pod: &Pod) {
 #[test]
 fn a_claim_is_made_from_its_template_named_in_its_pod_and_given_back() {
     run(async {
-        let cluster = Cluster::start(options()).await.unwrap();
+        let cluster = start().await;
         let admin = &cluster.admin;
         let claim = json!({"name": "gpu", "resourceClaimTemplateName": "gpu"});
         // Held back, so that nobody places it without its device.
@@ -121,7 +128,7 @@ fn a_claim_is_made_from_its_template_named_in_its_pod_and_given_back() {
 #[test]
 fn a_shared_claim_outlives_its_pods_without_its_device() {
     run(async {
-        let cluster = Cluster::start(options()).await.unwrap();
+        let cluster = start().await;
         let admin = &cluster.admin;
         let shared: ResourceClaim = from!(json!({
             "metadata": {"name": "shared", "namespace": "default"},
@@ -152,7 +159,7 @@ fn a_shared_claim_outlives_its_pods_without_its_device() {
 #[test]
 fn a_pod_leaves_a_device_that_its_driver_gives_up() {
     run(async {
-        let cluster = Cluster::start(options()).await.unwrap();
+        let cluster = start().await;
         let admin = &cluster.admin;
         let slice: ResourceSlice = from!(json!({
             "metadata": {"name": "s"},

@@ -203,9 +203,12 @@ fn validate_family(new: &[String], old: &[String], path: &Path, errors: &mut Fie
     }
 }
 
+/// A list of the status by its name, and the containers that it is about.
+type ContainerList<'a> = (&'static str, &'a Option<Vec<ContainerStatus>>, &'a [Container]);
+
 fn validate_containers(status: &PodStatus, spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     let init = spec.init_containers.as_deref().unwrap_or_default();
-    let lists: [(&str, &Option<Vec<ContainerStatus>>, &[Container]); 3] = [
+    let lists: [ContainerList<'_>; 3] = [
         ("containerStatuses", &status.container_statuses, &spec.containers),
         ("initContainerStatuses", &status.init_container_statuses, init),
         ("ephemeralContainerStatuses", &status.ephemeral_container_statuses, &[]),

@@ -87,9 +87,9 @@ fn status_of<'a>(pod: &'a Pod, container: &Container) -> Option<&'a ContainerSta
 }
 
 fn list(
-    resources: Option<&'a ResourceRequirements>,
+    resources: Option<&ResourceRequirements>,
     of: fn(&ResourceRequirements) -> Option<&Quantities>,
-) -> Option<&'a Quantities> {
+) -> Option<&Quantities> {
     resources.and_then(of)
 }
 
