@@ -24,10 +24,7 @@ fn run<T>(simulation: impl Future<Output = T>) -> T {
     runtime.block_on(simulation)
 }
 
-async fn list<T: Resource>(admin: &Client, namespace: &str) -> Vec<T>
-where
-    T: Clone,
-{
+async fn list<T: Resource + Clone>(admin: &Client, namespace: &str) -> Vec<T> {
     let list = admin.api::<T>().list(namespace, ListOptions::default()).await.unwrap();
     list.items.iter().map(|it| T::clone(&it.shared().unwrap())).collect()
 }

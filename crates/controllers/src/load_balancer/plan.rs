@@ -259,7 +259,9 @@ fn choose_of_pool(
         match kept.or_else(free) {
             Some(address) => _ = chosen.insert(address),
             None => {
-                why.get_or_insert(format!("--load-balancer-pool has no {family} address left"));
+                why.get_or_insert_with(|| {
+                    format!("--load-balancer-pool has no {family} address left")
+                });
             }
         }
     }
