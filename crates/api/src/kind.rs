@@ -295,6 +295,11 @@ pub trait Kind: Send + Sync {
         false
     }
 
+    /// Whether objects can be written as protobuf.
+    fn has_protobuf(&self) -> bool {
+        !self.is_custom()
+    }
+
     /// What JSON has of an object of which nothing was said; `None` for custom resources, where that
     /// is nothing.
     fn zero(&self) -> Option<Value> {

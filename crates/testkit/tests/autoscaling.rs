@@ -302,6 +302,20 @@ async fn measured(
     Ok(list.items.iter().map(short).collect())
 }
 
+type Registration = k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+
+/// Another server for metrics.k8s.io.
+async fn register_another(admin: &Client) {
+    let registration = json!({
+        "metadata": {"name": "v1beta1.metrics.k8s.io"},
+        "spec": {"group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
+            "versionPriority": 100, "insecureSkipTLSVerify": true,
+            "service": {"name": "metrics-server", "namespace": "kube-system"}},
+    });
+    let registration: Registration = serde_json::from_value(registration).unwrap();
+    admin.api::<Registration>().create(registration).await.unwrap();
+}
+
 #[test]
 fn usage_is_found_by_label_and_name_and_is_somebody_elses_if_they_say_so() {
     run(async {
@@ -317,7 +331,12 @@ fn usage_is_found_by_label_and_name_and_is_somebody_elses_if_they_say_so() {
                     "annotations": annotations},
                 "spec": {"containers": [{"name": "main", "image": "xebec.local/toolbox"}]},
             });
-            admin.api::<Pod>().create(serde_json::from_value(pod).unwrap()).await.unwrap();
+            // Not before its namespace has a ServiceAccount.
+            let made = cluster.until(Duration::from_secs(60), async |admin| {
+                let pod = serde_json::from_value(pod.clone()).unwrap();
+                admin.api::<Pod>().create(pod).await.is_ok()
+            });
+            assert!(made.await);
         }
         let all = ["default/a 50m 64Mi", "default/b 1 0"];
         let is_there = cluster.until(Duration::from_secs(60), async |admin| {
@@ -352,27 +371,15 @@ fn usage_is_found_by_label_and_name_and_is_somebody_elses_if_they_say_so() {
             .map(|it| serde_json::from_slice::<Value>(&it.bytes).unwrap()["usage"]["cpu"].clone())
             .collect();
         assert_eq!(cpu.len(), 2, "{cpu:?}");
-        let options = client::DeleteOptions::default();
-        let refused = admin.dynamic(group("pods")).delete("default", "a", options).await;
+        let options = client::DeleteOptions::default;
+        let refused = admin.dynamic(group("pods")).delete("default", "a", options()).await;
         assert_eq!(refused.unwrap_err().code(), 405);
 
-        type Registration =
-            k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-        let registration = json!({
-            "metadata": {"name": "v1beta1.metrics.k8s.io"},
-            "spec": {"group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
-                "versionPriority": 100, "insecureSkipTLSVerify": true,
-                "service": {"name": "metrics-server", "namespace": "kube-system"}},
-        });
-        let registration: Registration = serde_json::from_value(registration).unwrap();
-        admin.api::<Registration>().create(registration).await.unwrap();
+        register_another(admin).await;
         let refused = measured(admin, "", ListOptions::default()).await.unwrap_err();
         assert_eq!(refused.code(), 503);
-        admin
-            .api::<Registration>()
-            .delete("", "v1beta1.metrics.k8s.io", Default::default())
-            .await
-            .unwrap();
+        let services = admin.api::<Registration>();
+        services.delete("", "v1beta1.metrics.k8s.io", options()).await.unwrap();
         assert_eq!(measured(admin, "", ListOptions::default()).await.unwrap(), all);
         cluster.stop().await.unwrap();
     });
@@ -404,7 +411,7 @@ fn no_replica_at_all_is_allowed_by_a_gate() {
                 Ok(it) => {
                     let behavior = it.object().unwrap().spec.behavior.clone().unwrap();
                     let tolerance = behavior.scale_up.unwrap().tolerance;
-                    tolerance.map_or("no tolerance".to_owned(), |it| it.0)
+                    tolerance.map_or_else(|| "no tolerance".to_owned(), |it| it.0)
                 }
                 Err(err) => err.message().to_owned(),
             };

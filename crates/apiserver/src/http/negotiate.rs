@@ -43,8 +43,8 @@ pub(super) struct Form {
 /// What can be answered in.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Endpoint {
-    /// Objects; custom ones have no protobuf of their own.
-    Objects { is_custom: bool, has_table: bool },
+    /// Objects; custom ones, for instance, have no protobuf of their own.
+    Objects { has_protobuf: bool, has_table: bool },
     /// A Status, or a document: as it is.
     Plain,
     /// `/api` and `/apis`, asked for everything at once.
@@ -165,8 +165,8 @@ impl Endpoint {
             }
         }
         let Some((group, version, kind)) = target else {
-            let is_own =
-                matches!(self, Self::Objects { is_custom: true, .. }) && media == Media::Protobuf;
+            let is_own = matches!(self, Self::Objects { has_protobuf: false, .. })
+                && media == Media::Protobuf;
             return (!is_own && !matches!(self, Self::Discovery)).then_some(form);
         };
         form.shape = match (self, group, kind) {
@@ -260,7 +260,7 @@ pub(super) const OPENAPI_V3: &[&str] = &[openapi::V3_PROTOBUF, openapi::V3_PROTO
 
 /// Any text for every endpoint, for whoever tries what it does.
 pub(crate) fn try_all(accept: &str) {
-    let objects = |is_custom| Endpoint::Objects { is_custom, has_table: true };
+    let objects = |has_protobuf| Endpoint::Objects { has_protobuf, has_table: true };
     for endpoint in [objects(true), objects(false), Endpoint::Plain, Endpoint::Discovery] {
         let _ = form(Some(accept), endpoint);
     }
@@ -272,9 +272,9 @@ pub(crate) fn try_all(accept: &str) {
 mod tests {
     use super::{Endpoint, Form, Media, OPENAPI_V2, Shape, find, form, is_openapi_protobuf};
 
-    const OBJECTS: Endpoint = Endpoint::Objects { is_custom: false, has_table: true };
-    const CUSTOM: Endpoint = Endpoint::Objects { is_custom: true, has_table: true };
-    const REVIEW: Endpoint = Endpoint::Objects { is_custom: false, has_table: false };
+    const OBJECTS: Endpoint = Endpoint::Objects { has_protobuf: true, has_table: true };
+    const CUSTOM: Endpoint = Endpoint::Objects { has_protobuf: false, has_table: true };
+    const REVIEW: Endpoint = Endpoint::Objects { has_protobuf: true, has_table: false };
 
     fn render(form: Option<Form>) -> String {
         let Some(form) = form else { return "none".to_owned() };

@@ -265,7 +265,7 @@ fn endpoint_of(request: &pipeline::Request) -> Endpoint {
         None => request.kind.verbs().contains(&Verb::Get.name()),
         Some(door) => matches!(door, Door::Part(Part::Status) | Door::Scale),
     };
-    Endpoint::Objects { is_custom: request.kind.is_custom(), has_table }
+    Endpoint::Objects { has_protobuf: request.kind.has_protobuf(), has_table }
 }
 
 fn wish_of(

@@ -93,8 +93,8 @@ impl Targets {
         })
     }
 
-    /// Once more if somebody else wrote meanwhile: it is the number that counts, and what else there
-    /// is of a scale is not ours.
+    /// Once more if somebody else wrote meanwhile: it is the number that counts, and the rest of a
+    /// scale is not ours.
     pub(super) async fn set(&self, target: Target, replicas: i32) -> Result<(), ApiError> {
         let namespace = target.scale.metadata.namespace.clone().unwrap_or_default();
         let name = target.scale.metadata.name.clone().unwrap_or_default();

@@ -304,6 +304,10 @@ impl Kind for CustomKind {
         self.unstored.is_none()
     }
 
+    fn has_protobuf(&self) -> bool {
+        false
+    }
+
     /// Drops what the schema does not know, fills in a missing apiVersion and kind, and reads other
     /// versions of the group as this one. What is dropped is reported by
     /// `schema().validate_fields`, on the bytes.

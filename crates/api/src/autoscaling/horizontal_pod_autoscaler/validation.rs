@@ -32,8 +32,8 @@ pub(super) fn validate(
     errors: &mut FieldErrors,
 ) {
     let (path, spec) = (Path::new("spec"), &autoscaler.spec);
-    // The gate HPAScaleToZero lets it be 0, which the server asks for, if something is measured that
-    // is there without pods; where it is 0 already, it may stay.
+    // The gate HPAScaleToZero, which the server asks, lets it be 0 if something is measured that is
+    // there without pods; where it is 0 already, it may stay.
     let was_zero = stored.is_some_and(|it| it.spec.min_replicas == Some(0));
     let mut metrics = spec.metrics.iter().flatten();
     let is_outer = |it: &MetricSpec| matches!(it.type_.as_str(), "Object" | "External");

@@ -52,7 +52,9 @@ impl Hooks for Autoscalers {
         let path = Path::new("spec").child("minReplicas");
         errors.invalid(&path, 0, "must be greater than or equal to 1");
         let kind = write.request.kind.names().gvk().group_kind();
-        Err(ApiError::invalid(&kind, write.request.name(), &errors))
+        // On create the path has no name.
+        let name = write.object.meta().name.as_deref().unwrap_or_default();
+        Err(ApiError::invalid(&kind, name, &errors))
     }
 }
 
