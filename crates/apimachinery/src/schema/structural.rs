@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::definitions::{Definitions, read_extensions, read_type};
 use super::values::{branches, compile, patterns_of};
-use super::{ListType, Schema, SchemaRef, Type};
+use super::{Schema, SchemaRef, Type};
 use crate::field::{Cause, FieldError, FieldErrors, Path};
 
 /// What `Schema::checks` keeps.
@@ -39,6 +39,8 @@ const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "str
 const UNSUPPORTED: &[&str] =
     &["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 const EMPTY: &str = "Required value: must not be empty";
+/// Of a word in a branch.
+const BRANCH: &str = "must be empty to be structural";
 const EMPTY_AT_ROOT: &str = "must not be empty at the root";
 const DEPTH_MAX: usize = 100;
 /// Different patterns in one schema: each has to be compiled.
@@ -54,14 +56,17 @@ pub(super) fn read(schema: &Value, path: &Path, errors: &mut FieldErrors) -> Sch
         Some(other) => found.invalid(&path.child("type"), other, "must be object at the root"),
     }
     let mut root = read_node(source, path, &mut found, 0);
-    let n_before = errors.iter().count();
-    validate_standard(source, path, errors, 0);
-    let is_standard = errors.iter().count() == n_before;
+    let mut standard = Standard::default();
+    standard.validate(source, path, 0);
     // Of a schema that is not of the standard, nobody says what it lacks to be structural.
-    let is_told = |it: &&FieldError| is_standard || !it.message.starts_with(EMPTY);
+    let is_told = |it: &&FieldError| !standard.is_left || !is_of_structure(&it.message);
     for FieldError { path, cause, message } in found.iter().filter(is_told) {
         errors.push(path, *cause, message.clone());
     }
+    if standard.is_left && standard.errors.is_empty() {
+        errors.invalid(path, "", "OpenAPIV3Schema 'schema' is not supported");
+    }
+    errors.extend(standard.errors);
     add_type_and_metadata(&mut root);
     root.n_branches = n_branches(&root);
     let mut patterns = BTreeSet::new();
@@ -129,7 +134,6 @@ fn read_node(
         text.clone_into(&mut schema.description);
     }
     validate_structure(source, path, errors);
-    validate_merge_rules(&schema, source, path, errors);
     let properties = path.child("properties");
     for (name, property) in
         source.get("properties").and_then(Value::as_object).into_iter().flatten()
@@ -190,25 +194,7 @@ fn flag(source: &Map<String, Value>, key: &str) -> bool {
 }
 
 fn validate_structure(source: &Map<String, Value>, path: &Path, errors: &mut FieldErrors) {
-    if let Some(kind) = source.get("type") {
-        let is_known = kind.as_str().is_some_and(|it| TYPES.contains(&it));
-        if !is_known {
-            errors.not_supported(&path.child("type"), kind.clone(), TYPES);
-        }
-    }
     validate_default_type(source, path, errors);
-    if source.contains_key("properties") && source.contains_key("additionalProperties") {
-        errors.forbidden(
-            &path.child("additionalProperties"),
-            "additionalProperties and properties are mutual exclusive",
-        );
-    }
-    if flag(source, "uniqueItems") {
-        errors.forbidden(
-            &path.child("uniqueItems"),
-            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
-        );
-    }
     if source.contains_key("x-kubernetes-validations") {
         // Accepting rules without checking them would let through what the author forbids.
         errors.invalid(
@@ -236,92 +222,130 @@ fn validate_default_type(source: &Map<String, Value>, path: &Path, errors: &mut 
     errors.push(&path.child("default"), Cause::TypeInvalid, message);
 }
 
-/// In the schema, and in all that are part of it.
-fn validate_standard(
-    source: &Map<String, Value>,
-    path: &Path,
-    errors: &mut FieldErrors,
-    depth: usize,
-) {
-    if depth > DEPTH_MAX {
-        return;
-    }
-    let is_nothing = |it: &Value| match it {
-        Value::Object(fields) => fields.is_empty(),
-        Value::String(text) => text.is_empty(),
-        other => other.is_null(),
-    };
-    let is_said = |name: &str| {
-        let may_be_empty = ["additionalItems", "$ref", "dependencies"].contains(&name);
-        source.get(name).is_some_and(|it| !it.is_null() && (may_be_empty || !is_nothing(it)))
-    };
-    for name in UNSUPPORTED.iter().filter(|it| is_said(it)) {
-        errors.forbidden(&path.child(name), &format!("{name} is not supported"));
-    }
-    if source.get("items").is_some_and(Value::is_array) {
-        let detail = "items must be a schema object and not an array";
-        errors.forbidden(&path.child("items"), detail);
-    }
-    for (name, value) in source {
-        let path = path.child(name);
-        let below: Vec<(Path, &Value)> = match (name.as_str(), value) {
-            ("properties" | "definitions" | "patternProperties", Value::Object(all)) => {
-                all.iter().map(|(key, it)| (path.key(key), it)).collect()
-            }
-            ("allOf" | "anyOf" | "oneOf" | "items", Value::Array(all)) => {
-                all.iter().enumerate().map(|(index, it)| (path.index(index), it)).collect()
-            }
-            ("not" | "items" | "additionalProperties" | "additionalItems", Value::Object(_)) => {
-                vec![(path, value)]
-            }
-            _ => Vec::new(),
-        };
-        for (path, value) in below {
-            if let Value::Object(schema) = value {
-                validate_standard(schema, &path, errors, depth + 1);
-            }
-        }
-    }
+/// Whether it is said of schemas alone that are structural otherwise.
+fn is_of_structure(message: &str) -> bool {
+    message.starts_with(EMPTY) || message.ends_with(BRANCH)
 }
 
-fn validate_merge_rules(
-    schema: &Schema,
-    source: &Map<String, Value>,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    let list_type = source.get("x-kubernetes-list-type").and_then(Value::as_str);
-    let path_type = path.child("x-kubernetes-list-type");
-    if let Some(text) = list_type {
-        if !["atomic", "map", "set"].contains(&text) {
-            errors.not_supported(&path_type, text, &["atomic", "map", "set"]);
+/// What OpenAPI says of a schema, and of all that are part of it, wherever they are.
+#[derive(Default)]
+struct Standard {
+    errors: FieldErrors,
+    /// There are words in it that no structural schema has.
+    is_left: bool,
+}
+
+impl Standard {
+    fn validate(&mut self, source: &Map<String, Value>, path: &Path, depth: usize) {
+        if depth > DEPTH_MAX {
+            return;
         }
-        if schema.kind != Type::Array {
-            let detail = "must be array if x-kubernetes-list-type is set";
-            errors.invalid(&path.child("type"), source.get("type").cloned(), detail);
-        }
-    }
-    match &schema.list_type {
-        ListType::Map { keys } if keys.is_empty() => errors.required(
-            &path.child("x-kubernetes-list-map-keys"),
-            "must not be empty if x-kubernetes-list-type is map",
-        ),
-        ListType::Map { .. } => {}
-        ListType::Set | ListType::Atomic => {
-            let keys = source.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-            let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
-            match list_type {
-                _ if keys.is_none_or(Vec::is_empty) => {}
-                None => errors.required(&path_type, detail),
-                Some(text) => errors.invalid(&path_type, text, detail),
+        self.validate_words(source, path);
+        self.validate_merging(source, path);
+        for (name, value) in source {
+            let path = path.child(name);
+            let below: Vec<(Path, &Value)> = match (name.as_str(), value) {
+                ("properties" | "definitions" | "dependencies", Value::Object(all)) => {
+                    all.iter().map(|(key, it)| (path.key(key), it)).collect()
+                }
+                ("allOf" | "anyOf" | "oneOf" | "items", Value::Array(all)) => {
+                    all.iter().enumerate().map(|(index, it)| (path.index(index), it)).collect()
+                }
+                ("not" | "items" | "additionalProperties", Value::Object(_)) => vec![(path, value)],
+                _ => Vec::new(),
+            };
+            for (path, value) in below {
+                if let Value::Object(schema) = value {
+                    self.validate(schema, &path, depth + 1);
+                }
             }
         }
     }
-    if let Some(map_type) = source.get("x-kubernetes-map-type") {
-        let is_known = map_type.as_str().is_some_and(|it| ["atomic", "granular"].contains(&it));
-        if !is_known {
+
+    fn validate_words(&mut self, source: &Map<String, Value>, path: &Path) {
+        let errors = &mut self.errors;
+        if let Some(kind) = source.get("type") {
+            let is_known = kind.as_str().is_some_and(|it| TYPES.contains(&it) || it.is_empty());
+            if !is_known {
+                errors.not_supported(&path.child("type"), kind.clone(), TYPES);
+            }
+        }
+        let is_nothing = |it: &Value| match it {
+            Value::Object(fields) => fields.is_empty(),
+            Value::String(text) => text.is_empty(),
+            other => other.is_null(),
+        };
+        let is_said = |name: &str| {
+            let may_be_empty = ["additionalItems", "$ref", "dependencies"].contains(&name);
+            source.get(name).is_some_and(|it| !it.is_null() && (may_be_empty || !is_nothing(it)))
+        };
+        for name in UNSUPPORTED.iter().filter(|it| is_said(it)) {
+            self.is_left = true;
+            errors.forbidden(&path.child(name), &format!("{name} is not supported"));
+        }
+        self.is_left |= is_said("$schema");
+        if source.get("items").is_some_and(Value::is_array) {
+            self.is_left = true;
+            let detail = "items must be a schema object and not an array";
+            errors.forbidden(&path.child("items"), detail);
+        }
+        if flag(source, "uniqueItems") {
+            errors.forbidden(
+                &path.child("uniqueItems"),
+                "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+            );
+        }
+        let has_names = source.get("properties").is_some_and(|it| !is_nothing(it));
+        let is_open = matches!(source.get("additionalProperties"), None | Some(Value::Bool(true)));
+        if has_names && !is_open {
+            errors.forbidden(
+                &path.child("additionalProperties"),
+                "additionalProperties and properties are mutual exclusive",
+            );
+        }
+        if let Some(Value::Bool(false)) = source.get("x-kubernetes-preserve-unknown-fields") {
+            let path = path.child("x-kubernetes-preserve-unknown-fields");
+            errors.invalid(&path, false, "must be true or undefined");
+        }
+    }
+
+    fn validate_merging(&mut self, source: &Map<String, Value>, path: &Path) {
+        let text = |name: &str| source.get(name).and_then(Value::as_str);
+        let (map_type, list_type) = (text("x-kubernetes-map-type"), text("x-kubernetes-list-type"));
+        let kinds = [
+            (map_type, "object", "must be object if x-kubernetes-map-type is specified"),
+            (list_type, "array", "must be array if x-kubernetes-list-type is specified"),
+        ];
+        for (merging, kind, detail) in kinds {
+            match text("type") {
+                _ if merging.is_none() => {}
+                Some(it) if it == kind => {}
+                None | Some("") => self.errors.required(&path.child("type"), detail),
+                Some(it) => self.errors.invalid(&path.child("type"), it, detail),
+            }
+        }
+        if let Some(map_type) = map_type.filter(|it| !["atomic", "granular"].contains(it)) {
             let path = path.child("x-kubernetes-map-type");
-            errors.not_supported(&path, map_type.clone(), &["atomic", "granular"]);
+            self.errors.not_supported(&path, map_type, &["atomic", "granular"]);
+        }
+        let path_type = path.child("x-kubernetes-list-type");
+        let list_types = ["atomic", "set", "map"];
+        if let Some(list_type) = list_type.filter(|it| !list_types.contains(it)) {
+            self.errors.not_supported_as_listed(&path_type, list_type, &list_types);
+        }
+        let keys = source.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+        let has_keys = keys.is_some_and(|it| !it.is_empty());
+        let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+        match (list_type, has_keys) {
+            (None, true) => self.errors.required(&path_type, detail),
+            (Some("map"), false) => self.errors.required(
+                &path.child("x-kubernetes-list-map-keys"),
+                "must not be empty if x-kubernetes-list-type is map",
+            ),
+            (Some(other), true) if other != "map" => {
+                self.errors.invalid(&path_type, other, detail);
+            }
+            _ => {}
         }
     }
 }
@@ -353,7 +377,7 @@ fn validate_branch(branch: &Value, path: &Path, errors: &mut FieldErrors) {
             && branch.as_object().is_some_and(|it| it.len() == 1);
     for word in ["type", "default", "nullable", "additionalProperties", "description"] {
         if branch.get(word).is_some() && !is_int_or_string {
-            errors.forbidden(&path.child(word), "must be empty to be structural");
+            errors.forbidden(&path.child(word), BRANCH);
         }
     }
 }

@@ -105,7 +105,7 @@ fn it_is_called_at_one_place() {
     refused(
         json!({"clientConfig": {"service": {"namespace": "", "name": "s", "port": 0}}}),
         &[
-            "webhooks[0].clientConfig.service.namespace: Required value",
+            "webhooks[0].clientConfig.service.name: Required value",
             "webhooks[0].clientConfig.service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
         ],
     );

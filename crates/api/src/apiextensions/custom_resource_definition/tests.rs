@@ -101,7 +101,8 @@ fn one_version_is_stored() {
     check(
         |it| it["spec"]["versions"][0]["storage"] = json!(false),
         &[
-            r#"spec.versions: Invalid value: ["v1"]: must have exactly one version marked as storage version"#,
+            r#"spec.versions: Invalid value: [{"name":"v1"}]: must have exactly one version marked as storage version"#,
+            "status.storedVersions: Invalid value: null: must have at least one stored version",
         ],
     );
     check(
@@ -110,7 +111,9 @@ fn one_version_is_stored() {
             again["storage"] = json!(false);
             it["spec"]["versions"].as_array_mut().unwrap().push(again);
         },
-        &[r#"spec.versions: Invalid value: ["v1","v1"]: must contain unique version names"#],
+        &[
+            r#"spec.versions: Invalid value: [{"name":"v1"},{"name":"v1"}]: must contain unique version names"#,
+        ],
     );
     check(
         |it| it["spec"]["versions"][0]["schema"] = json!(null),

@@ -137,7 +137,7 @@ fn a_rollout_takes_pods_away_or_adds_some_but_not_both() {
     check::<DaemonSet>(
         daemon_set(json!({"updateStrategy": {"type": "Never"}})),
         &[
-            "spec.updateStrategy: Unsupported value: {\"type\":\"Never\"}: supported values: \"OnDelete\", \"RollingUpdate\"",
+            "spec.updateStrategy: Unsupported value: {\"type\":\"Never\"}: supported values: \"RollingUpdate\", \"OnDelete\"",
         ],
     );
 }

@@ -134,7 +134,7 @@ fn jobs_get_selectors_of_their_own() {
             "spec.jobTemplate.spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
             "spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"",
             "spec.jobTemplate.spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"b\"}}: `selector` will be auto-generated",
-            "spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: \"false\", \"nil\"",
+            "spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: \"nil\", \"false\"",
         ],
     );
 }

@@ -127,7 +127,7 @@ fn what_is_asked_of_the_kernel_is_checked() {
         context(json!({"supplementalGroupsPolicy": "Loose", "seLinuxChangePolicy": ""})),
         &[
             "spec.securityContext.supplementalGroupsPolicy: Unsupported value: \"Loose\": supported values: \"Merge\", \"Strict\"",
-            "spec.securityContext.seLinuxChangePolicy: Unsupported value: \"\": supported values: \"MountOption\", \"Recursive\"",
+            "spec.securityContext.seLinuxChangePolicy: Unsupported value: \"\": supported values: \"Recursive\"",
         ],
     );
 }
@@ -192,7 +192,7 @@ fn mounts_spread_only_from_privileged_containers() {
         with(manifest, "/spec/containers/0/volumeMounts", json!([mount]))
     };
     let both = || mount(json!({"mountPropagation": "Bidirectional"}));
-    let path = "spec.containers[0].volumeMounts[0]";
+    let path = "spec.containers[0].volumeMounts";
     let expected = format!(
         "{path}.mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged containers"
     );

@@ -60,7 +60,7 @@ fn a_port_has_a_protocol_and_may_be_the_first_of_a_range() {
         port(json!({"port": 0, "protocol": "ICMP"})),
         &[
             &format!(
-                "{at}.protocol: Unsupported value: \"ICMP\": supported values: \"SCTP\", \"TCP\", \"UDP\""
+                "{at}.protocol: Unsupported value: \"ICMP\": supported values: \"TCP\", \"UDP\", \"SCTP\""
             ),
             &format!("{at}.port: Invalid value: 0: must be between 1 and 65535, inclusive"),
         ],

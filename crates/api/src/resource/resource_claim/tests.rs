@@ -258,7 +258,7 @@ fn drivers_speak_of_devices_that_are_allocated() {
         }})),
         Part::Status,
         &[
-            "status.devices[0]: Invalid value: \"gpu.example.com/node-a/gpu-1\": must be an allocated device in the claim",
+            "status.devices[0]: Invalid value: {\"Driver\":\"gpu.example.com\",\"Pool\":\"node-a\",\"Device\":\"gpu-1\",\"ShareID\":\"\"}: must be an allocated device in the claim",
             "status.devices[0].data: Invalid value: \"<value omitted>\": must be a valid JSON object",
             "status.devices[0].networkData.interfaceName: Too long: may not be more than 256 bytes",
             "status.devices[0].networkData.ips[0]: Invalid value: \"10.0.0.1\": must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)",

@@ -199,7 +199,7 @@ fn indexes_take_completions_and_their_bounds() {
     check::<Job>(
         job(json!({"completionMode": "Random"})),
         &[
-            "spec.completionMode: Unsupported value: \"Random\": supported values: \"Indexed\", \"NonIndexed\"",
+            "spec.completionMode: Unsupported value: \"Random\": supported values: \"NonIndexed\", \"Indexed\"",
         ],
     );
 }

@@ -88,7 +88,7 @@ fn exit_codes_are_ordered_and_there_once() {
                 "{RULE}.onExitCodes.operator: Required value: valid values: [\"In\" \"NotIn\"]"
             ),
             &format!(
-                "{RULE}.onExitCodes.values: Invalid value: []: at least one value is required"
+                "{RULE}.onExitCodes.values: Invalid value: null: at least one value is required"
             ),
         ],
     );
