@@ -24,7 +24,8 @@ pub(crate) const KUBERNETES_VERSION: &str = concat!("v1.36.0+xebec-", env!("CARG
 
 /// Groups, beside those that the server needs, that the controllers follow: without them they would
 /// wait for ever.
-pub(crate) const FOLLOWED: &[&str] = &["apps", "certificates.k8s.io", "policy", "resource.k8s.io"];
+pub(crate) const FOLLOWED: &[&str] =
+    &["apps", "autoscaling", "batch", "certificates.k8s.io", "policy", "resource.k8s.io"];
 
 /// The network that pods get addresses from.
 #[derive(Clone, Copy, Debug)]

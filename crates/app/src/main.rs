@@ -58,7 +58,7 @@ enum Command {
     /// Run the API server alone
     Apiserver(commands::apiserver::Flags),
     /// Run the controllers alone, against any API server
-    ControllerManager(commands::controller_manager::Flags),
+    ControllerManager(Box<commands::controller_manager::Flags>),
     /// Run the scheduler alone, against any API server
     Scheduler(commands::scheduler::Flags),
     /// Run the kubelet alone, against any API server
@@ -103,7 +103,7 @@ fn main() -> ExitCode {
         Command::Image(flags) => commands::image::run(flags),
         Command::Store(flags) => commands::store::run(flags),
         Command::Apiserver(flags) => commands::apiserver::run(flags),
-        Command::ControllerManager(flags) => commands::controller_manager::run(flags),
+        Command::ControllerManager(flags) => commands::controller_manager::run(*flags),
         Command::Scheduler(flags) => commands::scheduler::run(flags),
         Command::Kubelet(flags) => commands::kubelet::run(*flags),
         Command::Proxy(flags) => commands::proxy::run(*flags),

@@ -134,7 +134,7 @@ fn kernel_name(size: u64) -> String {
 fn scaled(size: u64, units: [&'static str; 4]) -> (u64, &'static str) {
     let mut amount = size;
     for unit in &units[..3] {
-        if amount % 1024 != 0 || amount == 0 {
+        if !amount.is_multiple_of(1024) || amount == 0 {
             return (amount, unit);
         }
         amount /= 1024;
@@ -144,6 +144,8 @@ fn scaled(size: u64, units: [&'static str; 4]) -> (u64, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::{Value, json};
 
@@ -180,7 +182,7 @@ mod tests {
         let (two, gib) = (json!({ "hugepages-2Mi": "4Mi" }), json!({ "hugepages-1Gi": "1Gi" }));
         let none = "medium HugePages: hugePages storage requested, but there is no resource \
                     request for huge pages";
-        check(&[two.clone()], "HugePages", Ok((2 << 20, 4 << 20)));
+        check(from_ref(&two), "HugePages", Ok((2 << 20, 4 << 20)));
         check(&[two.clone(), two.clone()], "HugePages-2Mi", Ok((2 << 20, 8 << 20)));
         check(&[json!({ "cpu": "1" })], "HugePages", Err(none));
         let several = "medium: HugePages can't be used if container requests multiple huge page \
@@ -189,9 +191,9 @@ mod tests {
         check(&[two.clone(), gib.clone()], "HugePages-1Gi", Ok((1 << 30, 1 << 30)));
         let other = "medium HugePages-1Gi: hugePages storage requested, but there is no resource \
                      request for huge pages";
-        check(&[two.clone()], "HugePages-1Gi", Err(other));
+        check(from_ref(&two), "HugePages-1Gi", Err(other));
         check(
-            &[two.clone()],
+            from_ref(&two),
             "HugePages-x",
             Err("storage medium \"HugePages-x\" is not supported"),
         );

@@ -209,7 +209,7 @@ struct GroupVersionName {
 pub(super) fn served_version(group: &[u8]) -> Option<&'static str> {
     let group: Group = serde_json::from_slice(group).ok()?;
     let is_served = |it: &&str| group.versions.iter().any(|served| served.version == **it);
-    CUSTOM_VERSIONS.into_iter().find(|it| is_served(&it))
+    CUSTOM_VERSIONS.into_iter().find(|it| is_served(it))
 }
 
 #[derive(Deserialize)]

@@ -86,7 +86,7 @@ impl Hooks for Usages {
 /// Whoever registered a server for it means that one, whether it can be reached or not.
 fn refuse_if_registered(core: &Core) -> Result<(), ApiError> {
     let lookup: &dyn Lookup = core.cache.as_ref();
-    let key = ObjectKey::new("", &name_of(GROUP, VERSION));
+    let key = ObjectKey::new("", name_of(GROUP, VERSION));
     let found = lookup.get::<APIService>(&key);
     let service = found.as_ref().and_then(|it| it.spec.as_ref()?.service.as_ref());
     match service {

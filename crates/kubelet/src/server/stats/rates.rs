@@ -60,7 +60,7 @@ impl Rates {
         }
         let rate = |from: &Point| rate(from, &point);
         let found = points.before.as_ref().and_then(rate);
-        let found = rate(&points.last).filter(|it| is_long(it)).or(found);
+        let found = rate(&points.last).filter(is_long).or(found);
         let found = found.or_else(|| rate(&points.last));
         if at.duration_since(points.last.at) >= WINDOW_MIN {
             *points = Points { last: point, before: Some(points.last) };
