@@ -86,10 +86,10 @@ fn status_of<'a>(pod: &'a Pod, container: &Container) -> Option<&'a ContainerSta
     found.filter(|_| !is_init || is_sidecar(container))
 }
 
-fn list<'a>(
-    resources: Option<&'a ResourceRequirements>,
+fn list(
+    resources: Option<&ResourceRequirements>,
     of: fn(&ResourceRequirements) -> Option<&Quantities>,
-) -> Option<&'a Quantities> {
+) -> Option<&Quantities> {
     resources.and_then(of)
 }
 
