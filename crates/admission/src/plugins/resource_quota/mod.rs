@@ -77,7 +77,7 @@ impl ResourceQuotas {
         if decide(context, now)?.is_empty() || context.request.is_dry_run() {
             return Ok(None);
         }
-        // One after the other, so that those of this server do not refuse each other's transactions.
+        // One after the other: those of one server do not refuse each other's transactions.
         let turn = self.turns.wait(context.request.namespace).await;
         let changes = decide(context, now)?;
         Ok(Some(Box::new(Charged { changes, _turn: turn })))
