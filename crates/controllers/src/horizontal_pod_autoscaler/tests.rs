@@ -708,7 +708,10 @@ async fn metrics_are_asked_for_where_upstreams_client_does() {
     assert_eq!(read(&known, pods.clone()).await, ("p=2000".to_owned(), path.to_owned()));
     let absent = "unable to fetch metrics from custom metrics API: the server could not find the \
                   requested resource";
-    assert_eq!(read(&[group.clone()], pods).await, (absent.to_owned(), path.to_owned()));
+    assert_eq!(
+        read(std::slice::from_ref(&group), pods).await,
+        (absent.to_owned(), path.to_owned())
+    );
     let object = |api_version: &str, kind: &str| {
         json!({"type": "Object", "object": {
             "describedObject": {"apiVersion": api_version, "kind": kind, "name": "web"},
