@@ -246,7 +246,7 @@ fn every_known_difference_has_its_reason() {
     let entries: Vec<Value> = serde_json::from_str(text).unwrap();
     for entry in entries {
         assert!(entry["reason"].as_str().is_some_and(|it| !it.is_empty()), "{entry}");
-        let names = ["kind", "of", "upstream", "ours", "change"];
+        let names = ["kind", "of", "upstream", "ours", "change", "in"];
         assert!(names.iter().any(|it| entry[*it].is_string()), "{entry} matches everything");
         let is_known = |it: &&String| *it == "reason" || names.contains(&it.as_str());
         assert!(entry.as_object().unwrap().keys().all(|it| is_known(&it)), "{entry}");

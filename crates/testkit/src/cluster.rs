@@ -106,7 +106,7 @@ impl Cluster {
         let server = Server::start(config, parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
-        let authority = authority(&world, options.seed)?;
+        let authority = authority()?;
         let components = Components {
             world: world.clone(),
             clients: clients(&server, &faults),
@@ -172,12 +172,14 @@ fn token_signer(key: &Arc<ServiceAccountKey>) -> Result<SignToken> {
     }))
 }
 
-/// With chance of its own: what others draw stays as it was.
-fn authority(world: &World, seed: u64) -> Result<Arc<Authority>> {
-    let authority = Authority::create("simulated", world.clock.now(), &Random::from_seed(seed));
-    Ok(Arc::new(authority.context("making an authority")?))
+/// Always the same: keys are made by chance that no seed rules, and its certificate is in objects.
+fn authority() -> Result<Arc<Authority>> {
+    let certificate = include_str!("../testdata/authority.crt");
+    let authority = Authority::load(certificate, include_str!("../testdata/authority.key"));
+    Ok(Arc::new(authority.context("loading the authority")?))
 }
 
+/// With chance of its own: what others draw stays as it was.
 fn signers(authority: Arc<Authority>, seed: u64) -> Signers {
     let random = Random::from_seed(seed);
     signs_all(Arc::new(AuthoritySigner { authority, random }))

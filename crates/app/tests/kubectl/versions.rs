@@ -33,7 +33,7 @@ fn an_autoscaler_is_made_in_one_version_and_applied_in_the_other() {
     let table = cluster.ok(&["get", "hpa"]);
     assert_eq!(header(&table), "NAME REFERENCE TARGETS MINPODS MAXPODS REPLICAS AGE");
     assert!(
-        row(&table, "web").starts_with("web Deployment/web cpu: <unknown>/70% 2 5 0 "),
+        row(&table, "web").starts_with("web Deployment/web cpu: <unknown>/70% 2 5 "),
         "{table}"
     );
     assert!(cluster.ok(&["get", "all"]).contains("horizontalpodautoscaler.autoscaling/web"));

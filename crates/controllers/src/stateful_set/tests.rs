@@ -363,7 +363,7 @@ fn a_pod_has_its_name_its_host_and_its_claims() {
     let template = &set.spec.as_ref().unwrap().template;
     let pod = json!(identity::pod(&set, 4, template, "web-abc"));
     let meta = &pod["metadata"];
-    assert_eq!((&meta["name"], &meta["generateName"]), (&json!("web-4"), &Value::Null));
+    assert_eq!((&meta["name"], &meta["generateName"]), (&json!("web-4"), &json!("web-")));
     let labels = json!({
         "app": "web", "statefulset.kubernetes.io/pod-name": "web-4",
         "apps.kubernetes.io/pod-index": "4", "controller-revision-hash": "web-abc",

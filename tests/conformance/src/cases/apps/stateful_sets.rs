@@ -61,6 +61,13 @@ async fn until_ready(scope: &Scope, sets: &Collection<'_>, replicas: usize) -> R
             ensure!(is_seen, "the change is not observed");
             let ready = json!({ "replicas": replicas, "readyReplicas": replicas });
             shows(&set, &json!({ "status": ready }))?;
+            // The status may be of a moment ago.
+            let pods = pods(scope, "app=db").await?;
+            let is_ready = |it: &&Value| {
+                let conditions = it["status"]["conditions"].as_array().into_iter().flatten();
+                conditions.into_iter().any(|it| it["type"] == "Ready" && it["status"] == "True")
+            };
+            same("number of pods that are ready", pods.iter().filter(is_ready).count(), replicas)?;
             Ok(set)
         })
         .await
