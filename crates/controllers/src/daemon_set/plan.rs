@@ -224,11 +224,15 @@ fn keep(view: &View<'_>, site: &Site, is_surging: bool, plan: &mut Plan) {
     }
 }
 
-/// While an update surges, an outdated pod and its successor may be on a node together: the first
+/// While an update surges, an outdated pod and its successor may be on a node together: one
 /// of each, until the outdated one is not ready, or the other is available.
 fn surplus_of_surge(view: &View<'_>, running: &[&Arc<PodView>]) -> Vec<Arc<PodView>> {
-    let (new, old): (Vec<_>, Vec<_>) =
+    let (mut new, mut old): (Vec<_>, Vec<_>) =
         running.iter().copied().cloned().partition(|it: &Arc<PodView>| view.is_updated(it));
+    // Of several the one that serves stays (after two changes of the template there may be two
+    // outdated ones); upstream keeps the oldest, whether it serves or not.
+    new.sort_by_key(|it| !it.is_ready);
+    old.sort_by_key(|it| !it.is_ready);
     let mut surplus: Vec<Arc<PodView>> =
         new.iter().skip(1).chain(old.iter().skip(1)).cloned().collect();
     if let (Some(new), Some(old)) = (new.first(), old.first())
