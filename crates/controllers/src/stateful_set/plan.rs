@@ -324,6 +324,10 @@ impl Planner<'_> {
         let well_below = self.wanted.values().all(|it| self.blocked(it).is_none());
         let lowest_ill = condemned.iter().rev().find(|(_, it)| self.blocked(it).is_some());
         let lowest_ill = lowest_ill.filter(|_| well_below).map(|(ordinal, _)| *ordinal);
+        // One that an update was about to replace goes first, though it is a lower one; upstream
+        // lets both be away at once.
+        let ending = condemned.iter().find(|(_, it)| it.is_deleting() && self.terms.is_ordered);
+        let ending = ending.map(|(_, it)| Wait::Termination(it.meta.key.name.clone()));
         let mut deleted = 0;
         let mut flow = Flow::On;
         for (ordinal, pod) in &condemned {
@@ -340,6 +344,7 @@ impl Planner<'_> {
                 !self.terms.is_ordered || lowest_ill == Some(*ordinal) || pod.is_terminal();
             let blocked =
                 self.blocked(pod).filter(|it| matches!(it, Wait::Termination(_)) || !may_be_ill);
+            let blocked = blocked.or_else(|| ending.clone());
             let Some(wait) = blocked else {
                 self.task(name, claims, Then::Delete(pod.clone()));
                 deleted += 1;
