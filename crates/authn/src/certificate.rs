@@ -10,8 +10,8 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::{Unauthorized, among_the_authenticated};
 
-/// Of a connection whose chain TLS has verified. The common name is the user, each organization a
-/// group.
+/// Of a connection whose chain TLS has verified. The common name is the user, the last one if there
+/// are several, each organization a group.
 #[derive(Clone, Debug)]
 pub struct ClientCertificate(Result<Proven, Unauthorized>);
 
@@ -40,7 +40,7 @@ impl ClientCertificate {
 fn read(der: &[u8]) -> Result<Proven, Unauthorized> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(|_| Unauthorized::Certificate)?;
     let subject = certificate.subject();
-    let name = subject.iter_common_name().next().and_then(|it| it.as_str().ok());
+    let name = subject.iter_common_name().filter_map(|it| it.as_str().ok()).last();
     let name = name.filter(|it| !it.is_empty()).ok_or(Unauthorized::CertificateWithoutUser)?;
     let groups = subject.iter_organization().filter_map(|it| it.as_str().ok());
     let fingerprint: String = Sha256::digest(der).iter().map(|it| format!("{it:02x}")).collect();

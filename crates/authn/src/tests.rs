@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use api::{Lookup, Meta, Stored};
 use apimachinery::{GroupResource, ObjectKey, User};
 use jiff::{SignedDuration, Timestamp};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 use stdx::{Clock, Random};
 
@@ -262,6 +263,27 @@ fn certificates_components_and_nobody_have_their_groups() {
     world.advance(366 * 24 * 3600);
     let late = world.authenticator.authenticate(&certificate).map(|it| it.user().name.clone());
     assert_eq!(late, Err(Unauthorized::CertificateExpired));
+}
+
+#[test]
+fn of_several_common_names_the_last_is_the_user() {
+    let name_of = |names: &[(DnType, &str)]| {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        for (kind, name) in names {
+            params.distinguished_name.push(kind.clone(), *name);
+        }
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let read = ClientCertificate::read(certificate.der());
+        read.user("2026-01-01T00:00:00Z".parse().unwrap()).map(|it| it.name.clone())
+    };
+    // Another way to say the same type, so that there may be two.
+    let again = DnType::CustomDnType(vec![2, 5, 4, 3]);
+    assert_eq!(name_of(&[(DnType::CommonName, "one")]).unwrap(), "one");
+    assert_eq!(name_of(&[(DnType::CommonName, "one"), (again.clone(), "two")]).unwrap(), "two");
+    assert_eq!(name_of(&[(again, "two"), (DnType::CommonName, "one")]).unwrap(), "one");
+    let nobody = name_of(&[(DnType::OrganizationName, "one")]);
+    assert_eq!(nobody, Err(Unauthorized::CertificateWithoutUser));
 }
 
 #[test]

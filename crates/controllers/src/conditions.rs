@@ -76,7 +76,24 @@ macro_rules! waiting {
     )*};
 }
 
-waiting!(DaemonSetCondition, StatefulSetCondition);
+waiting!(DaemonSetCondition, NamespaceCondition, StatefulSetCondition);
+
+impl Waiting for DeploymentCondition {
+    fn new(reason: &str, message: String, since: Time) -> Self {
+        Self {
+            type_: WAITING.to_owned(),
+            status: "True".to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            last_update_time: Some(since.clone()),
+            last_transition_time: Some(since),
+        }
+    }
+
+    fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or_default()
+    }
+}
 
 /// Conditions with what is `said` now, a reason and a sentence, in place of what was said before.
 /// The same as before is left as it is, so that nothing is written.

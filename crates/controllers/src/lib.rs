@@ -20,6 +20,7 @@ mod disruption;
 mod endpoint_slice_mirroring;
 mod endpoint_slices;
 mod endpoints;
+mod explanations;
 mod flags;
 mod garbage_collector;
 mod history;

@@ -1,5 +1,5 @@
-//! Follows Services and EndpointSlices: handlers note which Services changed, one task tells the
-//! kernel.
+//! Follows Services, EndpointSlices and the zone of this node: handlers note which Services changed,
+//! one task tells the kernel.
 //!
 //! A change is applied at once; what comes while one is being applied goes into the next
 //! transaction together. Nothing is applied before both caches are whole, so that a restart takes
@@ -10,11 +10,12 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use api::core::node::NodeView;
 use api::core::service::Service;
 use api::discovery::EndpointSlice;
 use api::object::key_of;
 use apimachinery::ObjectKey;
-use informer::{EventHandler, Factory, Indexer, SharedInformer};
+use informer::{EventHandler, Factory, Indexer, Selection, SharedInformer};
 use lifecycle::Tasks;
 use stdx::{Backoff, error_chain};
 use tokio::sync::Notify;
@@ -22,10 +23,12 @@ use tokio::sync::Notify;
 use crate::Config;
 use crate::backends::{self, Backend, Error};
 use crate::health_check::HealthChecks;
-use crate::service_port::{ServicePort, service_ports};
+use crate::service_port::{Place, ServicePort, service_ports};
 
 const BY_SERVICE: &str = "service-proxy/service-name";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
+const ZONE: &str = "topology.kubernetes.io/zone";
+const ZONE_PATIENCE: Duration = Duration::from_secs(5);
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
@@ -86,11 +89,49 @@ fn index_by_service(slice: &EndpointSlice) -> Vec<String> {
     service_of_slice(slice).map(|it| it.to_string()).into_iter().collect()
 }
 
+/// Notes all Services when this node has moved: which endpoints are near has changed.
+struct Moved {
+    dirty: Arc<Dirty>,
+    services: Indexer<Service>,
+}
+
+impl Moved {
+    fn note(&self) {
+        self.services.list().iter().for_each(|it| self.dirty.add(key_of(&it.metadata)));
+    }
+}
+
+impl EventHandler<NodeView> for Moved {
+    fn on_add(&self, node: &Arc<NodeView>, _is_initial: bool) {
+        if !zone_of(node).is_empty() {
+            self.note();
+        }
+    }
+
+    fn on_update(&self, old: &Arc<NodeView>, new: &Arc<NodeView>) {
+        if zone_of(old) != zone_of(new) {
+            self.note();
+        }
+    }
+
+    fn on_delete(&self, last: &Arc<NodeView>) {
+        if !zone_of(last).is_empty() {
+            self.note();
+        }
+    }
+}
+
+fn zone_of(node: &NodeView) -> &str {
+    node.meta.labels.get(ZONE).unwrap_or_default()
+}
+
 /// What the task reads, and the only one to do so.
 #[derive(Clone)]
 struct Observer {
     services: Indexer<Service>,
     slices: Indexer<EndpointSlice>,
+    /// This one alone.
+    nodes: Indexer<NodeView>,
     node_name: Arc<str>,
 }
 
@@ -107,8 +148,11 @@ impl Observer {
     }
 
     fn ports(&self, observed: &Observed) -> Vec<ServicePort> {
+        let node = self.nodes.get(&ObjectKey::cluster(&*self.node_name));
+        let zone = node.map(|it| zone_of(&it).to_owned()).unwrap_or_default();
+        let place = Place { node_name: self.node_name.to_string(), zone };
         let service = observed.service.as_deref();
-        let ports = service.map(|it| service_ports(it, &observed.slices, &self.node_name));
+        let ports = service.map(|it| service_ports(it, &observed.slices, &place));
         ports.unwrap_or_default()
     }
 }
@@ -123,15 +167,23 @@ pub(crate) fn spawn(config: Config, tasks: &Tasks, factory: &Arc<Factory>) {
         service_of: |service: &Service| Some(key_of(&service.metadata)),
     }));
     slices.add_event_handler(Arc::new(Note { dirty: dirty.clone(), service_of: service_of_slice }));
+    let nodes = factory.informer_of::<NodeView>(Selection {
+        field_selector: format!("metadata.name={}", config.node_name),
+        ..Selection::default()
+    });
+    let moved = Moved { dirty: dirty.clone(), services: services.indexer() };
+    nodes.add_event_handler(Arc::new(moved));
     let observer = Observer {
         services: services.indexer(),
         slices: slices.indexer(),
+        nodes: nodes.indexer(),
         node_name: config.node_name.as_str().into(),
     };
     let tasks = tasks.child("service-proxy");
     let children = tasks.clone();
     tasks.spawn_restarting(config.mode.name, move |shutdown| {
-        let caches = (services.clone(), slices.clone());
+        let caches =
+            Caches { services: services.clone(), slices: slices.clone(), nodes: nodes.clone() };
         let health_checks = HealthChecks::new(&children);
         let follower = Follower {
             config: config.clone(),
@@ -149,6 +201,24 @@ pub(crate) fn spawn(config: Config, tasks: &Tasks, factory: &Arc<Factory>) {
     });
 }
 
+/// What is waited for before anything is applied.
+struct Caches {
+    services: Arc<SharedInformer<Service>>,
+    slices: Arc<SharedInformer<EndpointSlice>>,
+    nodes: Arc<SharedInformer<NodeView>>,
+}
+
+impl Caches {
+    /// The zone is waited for but a while: without it, traffic goes further than it must.
+    async fn are_whole(&self) {
+        self.services.wait_for_sync().await;
+        self.slices.wait_for_sync().await;
+        if tokio::time::timeout(ZONE_PATIENCE, self.nodes.wait_for_sync()).await.is_err() {
+            tracing::warn!("this node cannot be read; endpoints of all zones are used");
+        }
+    }
+}
+
 /// Brings what the caches say to the kernel and to the health checks.
 struct Follower {
     config: Config,
@@ -159,12 +229,8 @@ struct Follower {
 
 impl Follower {
     /// Ends never.
-    async fn run(
-        mut self,
-        (services, slices): (Arc<SharedInformer<Service>>, Arc<SharedInformer<EndpointSlice>>),
-    ) {
-        services.wait_for_sync().await;
-        slices.wait_for_sync().await;
+    async fn run(mut self, caches: Caches) {
+        caches.are_whole().await;
         let mut backoff = Backoff::new(BACKOFF_FIRST, BACKOFF_MAX);
         loop {
             let Err(err) = self.follow(&mut backoff).await;

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api::core::node::Node;
 use api::core::service::Service;
 use api::discovery::EndpointSlice;
 use api::object::meta_of;
@@ -30,6 +31,7 @@ type Events = mpsc::UnboundedReceiver<WatchEvent>;
 struct Server {
     services: Mutex<Option<Events>>,
     slices: Mutex<Option<Events>>,
+    nodes: Mutex<Option<Events>>,
 }
 
 impl Transport for Server {
@@ -40,6 +42,10 @@ impl Transport for Server {
     fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
         let events = match request.resource.resource.as_str() {
             "services" => &self.services,
+            "nodes" => {
+                assert_eq!(request.list.field_selector.as_deref(), Some("metadata.name=here"));
+                &self.nodes
+            }
             _ => &self.slices,
         };
         let events = events.lock().unwrap().take().expect("watched once");
@@ -97,6 +103,25 @@ fn slice_of(version: u64, family: &str, addresses: Vec<String>) -> Value {
     })
 }
 
+fn node(version: u64, zone: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": "here", "resourceVersion": version.to_string(),
+            "labels": {"topology.kubernetes.io/zone": zone},
+        },
+    })
+}
+
+/// One endpoint for zone a, two for zone b.
+fn hinted(version: u64) -> Value {
+    let mut slice = slice(version, 3);
+    for (index, zone) in ["a", "b", "b"].into_iter().enumerate() {
+        slice["endpoints"][index]["hints"] = json!({"forZones": [{"name": zone}]});
+    }
+    slice
+}
+
 fn config() -> Config {
     Config {
         cluster: "00c0ffee".parse().unwrap(),
@@ -125,15 +150,22 @@ async fn exercise() {
     use WatchEventKind::{Added, Bookmark, Deleted, Modified};
     let (services_tx, services_rx) = mpsc::unbounded_channel();
     let (slices_tx, slices_rx) = mpsc::unbounded_channel();
-    let (services, slices) = (Mutex::new(Some(services_rx)), Mutex::new(Some(slices_rx)));
+    let (nodes_tx, nodes_rx) = mpsc::unbounded_channel();
+    let server = Server {
+        services: Mutex::new(Some(services_rx)),
+        slices: Mutex::new(Some(slices_rx)),
+        nodes: Mutex::new(Some(nodes_rx)),
+    };
     let (tasks, world) = (Tasks::new(), World::system());
-    let client = Client::new(Arc::new(Server { services, slices }), "test");
+    let client = Client::new(Arc::new(server), "test");
     let factory = Factory::new(client, world.clone(), &tasks);
     service_proxy::start(config(), &tasks, &world, &factory);
     factory.start();
     let id = TableId::new(TableFamily::Ip, config().cluster.table("services"));
     let mut nftables = Nftables::open(id).unwrap();
 
+    nodes_tx.send(event::<Node>(Added, &node(1, "a"))).unwrap();
+    nodes_tx.send(event::<Node>(Bookmark, &node(2, ""))).unwrap();
     // Nothing happens before both lists are whole.
     services_tx.send(event::<Service>(Added, &service(1))).unwrap();
     services_tx.send(event::<Service>(Bookmark, &service(2))).unwrap();
@@ -149,6 +181,16 @@ async fn exercise() {
     wait_for(&mut nftables, "endpoints", Some(3)).await;
     wait_for(&mut nftables, "no-endpoints", Some(0)).await;
     slices_tx.send(event::<EndpointSlice>(Deleted, &slice(6, 3))).unwrap();
+    wait_for(&mut nftables, "no-endpoints", Some(1)).await;
+
+    // Hints are for the zone that the node is in, also when it moves.
+    slices_tx.send(event::<EndpointSlice>(Added, &hinted(6))).unwrap();
+    wait_for(&mut nftables, "endpoints", Some(1)).await;
+    nodes_tx.send(event::<Node>(Modified, &node(7, "b"))).unwrap();
+    wait_for(&mut nftables, "endpoints", Some(2)).await;
+    nodes_tx.send(event::<Node>(Modified, &node(8, "c"))).unwrap();
+    wait_for(&mut nftables, "endpoints", Some(3)).await;
+    slices_tx.send(event::<EndpointSlice>(Deleted, &hinted(9))).unwrap();
     wait_for(&mut nftables, "no-endpoints", Some(1)).await;
 
     // Somebody removes the table: the kernel tells, and it is made anew.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::selector::Labels;
-use apimachinery::validation::validate_label_selector;
+use apimachinery::validation::{is_dns_label, validate_label_selector};
 
+use crate::check::{self, text};
+use crate::codec;
 use crate::core::pod::warnings;
 use crate::core::pod_spec;
-use crate::core::pod_spec::validation::annotations;
-use crate::{check, codec};
 
 /// A kind with `spec.selector`, which is mandatory.
 ///
@@ -200,9 +200,27 @@ pub(crate) fn validate_collisions(
 /// What warns about the pods of a template.
 pub(crate) fn template_warnings(template: &PodTemplateSpec, path: &Path) -> Vec<String> {
     let Some(spec) = &template.spec else { return Vec::new() };
-    let mut all = warnings::of_spec(spec, &path.child("spec"));
-    all.extend(annotations::deprecations(template, spec, &path.child("metadata.annotations")));
-    all
+    let none = BTreeMap::new();
+    let annotations = template.metadata.as_ref().and_then(|it| it.annotations.as_ref());
+    warnings::of(spec, annotations.unwrap_or(&none), path)
+}
+
+/// What warns of a name that pods are called after.
+pub(crate) fn name_warnings(metadata: &ObjectMeta) -> Vec<String> {
+    let problems = is_dns_label(text(metadata.name.as_ref()));
+    if problems.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.name: this is used in Pod names and hostnames, which can result in surprising \
+         behavior; a DNS label is recommended: [{}]",
+        problems.join(" ")
+    )]
+}
+
+/// Whether an update is worth what its template warns of: not those of labels and finalizers.
+pub(crate) fn is_new_generation(metadata: &ObjectMeta, stored: &ObjectMeta) -> bool {
+    metadata.generation != stored.generation
 }
 
 /// Defaults of a template, which always has both of its halves.

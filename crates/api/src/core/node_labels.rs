@@ -1,6 +1,7 @@
 //! Labels of nodes that go by another name now, and what is said to whoever still uses the old one.
 
 use apimachinery::field::Path;
+use apimachinery::validation::is_label_value;
 use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -55,6 +56,25 @@ pub(crate) fn warnings_of_selector(selector: &LabelSelector, path: &Path) -> Vec
     for label in selector.match_labels.iter().flat_map(|it| it.keys()) {
         if let Some(why) = deprecation(label) {
             warnings.push(format!("{}: {why}", path.child("matchLabels").child(label)));
+        }
+    }
+    warnings
+}
+
+/// Of what is only preferred; its values are not refused when they can match nothing.
+pub(crate) fn warnings_of_preference(term: &NodeSelectorTerm, path: &Path) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, expression) in term.match_expressions.iter().flatten().enumerate() {
+        let path = path.child("matchExpressions").index(index);
+        let key = &expression.key;
+        if let Some(why) = deprecation(key) {
+            warnings.push(format!("{}: {key} is {why}", path.child("key")));
+        }
+        for (index, value) in expression.values.iter().flatten().enumerate() {
+            let path = path.child("values").index(index);
+            for problem in is_label_value(value) {
+                warnings.push(format!("{path}: {value} is invalid, {problem}"));
+            }
         }
     }
     warnings

@@ -95,6 +95,7 @@ async fn only_who_may_sign_says_what_came_of_a_pods_request() {
     let status = format!("{path}/web/status");
     let (code, refused) = alice.call("PUT", &status, &denied).await;
     assert_eq!(code, 422, "{refused}");
+    assert_eq!(refused["details"]["name"], "web");
     let why = "User \"alice\" is not permitted to \"sign\" for signer \"example.org/signer\"";
     assert!(refused["message"].as_str().is_some_and(|it| it.contains(why)), "{refused}");
     assert_eq!(admin.call("PUT", &status, &denied).await.0, 200);

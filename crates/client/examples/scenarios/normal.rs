@@ -81,6 +81,17 @@ fn by_chance(name: &str) -> String {
     })
 }
 
+/// Events that only we have: they say what an object waits for.
+const EXPLANATIONS: [&str; 7] = [
+    "BackOff",
+    "CronJobSuspended",
+    "DeadlineMissed",
+    "DisruptionNotAllowed",
+    "ManagedElsewhere",
+    "NextRun",
+    "PodsTerminating",
+];
+
 /// Those of nodes and the scheduler are not the controllers'.
 fn event(event: &Value) -> Option<Value> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -91,11 +102,20 @@ fn event(event: &Value) -> Option<Value> {
     if matches!(reporter.as_str(), "default-scheduler" | "kubelet" | "xebec-simulator") {
         return None;
     }
+    let reason = text(&event["reason"]);
+    if EXPLANATIONS.contains(&reason.as_str()) {
+        return None;
+    }
+    let mut message = text(&event["message"]);
+    // We name the Jobs.
+    if reason == "JobAlreadyActive" {
+        message.truncate(message.find(": ").unwrap_or(message.len()));
+    }
     let of = &event["involvedObject"];
     Some(json!({
-        "type": event["type"], "reason": event["reason"], "reporter": reporter,
+        "type": event["type"], "reason": reason, "reporter": reporter,
         "of": format!("{} {}", text(&of["kind"]), by_chance(&text(&of["name"]))),
-        "message": plain(&words(&text(&event["message"]))),
+        "message": plain(&words(&message)),
     }))
 }
 
@@ -126,6 +146,13 @@ fn object(object: &Value) -> Value {
     // How many writes it took is the writer's own affair.
     if kind == "EndpointSlice" || !object["addressType"].is_null() {
         object["metadata"].as_object_mut().map(|it| it.remove("generation"));
+    }
+    // So is which of them had a time of its own.
+    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+        annotations.remove("endpoints.kubernetes.io/last-change-trigger-time");
+        if annotations.is_empty() {
+            object["metadata"].as_object_mut().map(|it| it.remove("annotations"));
+        }
     }
     // What only we say: why something is not done yet.
     if let Some(status) = object["status"].as_object_mut()

@@ -2,6 +2,7 @@
 //! Pure, but for the indexes' look-ups.
 
 mod pace;
+pub(crate) mod triggers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use reconcile::{Change, WorkQueue};
 
 pub(crate) use self::pace::Pace;
+pub(crate) use self::triggers::Triggers;
 use crate::pods::BY_LABEL;
 use crate::{labels, owners, pods};
 

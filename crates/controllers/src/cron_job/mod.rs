@@ -30,6 +30,7 @@ use stdx::SharedClock;
 use telemetry::{Buckets, Description, Histogram, Stability, exponential};
 
 use self::plan::{Observed, Plan};
+use crate::explanations::{Explanations, Telling};
 use crate::flags::at_least_one;
 use crate::owners::BY_CONTROLLER;
 use crate::{Descriptor, Flags, Startup, owners};
@@ -67,6 +68,7 @@ struct CronJobs {
     jobs_api: Api<Job>,
     cron_job_writes: Arc<OwnWrites<CronJob>>,
     job_writes: Arc<OwnWrites<Job>>,
+    explanations: Explanations,
     events: EventRecorder,
     clock: SharedClock,
     skew: Arc<Histogram>,
@@ -81,6 +83,8 @@ fn start(startup: &Startup<'_>) {
         jobs_api: startup.client.api(),
         cron_job_writes: controller.own_writes(PATIENCE),
         job_writes: controller.own_writes(PATIENCE),
+        // A reconcile tells what upstream tells each time, so none is made for this alone.
+        explanations: Explanations::new(Duration::ZERO),
         events: startup.events(),
         clock: startup.world.clock.clone(),
         skew: startup.metrics.histogram(&SKEW, BUCKETS),
@@ -117,6 +121,7 @@ impl Reconciler for CronJobs {
         if self.cron_jobs.get(key).is_none() {
             self.cron_job_writes.forget(key);
             self.job_writes.forget(key);
+            self.explanations.forget(key);
             return Ok(Next::Settled);
         }
         let wait = self.cron_job_writes.wait(key).or_else(|| self.job_writes.wait(key));
@@ -127,8 +132,13 @@ impl Reconciler for CronJobs {
         let jobs = self.jobs.by_index(BY_CONTROLLER, owners::uid(&cron_job.metadata));
         let missing = self.missing(&cron_job, &jobs).await?;
         let now = self.clock.now();
-        let plan = plan::plan(&Observed { cron_job: cron_job.clone(), jobs, missing, now });
+        let observed = Observed { cron_job: cron_job.clone(), jobs, missing, now };
+        let plan = plan::plan(&observed);
         self.apply(key, &cron_job, &plan).await?;
+        let said = plan::explain(&observed, &plan);
+        if let Telling::Now((reason, message)) = self.explanations.find(key, said, now) {
+            self.events.event(&*cron_job, EventType::Normal, reason, message);
+        }
         // An object may be gone before the cache saw it; then nobody else would wake us.
         let shown = self.job_writes.wait(key);
         Ok(shown.into_iter().chain(plan.wait).min().map_or(Next::Settled, Next::After))

@@ -8,14 +8,15 @@ use std::time::Duration;
 use api::batch::cron_job::CronJob;
 use api::batch::job::{Job, conditions};
 use apimachinery::cron::{Schedule, find_zone};
-use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::CronJobStatus;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use reconcile::EventType;
 
 use super::times::Rhythm;
+use crate::explanations::{Explanation, list};
 use crate::owners;
 
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -42,6 +43,41 @@ pub(super) struct Plan {
     pub forget: Vec<Arc<Job>>,
     /// Until the next time; if one is started, as if that were done.
     pub wait: Option<Duration>,
+    pub waits_for: Option<Wait>,
+}
+
+/// Why nothing is started now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Suspended,
+    Next {
+        time: Timestamp,
+        /// The last time that was due, when it was too late for it.
+        missed: Option<Timestamp>,
+    },
+}
+
+/// Times that are nearer are not told of: the Jobs of such a rhythm speak for themselves.
+const NEAR: SignedDuration = SignedDuration::from_mins(10);
+
+/// What the CronJob waits for, if that is worth a word: a reason and a sentence.
+pub(super) fn explain(observed: &Observed, plan: &Plan) -> Option<Explanation> {
+    let spec = &observed.cron_job.spec;
+    Some(match plan.waits_for? {
+        Wait::Suspended => {
+            ("CronJobSuspended", "no Job is started while suspend is true".to_owned())
+        }
+        Wait::Next { time, missed: Some(missed) } => {
+            let seconds = spec.starting_deadline_seconds.unwrap_or(0);
+            let message = format!(
+                "the Job of {missed} was not started: it is later than startingDeadlineSeconds \
+                 ({seconds}) allows; the next Job is started at {time}"
+            );
+            ("DeadlineMissed", message)
+        }
+        Wait::Next { time, .. } if time.duration_since(observed.now) < NEAR => return None,
+        Wait::Next { time, .. } => ("NextRun", format!("the next Job is started at {time}")),
+    })
 }
 
 #[derive(Debug, PartialEq)]
@@ -132,6 +168,7 @@ fn schedule(observed: &Observed, plan: &mut Plan) {
         }
     };
     if spec.suspend == Some(true) {
+        plan.waits_for = Some(Wait::Suspended);
         return;
     }
     if spec.schedule.contains("TZ") {
@@ -153,9 +190,14 @@ fn schedule(observed: &Observed, plan: &mut Plan) {
     let since = since(&observed.cron_job, &plan.status, observed.now);
     let rhythm = Rhythm { schedule: &schedule, zone: &zone, since, now: observed.now };
     plan.wait = rhythm.wait();
+    let missed = rhythm.missed(spec.starting_deadline_seconds);
+    let next = |it: &Rhythm<'_>, missed| Some(Wait::Next { time: it.coming()?, missed });
+    plan.waits_for = next(&rhythm, missed);
     if let Some(time) = choose(observed, &rhythm, plan) {
         plan.start = Some(time);
-        plan.wait = Rhythm { since: time, ..rhythm }.wait();
+        let rhythm = Rhythm { since: time, ..rhythm };
+        plan.wait = rhythm.wait();
+        plan.waits_for = next(&rhythm, None);
     }
 }
 
@@ -184,7 +226,7 @@ fn choose(observed: &Observed, rhythm: &Rhythm<'_>, plan: &mut Plan) -> Option<T
         plan.events.push(warning("TooManyMissedTimes", message.to_owned()));
     }
     let late = observed.now.duration_since(time);
-    if deadline.is_some_and(|it| late > jiff::SignedDuration::from_secs(it)) {
+    if deadline.is_some_and(|it| late > SignedDuration::from_secs(it)) {
         let time = time.strftime("%a, %d %b %Y %H:%M:%S +0000");
         let message = format!("Missed scheduled time to start a job: {time}");
         plan.events.push(warning("MissSchedule", message));
@@ -198,9 +240,13 @@ fn choose(observed: &Observed, rhythm: &Rhythm<'_>, plan: &mut Plan) -> Option<T
     }
     match spec.concurrency_policy.as_deref() {
         Some("Forbid") if !active.is_empty() => {
-            let message = "Not starting job because prior execution is running and concurrency \
-                           policy is Forbid";
-            plan.events.push(normal("JobAlreadyActive", message.to_owned()));
+            let running: Vec<_> = active.iter().filter_map(|it| it.name.clone()).collect();
+            let message = format!(
+                "Not starting job because prior execution is running and concurrency policy is \
+                 Forbid: {}",
+                list(&running)
+            );
+            plan.events.push(normal("JobAlreadyActive", message));
             return None;
         }
         Some("Replace") => plan.replace = plan.status.active.take().unwrap_or_default(),

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::plan::{Observed, Plan, job, plan};
+use super::plan::{Observed, Plan, explain, job, plan};
 
 fn time(text: &str) -> Timestamp {
     // Short forms are of the first of January.
@@ -46,13 +46,17 @@ fn active(names: &[&str]) -> Value {
     names.iter().map(|it| json!({"name": it, "uid": it})).collect()
 }
 
-fn planned(spec: &Value, status: &Value, jobs: &[&str], now: &str) -> Plan {
-    plan(&Observed {
+fn observed(spec: &Value, status: &Value, jobs: &[&str], now: &str) -> Observed {
+    Observed {
         cron_job: cron_job(spec, status),
         jobs: jobs.iter().map(|it| child(it)).collect(),
         missing: BTreeSet::from(["gone".to_owned()]),
         now: time(now),
-    })
+    }
+}
+
+fn planned(spec: &Value, status: &Value, jobs: &[&str], now: &str) -> Plan {
+    plan(&observed(spec, status, jobs, now))
 }
 
 fn render(plan: &Plan) -> String {
@@ -119,6 +123,46 @@ fn the_policy_says_what_becomes_of_a_job_that_still_runs() {
     at("Allow", "start 00:20, runs a, wait 600.1s");
     at("Forbid", "JobAlreadyActive, runs a, wait 600.1s");
     at("Replace", "replace a, start 00:20, wait 600.1s");
+}
+
+#[test]
+fn who_forbids_is_told_what_runs() {
+    let mut status = last("00:10");
+    status["active"] = active(&["a", "b"]);
+    let plan = planned(&json!({"concurrencyPolicy": "Forbid"}), &status, &["a", "b"], "00:20");
+    assert_eq!(
+        plan.events[0].message,
+        "Not starting job because prior execution is running and concurrency policy is Forbid: a, b"
+    );
+}
+
+#[test]
+fn what_a_cron_job_waits_for_is_said() {
+    let check = |spec: &Value, status: &Value, now: &str, expected: Option<&str>| {
+        let observed = observed(spec, status, &[], now);
+        assert_eq!(explain(&observed, &plan(&observed)).map(|it| it.1).as_deref(), expected);
+    };
+    let hourly = json!({"schedule": "0 * * * *"});
+    let next = Some("the next Job is started at 2026-01-01T01:00:00Z");
+    check(&hourly, &json!({}), "00:05", next);
+    check(&hourly, &json!({}), "00:40", next);
+    // Near, and so is each of a quick rhythm.
+    check(&hourly, &json!({}), "00:51", None);
+    check(&json!({}), &last("00:10"), "00:15", None);
+    // As if what is started now were done.
+    let after = Some("the next Job is started at 2026-01-01T02:00:00Z");
+    check(&hourly, &json!({}), "01:00", after);
+    let paused = Some("no Job is started while suspend is true");
+    check(&json!({"suspend": true}), &json!({}), "00:05", paused);
+    check(
+        &json!({"startingDeadlineSeconds": 30}),
+        &last("00:10"),
+        "2026-01-01T00:20:30Z",
+        Some(
+            "the Job of 2026-01-01T00:20:00Z was not started: it is later than \
+             startingDeadlineSeconds (30) allows; the next Job is started at 2026-01-01T00:30:00Z",
+        ),
+    );
 }
 
 #[test]

@@ -76,14 +76,25 @@ impl Rhythm<'_> {
         self.due_since(earliest.map_or(self.since, |it| it.max(self.since)))
     }
 
-    /// How long until the next time.
-    pub(super) fn wait(&self) -> Option<Duration> {
+    /// What is due, and older than the deadline.
+    pub(super) fn missed(&self, deadline: Option<i64>) -> Option<Timestamp> {
+        let in_time = self.due(Some(deadline?)).ok()?.time;
+        self.due_since(self.since).ok()?.time.filter(|_| in_time.is_none())
+    }
+
+    /// The next time that is not due yet.
+    pub(super) fn coming(&self) -> Option<Timestamp> {
         let last = match self.due_since(self.since) {
             Ok(Due { time: Some(time), .. }) => time,
             Ok(Due { time: None, n_missed: 0 }) => self.since,
             Ok(Due { time: None, .. }) | Err(NoTime) => self.now,
         };
-        let next = self.next(last)?.saturating_add(SLACK).ok()?;
+        self.next(last)
+    }
+
+    /// How long until the next time.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        let next = self.coming()?.saturating_add(SLACK).ok()?;
         Some(Duration::try_from(next.duration_since(self.now)).unwrap_or(Duration::ZERO))
     }
 }

@@ -14,6 +14,7 @@ use k8s_openapi::api::apps::v1::DaemonSetStatus;
 use super::backoff::Backoff;
 use super::nodes::{self, Demands, GENERATION, HASH, Verdict};
 use super::{rolling, status};
+use crate::explanations::list;
 use crate::pods;
 
 /// Pods made, and pods deleted, by one reconcile, at most; the next one goes on.
@@ -243,9 +244,6 @@ fn surplus_of_surge(view: &View<'_>, running: &[&Arc<PodView>]) -> Vec<Arc<PodVi
     surplus
 }
 
-/// How many pods a sentence names.
-const NAMED_MAX: usize = 3;
-
 /// What the set waits for, if that is why nothing is done: a reason and a sentence.
 pub(super) fn explain(plan: &Plan) -> Option<(&'static str, String)> {
     if !plan.create.is_empty() || !plan.delete.is_empty() {
@@ -257,10 +255,8 @@ pub(super) fn explain(plan: &Plan) -> Option<(&'static str, String)> {
             ("PodFailed", message)
         }
         Wait::Availability(pods) => {
-            let more = pods.len().saturating_sub(NAMED_MAX);
-            let named = pods.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            ("PodsNotAvailable", format!("the update waits for {named}{more} to be available"))
+            let named = list(pods);
+            ("PodsNotAvailable", format!("the update waits for {named} to be available"))
         }
     })
 }

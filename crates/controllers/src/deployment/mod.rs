@@ -4,6 +4,7 @@
 //! cache that is behind makes a write fail and never happen twice. A reconcile reads the
 //! Deployment's ReplicaSets; pods are looked at for the strategy Recreate alone.
 
+mod explain;
 mod plan;
 mod proportional;
 mod revisions;

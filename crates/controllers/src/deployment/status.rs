@@ -4,9 +4,13 @@
 use std::time::Duration;
 
 use api::apps::deployment::Deployment;
+use api::apps::replica_set::ReplicaSet;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{
+    DeploymentCondition, DeploymentStatus, ReplicaSetCondition, ReplicaSetStatus,
+};
 
+use super::explain::explain;
 use super::plan::{Action, Observed, wanted};
 use super::rolling;
 use crate::{conditions, owners, pods};
@@ -34,7 +38,8 @@ pub(crate) fn plan(observed: &Observed, actions: &[Action]) -> Planned {
     }
     set_failure(observed, &mut conditions);
     let next = next_look(observed, &conditions);
-    status.conditions = (!conditions.is_empty()).then_some(conditions);
+    let said = explain(observed, &status);
+    status.conditions = conditions::waiting(Some(conditions), said, observed.now);
     Planned { status, next }
 }
 
@@ -211,12 +216,15 @@ pub(crate) fn collided(deployment: &Deployment) -> DeploymentStatus {
     status
 }
 
+/// Why a ReplicaSet cannot create pods.
+pub(super) fn failure_of(replica_set: &ReplicaSet) -> Option<&ReplicaSetCondition> {
+    let stored = replica_set.status.as_ref()?.conditions.as_deref()?;
+    conditions::find(stored, FAILURE)
+}
+
 /// A ReplicaSet that cannot create pods speaks through the Deployment, the current one first.
 fn set_failure(observed: &Observed, conditions: &mut Vec<DeploymentCondition>) {
-    let failure = observed.current.iter().chain(&observed.old).find_map(|it| {
-        let stored = it.status.as_ref()?.conditions.as_deref()?;
-        conditions::find(stored, FAILURE)
-    });
+    let failure = observed.current.iter().chain(&observed.old).find_map(|it| failure_of(it));
     match failure {
         None => conditions::remove(conditions, FAILURE),
         Some(failure) => conditions::set(

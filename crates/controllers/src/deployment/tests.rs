@@ -238,11 +238,13 @@ fn pods_that_cannot_be_created_are_a_failure_until_they_can() {
     let failed = status(&deployment, &set);
     let progressing = r#"Progressing=True FoundNewReplicaSet: Found new replica set "new""#;
     let failure = "ReplicaFailure=True FailedCreate: exceeded quota";
-    assert_eq!(told(failed.conditions.as_ref()), [progressing, failure]);
+    let waits = r#"Waiting=True PodsNotCreated: ReplicaSet "new" lacks pods: exceeded quota"#;
+    assert_eq!(told(failed.conditions.as_ref()), [progressing, failure, waits]);
     Arc::make_mut(&mut deployment).status = Some(failed);
     set.status.as_mut().unwrap().conditions = None;
     let well = status(&deployment, &set);
-    assert_eq!(told(well.conditions.as_ref()), [progressing]);
+    let waits = r#"Waiting=True PodsNotAvailable: waiting for 3 of 3 pods of ReplicaSet "new" to be available"#;
+    assert_eq!(told(well.conditions.as_ref()), [progressing, waits]);
 }
 
 #[test]
@@ -403,4 +405,45 @@ fn sizes_at_their_limit_do_not_turn_around() {
             }
         }
     }
+}
+
+#[test]
+fn a_deployment_says_which_replica_set_it_waits_for() {
+    let waiting = |deployment: &Arc<Deployment>, sets: &[Arc<ReplicaSet>]| {
+        let status = super::status::plan(&observe(deployment, sets), &[]).status;
+        let said = status.conditions.into_iter().flatten().find(|it| it.type_ == "Waiting");
+        said.map(|it| format!("{}: {}", it.reason.unwrap(), it.message.unwrap()))
+    };
+    let check = |options: &str, sets: &[&str], expected: Option<&str>| {
+        let sets: Vec<_> = sets.iter().enumerate().map(|(n, it)| replica_set(n, it)).collect();
+        assert_eq!(waiting(&deployment(3, options), &sets).as_deref(), expected);
+    };
+    check("", &["*new 3/3"], None);
+    check("paused", &["*new 3/1"], None);
+    check(
+        "",
+        &["*new 2/1", "old 2/2"],
+        Some("PodsNotAvailable: waiting for 2 of 3 pods of ReplicaSet \"new\" to be available"),
+    );
+    check(
+        "",
+        &["*new 3/3", "old 1/1"],
+        Some("OldPodsRemain: waiting for 1 pods of old ReplicaSets to go: old"),
+    );
+    check(
+        "recreate",
+        &["old 2/2", "older 1/0"],
+        Some("OldPodsRemain: waiting for 3 pods of old ReplicaSets to go: old, older"),
+    );
+    let mut refused = ReplicaSet::clone(&replica_set(0, "*new 3/1"));
+    refused.status.as_mut().unwrap().conditions = Some(vec![ReplicaSetCondition {
+        type_: "ReplicaFailure".to_owned(),
+        status: "True".to_owned(),
+        message: Some("exceeded quota: small".to_owned()),
+        ..ReplicaSetCondition::default()
+    }]);
+    assert_eq!(
+        waiting(&deployment(3, ""), &[Arc::new(refused)]).unwrap(),
+        "PodsNotCreated: ReplicaSet \"new\" lacks pods: exceeded quota: small"
+    );
 }

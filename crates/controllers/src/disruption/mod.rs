@@ -12,6 +12,7 @@ mod stale;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Identified;
 use api::apps::deployment::Deployment;
@@ -32,6 +33,7 @@ use stdx::SharedClock;
 
 use self::plan::{About, Observed};
 use self::scale::Scales;
+use crate::explanations::{Explanation, Explanations, Telling};
 use crate::pods::BY_LABEL;
 use crate::{Descriptor, Flags, Startup, labels, owners, pods};
 
@@ -50,9 +52,14 @@ struct Disruptions {
     scales: Scales,
     api: Api<PodDisruptionBudget>,
     writes: Arc<OwnWrites<PodDisruptionBudget>>,
+    explanations: Explanations,
     events: EventRecorder,
     clock: SharedClock,
 }
+
+/// Why a budget allows nothing is told of when it has been so for this long: pods that start or
+/// are replaced change it all the time.
+const HOLD: Duration = Duration::from_secs(10);
 
 fn start(startup: &Startup<'_>) {
     let mut controller = startup.controller();
@@ -71,6 +78,7 @@ fn start(startup: &Startup<'_>) {
         },
         api: startup.client.api(),
         writes: controller.own_writes(PATIENCE),
+        explanations: Explanations::new(HOLD),
         events: events.clone(),
         clock: startup.world.clock.clone(),
     };
@@ -147,7 +155,10 @@ impl Reconciler for Disruptions {
         if let Some(wait) = self.writes.wait(key) {
             return Ok(Next::After(wait));
         }
-        let Some(budget) = self.budgets.get(key) else { return Ok(Next::Settled) };
+        let Some(budget) = self.budgets.get(key) else {
+            self.explanations.forget(key);
+            return Ok(Next::Settled);
+        };
         let pods = selector_of(&budget).map(|it| self.select(&key.namespace, &it));
         let owners = match &pods {
             Ok(pods) if plan::needs_scale(&budget) => {
@@ -161,6 +172,7 @@ impl Reconciler for Disruptions {
             owners: owners.as_deref().map_err(String::as_str),
             now: self.clock.now(),
         });
+        let held = self.explain(key, &budget, plan::explain(&plan));
         for event in plan.events {
             match event.about {
                 About::Budget => {
@@ -178,11 +190,29 @@ impl Reconciler for Disruptions {
                 self.writes.wrote(key, written.meta());
             }
         }
-        Ok(plan.look_again.map_or(Next::Settled, Next::After))
+        let next = plan.look_again.into_iter().chain(held).min();
+        Ok(next.map_or(Next::Settled, Next::After))
     }
 }
 
 impl Disruptions {
+    /// When to look again whether this is still so.
+    fn explain(
+        &self,
+        key: &ObjectKey,
+        budget: &PodDisruptionBudget,
+        said: Option<Explanation>,
+    ) -> Option<Duration> {
+        match self.explanations.find(key, said, self.clock.now()) {
+            Telling::Nothing => None,
+            Telling::After(left) => Some(left),
+            Telling::Now((reason, message)) => {
+                self.events.event(budget, EventType::Normal, reason, message);
+                None
+            }
+        }
+    }
+
     fn select(&self, namespace: &str, selector: &Labels) -> Vec<Arc<PodView>> {
         if selector.is_nothing {
             return Vec::new();

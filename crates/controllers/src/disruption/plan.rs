@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use reconcile::EventType;
 
+use crate::explanations::{Explanation, list};
 use crate::{conditions, owners, pods};
 
 /// How long an eviction that was allowed may take to delete its pod.
@@ -42,6 +43,18 @@ pub(super) struct Plan {
     pub write: Option<Box<PodDisruptionBudget>>,
     /// When a pod that should be gone is no longer taken for gone.
     pub look_again: Option<Duration>,
+    /// Why no pod may be evicted.
+    pub refuses: Option<Refusal>,
+}
+
+/// What a budget that allows nothing has counted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    expected: i32,
+    desired: i32,
+    healthy: i32,
+    /// Those that do not count as healthy, each with why.
+    unhealthy: Vec<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -104,6 +117,12 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let healthy = i32::try_from(healthy).unwrap_or(i32::MAX);
     // Without any pod nothing is allowed: the first ones may appear before the next look.
     let allowed = if expected > 0 { healthy.saturating_sub(desired).max(0) } else { 0 };
+    plan.refuses = (allowed == 0 && expected > 0).then(|| Refusal {
+        expected,
+        desired,
+        healthy,
+        unhealthy: unhealthy(pods, &disrupted),
+    });
     let conditions = observed.budget.status.as_ref().and_then(|it| it.conditions.clone());
     plan.write(observed, |budget| {
         budget.status = Some(PodDisruptionBudgetStatus {
@@ -120,6 +139,38 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         }
     });
     plan
+}
+
+fn unhealthy(pods: &[Arc<PodView>], disrupted: &BTreeMap<String, Time>) -> Vec<String> {
+    let one = |it: &Arc<PodView>| {
+        let name = &it.meta.key.name;
+        let why = match it {
+            it if it.is_deleting() => "terminating",
+            _ if disrupted.contains_key(name) => "being evicted",
+            it if !it.is_ready => "not ready",
+            _ => return None,
+        };
+        Some(format!("{name} ({why})"))
+    };
+    let mut unhealthy: Vec<String> = pods.iter().filter_map(one).collect();
+    unhealthy.sort();
+    unhealthy
+}
+
+/// Why nothing may be evicted, and what that waits for: a reason and a sentence.
+pub(super) fn explain(plan: &Plan) -> Option<Explanation> {
+    let Refusal { expected, desired, healthy, unhealthy } = plan.refuses.as_ref()?;
+    let mut message = format!(
+        "of {expected} pods {healthy} are healthy and {desired} have to be: no pod may be evicted"
+    );
+    let more = desired.saturating_sub(*healthy).saturating_add(1);
+    if desired.saturating_add(1) <= *expected {
+        message.push_str(&format!(" until {more} more are healthy"));
+    }
+    if !unhealthy.is_empty() {
+        message.push_str(&format!("; not healthy: {}", list(unhealthy)));
+    }
+    Some(("DisruptionNotAllowed", message))
 }
 
 struct Counts {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use reconcile::testing::converges;
 use serde_json::{Value, json};
 
-use super::plan::{About, Observed, Plan, Scale, needs_scale, plan};
+use super::plan::{About, Observed, Plan, Scale, explain, needs_scale, plan};
 use super::stale::stale_in;
 
 /// 2026-01-01T00:10:00Z.
@@ -101,6 +101,40 @@ fn plan_for(budget: &PodDisruptionBudget, pods: &[Arc<PodView>], scales: &[i32])
 fn check(spec: Value, texts: &[&str], scales: &[i32], expected: &str) {
     let budget = budget(spec, &json!({}));
     assert_eq!(render(&plan_for(&budget, &pods(texts), scales)), expected);
+}
+
+#[test]
+fn a_budget_that_allows_nothing_says_why() {
+    let check = |spec: Value, texts: &[&str], scales: &[i32], expected: Option<&str>| {
+        let planned = plan_for(&budget(spec, &json!({})), &pods(texts), scales);
+        assert_eq!(explain(&planned).map(|it| it.1).as_deref(), expected);
+    };
+    check(json!({"minAvailable": 1}), &["a ready", "b ready"], &[], None);
+    check(json!({"minAvailable": 1}), &[], &[], None);
+    check(
+        json!({"minAvailable": 2}),
+        &["a ready", "b", "c leaving"],
+        &[],
+        Some(
+            "of 3 pods 1 are healthy and 2 have to be: no pod may be evicted until 2 more are \
+             healthy; not healthy: b (not ready), c (terminating)",
+        ),
+    );
+    check(
+        json!({"maxUnavailable": 0}),
+        &["a ready", "b ready"],
+        &[2],
+        Some("of 2 pods 2 are healthy and 2 have to be: no pod may be evicted"),
+    );
+    // The status is another matter: an eviction that was allowed has not deleted its pod yet.
+    let status = json!({"disruptedPods": {"a": text(-10)}});
+    let evicted = budget(json!({"minAvailable": 1}), &status);
+    let planned = plan_for(&evicted, &pods(&["a ready", "b ready"]), &[]);
+    assert_eq!(
+        explain(&planned).unwrap().1,
+        "of 2 pods 1 are healthy and 1 have to be: no pod may be evicted until 1 more are healthy; \
+         not healthy: a (being evicted)"
+    );
 }
 
 #[test]

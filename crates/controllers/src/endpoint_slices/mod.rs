@@ -27,7 +27,7 @@ use reconcile::{
 use self::hints::{Routing, Verdict};
 use self::metrics::Metrics;
 use self::plan::{CONTROLLER, Observed, Plan};
-use crate::backends::{BY_SELECTOR, Pace};
+use crate::backends::{BY_SELECTOR, Pace, Triggers};
 use crate::flags::{at_least_one, duration};
 use crate::pods::{BY_LABEL, BY_NODE};
 use crate::slices::{self, BY_SERVICE, Writer};
@@ -75,6 +75,7 @@ struct EndpointSlices {
     own_writes: Arc<OwnWrites<EndpointSlice>>,
     endpoints_per_slice: usize,
     pace: Pace,
+    triggers: Triggers,
     events: EventRecorder,
     metrics: Metrics,
     /// What was last said of the hints of a Service, by family.
@@ -106,6 +107,7 @@ fn start(startup: &Startup<'_>) {
         own_writes,
         endpoints_per_slice,
         pace: Pace::new(startup.world.clock.clone()),
+        triggers: Triggers::default(),
         events: startup.events_of("endpoint-slice-controller"),
         metrics,
         told: Mutex::default(),
@@ -179,7 +181,8 @@ impl Reconciler for EndpointSlices {
         }
         let pods = backends::selected(&self.pods, &key.namespace, selector);
         let n_pods = pods.len();
-        let plan = plan::plan(&self.observe(key, &service, pods));
+        let (trigger, seen) = self.triggers.look(key, &service, &pods);
+        let plan = plan::plan(&Observed { trigger, ..self.observe(key, &service, pods) });
         if !plan.actions.is_empty() {
             self.pace.wrote(key, n_pods);
         }
@@ -191,6 +194,7 @@ impl Reconciler for EndpointSlices {
             let applied = self.writer.apply(key, action).await;
             applied.inspect_err(|_| self.metrics.synced("error"))?;
         }
+        self.triggers.keep(key, seen);
         self.metrics.synced("success");
         Ok(Next::Settled)
     }
@@ -219,6 +223,7 @@ impl EndpointSlices {
             zones,
             slices: self.slices.by_index(BY_SERVICE, &slices::index_value(key, CONTROLLER)),
             endpoints_per_slice: self.endpoints_per_slice,
+            trigger: None,
             shares: if is_auto { hints::shares(&self.nodes.list()) } else { None },
         }
     }
@@ -230,6 +235,7 @@ impl EndpointSlices {
     fn forget(&self, key: &ObjectKey) {
         self.own_writes.forget(key);
         self.pace.forget(key);
+        self.triggers.forget(key);
         self.metrics.forget(key);
         self.told().remove(key);
     }

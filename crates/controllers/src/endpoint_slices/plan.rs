@@ -7,11 +7,12 @@ use api::Identified as _;
 use api::core::pod::PodView;
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
+use jiff::Timestamp;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::hints::{self, Routing, Verdict};
-use crate::backends::{self, HEADLESS_LABEL};
+use crate::backends::{self, HEADLESS_LABEL, triggers};
 use crate::owners;
 use crate::slices::{
     self, Action, Efficiency, Group, MANAGED_BY, PortKey, SERVICE_NAME, count, group_of,
@@ -29,6 +30,8 @@ pub(crate) struct Observed {
     /// Slices of the Service that this controller manages.
     pub slices: Vec<Arc<EndpointSlice>>,
     pub endpoints_per_slice: usize,
+    /// When the change happened that they may be written for.
+    pub trigger: Option<Timestamp>,
     /// The zones' shares of all CPU; looked at only when the Service asks for them.
     pub shares: Option<BTreeMap<String, f64>>,
 }
@@ -75,7 +78,7 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
         }
     }
     let Packing { n_added, n_removed, groups, .. } = packing;
-    let actions = settle(packing.slots, packing.deleted);
+    let actions = settle(packing.slots, packing.deleted, observed.trigger);
     let actions = slices::recycle(actions, |it| is_owned(it, service));
     Plan { actions, n_added, n_removed, groups, routing, hints: verdicts }
 }
@@ -199,14 +202,18 @@ impl Slot {
     }
 }
 
-fn settle(slots: Vec<Slot>, deleted: Vec<Arc<EndpointSlice>>) -> Vec<Action> {
+fn settle(
+    slots: Vec<Slot>,
+    deleted: Vec<Arc<EndpointSlice>>,
+    trigger: Option<Timestamp>,
+) -> Vec<Action> {
     let mut actions: Vec<Action> = deleted.into_iter().map(Action::Delete).collect();
-    for slot in slots {
-        match slot.stored {
-            None => actions.push(Action::Create(Box::new(slot.slice))),
-            Some(_) if slot.is_same() => {}
-            Some(_) => actions.push(Action::Update(Box::new(slot.slice))),
-        }
+    for mut slot in slots.into_iter().filter(|it| !it.is_same()) {
+        triggers::annotate(&mut slot.slice.metadata.annotations, trigger);
+        actions.push(match slot.stored {
+            None => Action::Create(Box::new(slot.slice)),
+            Some(_) => Action::Update(Box::new(slot.slice)),
+        });
     }
     actions
 }

@@ -65,7 +65,15 @@ impl Model {
         let slices = self.slices.values().cloned().collect();
         let service = service(self.families);
         let zones = [("n".to_owned(), String::new())].into();
-        Observed { service, pods, zones, slices, endpoints_per_slice: 3, shares: None }
+        Observed {
+            service,
+            pods,
+            zones,
+            slices,
+            endpoints_per_slice: 3,
+            trigger: None,
+            shares: None,
+        }
     }
 
     /// The slices by family and addresses: `IPv4: 10.1.0.0,10.1.0.1`.
@@ -109,6 +117,27 @@ impl Model {
             }
         }
     }
+}
+
+#[test]
+fn slices_that_are_written_say_when_the_change_happened() {
+    const ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+    let mut model = Model::new();
+    let mut step = |pods: Vec<Arc<PodView>>, trigger: Option<&str>| {
+        let trigger = trigger.map(|it| it.parse().unwrap());
+        let planned = plan(&Observed { trigger, ..model.observed(pods) });
+        planned.actions.into_iter().for_each(|it| _ = model.apply(it));
+        let one = |it: &Arc<EndpointSlice>| {
+            it.metadata.annotations.as_ref().and_then(|it| it.get(ANNOTATION)).cloned()
+        };
+        model.slices.values().map(one).collect::<Vec<_>>()
+    };
+    let (one, two) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z");
+    assert_eq!(step(pods(0..3), Some(one)), [Some(one.to_owned())]);
+    // Nothing else has changed: nothing is written.
+    assert_eq!(step(pods(0..3), Some(two)), [Some(one.to_owned())]);
+    assert_eq!(step(pods(0..4), Some(two)), [Some(one.to_owned()), Some(two.to_owned())]);
+    assert_eq!(step(pods(0..5), None), [Some(one.to_owned()), None]);
 }
 
 #[test]
@@ -248,6 +277,7 @@ impl Zoned {
             zones: zones.chain([("-".to_owned(), String::new())]).collect(),
             slices: self.slices.values().cloned().collect(),
             endpoints_per_slice: 3,
+            trigger: None,
             shares: shares(&nodes),
         })
     }

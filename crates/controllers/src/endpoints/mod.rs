@@ -20,7 +20,7 @@ use reconcile::{
 };
 
 use self::plan::{Action, Observed};
-use crate::backends::{BY_SELECTOR, Pace};
+use crate::backends::{BY_SELECTOR, Pace, Triggers};
 use crate::flags::{at_least_one, duration};
 use crate::pods::BY_LABEL;
 use crate::{Descriptor, Flags, RETRIES_MAX, Startup, backends, pods};
@@ -56,6 +56,7 @@ struct EndpointsController {
     api: Api<Endpoints>,
     own_writes: Arc<OwnWrites<Endpoints>>,
     pace: Pace,
+    triggers: Triggers,
     events: EventRecorder,
 }
 
@@ -70,6 +71,7 @@ fn start(startup: &Startup<'_>) {
         api: startup.client.api(),
         own_writes: controller.own_writes(PATIENCE),
         pace: Pace::new(startup.world.clock.clone()),
+        triggers: Triggers::default(),
         events: startup.events_of("endpoint-controller"),
     };
     let (pause, known) = (settings.endpoint_updates_batch_period, services.clone());
@@ -104,9 +106,11 @@ impl Reconciler for EndpointsController {
         }
         let pods = backends::selected(&self.pods, &key.namespace, selector);
         let n_pods = pods.len();
-        if let Some(action) = plan::plan(&Observed { service, pods, endpoints }) {
+        let (trigger, seen) = self.triggers.look(key, &service, &pods);
+        if let Some(action) = plan::plan(&Observed { service, pods, endpoints, trigger }) {
             self.apply(key, action, n_pods).await?;
         }
+        self.triggers.keep(key, seen);
         Ok(Next::Settled)
     }
 }
@@ -140,6 +144,7 @@ impl EndpointsController {
     ) -> Result<(), Failed> {
         self.own_writes.forget(key);
         self.pace.forget(key);
+        self.triggers.forget(key);
         let Some(endpoints) = endpoints else {
             return Ok(());
         };

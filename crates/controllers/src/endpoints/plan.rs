@@ -7,10 +7,11 @@ use api::Identified as _;
 use api::core::endpoints::Endpoints;
 use api::core::pod::PodView;
 use api::core::service::Service;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::backends::{self, HEADLESS_LABEL};
+use crate::backends::{self, HEADLESS_LABEL, triggers};
 
 const CAPACITY: usize = 1000;
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
@@ -21,6 +22,8 @@ pub(crate) struct Observed {
     /// The pods that the Service selects.
     pub pods: Vec<Arc<PodView>>,
     pub endpoints: Option<Arc<Endpoints>>,
+    /// When the change happened that they may be written for.
+    pub trigger: Option<Timestamp>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -57,6 +60,7 @@ pub(crate) fn plan(observed: &Observed) -> Option<Action> {
         annotations.remove(OVER_CAPACITY);
     }
     wanted.metadata.annotations = (!annotations.is_empty()).then_some(annotations);
+    triggers::annotate(&mut wanted.metadata.annotations, observed.trigger);
     match &observed.endpoints {
         None => Some(Action::Create(Box::new(wanted))),
         Some(stored) if is_same(stored, &wanted) => None,
@@ -64,12 +68,12 @@ pub(crate) fn plan(observed: &Observed) -> Option<Action> {
     }
 }
 
-/// Absent and empty are the same.
+/// Absent and empty are the same. That there was a change is nothing to write alone.
 fn is_same(stored: &Endpoints, wanted: &Endpoints) -> bool {
     let (one, two) = (&stored.metadata, &wanted.metadata);
     stored.subsets.as_deref().unwrap_or_default() == wanted.subsets.as_deref().unwrap_or_default()
         && one.labels.iter().flatten().eq(two.labels.iter().flatten())
-        && one.annotations.iter().flatten().eq(two.annotations.iter().flatten())
+        && triggers::are_same(one.annotations.as_ref(), two.annotations.as_ref())
 }
 
 fn labels(service: &Service) -> BTreeMap<String, String> {

@@ -66,7 +66,7 @@ fn render(action: Option<&Action>) -> String {
 
 fn observed(options: &str, pods: &[&str]) -> Observed {
     let pods = pods.iter().map(|it| pod(it)).collect();
-    Observed { service: service(options), pods, endpoints: None }
+    Observed { service: service(options), pods, endpoints: None, trigger: None }
 }
 
 fn check(options: &str, pods: &[&str], expected: &str) {
@@ -92,6 +92,26 @@ fn addresses_are_of_the_first_family() {
 fn named_ports_are_looked_up_in_each_pod() {
     let pods = ["a 10.1.0.1 ready port=1", "b 10.1.0.2 ready port=2", "c 10.1.0.3 ready"];
     check("named", &pods, "10.1.0.1|:1 10.1.0.2|:2");
+}
+
+#[test]
+fn what_is_written_says_when_the_change_happened_and_nothing_is_written_for_that() {
+    let trigger = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    let first = Observed { trigger, ..observed("", &["a 10.1.0.1 ready"]) };
+    let Some(Action::Create(made)) = plan(&first) else { panic!("created") };
+    let annotations = made.metadata.annotations.clone().unwrap();
+    assert_eq!(
+        annotations["endpoints.kubernetes.io/last-change-trigger-time"],
+        "2026-01-01T00:00:00Z"
+    );
+    let made = Some(Arc::new(*made));
+    for trigger in [None, Some("2026-01-01T00:00:09Z".parse().unwrap())] {
+        let same = observed("", &["a 10.1.0.1 ready"]);
+        assert_eq!(plan(&Observed { endpoints: made.clone(), trigger, ..same }), None);
+    }
+    let changed = Observed { endpoints: made, ..observed("", &["a 10.1.0.1"]) };
+    let Some(Action::Update(changed)) = plan(&changed) else { panic!("updated") };
+    assert_eq!(changed.metadata.annotations, None);
 }
 
 proptest! {

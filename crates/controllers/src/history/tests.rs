@@ -63,6 +63,24 @@ fn a_revision_stores_the_patch_that_brings_its_template_back() {
     assert_eq!((one.revision, &meta.owner_references.as_ref().unwrap()[0].uid[..]), (1, "owner"));
 }
 
+/// What upstream's controllers of v1.34 and later write, and kubectl compares its own with.
+#[test]
+fn a_revision_has_upstreams_bytes() {
+    let made = made(&set("a"), &[]);
+    let written = serde_json::to_string(&made.data.as_ref().unwrap().0).unwrap();
+    let container = "{\"image\":\"a\",\"imagePullPolicy\":\"Always\",\"name\":\"main\",\
+                     \"resources\":{},\"terminationMessagePath\":\"/dev/termination-log\",\
+                     \"terminationMessagePolicy\":\"File\"}";
+    let expected = format!(
+        "{{\"spec\":{{\"template\":{{\"$patch\":\"replace\",\
+         \"metadata\":{{\"labels\":{{\"app\":\"web\"}}}},\
+         \"spec\":{{\"containers\":[{container}],\"dnsPolicy\":\"ClusterFirst\",\
+         \"restartPolicy\":\"Always\",\"schedulerName\":\"default-scheduler\",\
+         \"securityContext\":{{}},\"terminationGracePeriodSeconds\":30}}}}}}}}"
+    );
+    assert_eq!(written, expected);
+}
+
 #[test]
 fn names_are_upstreams() {
     // FNV-1 of `{}0`, spelt in decimal with letters that make no words.

@@ -37,6 +37,10 @@ impl Record {
         }
     }
 
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// What is left to wait.
     pub(super) fn left(&self, now: Timestamp) -> Duration {
         self.last.map_or(Duration::ZERO, |it| left(self.failures, it, now))

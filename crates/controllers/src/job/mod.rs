@@ -10,6 +10,7 @@ mod counting;
 #[cfg(test)]
 mod crashes;
 mod ending;
+mod explain;
 mod indexes;
 mod metrics;
 mod plan;
@@ -34,8 +35,8 @@ use apimachinery::selector::{self, Labels};
 use client::{Api, ListOptions};
 use informer::Indexer;
 use reconcile::{
-    Change, EventRecorder, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, WorkQueue,
-    owner_key,
+    Change, EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler,
+    WorkQueue, owner_key,
 };
 use stdx::SharedClock;
 use tokio::time::Instant;
@@ -44,6 +45,7 @@ use self::backoff::Record;
 use self::metrics::Metrics;
 use self::plan::Observed;
 use self::terms::is_tracked;
+use crate::explanations::{Explanation, Explanations, Telling};
 use crate::flags::at_least_one;
 use crate::owners::BY_CONTROLLER;
 use crate::pod_control::{PodControl, Words};
@@ -69,6 +71,9 @@ struct Settings {
 
 /// Changes of pods are looked at together, once in this long.
 const BATCH: Duration = Duration::from_secs(1);
+
+/// What a Job waits for is told of when it has waited so long.
+const HOLD: Duration = Duration::from_secs(5);
 
 /// What there is to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +114,7 @@ struct Jobs {
     records: Mutex<BTreeMap<ObjectKey, Record>>,
     /// Uids of Jobs that are not over and whose pods the cache is known to show as they are.
     known: Mutex<BTreeMap<ObjectKey, String>>,
+    explanations: Explanations,
     events: EventRecorder,
     clock: SharedClock,
     metrics: Arc<Metrics>,
@@ -129,6 +135,7 @@ fn start(startup: &Startup<'_>) {
         pod_control: PodControl::new(startup, &mut controller, &events, Words::Plain),
         records: Mutex::default(),
         known: Mutex::default(),
+        explanations: Explanations::new(HOLD),
         events,
         clock: startup.world.clock.clone(),
         metrics: metrics.clone(),
@@ -256,6 +263,7 @@ impl Jobs {
     fn forget(&self, key: &ObjectKey) {
         self.records().remove(key);
         self.known().remove(key);
+        self.explanations.forget(key);
     }
 
     /// A Job that has just been made has no pods that somebody could have counted.
@@ -317,9 +325,12 @@ impl Jobs {
             }
         }
         let Some(job) = self.jobs.get(job_key) else { return Ok(Next::Settled) };
-        let Some(spec) = job.spec.as_ref().filter(|it| !is_managed_elsewhere(it)) else {
-            return Ok(Next::Settled);
-        };
+        let Some(spec) = &job.spec else { return Ok(Next::Settled) };
+        if is_managed_elsewhere(spec) {
+            let is_over = is_finished(&job);
+            let said = explain::elsewhere(spec).filter(|_| !is_over);
+            return Ok(self.explain(job_key, &job, said).map_or(Next::Settled, Next::After));
+        }
         if is_finished(&job) {
             self.forget(job_key);
             return Ok(Next::Settled);
@@ -335,7 +346,21 @@ impl Jobs {
         applied?;
         // An object may be gone before the cache saw it; then nobody else would wake the Job.
         let shown = self.pod_control.writes.wait(key);
-        Ok(shown.into_iter().chain(plan.wait).min().map_or(Next::Settled, Next::After))
+        let held = self.explain(job_key, &job, explain::explain(&plan));
+        let next = shown.into_iter().chain(plan.wait).chain(held).min();
+        Ok(next.map_or(Next::Settled, Next::After))
+    }
+
+    /// When to look again whether it still waits for this.
+    fn explain(&self, key: &ObjectKey, job: &Job, said: Option<Explanation>) -> Option<Duration> {
+        match self.explanations.find(key, said, self.clock.now()) {
+            Telling::Nothing => None,
+            Telling::After(left) => Some(left),
+            Telling::Now((reason, message)) => {
+                self.events.event(job, EventType::Normal, reason, message);
+                None
+            }
+        }
     }
 
     fn observe(&self, key: &ObjectKey, job: &Arc<Job>) -> Result<Observed, Error> {

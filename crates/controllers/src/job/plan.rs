@@ -15,6 +15,7 @@ use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
 use super::backoff::Record;
 use super::counting::{self, Census};
 use super::ending::{self, Ending};
+use super::explain::{self, Wait};
 use super::staffing::{self, BURST, Creation, Staffing};
 use super::status::{self, Draft, Note};
 use super::terms::Terms;
@@ -49,6 +50,8 @@ pub(super) struct Plan {
     /// What rules said of pods that failed.
     pub actions: BTreeMap<&'static str, u64>,
     pub wait: Option<Duration>,
+    /// What it waits for, where that is not its pods' work.
+    pub waits_for: Option<Wait>,
     pub has_failures: bool,
     pub has_terminating: bool,
 }
@@ -106,6 +109,7 @@ fn settle(
     };
     let (status, notes) = status::draft(&draft, stored, &count);
     stop.truncate(BURST);
+    let waits_for = explain::wait(&draft, record);
     Plan {
         status: Some(status),
         notes,
@@ -116,6 +120,7 @@ fn settle(
         wait: [staffing.wait, deadline.filter(|_| ending.is_none())].into_iter().flatten().min(),
         create: staffing.create,
         let_go: staffing.let_go,
+        waits_for,
         has_failures: census.failed > 0,
         has_terminating: !census.terminating.is_empty(),
         ..Plan::default()

@@ -26,6 +26,8 @@ pub(super) struct Staffing {
     pub let_go: Vec<Arc<PodView>>,
     /// Until pods may be made that failures delay.
     pub wait: Option<Duration>,
+    /// Whether pods are missing that are made when those that are being deleted have ended.
+    pub waits_for_ends: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,9 +58,10 @@ pub(super) fn plan(
         return Staffing { let_go, ..Staffing::default() };
     }
     let leaving = if terms.waits_for_ends { census.terminating.len() } else { 0 };
-    let missing = usize::try_from(wanted - n_active).unwrap_or(0).saturating_sub(leaving);
+    let lacking = usize::try_from(wanted - n_active).unwrap_or(0);
+    let missing = lacking.saturating_sub(leaving);
     if missing == 0 {
-        return Staffing::default();
+        return Staffing { waits_for_ends: lacking > 0, ..Staffing::default() };
     }
     if terms.backoff_limit_per_index.is_none() {
         let left = record.left(now);

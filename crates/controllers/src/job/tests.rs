@@ -664,3 +664,50 @@ fn a_status_names_a_bounded_number_of_pods() {
     let uncounted = plan.status.unwrap().uncounted_terminated_pods.unwrap();
     assert_eq!((uncounted.succeeded.unwrap().len(), plan.untrack.len()), (500, 500));
 }
+
+#[test]
+fn a_job_says_what_it_waits_for() {
+    let check = |spec: &Value, status: &Value, pods: &[&str], expected: Option<&str>| {
+        let job = job(spec, status);
+        let observed = observed(&job, pods.iter().map(|it| pod(it)).collect(), 104);
+        let said = super::explain::explain(&plan(&observed))
+            .map(|(reason, text)| format!("{reason}: {text}"));
+        assert_eq!(said.as_deref(), expected);
+    };
+    let started = json!({"startTime": "1970-01-01T00:00:00Z"});
+    check(&json!({}), &started, &["a"], None);
+    check(&json!({}), &started, &[], None);
+    check(
+        &json!({}),
+        &started,
+        &["a Failed ended=100"],
+        Some("BackOff: failures in a row: 1; the next pods are created at 1970-01-01T00:01:50Z"),
+    );
+    check(
+        &json!({"completionMode": "Indexed", "backoffLimitPerIndex": 3}),
+        &started,
+        &["a Failed index=0 ended=100"],
+        Some("BackOff: indexes whose pods failed are tried again from 1970-01-01T00:01:50Z"),
+    );
+    check(
+        &json!({"podReplacementPolicy": "Failed"}),
+        &started,
+        &["a deleting"],
+        Some("PodsTerminating: pods are replaced when they have terminated: a"),
+    );
+    let failed = json!({"startTime": "1970-01-01T00:00:00Z", "conditions": [
+        {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded"},
+    ]});
+    check(
+        &json!({}),
+        &failed,
+        &["b deleting", "a"],
+        Some(
+            "PodsTerminating: the Job is Failed (BackoffLimitExceeded) when pods have terminated: \
+             a, b",
+        ),
+    );
+    let elsewhere = job(&json!({"managedBy": "example.com/queue"}), &json!({}));
+    let said = super::explain::elsewhere(elsewhere.spec.as_ref().unwrap()).unwrap();
+    assert_eq!(said.1, "the Job is left to the controller example.com/queue");
+}

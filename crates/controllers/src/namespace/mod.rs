@@ -197,8 +197,8 @@ impl Namespaces {
     ) -> Result<Option<Arc<Namespace>>, Error> {
         let stored =
             cached.status.as_ref().and_then(|it| it.conditions.clone()).unwrap_or_default();
-        let stays = plan::is_held_by_others(cached);
-        let Some(wanted) = plan::plan(&stored, found, stays, self.clock.now()) else {
+        let holders = plan::other_holders(cached);
+        let Some(wanted) = plan::plan(&stored, found, &holders, self.clock.now()) else {
             return Ok(Some(cached.clone()));
         };
         let mut namespace = Namespace::clone(cached);

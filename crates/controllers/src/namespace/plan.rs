@@ -10,6 +10,7 @@ use client::Discovered;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NamespaceCondition;
 
+use crate::explanations::{Explanation, list};
 use crate::{conditions, owners};
 
 const FINALIZER: &str = "kubernetes";
@@ -101,24 +102,36 @@ impl Found {
 /// Reason and message.
 type Trouble = (&'static str, String);
 
-/// Whether it stays though we let it go: who looks at it then is to see that we are done.
-pub(crate) fn is_held_by_others(namespace: &Namespace) -> bool {
+/// Who else holds it: it stays though we let it go, and who looks at it then is to see that we are
+/// done, and for whom it waits.
+pub(crate) fn other_holders(namespace: &Namespace) -> Vec<String> {
     let finalizers = namespace.spec.as_ref().and_then(|it| it.finalizers.as_ref());
-    let has_more = finalizers.into_iter().flatten().any(|it| it != FINALIZER);
-    has_more || namespace.metadata.finalizers.as_ref().is_some_and(|it| !it.is_empty())
+    let others = finalizers.into_iter().flatten().filter(|it| *it != FINALIZER);
+    others.chain(namespace.metadata.finalizers.iter().flatten()).cloned().collect()
+}
+
+/// What the namespace itself waits for: its content is told of by upstream's conditions.
+fn explain(found: &Found, holders: &[String]) -> Option<Explanation> {
+    let message = format!(
+        "all content is removed; waiting for the finalizers of the namespace itself: {}",
+        list(holders)
+    );
+    (found.is_empty() && !holders.is_empty()).then_some(("NamespaceHasFinalizers", message))
 }
 
 /// The conditions to write, if any: a namespace that goes at once needs no story.
 pub(crate) fn plan(
     stored: &[NamespaceCondition],
     found: &Found,
-    stays: bool,
+    holders: &[String],
     now: Timestamp,
 ) -> Option<Vec<NamespaceCondition>> {
-    if found.is_empty() && stored.is_empty() && !stays {
+    if found.is_empty() && stored.is_empty() && holders.is_empty() {
         return None;
     }
-    Some(conditions(stored, found, now)).filter(|it| it != stored)
+    let conditions = conditions(stored, found, now);
+    let said = explain(found, holders);
+    conditions::waiting(Some(conditions), said, now).filter(|it| it != stored)
 }
 
 /// The five conditions of a namespace that is being deleted, in upstream's words.

@@ -12,9 +12,7 @@ use proptest::prelude::*;
 use reconcile::testing::converges;
 use serde_json::json;
 
-use super::plan::{
-    Found, Verdict, conditions, finalized, is_ending, is_held_by_others, plan, steps,
-};
+use super::plan::{Found, Verdict, conditions, finalized, is_ending, other_holders, plan, steps};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
@@ -55,8 +53,8 @@ fn what_remains_is_said_by_resource_and_finalizer() {
 
 #[test]
 fn who_else_holds_a_namespace_sees_that_it_is_empty() {
-    assert_eq!(plan(&[], &Found::default(), false, at(0)), None);
-    let told = plan(&[], &Found::default(), true, at(0)).unwrap();
+    assert_eq!(plan(&[], &Found::default(), &[], at(0)), None);
+    let told = plan(&[], &Found::default(), &["example.com/hold".to_owned()], at(0)).unwrap();
     let types: Vec<String> = told.iter().map(|it| format!("{}={}", it.type_, it.status)).collect();
     assert_eq!(
         types,
@@ -66,8 +64,15 @@ fn who_else_holds_a_namespace_sees_that_it_is_empty() {
             "NamespaceDeletionContentFailure=False",
             "NamespaceContentRemaining=False",
             "NamespaceFinalizersRemaining=False",
+            "Waiting=True",
         ]
     );
+    assert_eq!(
+        told[5].message.as_deref().unwrap(),
+        "all content is removed; waiting for the finalizers of the namespace itself: \
+         example.com/hold"
+    );
+    assert_eq!(plan(&told, &Found::default(), &["example.com/hold".to_owned()], at(60)), None);
 }
 
 #[test]
@@ -127,9 +132,11 @@ fn only_a_deleted_namespace_that_we_still_hold_is_worked_on() {
     assert!(!is_ending(&namespace(json!({"name": "shop"}), &["kubernetes"])));
     assert!(!is_ending(&namespace(ending.clone(), &["example.com/hold"])));
     let held = namespace(ending, &["kubernetes", "example.com/hold"]);
-    assert!(is_ending(&held) && is_held_by_others(&held));
-    assert!(is_held_by_others(&namespace(json!({"finalizers": ["example.com/hold"]}), &[])));
-    assert!(!is_held_by_others(&namespace(json!({"name": "shop"}), &["kubernetes"])));
+    assert!(is_ending(&held));
+    assert_eq!(other_holders(&held), ["example.com/hold"]);
+    let own = namespace(json!({"finalizers": ["example.com/hold"]}), &[]);
+    assert_eq!(other_holders(&own), ["example.com/hold"]);
+    assert!(other_holders(&namespace(json!({"name": "shop"}), &["kubernetes"])).is_empty());
     assert_eq!(finalized(&held).spec.unwrap().finalizers.unwrap(), ["example.com/hold"]);
 }
 
@@ -146,7 +153,7 @@ fn any_found() -> impl Strategy<Value = Found> {
 fn settle(stored: Vec<NamespaceCondition>, found: &Found) -> Vec<NamespaceCondition> {
     let rested = converges(
         |(stored, minutes): &(Vec<_>, i64)| {
-            plan(stored, found, false, at(60 * minutes)).into_iter().collect()
+            plan(stored, found, &[], at(60 * minutes)).into_iter().collect()
         },
         |(stored, minutes), written| (*stored, *minutes) = (written, *minutes + 1),
         (stored, 0),

@@ -85,10 +85,19 @@ pub struct ServicePort {
     pub endpoints: Endpoints,
 }
 
+/// Where the proxy is: endpoints may be meant for some places alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub node_name: String,
+    /// Empty: not known, or the node has none.
+    pub zone: String,
+}
+
 /// The endpoints that take part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoints {
-    /// The ready ones; if there are none, those that still serve while they terminate.
+    /// The ready ones, of these those that are meant for this place; if there are none that are
+    /// ready, those that still serve while they terminate.
     pub cluster: BTreeSet<Endpoint>,
     /// The same choice among those on this node.
     pub local: BTreeSet<Endpoint>,
@@ -116,7 +125,7 @@ impl ServicePort {
 pub fn service_ports(
     service: &Service,
     slices: &[Arc<EndpointSlice>],
-    node_name: &str,
+    place: &Place,
 ) -> Vec<ServicePort> {
     let labels = service.metadata.labels.as_ref();
     let (Some(spec), None) = (&service.spec, labels.and_then(|it| it.get(PROXY_NAME_LABEL))) else {
@@ -137,7 +146,7 @@ pub fn service_ports(
                 affinity: affinity(spec),
                 internal_policy: TrafficPolicy::parse(spec.internal_traffic_policy.as_deref()),
                 external_policy: TrafficPolicy::parse(spec.external_traffic_policy.as_deref()),
-                endpoints: endpoints(family, port.name.as_deref(), slices, node_name),
+                endpoints: endpoints(family, port.name.as_deref(), slices, place),
             })
         })
     };
@@ -206,7 +215,7 @@ fn endpoints(
     family: Family,
     name: Option<&str>,
     slices: &[Arc<EndpointSlice>],
-    node_name: &str,
+    place: &Place,
 ) -> Endpoints {
     let mut choice = Choice::default();
     for slice in slices.iter().filter(|it| is_of(it, family)) {
@@ -216,7 +225,7 @@ fn endpoints(
         };
         for port in ports.filter(is_named).filter_map(|it| it.port.and_then(port_number)) {
             for endpoint in slice.endpoints.iter().flatten() {
-                choice.consider(endpoint, (family, port), node_name);
+                choice.consider(endpoint, (family, port), place);
             }
         }
     }
@@ -245,6 +254,37 @@ pub fn n_ready_local(slices: &[Arc<EndpointSlice>], node_name: &str) -> usize {
 struct Choice {
     ready: Endpoints,
     terminating: Endpoints,
+    for_node: Meant,
+    for_zone: Meant,
+}
+
+/// The ready endpoints that are meant for this place, by hints of one sort (`forNodes` or
+/// `forZones`). Hints count if all ready endpoints have them: else somebody does not know yet who
+/// gets what, and would be left out or overrun.
+#[derive(Default)]
+struct Meant {
+    here: BTreeSet<Endpoint>,
+    is_told_of_all: Option<bool>,
+}
+
+impl Meant {
+    fn consider<'a>(
+        &mut self,
+        endpoint: Endpoint,
+        mut hints: impl ExactSizeIterator<Item = &'a str>,
+        here: &str,
+    ) {
+        let is_told = hints.len() > 0;
+        self.is_told_of_all = Some(is_told && self.is_told_of_all.unwrap_or(true));
+        if !here.is_empty() && hints.any(|it| it == here) {
+            self.here.insert(endpoint);
+        }
+    }
+
+    fn chosen(self) -> Option<BTreeSet<Endpoint>> {
+        let counts = self.is_told_of_all == Some(true) && !self.here.is_empty();
+        counts.then_some(self.here)
+    }
 }
 
 impl Choice {
@@ -252,7 +292,7 @@ impl Choice {
         &mut self,
         endpoint: &discovery::Endpoint,
         (family, port): (Family, u16),
-        node_name: &str,
+        place: &Place,
     ) {
         let address = endpoint.addresses.first().and_then(|it| it.parse().ok());
         let Some(address) = address.filter(|it| Family::of(*it) == family) else { return };
@@ -265,18 +305,26 @@ impl Choice {
             (false, true) => &mut self.terminating,
             (false, false) => return,
         };
-        let is_local = endpoint.node_name.as_deref() == Some(node_name);
-        let endpoint = Endpoint { address, port };
-        endpoints.cluster.insert(endpoint);
+        let is_local = endpoint.node_name.as_deref() == Some(place.node_name.as_str());
+        let one = Endpoint { address, port };
+        endpoints.cluster.insert(one);
         if is_local {
-            endpoints.local.insert(endpoint);
+            endpoints.local.insert(one);
+        }
+        if is_ready {
+            let hints = endpoint.hints.as_ref();
+            let nodes = hints.and_then(|it| it.for_nodes.as_deref()).unwrap_or_default();
+            let zones = hints.and_then(|it| it.for_zones.as_deref()).unwrap_or_default();
+            self.for_node.consider(one, nodes.iter().map(|it| &*it.name), &place.node_name);
+            self.for_zone.consider(one, zones.iter().map(|it| &*it.name), &place.zone);
         }
     }
 
     fn made(self) -> Endpoints {
         let or = |ready: BTreeSet<_>, rest| if ready.is_empty() { rest } else { ready };
+        let meant = self.for_node.chosen().or_else(|| self.for_zone.chosen());
         Endpoints {
-            cluster: or(self.ready.cluster, self.terminating.cluster),
+            cluster: or(meant.unwrap_or(self.ready.cluster), self.terminating.cluster),
             local: or(self.ready.local, self.terminating.local),
         }
     }

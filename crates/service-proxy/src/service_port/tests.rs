@@ -7,24 +7,32 @@ use api::core::service::Service;
 use api::discovery::EndpointSlice;
 use serde_json::{Value, json};
 
-use super::{ServicePort, service_ports};
+use super::{Place, ServicePort, service_ports};
 
 const NODE: &str = "here";
 
 /// Endpoints as `10.0.0.1@here ready,serving,!terminating`; a condition that is not named is not
-/// set.
+/// set. Hints are named like conditions: `zone=a`, `node=here`.
 fn slice(texts: &[&str]) -> Arc<EndpointSlice> {
     let endpoints: Vec<Value> = texts
         .iter()
         .map(|text| {
             let (place, words) = text.split_once(' ').unwrap_or((text, ""));
             let (address, node) = place.split_once('@').unwrap();
+            let words = words.split(',').filter(|it| !it.is_empty());
+            let hinted = |sort: &str| -> Vec<Value> {
+                let named = words.clone().filter_map(|it| it.strip_prefix(sort));
+                named.map(|it| json!({ "name": it })).collect()
+            };
+            let hints = json!({"forZones": hinted("zone="), "forNodes": hinted("node=")});
             let conditions: serde_json::Map<_, _> = words
-                .split(',')
-                .filter(|it| !it.is_empty())
+                .clone()
+                .filter(|it| !it.contains('='))
                 .map(|it| (it.trim_start_matches('!').to_owned(), json!(!it.starts_with('!'))))
                 .collect();
-            json!({"addresses": [address], "nodeName": node, "conditions": conditions})
+            json!({
+                "addresses": [address], "nodeName": node, "conditions": conditions, "hints": hints,
+            })
         })
         .collect();
     let is_ipv6 = |it: &&str| it.split('@').next().unwrap().contains(':');
@@ -52,7 +60,8 @@ fn ports(spec: Value, status: Value, slices: &[Arc<EndpointSlice>]) -> Vec<Servi
         "spec": whole, "status": status,
     });
     let service = Service::decode(json.to_string().as_bytes()).unwrap();
-    service_ports(&service, slices, NODE)
+    let place = Place { node_name: NODE.to_owned(), zone: "a".to_owned() };
+    service_ports(&service, slices, &place)
 }
 
 fn check_endpoints(endpoints: &[&str], cluster: &str, local: &str) {
@@ -78,6 +87,52 @@ fn ready_endpoints_take_part_and_terminating_ones_only_if_there_are_no_others() 
     check_endpoints(&[leaving, "10.0.0.2@there ready"], "10.0.0.2:8080", "10.0.0.1:8080");
     check_endpoints(&[leaving, "10.0.0.2@here ready"], "10.0.0.2:8080", "10.0.0.2:8080");
     check_endpoints(&["10.0.0.1@here !ready,!serving,terminating"], "", "");
+}
+
+#[test]
+fn hints_count_when_all_ready_endpoints_have_them_and_one_is_for_this_place() {
+    let (a, b) = ("10.0.0.1@here zone=a", "10.0.0.2@there zone=b");
+    let all = "10.0.0.1:8080 10.0.0.2:8080";
+    let (first, second) = ("10.0.0.1:8080", "10.0.0.2:8080");
+    check_endpoints(&[a, b], first, first);
+    check_endpoints(&[a, "10.0.0.2@there zone=a,zone=b"], all, first);
+    // One without: nobody knows who gets what.
+    check_endpoints(&[a, "10.0.0.2@there"], all, first);
+    // None for this zone.
+    check_endpoints(&["10.0.0.1@here zone=b", b], all, first);
+    // What is not ready has no say, and gets nothing.
+    check_endpoints(&[a, b, "10.0.0.3@here !ready"], first, first);
+    check_endpoints(&["10.0.0.1@here zone=a,!ready,serving,terminating", b], second, first);
+    check_endpoints(&["10.0.0.1@here zone=b,!ready,serving,terminating"], first, first);
+}
+
+#[test]
+fn hints_for_nodes_come_before_those_for_zones() {
+    let (first, all) = ("10.0.0.1:8080", "10.0.0.1:8080 10.0.0.2:8080");
+    let here = "10.0.0.1@here zone=a,node=here";
+    check_endpoints(&[here, "10.0.0.2@there zone=a,node=there"], first, first);
+    // None of them is for this node: the zone's are.
+    let other = "10.0.0.2@there zone=a,node=there";
+    check_endpoints(&["10.0.0.1@else zone=a,node=else", other], all, "");
+    check_endpoints(
+        &["10.0.0.1@else zone=a,node=else", "10.0.0.2@there zone=b,node=there"],
+        first,
+        "",
+    );
+    // One has no node: the zone's are.
+    check_endpoints(&[here, "10.0.0.2@there zone=a"], all, first);
+}
+
+#[test]
+fn a_node_without_a_zone_has_no_hints_for_it() {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"clusterIP": "10.96.0.10", "ports": [{"name": "http", "port": 80}]},
+    });
+    let service = Service::decode(service.to_string().as_bytes()).unwrap();
+    let place = Place { node_name: NODE.to_owned(), zone: String::new() };
+    let slices = [slice(&["10.0.0.1@here zone=a", "10.0.0.2@there zone=b"])];
+    assert_eq!(service_ports(&service, &slices, &place)[0].endpoints.cluster.len(), 2);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! object that was stored in another version of the group is read by rewriting it.
 
 mod columns;
+mod finalizers;
 mod stored_defaults;
 #[cfg(test)]
 mod tests;
@@ -409,8 +410,21 @@ impl Kind for CustomKind {
         self.deprecation.clone()
     }
 
-    fn warnings(&self, _object: &dyn ApiObject) -> Vec<String> {
-        Vec::new()
+    fn warnings(&self, object: &dyn ApiObject) -> Vec<String> {
+        finalizers::warnings(object.meta(), &[])
+    }
+
+    fn update_warnings(
+        &self,
+        object: &dyn ApiObject,
+        stored: &dyn ApiObject,
+        part: Part,
+    ) -> Vec<String> {
+        if part == Part::Status {
+            return Vec::new();
+        }
+        let before = stored.meta().finalizers.as_deref().unwrap_or_default();
+        finalizers::warnings(object.meta(), before)
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -1,6 +1,7 @@
 //! CustomResourceDefinition.
 
 mod approval;
+mod formats;
 pub mod naming;
 #[cfg(test)]
 mod tests;
@@ -82,6 +83,20 @@ impl Resource for CustomResourceDefinition {
 
     fn is_new_generation(&self, stored: &Self) -> bool {
         self.spec != stored.spec && !semantic::equal_at("spec", self, stored)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let formats = formats::unrecognized(self).into_iter();
+        formats.map(|it| format!("unrecognized format {it:?}")).collect()
+    }
+
+    /// Of those that are new.
+    fn update_warnings(&self, stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status {
+            return Vec::new();
+        }
+        let before = stored.warnings();
+        self.warnings().into_iter().filter(|it| !before.contains(it)).collect()
     }
 
     fn validate(&self, errors: &mut FieldErrors) {

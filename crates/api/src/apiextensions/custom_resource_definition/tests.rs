@@ -442,3 +442,27 @@ fn names_of_built_in_kinds_are_taken_for_ever() {
     let other = TakenNames::beside(&crd, [&crd]).with_built_in("example.org", &crate::kinds());
     assert_eq!(other, TakenNames::default());
 }
+
+#[test]
+fn formats_that_mean_nothing_are_told_of_when_they_are_new() {
+    let with = |formats: &[(&str, &str)]| {
+        let properties: serde_json::Map<String, Value> = formats
+            .iter()
+            .enumerate()
+            .map(|(n, (type_, format))| (n.to_string(), json!({"type": type_, "format": format})))
+            .collect();
+        let items = json!({"type": "object", "properties": properties});
+        definition(|tree| {
+            let spec = json!({"type": "array", "items": items});
+            tree["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+                json!({"type": "object", "properties": {"spec": spec}});
+        })
+    };
+    let well = with(&[("string", "date-time"), ("string", "k8s-short-name"), ("integer", "int64")]);
+    assert_eq!(well.warnings(), Vec::<String>::new());
+    let odd = with(&[("string", "int32"), ("integer", "float"), ("boolean", "date")]);
+    let said = ["int32", "float", "date"].map(|it| format!("unrecognized format {it:?}"));
+    assert_eq!(odd.warnings(), said);
+    assert_eq!(odd.update_warnings(&well, Part::Main), said);
+    assert_eq!(odd.update_warnings(&odd, Part::Main), Vec::<String>::new());
+}

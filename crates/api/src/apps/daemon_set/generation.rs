@@ -21,6 +21,10 @@ fn set(object: &mut DaemonSet, generation: i64) {
     annotations.insert(ANNOTATION.to_owned(), generation.to_string());
 }
 
+pub(super) fn is_same(object: &DaemonSet, stored: &DaemonSet) -> bool {
+    value(object) == value(stored)
+}
+
 /// The annotation is there whatever is sent: it stands for a field that has a zero.
 pub(super) fn write(object: &mut DaemonSet) {
     if value(object).is_none() {

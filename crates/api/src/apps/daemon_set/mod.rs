@@ -53,6 +53,13 @@ impl Resource for DaemonSet {
         workload::template_warnings(&spec.template, &Path::new("spec.template"))
     }
 
+    fn update_warnings(&self, stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status || generation::is_same(self, stored) {
+            return Vec::new();
+        }
+        self.warnings()
+    }
+
     fn columns() -> &'static [Column] {
         table::COLUMNS
     }

@@ -197,3 +197,28 @@ fn the_generation_of_the_template_is_written_before_it_is_known() {
     let annotations = object.metadata.annotations.unwrap();
     assert_eq!(annotations["deprecated.daemonset.template.generation"], "0");
 }
+
+#[test]
+fn several_problems_are_told_of_in_upstreams_order() {
+    let manifest = daemon_set(json!({
+        "selector": {"matchLabels": {"app": "other"}},
+        "template": {
+            "metadata": {"labels": {"app": "agent"}},
+            "spec": {"activeDeadlineSeconds": 1, "containers": [{"name": "agent", "image": ""}]},
+        },
+        "minReadySeconds": -1,
+        "updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}},
+        "revisionHistoryLimit": -1,
+    }));
+    check::<DaemonSet>(
+        manifest,
+        &[
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"agent\"}: `selector` does not match template `labels`",
+            "spec.template.spec.containers[0].image: Required value",
+            "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in DaemonSet is not Supported",
+            "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+            "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0",
+            "spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
+        ],
+    );
+}

@@ -53,8 +53,16 @@ impl Resource for Deployment {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let Some(spec) = &self.spec else { return Vec::new() };
-        workload::template_warnings(&spec.template, &Path::new("spec.template"))
+        let mut warnings = workload::name_warnings(&self.metadata);
+        warnings.extend(template_warnings(self));
+        warnings
+    }
+
+    fn update_warnings(&self, stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status || !workload::is_new_generation(&self.metadata, &stored.metadata) {
+            return Vec::new();
+        }
+        template_warnings(self)
     }
 
     fn columns() -> &'static [Column] {
@@ -77,4 +85,9 @@ impl Resource for Deployment {
     fn set_replicas(&mut self, replicas: i32) {
         self.spec.get_or_insert_default().replicas = Some(replicas);
     }
+}
+
+fn template_warnings(deployment: &Deployment) -> Vec<String> {
+    let Some(spec) = &deployment.spec else { return Vec::new() };
+    workload::template_warnings(&spec.template, &Path::new("spec.template"))
 }

@@ -8,6 +8,7 @@ use apimachinery::field::Path;
 
 use crate::apps::workload;
 use crate::check::{self, text};
+use crate::codec;
 use crate::core::pod_spec::validation::template;
 use crate::kind::Part;
 
@@ -65,8 +66,9 @@ fn validate_strategy(strategy: &DeploymentStrategy, path: &Path, errors: &mut Fi
             }
             workload::validate_at_most_all(unavailable, &path_unavailable, errors);
         }
-        other => {
-            errors.not_supported(&path.child("type"), other, &["Recreate", "RollingUpdate"]);
+        _ => {
+            let known = ["Recreate", "RollingUpdate"];
+            errors.not_supported(path, codec::tree(strategy), &known);
         }
     }
 }

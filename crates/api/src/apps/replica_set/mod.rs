@@ -36,9 +36,16 @@ impl Resource for ReplicaSet {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let template = self.spec.as_ref().and_then(|it| it.template.as_ref());
-        let path = Path::new("spec.template");
-        template.map(|it| workload::template_warnings(it, &path)).unwrap_or_default()
+        let mut warnings = workload::name_warnings(&self.metadata);
+        warnings.extend(template_warnings(self));
+        warnings
+    }
+
+    fn update_warnings(&self, stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status || !workload::is_new_generation(&self.metadata, &stored.metadata) {
+            return Vec::new();
+        }
+        template_warnings(self)
     }
 
     fn columns() -> &'static [Column] {
@@ -61,6 +68,12 @@ impl Resource for ReplicaSet {
     fn set_replicas(&mut self, replicas: i32) {
         self.spec.get_or_insert_default().replicas = Some(replicas);
     }
+}
+
+fn template_warnings(replica_set: &ReplicaSet) -> Vec<String> {
+    let template = replica_set.spec.as_ref().and_then(|it| it.template.as_ref());
+    let path = Path::new("spec.template");
+    template.map(|it| workload::template_warnings(it, &path)).unwrap_or_default()
 }
 
 fn defaults(replica_set: &mut ReplicaSet) {

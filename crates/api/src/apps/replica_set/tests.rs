@@ -62,3 +62,23 @@ fn the_row_counts_pods() {
         json!(["web", 1, 2, 1, "<unknown>", "web", "nginx", "app=web"]),
     );
 }
+
+#[test]
+fn several_problems_are_told_of_in_upstreams_order() {
+    let mut manifest = replica_set();
+    manifest["spec"]["replicas"] = json!(-1);
+    manifest["spec"]["minReadySeconds"] = json!(-1);
+    manifest["spec"]["selector"] = json!({});
+    manifest["spec"]["template"]["spec"]["containers"][0]["image"] = json!("");
+    manifest["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
+    check::<ReplicaSet>(
+        manifest,
+        &[
+            "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+            "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+            "spec.selector: Invalid value: {}: empty selector is invalid for deployment",
+            "spec.template.spec.containers[0].image: Required value",
+            "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
+        ],
+    );
+}

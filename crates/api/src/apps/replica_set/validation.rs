@@ -14,12 +14,12 @@ pub(super) fn validate(object: &ReplicaSet, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     let absent = ReplicaSetSpec::default();
     let spec = object.spec.as_ref().unwrap_or(&absent);
+    check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
     check::non_negative(
         spec.min_ready_seconds.unwrap_or(0),
         &path.child("minReadySeconds"),
         errors,
     );
-    check::non_negative(spec.replicas.unwrap_or(0), &path.child("replicas"), errors);
     let path_selector = path.child("selector");
     // The text is the one that clients know.
     let selector =

@@ -53,20 +53,21 @@ impl Resource for StatefulSet {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let Some(spec) = &self.spec else { return Vec::new() };
-        let mut warnings = workload::template_warnings(&spec.template, &Path::new("spec.template"));
-        let path = Path::new("spec.volumeClaimTemplates");
-        for (index, claim) in spec.volume_claim_templates.iter().flatten().enumerate() {
-            let claim = claim.spec.as_ref();
-            let of_claim =
-                claim.map(|it| persistent_volume_claim::spec_warnings(it, &path.index(index)));
-            warnings.extend(of_claim.into_iter().flatten());
+        let mut warnings = template_warnings(self);
+        warnings.extend(spec_warnings(self, ""));
+        warnings
+    }
+
+    /// The path of a claim has another end then, as upstream has it.
+    fn update_warnings(&self, stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status {
+            return Vec::new();
         }
-        if spec.revision_history_limit.is_some_and(|it| it < 0) {
-            let warning = "spec.revisionHistoryLimit: a negative value retains all historical \
-                           revisions; a value >= 0 is recommended";
-            warnings.push(warning.to_owned());
-        }
+        let mut warnings = match workload::is_new_generation(&self.metadata, &stored.metadata) {
+            true => template_warnings(self),
+            false => Vec::new(),
+        };
+        warnings.extend(spec_warnings(self, "Spec"));
         warnings
     }
 
@@ -90,6 +91,30 @@ impl Resource for StatefulSet {
     fn set_replicas(&mut self, replicas: i32) {
         self.spec.get_or_insert_default().replicas = Some(replicas);
     }
+}
+
+fn template_warnings(set: &StatefulSet) -> Vec<String> {
+    let Some(spec) = &set.spec else { return Vec::new() };
+    workload::template_warnings(&spec.template, &Path::new("spec.template"))
+}
+
+/// `end` is that of the path of a claim template.
+fn spec_warnings(set: &StatefulSet, end: &str) -> Vec<String> {
+    let Some(spec) = &set.spec else { return Vec::new() };
+    let mut warnings = Vec::new();
+    let path = Path::new("spec.volumeClaimTemplates");
+    for (index, claim) in spec.volume_claim_templates.iter().flatten().enumerate() {
+        let Some(claim) = &claim.spec else { continue };
+        let path = path.index(index);
+        let path = if end.is_empty() { path } else { path.child(end) };
+        warnings.extend(persistent_volume_claim::spec_warnings(claim, &path));
+    }
+    if spec.revision_history_limit.is_some_and(|it| it < 0) {
+        let warning = "spec.revisionHistoryLimit: a negative value retains all historical \
+                       revisions; a value >= 0 is recommended";
+        warnings.push(warning.to_owned());
+    }
+    warnings
 }
 
 fn rolling_update(object: &StatefulSet) -> Option<&RollingUpdateStatefulSetStrategy> {

@@ -275,3 +275,34 @@ fn scale_and_row_show_the_replicas() {
         json!(["db", "1/3", "42s", "db", "db:1"]),
     );
 }
+
+#[test]
+fn several_problems_are_told_of_in_upstreams_order() {
+    let manifest = stateful_set(json!({
+        "podManagementPolicy": "Other",
+        "updateStrategy": {"type": "Other"},
+        "replicas": -1,
+        "minReadySeconds": -1,
+        "ordinals": {"start": -1},
+        "serviceName": "a.b",
+        "selector": {"matchLabels": {"app": "other"}},
+        "template": {
+            "metadata": {"labels": {"app": "db"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "db", "image": ""}]},
+        },
+    }));
+    check::<StatefulSet>(
+        manifest,
+        &[
+            "spec.podManagementPolicy: Invalid value: \"Other\": must be 'OrderedReady' or 'Parallel'",
+            "spec.updateStrategy: Invalid value: {\"type\":\"Other\"}: must be 'RollingUpdate' or 'OnDelete'",
+            "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+            "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+            "spec.ordinals.start: Invalid value: -1: must be greater than or equal to 0",
+            "spec.serviceName: Invalid value: \"a.b\": must not contain dots",
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"db\"}: `selector` does not match template `labels`",
+            "spec.template.spec.containers[0].image: Required value",
+            "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
+        ],
+    );
+}

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::job::warnings;
+use crate::apps::workload;
 use crate::kind::{Part, Resource};
 
 pub use k8s_openapi::api::batch::v1::CronJob;
@@ -40,13 +41,27 @@ impl Resource for CronJob {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = warnings::of_name(&self.metadata);
-        warnings.extend(warnings_of_spec(self));
+        let mut warnings = workload::name_warnings(&self.metadata);
+        warnings.extend(warnings_of_template(self));
         warnings
     }
 
-    fn update_warnings(&self, _stored: &Self, part: Part) -> Vec<String> {
-        if part == Part::Status { Vec::new() } else { warnings_of_spec(self) }
+    fn update_warnings(&self, stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status {
+            return Vec::new();
+        }
+        let mut warnings = match workload::is_new_generation(&self.metadata, &stored.metadata) {
+            true => warnings_of_template(self),
+            false => Vec::new(),
+        };
+        // A new one is refused for it. The path is the one that clients are told.
+        if self.spec.schedule.contains("TZ") {
+            let warning = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, \
+                           see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ \
+                           for more details";
+            warnings.push(warning.to_owned());
+        }
+        warnings
     }
 
     fn columns() -> &'static [Column] {
@@ -58,17 +73,8 @@ impl Resource for CronJob {
     }
 }
 
-fn warnings_of_spec(cron_job: &CronJob) -> Vec<String> {
-    let spec = &cron_job.spec;
+fn warnings_of_template(cron_job: &CronJob) -> Vec<String> {
     let path = Path::new("spec.jobTemplate.spec");
-    let job = spec.job_template.spec.as_ref();
-    let mut warnings = job.map(|it| warnings::of_spec(it, &path)).unwrap_or_default();
-    if spec.schedule.contains("TZ") {
-        // The path is the one that clients are told.
-        let warning = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
-                       https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for \
-                       more details";
-        warnings.push(warning.to_owned());
-    }
-    warnings
+    let job = cron_job.spec.job_template.spec.as_ref();
+    job.map(|it| warnings::of_spec(it, &path)).unwrap_or_default()
 }

@@ -167,7 +167,8 @@ fn any_status_will_do() {
 fn warnings_say_what_may_surprise() {
     let object = created::<CronJob>(cron_job(json!({"schedule": "TZ=UTC @daily"})));
     let zone = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
-    assert_eq!(object.warnings(), [zone]);
+    assert!(object.warnings().is_empty());
+    assert_eq!(object.update_warnings(&object, Part::Main), [zone]);
     let mut manifest = cron_job(json!({}));
     manifest["metadata"]["name"] = json!("tick.tock");
     let object = created::<CronJob>(manifest);
@@ -211,5 +212,31 @@ fn the_row_shows_when_it_ran() {
             "b:1",
             "<none>"
         ]),
+    );
+}
+
+#[test]
+fn several_problems_are_told_of_in_upstreams_order() {
+    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": ""}]});
+    check::<CronJob>(
+        cron_job(json!({
+            "schedule": "",
+            "startingDeadlineSeconds": -1,
+            "timeZone": "",
+            "concurrencyPolicy": "Other",
+            "jobTemplate": {"spec": {"parallelism": -1, "template": {"spec": pod}}},
+            "successfulJobsHistoryLimit": -1,
+            "failedJobsHistoryLimit": -1,
+        })),
+        &[
+            "spec.schedule: Required value",
+            "spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0",
+            "spec.timeZone: Invalid value: \"\": timeZone must be nil or non-empty string",
+            "spec.concurrencyPolicy: Unsupported value: \"Other\": supported values: \"Allow\", \"Forbid\", \"Replace\"",
+            "spec.jobTemplate.spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
+            "spec.jobTemplate.spec.template.spec.containers[0].image: Required value",
+            "spec.successfulJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
+            "spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
+        ],
     );
 }

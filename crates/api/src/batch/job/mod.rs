@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::JobSpec;
 use serde_json::Value;
 
+use crate::apps::workload;
 use crate::kind::{Part, Resource};
 
 pub(crate) use defaults::apply_to_policies;
@@ -62,13 +63,16 @@ impl Resource for Job {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = warnings::of_name(&self.metadata);
+        let mut warnings = workload::name_warnings(&self.metadata);
         warnings.extend(warnings_of_spec(self));
         warnings
     }
 
-    fn update_warnings(&self, _stored: &Self, part: Part) -> Vec<String> {
-        if part == Part::Status { Vec::new() } else { warnings_of_spec(self) }
+    fn update_warnings(&self, stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status || !workload::is_new_generation(&self.metadata, &stored.metadata) {
+            return Vec::new();
+        }
+        warnings_of_spec(self)
     }
 
     fn columns() -> &'static [Column] {

@@ -1,14 +1,11 @@
 //! What may surprise about a Job, or about those that a CronJob makes.
 
 use k8s_openapi::api::batch::v1::JobSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use apimachinery::field::Path;
-use apimachinery::validation::is_dns_label;
 
 use super::is_indexed;
 use crate::apps::workload;
-use crate::check::text;
 
 const COMPLETIONS_SOFT_MAX: i32 = 100_000;
 const PARALLELISM_SOFT_MAX: i32 = 10_000;
@@ -27,17 +24,4 @@ pub(crate) fn of_spec(spec: &JobSpec, path: &Path) -> Vec<String> {
     }
     warnings.extend(workload::template_warnings(&spec.template, &path.child("template")));
     warnings
-}
-
-/// Its pods are called after it.
-pub(crate) fn of_name(metadata: &ObjectMeta) -> Vec<String> {
-    let problems = is_dns_label(text(metadata.name.as_ref()));
-    if problems.is_empty() {
-        return Vec::new();
-    }
-    vec![format!(
-        "metadata.name: this is used in Pod names and hostnames, which can result in surprising \
-         behavior; a DNS label is recommended: [{}]",
-        problems.join(" ")
-    )]
 }

@@ -21,6 +21,10 @@ use crate::check::{self, text};
 
 pub use k8s_openapi::api::core::v1::Endpoints;
 
+/// Label: who writes these Endpoints.
+const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+const CONTROLLER: &str = "endpoint-controller";
+
 impl Resource for Endpoints {
     codec!();
 
@@ -40,6 +44,28 @@ impl Resource for Endpoints {
 
     fn deprecation() -> Option<&'static str> {
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
+    /// Those that the controller here writes need no second look.
+    fn warnings(&self) -> Vec<String> {
+        let labels = self.metadata.labels.as_ref();
+        if labels.and_then(|it| it.get(MANAGED_BY)).is_some_and(|it| it == CONTROLLER) {
+            return Vec::new();
+        }
+        let mut warnings = Vec::new();
+        for (index, subset) in self.subsets.iter().flatten().enumerate() {
+            let path = Path::new("subsets").index(index);
+            for (field, all) in [
+                ("addresses", &subset.addresses),
+                ("notReadyAddresses", &subset.not_ready_addresses),
+            ] {
+                for (index, address) in all.iter().flatten().enumerate() {
+                    let path = path.child(field).index(index).child("ip");
+                    warnings.extend(addresses::ip_warnings(&address.ip, &path));
+                }
+            }
+        }
+        warnings
     }
 
     fn columns() -> &'static [Column] {

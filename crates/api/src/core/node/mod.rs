@@ -11,10 +11,12 @@ use apimachinery::FieldErrors;
 
 use crate::kind::Resource;
 
+use apimachinery::field::Path;
 use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::addresses;
 use crate::check::text;
 use crate::kind::Part;
 
@@ -78,6 +80,23 @@ impl Resource for Node {
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
         validation::validate_update(self, stored, errors);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let mut warnings = Vec::new();
+        if spec.config_source.is_some() {
+            warnings.push("spec.configSource: the feature is removed".to_owned());
+        }
+        if !text(spec.external_id.as_ref()).is_empty() {
+            let why = "this field is deprecated, and is unused by Kubernetes";
+            warnings.push(format!("spec.externalID: {why}"));
+        }
+        for (index, range) in spec.pod_cidrs.iter().flatten().enumerate() {
+            let path = Path::new("spec.podCIDRs").index(index);
+            warnings.extend(addresses::cidr_warnings(range, &path));
+        }
+        warnings
     }
 
     fn columns() -> &'static [Column] {

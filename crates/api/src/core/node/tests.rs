@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Node;
-use crate::kind::Part;
+use crate::kind::{Part, Resource as _};
 use crate::testing::{check, check_created, check_row, check_update, created};
 
 fn node(spec: Value, status: Value) -> Value {
@@ -89,4 +89,20 @@ fn configuration_by_the_api_is_gone() {
     let manifest = node(json!({"configSource": source}), json!({"config": {"assigned": source}}));
     check_created::<Node>(manifest.clone(), "/spec/configSource", Value::Null);
     check_created::<Node>(manifest, "/status/config", Value::Null);
+}
+
+#[test]
+fn what_is_deprecated_is_said() {
+    let warnings = |spec: Value| {
+        let manifest = json!({"metadata": {"name": "n"}, "spec": spec});
+        created::<Node>(manifest).warnings()
+    };
+    assert_eq!(warnings(json!({"podCIDR": "10.0.0.0/24"})), Vec::<String>::new());
+    assert_eq!(
+        warnings(json!({"externalID": "x", "podCIDR": "10.0.0.1/24"})),
+        [
+            "spec.externalID: this field is deprecated, and is unused by Kubernetes",
+            "spec.podCIDRs[0]: CIDR value \"10.0.0.1/24\" is ambiguous in this context (should be \"10.0.0.0/24\" or \"10.0.0.1/32\"?)",
+        ]
+    );
 }

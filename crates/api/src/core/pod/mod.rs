@@ -23,6 +23,7 @@ use crate::check::text;
 use crate::kind::Part;
 use apimachinery::field::Path;
 use apimachinery::table::Column;
+use apimachinery::validation::is_dns_label;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use serde_json::Value;
@@ -112,7 +113,20 @@ impl Resource for Pod {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.spec.as_ref().map(|it| warnings::of_spec(it, &Path::new("spec"))).unwrap_or_default()
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let mut said = warnings_of_name(text(self.metadata.name.as_ref()));
+        let none = annotations::Annotations::new();
+        let annotations = self.metadata.annotations.as_ref().unwrap_or(&none);
+        said.extend(warnings::of(spec, annotations, &Path::root()));
+        said
+    }
+
+    /// Those who write pods again are programs; of a status, addresses are looked at.
+    fn update_warnings(&self, _stored: &Self, part: Part) -> Vec<String> {
+        match (part, &self.status) {
+            (Part::Status, Some(status)) => status::warnings(status),
+            _ => Vec::new(),
+        }
     }
 
     fn columns() -> &'static [Column] {
@@ -147,6 +161,18 @@ impl Resource for Pod {
             seconds => seconds,
         })
     }
+}
+
+fn warnings_of_name(name: &str) -> Vec<String> {
+    let problems = is_dns_label(name);
+    if problems.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.name: this is used in the Pod's hostname, which can result in surprising \
+         behavior; a DNS label is recommended: [{}]",
+        problems.join(" ")
+    )]
 }
 
 /// Whether all containers have stopped for good.

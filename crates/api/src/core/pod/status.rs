@@ -12,10 +12,21 @@ use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::validation::{is_dns_label, is_dns_subdomain, is_ip, is_qualified_name};
 
+use crate::addresses;
 use crate::check::{self, text};
 
 /// Conditions that Kubernetes itself gives a meaning.
 const OF_THE_SYSTEM: &[&str] = &["PodScheduled", "Ready", "Initialized"];
+
+/// Addresses in forms that are not taken for long.
+pub(super) fn warnings(status: &PodStatus) -> Vec<String> {
+    let pod = status.pod_ips.iter().flatten().map(|it| it.ip.as_str()).enumerate();
+    let host = status.host_ips.iter().flatten().map(|it| it.ip.as_str()).enumerate();
+    let (path_pod, path_host) = (Path::new("status.podIPs"), Path::new("status.hostIPs"));
+    let pod = pod.map(|(index, ip)| (path_pod.index(index).child("ip"), ip));
+    let host = host.map(|(index, ip)| (path_host.index(index).child("ip"), ip));
+    pod.chain(host).flat_map(|(path, ip)| addresses::ip_warnings(ip, &path)).collect()
+}
 
 /// Fields of features that are off, which the pod has not had before.
 pub(super) fn drop_disabled(status: &mut PodStatus, stored: Option<&PodStatus>) {

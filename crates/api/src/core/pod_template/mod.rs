@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::pod_spec::validation::template;
 use crate::apps::workload;
-use crate::kind::Resource;
+use crate::kind::{Part, Resource};
 use crate::{cell, semantic};
 
 pub use k8s_openapi::api::core::v1::PodTemplate;
@@ -35,6 +35,13 @@ impl Resource for PodTemplate {
     fn warnings(&self) -> Vec<String> {
         let path = Path::new("template");
         self.template.as_ref().map(|it| workload::template_warnings(it, &path)).unwrap_or_default()
+    }
+
+    fn update_warnings(&self, stored: &Self, _part: Part) -> Vec<String> {
+        if !workload::is_new_generation(&self.metadata, &stored.metadata) {
+            return Vec::new();
+        }
+        self.warnings()
     }
 
     fn columns() -> &'static [Column] {

@@ -37,9 +37,17 @@ impl Resource for ReplicationController {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let template = self.spec.as_ref().and_then(|it| it.template.as_ref());
-        let path = Path::new("spec.template");
-        template.map(|it| workload::template_warnings(it, &path)).unwrap_or_default()
+        let mut warnings = workload::name_warnings(&self.metadata);
+        warnings.extend(template_warnings(self));
+        warnings
+    }
+
+    /// Of the template that was there, as upstream does.
+    fn update_warnings(&self, stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status || !workload::is_new_generation(&self.metadata, &stored.metadata) {
+            return Vec::new();
+        }
+        template_warnings(stored)
     }
 
     fn columns() -> &'static [Column] {
@@ -72,6 +80,12 @@ impl Resource for ReplicationController {
     fn set_replicas(&mut self, replicas: i32) {
         self.spec.get_or_insert_default().replicas = Some(replicas);
     }
+}
+
+fn template_warnings(controller: &ReplicationController) -> Vec<String> {
+    let template = controller.spec.as_ref().and_then(|it| it.template.as_ref());
+    let path = Path::new("spec.template");
+    template.map(|it| workload::template_warnings(it, &path)).unwrap_or_default()
 }
 
 fn defaults(controller: &mut ReplicationController) {

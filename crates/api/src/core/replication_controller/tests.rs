@@ -28,3 +28,23 @@ fn a_selector_and_a_template_are_needed() {
         &["spec.selector: Required value", "spec.template: Required value"],
     );
 }
+
+#[test]
+fn several_problems_are_told_of_in_upstreams_order() {
+    let mut manifest = controller();
+    manifest["spec"]["replicas"] = json!(-1);
+    manifest["spec"]["minReadySeconds"] = json!(-1);
+    manifest["spec"]["selector"] = json!({"app": "other"});
+    manifest["spec"]["template"]["spec"]["containers"][0]["image"] = json!("");
+    manifest["spec"]["template"]["spec"]["activeDeadlineSeconds"] = json!(1);
+    check::<ReplicationController>(
+        manifest,
+        &[
+            "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+            "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`",
+            "spec.template.spec.containers[0].image: Required value",
+            "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicationController is not Supported",
+        ],
+    );
+}

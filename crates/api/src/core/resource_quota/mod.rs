@@ -48,6 +48,10 @@ impl Resource for ResourceQuota {
         warnings(self)
     }
 
+    fn update_warnings(&self, _stored: &Self, _part: Part) -> Vec<String> {
+        Vec::new()
+    }
+
     fn columns() -> &'static [Column] {
         const {
             &[

@@ -1,5 +1,6 @@
 //! Secret: named bytes that few may read.
 
+mod key_pair;
 #[cfg(test)]
 mod tests;
 mod validation;
@@ -27,6 +28,8 @@ pub const BOOTSTRAP_TOKEN_TYPE: &str = "bootstrap.kubernetes.io/token";
 /// The legacy way to a token of a service account.
 pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 
+const TLS_TYPE: &str = "kubernetes.io/tls";
+
 impl Resource for Secret {
     codec!();
 
@@ -47,6 +50,17 @@ impl Resource for Secret {
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
         validation::validate_update(self, stored, errors);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        if self.type_.as_deref() != Some(TLS_TYPE) {
+            return Vec::new();
+        }
+        let half = |name: &str| {
+            let found = self.data.as_ref().and_then(|it| it.get(name));
+            found.map_or(&[][..], |it| &it.0)
+        };
+        key_pair::problem(half("tls.crt"), half("tls.key")).into_iter().collect()
     }
 
     fn columns() -> &'static [Column] {

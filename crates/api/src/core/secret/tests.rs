@@ -1,6 +1,7 @@
 //! Manifest in; problems and defaults out.
 
 use crate::kind::Resource as _;
+use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 
 use super::{Secret, SecretView};
@@ -64,4 +65,56 @@ fn of_a_token_is_kept_what_tells_whether_it_is_complete() {
     let token = token.token.as_ref().expect("it is for a token");
     assert_eq!((token.account.as_str(), token.account_uid.as_str()), ("robot", "u"));
     assert_eq!((token.has_token, token.has_namespace, &token.ca), (true, false, &None));
+}
+
+#[test]
+fn halves_of_a_key_pair_that_do_not_fit_are_told_of() {
+    let warnings = |certificate: &str, key: &str| {
+        let data = json!({"tls.crt": certificate, "tls.key": key});
+        let manifest =
+            json!({"metadata": {"name": "a"}, "type": "kubernetes.io/tls", "stringData": data});
+        created::<Secret>(manifest).warnings()
+    };
+    let pair = || {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(Vec::new()).unwrap().self_signed(&key).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    };
+    let ((certificate, key), (_, other)) = (pair(), pair());
+    let ed25519 = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap().serialize_pem();
+    let block = |label: &str| format!("-----BEGIN {label}-----\nAAAA\n-----END {label}-----\n");
+    assert_eq!(warnings(&certificate, &key), Vec::<String>::new());
+    for (certificate, key, expected) in [
+        ("", "", "tls: failed to find any PEM data in certificate input"),
+        (
+            &*key,
+            &*certificate,
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched",
+        ),
+        (
+            &block("X"),
+            "",
+            "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following types: [X]",
+        ),
+        (&certificate, "", "tls: failed to find any PEM data in key input"),
+        (
+            &certificate,
+            &certificate,
+            "tls: found a certificate rather than a key in the PEM for the private key",
+        ),
+        (
+            &certificate,
+            &block("X"),
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks of the following types: [X]",
+        ),
+        (&block("CERTIFICATE"), &key, "x509: malformed certificate"),
+        (&certificate, &block("PRIVATE KEY"), "tls: failed to parse private key"),
+        (&certificate, &ed25519, "tls: private key type does not match public key type"),
+        (&certificate, &other, "tls: private key does not match public key"),
+    ] {
+        assert_eq!(warnings(certificate, key), [expected]);
+    }
+    let opaque =
+        created::<Secret>(json!({"metadata": {"name": "a"}, "stringData": {"tls.crt": "x"}}));
+    assert_eq!(opaque.warnings(), Vec::<String>::new());
 }

@@ -8,6 +8,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod validation;
+mod warnings;
 
 use apimachinery::FieldErrors;
 
@@ -62,6 +63,14 @@ impl Resource for Service {
             Part::Status => validation::validate_status(self, stored, errors),
             Part::Other(_) => {}
         }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        warnings::of(self)
+    }
+
+    fn update_warnings(&self, _stored: &Self, part: Part) -> Vec<String> {
+        if part == Part::Status { warnings::of_status(self) } else { warnings::of(self) }
     }
 
     fn columns() -> &'static [Column] {

@@ -366,3 +366,44 @@ fn only_a_balanced_service_has_an_ingress() {
         ],
     );
 }
+
+#[test]
+fn what_does_nothing_or_not_for_long_is_said() {
+    let check = |type_: &str, fields: Value, expected: &[&str]| {
+        let mut spec = json!({"type": type_, "ports": [{"port": 80}]});
+        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let meta = json!({"name": "web", "namespace": "default"});
+        let manifest =
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec});
+        assert_eq!(created::<Service>(manifest).warnings(), expected);
+    };
+    check("ClusterIP", json!({}), &[]);
+    let old = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+    check("ClusterIP", json!({"externalIPs": ["1.2.3.4"]}), &[old]);
+    check(
+        "ClusterIP",
+        json!({"clusterIP": "None", "clusterIPs": ["None"], "externalIPs": ["1.2.3.4"],
+               "sessionAffinity": "ClientIP", "loadBalancerIP": "1.2.3.4"}),
+        &[
+            "spec.loadBalancerIP is ignored for headless services",
+            "spec.externalIPs is ignored for headless services",
+            "spec.SessionAffinity is ignored for headless services",
+        ],
+    );
+    check(
+        "ExternalName",
+        json!({"externalName": "example.com", "externalIPs": ["1.2.3.4"]}),
+        &["spec.externalIPs is ignored when spec.type is \"ExternalName\""],
+    );
+    check(
+        "LoadBalancer",
+        json!({"externalName": "example.com", "loadBalancerIP": "FD00::1",
+               "loadBalancerSourceRanges": ["10.0.0.1/8"], "trafficDistribution": "PreferClose"}),
+        &[
+            "spec.loadBalancerIP: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")",
+            "spec.loadBalancerSourceRanges[0]: CIDR value \"10.0.0.1/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.0.0.1/32\"?)",
+            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+        ],
+    );
+}

@@ -8,17 +8,23 @@ use apimachinery::FieldErrors;
 
 use crate::kind::Resource;
 
+use apimachinery::field::Path;
 use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cell;
+use crate::{addresses, cell};
 
 use crate::check::text;
 use crate::kind::Part;
 use crate::semantic;
 
 pub use k8s_openapi::api::discovery::v1::EndpointSlice;
+
+/// Label: who writes a slice.
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const CONTROLLERS: [&str; 2] =
+    ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
 impl Resource for EndpointSlice {
     codec!();
@@ -53,6 +59,19 @@ impl Resource for EndpointSlice {
         true
     }
 
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.address_type == "FQDN" {
+            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+        }
+        warnings.extend(address_warnings(self));
+        warnings
+    }
+
+    fn update_warnings(&self, _stored: &Self, _part: Part) -> Vec<String> {
+        address_warnings(self)
+    }
+
     fn validate(&self, _errors: &mut FieldErrors) {}
 
     fn validate_create(&self, errors: &mut FieldErrors) {
@@ -61,7 +80,7 @@ impl Resource for EndpointSlice {
 
     fn validate_update(&self, stored: &Self, _part: Part, errors: &mut FieldErrors) {
         validation::validate_update(self, stored, errors);
-        let path = apimachinery::field::Path::new("addressType");
+        let path = Path::new("addressType");
         let is_same = self.address_type == stored.address_type;
         crate::check::immutable(is_same, self.address_type.as_str(), &path, errors);
     }
@@ -99,6 +118,23 @@ impl Resource for EndpointSlice {
             cell::age(&self.metadata, now),
         ]
     }
+}
+
+/// Slices that controllers here write need no second look.
+fn address_warnings(slice: &EndpointSlice) -> Vec<String> {
+    let labels = slice.metadata.labels.as_ref();
+    let writer = labels.and_then(|it| it.get(MANAGED_BY));
+    if writer.is_some_and(|it| CONTROLLERS.contains(&it.as_str())) {
+        return Vec::new();
+    }
+    let mut warnings = Vec::new();
+    for (index, endpoint) in slice.endpoints.iter().flatten().enumerate() {
+        let path = Path::new("endpoints").index(index).child("addresses");
+        for (index, address) in endpoint.addresses.iter().enumerate() {
+            warnings.extend(addresses::ip_warnings(address, &path.index(index)));
+        }
+    }
+    warnings
 }
 
 /// `deprecatedTopology` is what v1 shows of objects of v1beta1; it cannot be written

@@ -60,3 +60,20 @@ fn the_row_shows_ports_and_addresses() {
         json!(["s", "IPv4", "80", "<unset>", "<unknown>"]),
     );
 }
+
+#[test]
+fn what_is_deprecated_is_said() {
+    let slice = |type_: &str, address: &str| {
+        created::<EndpointSlice>(json!({
+            "metadata": {"name": "web"}, "addressType": type_,
+            "endpoints": [{"addresses": [address]}],
+        }))
+    };
+    let names = slice("FQDN", "example.com");
+    assert_eq!(names.warnings(), ["spec.addressType: FQDN endpoints are deprecated"]);
+    assert_eq!(names.update_warnings(&names, Part::Main), Vec::<String>::new());
+    let upper = slice("IPv6", "FD00::1");
+    let said = "endpoints[0].addresses[0]: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")";
+    assert_eq!(upper.warnings(), [said]);
+    assert_eq!(upper.update_warnings(&upper, Part::Main), [said]);
+}

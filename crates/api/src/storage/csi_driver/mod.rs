@@ -57,6 +57,13 @@ impl Resource for CSIDriver {
         validation::validate_update(&self.spec, &stored.spec, errors);
     }
 
+    fn update_warnings(&self, stored: &Self, _part: Part) -> Vec<String> {
+        if semantic::equal(&self.spec.token_requests, &stored.spec.token_requests) {
+            return Vec::new();
+        }
+        self.warnings()
+    }
+
     fn warnings(&self) -> Vec<String> {
         let has_requests = self.spec.token_requests.as_ref().is_some_and(|it| !it.is_empty());
         if !has_requests || self.spec.service_account_token_in_secrets.is_some() {

@@ -40,7 +40,8 @@ impl Hooks for PodCertificateRequests {
             return Ok(());
         }
         let kind = write.request.kind.names().gvk().group_kind();
-        Err(ApiError::invalid(&kind, write.request.name(), &errors))
+        let name = new.metadata.name.as_deref().unwrap_or_default();
+        Err(ApiError::invalid(&kind, name, &errors))
     }
 }
 

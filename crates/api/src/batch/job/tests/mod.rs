@@ -305,3 +305,30 @@ fn the_row_shows_state_and_duration() {
         row(json!({}), json!({"conditions": is(state)}), [state, "0/1", ""]);
     }
 }
+
+#[test]
+fn several_problems_are_told_of_in_upstreams_order() {
+    let template =
+        json!({"spec": {"restartPolicy": "Always", "containers": [{"name": "pi", "image": ""}]}});
+    check::<Job>(
+        job(json!({
+            "parallelism": -1,
+            "activeDeadlineSeconds": -1,
+            "backoffLimit": -1,
+            "ttlSecondsAfterFinished": -1,
+            "completionMode": "Other",
+            "podReplacementPolicy": "Other",
+            "template": template,
+        })),
+        &[
+            "spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
+            "spec.activeDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0",
+            "spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0",
+            "spec.ttlSecondsAfterFinished: Invalid value: -1: must be greater than or equal to 0",
+            "spec.completionMode: Unsupported value: \"Other\": supported values: \"NonIndexed\", \"Indexed\"",
+            "spec.podReplacementPolicy: Unsupported value: \"Other\": supported values: \"Failed\", \"TerminatingOrFailed\"",
+            "spec.template.spec.containers[0].image: Required value",
+            "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"",
+        ],
+    );
+}

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    AppArmorProfile, Container, PodSpec, PodTemplateSpec, SeccompProfile, SecurityContext,
-    Toleration,
+    AppArmorProfile, Container, PodSpec, SeccompProfile, SecurityContext, Toleration,
 };
 
 use apimachinery::FieldErrors;
@@ -114,29 +113,48 @@ fn validate_app_armor(
     }
 }
 
-/// What is told of annotations of a template that have fields in their place by now.
-pub(crate) fn deprecations(template: &PodTemplateSpec, spec: &PodSpec, path: &Path) -> Vec<String> {
-    let metadata = template.metadata.as_ref();
-    let Some(annotations) = metadata.and_then(|it| it.annotations.as_ref()) else {
-        return Vec::new();
-    };
-    let of_pod = spec.security_context.as_ref().and_then(|it| it.app_armor_profile.as_ref());
-    let has_field = |it: &Container| {
-        it.security_context.as_ref().is_some_and(|it| it.app_armor_profile.is_some())
-    };
-    let all = containers(spec, &Path::root());
-    let bare = all.iter().filter(|(it, _)| !has_field(it));
-    let said = bare.filter_map(|(it, _)| {
-        annotations.get_key_value(&format!("{APP_ARMOR_OF_CONTAINER}{}", it.name))
-    });
-    let said = said.filter(|it| of_pod.is_none() || of_pod != named_profile(it.1).as_ref());
-    said.map(|(key, _)| {
-        format!(
-            "{}: deprecated since v1.30; use the \"appArmorProfile\" field instead",
-            path.key(key)
-        )
-    })
-    .collect()
+/// What is told of an annotation that has a field in its place by now; `path` is that of them all.
+pub(crate) fn seccomp_of_pod(
+    annotations: &Annotations,
+    spec: &PodSpec,
+    path: &Path,
+) -> Option<String> {
+    let context = spec.security_context.as_ref();
+    let has_field = context.is_some_and(|it| it.seccomp_profile.is_some());
+    let (key, _) = annotations.get_key_value(SECCOMP_OF_POD).filter(|_| !has_field)?;
+    Some(without_seccomp(&path.key(key)))
+}
+
+fn without_seccomp(path: &Path) -> String {
+    format!("{path}: non-functional in v1.27+; use the \"seccompProfile\" field instead")
+}
+
+/// The same of one container.
+pub(crate) fn deprecated_profiles(
+    annotations: &Annotations,
+    spec: &PodSpec,
+    container: &Container,
+    path: &Path,
+) -> Vec<String> {
+    let context = container.security_context.as_ref();
+    let mut said = Vec::new();
+    let seccomp = format!("{SECCOMP_OF_CONTAINER}{}", container.name);
+    if seccomp_of(context).is_none() && annotations.contains_key(&seccomp) {
+        said.push(without_seccomp(&path.key(&seccomp)));
+    }
+    let app_armor = format!("{APP_ARMOR_OF_CONTAINER}{}", container.name);
+    if context.is_none_or(|it| it.app_armor_profile.is_none())
+        && let Some(annotation) = annotations.get(&app_armor)
+    {
+        let of_pod = spec.security_context.as_ref().and_then(|it| it.app_armor_profile.as_ref());
+        if of_pod.is_none() || of_pod != named_profile(annotation).as_ref() {
+            said.push(format!(
+                "{}: deprecated since v1.30; use the \"appArmorProfile\" field instead",
+                path.key(&app_armor)
+            ));
+        }
+    }
+    said
 }
 
 /// Where an annotation and a field say what profile there is, they say the same.
@@ -272,7 +290,7 @@ impl<'a> Profile<'a> {
 }
 
 /// All containers of a pod, with their paths.
-fn containers(spec: &PodSpec, path: &Path) -> Vec<(Container, Path)> {
+pub(crate) fn containers(spec: &PodSpec, path: &Path) -> Vec<(Container, Path)> {
     let placed = |field: &str, all: Vec<Container>| {
         let path = path.child(field);
         let with_path = move |(index, it)| (it, path.index(index));

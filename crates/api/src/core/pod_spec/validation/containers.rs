@@ -41,37 +41,50 @@ pub(super) fn validate_containers(
         errors.required(&path.child("containers"), "");
     }
     let mut names = Names::new();
+    for (index, container) in spec.containers.iter().enumerate() {
+        let path = path.child("containers").index(index);
+        validate_container(container, pod, &path, errors);
+        validate_unique(container, &mut names, &path, errors);
+        validate_handlers(container, spec, &path, errors);
+        validate_restart(container, &path, errors);
+    }
     let mut host_ports = BTreeSet::new();
     for (index, container) in spec.containers.iter().enumerate() {
         let path = path.child("containers").index(index);
-        validate_container(container, pod, &mut names, &path, errors);
-        validate_handlers(container, spec, &path, errors);
-        validate_restart(container, &path, errors);
-        validate_host_ports(container, spec, &mut host_ports, &path, errors);
+        validate_host_ports(container, &mut host_ports, &path, errors);
     }
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {
         let path = path.child("initContainers").index(index);
-        validate_container(container, pod, &mut names, &path, errors);
-        if is_sidecar(container) {
-            validate_handlers(container, spec, &path, errors);
-        } else {
-            refuse_handlers(
-                container,
-                "may not be set for init containers without restartPolicy=Always",
-                &path,
-                errors,
-            );
-            refuse_restart(container, &path.child("resizePolicy"), errors);
-        }
+        validate_container(container, pod, &path, errors);
         // Without a policy, upstream leaves the rules of these alone.
         if container.restart_policy.is_some() {
             validate_restart(container, &path, errors);
         } else if container.restart_policy_rules.as_ref().is_some_and(|it| !it.is_empty()) {
             errors.required(&path.child("restartPolicy"), NO_POLICY);
         }
-        validate_host_ports(container, spec, &mut host_ports, &path, errors);
+        validate_unique(container, &mut names, &path, errors);
+        // They run one after the other: each may have the ports of the others.
+        validate_host_ports(container, &mut BTreeSet::new(), &path, errors);
+        if is_sidecar(container) {
+            validate_handlers(container, spec, &path, errors);
+        } else {
+            let detail = "may not be set for init containers without restartPolicy=Always";
+            refuse_handlers(container, detail, &path, errors);
+            refuse_restart(container, &path.child("resizePolicy"), errors);
+        }
     }
     validate_ephemeral(spec, pod, &mut names, path, errors);
+}
+
+fn validate_unique(
+    container: &Container,
+    names: &mut Names,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if !container.name.is_empty() && !names.insert(container.name.clone()) {
+        errors.duplicate(&path.child("name"), container.name.as_str());
+    }
 }
 
 /// An init container that ends by itself is never started again for its size.
@@ -101,8 +114,13 @@ fn validate_ephemeral(
     for (index, ephemeral) in spec.ephemeral_containers.iter().flatten().enumerate() {
         let path = path.child("ephemeralContainers").index(index);
         let container = as_container(ephemeral);
-        validate_container(&container, pod, names, &path, errors);
+        validate_container(&container, pod, &path, errors);
         validate_image(container.image.as_ref(), &path, errors);
+        validate_unique(&container, names, &path, errors);
+        let target = text(ephemeral.target_container_name.as_ref());
+        if !target.is_empty() && !targets.contains(target) {
+            errors.not_found(&path.child("targetContainerName"), target);
+        }
         let detail = "cannot be set for an Ephemeral Container";
         refuse_handlers(&container, detail, &path, errors);
         if container.ports.as_ref().is_some_and(|it| !it.is_empty()) {
@@ -130,28 +148,15 @@ fn validate_ephemeral(
                 }
             }
         }
-        let target = text(ephemeral.target_container_name.as_ref());
-        if !target.is_empty() && !targets.contains(target) {
-            errors.not_found(&path.child("targetContainerName"), target);
-        }
     }
 }
 
-fn validate_container(
-    container: &Container,
-    pod: &Pod<'_>,
-    names: &mut Names,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
+fn validate_container(container: &Container, pod: &Pod<'_>, path: &Path, errors: &mut FieldErrors) {
     let path_name = path.child("name");
     if container.name.is_empty() {
         errors.required(&path_name, "");
     } else {
         check::format(&container.name, &is_dns_label(&container.name), &path_name, errors);
-    }
-    if !container.name.is_empty() && !names.insert(container.name.clone()) {
-        errors.duplicate(&path_name, container.name.as_str());
     }
     if text(container.image.as_ref()).is_empty() {
         errors.required(&path.child("image"), "");
@@ -302,9 +307,26 @@ fn validate_ports(ports: &[ContainerPort], path: &Path, errors: &mut FieldErrors
     }
 }
 
+/// A pod on the network of its node has the ports of the node.
+pub(super) fn validate_host_network(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    if spec.host_network != Some(true) {
+        return;
+    }
+    for (index, container) in spec.containers.iter().enumerate() {
+        let path = path.index(index).child("ports");
+        for (index, port) in container.ports.iter().flatten().enumerate() {
+            let host_port = port.host_port.unwrap_or(0);
+            // A template may leave it out: its pods get it.
+            if host_port != 0 && host_port != port.container_port {
+                let detail = "must match `containerPort` when `hostNetwork` is true";
+                errors.invalid(&path.index(index).child("hostPort"), host_port, detail);
+            }
+        }
+    }
+}
+
 fn validate_host_ports(
     container: &Container,
-    spec: &PodSpec,
     taken: &mut BTreeSet<String>,
     path: &Path,
     errors: &mut FieldErrors,
@@ -312,15 +334,6 @@ fn validate_host_ports(
     for (index, port) in container.ports.iter().flatten().enumerate() {
         let path = path.child("ports").index(index);
         let host_port = port.host_port.unwrap_or(0);
-        // A template may leave it out: its pods get it.
-        let is_other = host_port != 0 && host_port != port.container_port;
-        if spec.host_network == Some(true) && is_other {
-            errors.invalid(
-                &path.child("hostPort"),
-                host_port,
-                "must match `containerPort` when `hostNetwork` is true",
-            );
-        }
         if host_port == 0 {
             continue;
         }

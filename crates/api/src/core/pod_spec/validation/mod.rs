@@ -37,7 +37,8 @@ fn validate_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mu
     }
 }
 
-/// For pods and templates.
+/// For pods and templates. The order is upstream's (`ValidatePodSpec`), so that several problems
+/// are told of alike.
 pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     volumes::validate_volumes(spec, &path.child("volumes"), errors);
     claims::validate_of_pod(spec, &path.child("resourceClaims"), errors);
@@ -48,68 +49,78 @@ pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldError
         restart_policy: text(spec.restart_policy.as_ref()),
     };
     containers::validate_containers(spec, &pod, path, errors);
-    volumes::validate_env_files(spec, path, errors);
+    validate_pod_resources(spec, &path.child("resources"), errors);
+    containers::validate_host_network(spec, &path.child("containers"), errors);
     check::one_of_listed(
         text(spec.restart_policy.as_ref()),
         &["Always", "OnFailure", "Never"],
         &path.child("restartPolicy"),
         errors,
     );
-    validate_dns(spec, path, errors);
-    if let Some(context) = &spec.security_context {
-        security::validate_pod(context, spec, &path.child("securityContext"), errors);
-    }
-    validate_name(
-        spec.service_account_name.as_ref(),
-        false,
-        &path.child("serviceAccountName"),
+    check::one_of(
+        text(spec.dns_policy.as_ref()),
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+        &path.child("dnsPolicy"),
         errors,
     );
+    scheduling::validate_selector(spec, path, errors);
+    let context = spec.security_context.clone().unwrap_or_default();
+    security::validate_pod(&context, spec, &path.child("securityContext"), errors);
+    scheduling::validate_affinity_of(spec, path, errors);
+    validate_dns(spec, &path.child("dnsConfig"), errors);
+    validate_readiness_gates(spec, &path.child("readinessGates"), errors);
+    scheduling::validate_gates(spec, path, errors);
+    scheduling::validate_spread_of(spec, path, errors);
+    windows::validate_host_process(spec, path, errors);
+    security::validate_namespaces(spec, path, errors);
+    validate_own_fields(spec, path, errors);
+    security::validate_os(spec, path, errors);
+    volumes::validate_env_files(spec, path, errors);
+}
+
+/// Names and numbers of the pod itself.
+fn validate_own_fields(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let account = spec.service_account_name.as_ref();
+    validate_name(account, false, &path.child("serviceAccountName"), errors);
     validate_name(spec.node_name.as_ref(), false, &path.child("nodeName"), errors);
-    validate_name(
-        spec.priority_class_name.as_ref(),
-        false,
-        &path.child("priorityClassName"),
-        errors,
-    );
-    validate_name(spec.runtime_class_name.as_ref(), false, &path.child("runtimeClassName"), errors);
-    validate_name(spec.hostname.as_ref(), true, &path.child("hostname"), errors);
-    validate_name(spec.subdomain.as_ref(), true, &path.child("subdomain"), errors);
     if let Some(seconds) = spec.active_deadline_seconds {
         let path = path.child("activeDeadlineSeconds");
         check::in_range(seconds, 1, i64::from(i32::MAX), &path, errors);
     }
-    scheduling::validate_scheduling(spec, path, errors);
-    validate_preemption(spec, path, errors);
-    if let Some(resources) = &spec.resources {
-        let path = path.child("resources");
-        resources::validate_of_pod(resources, &path, errors);
-        let used = resources.claims.as_deref().unwrap_or_default();
-        if !used.is_empty() {
-            let detail = "claims may not be set for Resources at pod-level";
-            errors.forbidden(&path.child("claims"), detail);
-        }
-        claims::validate_used(used, &claims::names(spec), &path.child("claims"), errors);
+    validate_name(spec.hostname.as_ref(), true, &path.child("hostname"), errors);
+    validate_name(spec.subdomain.as_ref(), true, &path.child("subdomain"), errors);
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    validate_tolerations(tolerations, &path.child("tolerations"), errors);
+    validate_host_aliases(spec, &path.child("hostAliases"), errors);
+    let class = spec.priority_class_name.as_ref();
+    validate_name(class, false, &path.child("priorityClassName"), errors);
+    validate_name(spec.runtime_class_name.as_ref(), false, &path.child("runtimeClassName"), errors);
+    let policy = text(spec.preemption_policy.as_ref());
+    let known = ["PreemptLowerPriority", "Never"];
+    if !policy.is_empty() && !known.contains(&policy) {
+        errors.not_supported_as_listed(&path.child("preemptionPolicy"), policy, &known);
     }
     if let Some(overhead) = &spec.overhead {
         let overhead =
             ResourceRequirements { limits: Some(overhead.clone()), ..Default::default() };
         validate_resources(&overhead, &path.child("overhead"), errors);
     }
-    validate_host_aliases(spec, &path.child("hostAliases"), errors);
-    windows::validate_host_process(spec, path, errors);
-    security::validate_namespaces(spec, path, errors);
-    security::validate_os(spec, path, errors);
 }
 
-fn validate_preemption(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
-    let policy = text(spec.preemption_policy.as_ref());
-    let known = ["PreemptLowerPriority", "Never"];
-    if !policy.is_empty() && !known.contains(&policy) {
-        errors.not_supported_as_listed(&path.child("preemptionPolicy"), policy, &known);
+fn validate_pod_resources(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let Some(resources) = &spec.resources else { return };
+    let used = resources.claims.as_deref().unwrap_or_default();
+    if !used.is_empty() {
+        let detail = "claims may not be set for Resources at pod-level";
+        errors.forbidden(&path.child("claims"), detail);
     }
+    resources::validate_of_pod(resources, path, errors);
+    claims::validate_used(used, &claims::names(spec), &path.child("claims"), errors);
+}
+
+fn validate_readiness_gates(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     for (index, gate) in spec.readiness_gates.iter().flatten().enumerate() {
-        let path = path.child("readinessGates").index(index).child("conditionType");
+        let path = path.index(index).child("conditionType");
         let name = &gate.condition_type;
         check::format(name, &validation::is_qualified_name(name), &path, errors);
     }
@@ -126,26 +137,20 @@ fn validate_host_aliases(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) 
     }
 }
 
+/// `path` is that of `dnsConfig`.
 fn validate_dns(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
-    let policy = text(spec.dns_policy.as_ref());
-    check::one_of(
-        policy,
-        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
-        &path.child("dnsPolicy"),
-        errors,
-    );
-    let path = path.child("dnsConfig");
     let n_servers = spec.dns_config.iter().flat_map(|it| it.nameservers.iter().flatten()).count();
-    if policy == "None" && spec.dns_config.is_none() {
-        errors.required(&path, "must provide `dnsConfig` when `dnsPolicy` is None");
-    } else if policy == "None" && n_servers == 0 {
-        errors.required(
-            &path.child("nameservers"),
-            "must provide at least one DNS nameserver when `dnsPolicy` is None",
-        );
+    if text(spec.dns_policy.as_ref()) == "None" && n_servers == 0 {
+        return match spec.dns_config {
+            None => errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None"),
+            Some(_) => errors.required(
+                &path.child("nameservers"),
+                "must provide at least one DNS nameserver when `dnsPolicy` is None",
+            ),
+        };
     }
     if let Some(config) = &spec.dns_config {
-        validate_dns_config(config, &path, errors);
+        validate_dns_config(config, path, errors);
     }
 }
 

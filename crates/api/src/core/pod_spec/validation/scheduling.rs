@@ -16,23 +16,24 @@ use apimachinery::validation::{
 
 use crate::check::{self, text};
 
-pub(super) fn validate_scheduling(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_selector(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     if let Some(selector) = &spec.node_selector {
         validate_labels(selector, &path.child("nodeSelector"), errors);
     }
-    validate_tolerations(
-        spec.tolerations.as_deref().unwrap_or_default(),
-        &path.child("tolerations"),
-        errors,
-    );
+}
+
+pub(super) fn validate_affinity_of(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     if let Some(affinity) = &spec.affinity {
         validate_affinity(affinity, &path.child("affinity"), errors);
     }
-    validate_spread(
-        spec.topology_spread_constraints.as_deref().unwrap_or_default(),
-        &path.child("topologySpreadConstraints"),
-        errors,
-    );
+}
+
+pub(super) fn validate_spread_of(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    let constraints = spec.topology_spread_constraints.as_deref().unwrap_or_default();
+    validate_spread(constraints, &path.child("topologySpreadConstraints"), errors);
+}
+
+pub(super) fn validate_gates(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     let mut gates = BTreeSet::new();
     for (index, gate) in spec.scheduling_gates.iter().flatten().enumerate() {
         let path = path.child("schedulingGates").index(index);

@@ -31,31 +31,40 @@ pub(super) fn validate_pod(
     path: &Path,
     errors: &mut FieldErrors,
 ) {
+    check::id(context.fs_group, &path.child("fsGroup"), errors);
     check::id(context.run_as_user, &path.child("runAsUser"), errors);
     check::id(context.run_as_group, &path.child("runAsGroup"), errors);
-    check::id(context.fs_group, &path.child("fsGroup"), errors);
     for (index, group) in context.supplemental_groups.iter().flatten().enumerate() {
         check::id(Some(*group), &path.child("supplementalGroups").index(index), errors);
     }
-    for (field, value, supported) in [
-        ("fsGroupChangePolicy", &context.fs_group_change_policy, ["Always", "OnRootMismatch"]),
-        ("supplementalGroupsPolicy", &context.supplemental_groups_policy, ["Merge", "Strict"]),
-        ("seLinuxChangePolicy", &context.se_linux_change_policy, ["MountOption", "Recursive"]),
-    ] {
-        if let Some(value) = value
-            && !supported.contains(&value.as_str())
-        {
-            // Upstream does not name what a feature that is off is for.
-            let is_off = field == "seLinuxChangePolicy";
-            let named = if is_off { &supported[1..] } else { &supported[..] };
-            errors.not_supported(&path.child(field), value.as_str(), named);
-        }
+    if spec.host_pid == Some(true) && spec.share_process_namespace == Some(true) {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.invalid(&path.child("shareProcessNamespace"), true, detail);
     }
     validate_sysctls(context, spec, &path.child("sysctls"), errors);
+    let change = context.fs_group_change_policy.as_deref();
+    validate_policy(
+        change,
+        &["Always", "OnRootMismatch"],
+        &path.child("fsGroupChangePolicy"),
+        errors,
+    );
     validate_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), errors);
     let options = context.windows_options.as_ref();
     windows::validate_options(options, &path.child("windowsOptions"), errors);
     validate_app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), errors);
+    let groups = context.supplemental_groups_policy.as_deref();
+    let path_groups = path.child("supplementalGroupsPolicy");
+    validate_policy(groups, &["Merge", "Strict"], &path_groups, errors);
+    // Upstream does not name what a feature that is off is for.
+    let relabel = context.se_linux_change_policy.as_deref().filter(|it| *it != "MountOption");
+    validate_policy(relabel, &["Recursive"], &path.child("seLinuxChangePolicy"), errors);
+}
+
+fn validate_policy(value: Option<&str>, supported: &[&str], path: &Path, errors: &mut FieldErrors) {
+    if let Some(value) = value.filter(|it| !supported.contains(it)) {
+        errors.not_supported(path, value, supported);
+    }
 }
 
 fn validate_sysctls(
@@ -223,13 +232,6 @@ pub(super) fn validate_propagation(
 /// The host's namespaces beside each other, and beside what would need the pod's own.
 pub(super) fn validate_namespaces(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     let is_set = |it: Option<bool>| it == Some(true);
-    if is_set(spec.host_pid) && is_set(spec.share_process_namespace) {
-        errors.invalid(
-            &path.child("securityContext").child("shareProcessNamespace"),
-            true,
-            "ShareProcessNamespace and HostPID cannot both be enabled",
-        );
-    }
     if spec.host_users == Some(false) {
         // Upstream writes two of these names with a capital.
         for (field, is_set) in [
