@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::Pairs;
 use api::core::node::NodeView;
+use api::core::pod::HostPort;
 use apimachinery::quantity::Amount;
 use k8s_openapi::api::core::v1::Taint;
 
-use crate::pod::{HostPort, PodRequirements, Resources};
+use crate::pod::{PodRequirements, Resources};
 
 /// Invariant: `requested`, `requested_non_zero`, `n_pods` and `ports` are the sums over the pods
 /// that are assumed or bound here; `Snapshot` alone changes them.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::core::pod::{ContainerView, PodSpecView, PodView};
+use api::core::pod::{ContainerView, HostPort, PodSpecView, PodView, host_ports_of_view};
 use apimachinery::ObjectKey;
 use apimachinery::quantity::Amount;
 use k8s_openapi::api::core::v1::{NodeAffinity, Toleration};
@@ -78,26 +78,6 @@ impl Resources {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HostPort {
-    pub protocol: String,
-    pub port: i32,
-    /// `0.0.0.0` takes the port on every address.
-    pub address: String,
-}
-
-impl HostPort {
-    const ANY: &'static str = "0.0.0.0";
-
-    pub fn conflicts_with(&self, other: &Self) -> bool {
-        self.port == other.port
-            && self.protocol == other.protocol
-            && (self.address == other.address
-                || self.address == Self::ANY
-                || other.address == Self::ANY)
-    }
-}
-
 /// Everything that decides where a pod may go: what it says, and what follows from that.
 #[derive(Clone, Debug, Default)]
 pub struct PodRequirements {
@@ -115,7 +95,7 @@ impl PodRequirements {
             pod: pod.clone(),
             requests: requests(&pod.spec, Resources::of_container),
             requests_non_zero: requests(&pod.spec, Resources::of_container_non_zero),
-            ports: host_ports(&pod.spec),
+            ports: host_ports_of_view(&pod.spec),
             unsupported: unsupported(&pod.spec),
         }
     }
@@ -173,19 +153,6 @@ fn requests(spec: &PodSpecView, of: fn(&ContainerView) -> Resources) -> Resource
     total.raise_to(&peak);
     total.add(&Resources::from_quantities(spec.overhead.iter()));
     total
-}
-
-fn host_ports(spec: &PodSpecView) -> BTreeSet<HostPort> {
-    let or = |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
-    let ports = spec.containers.iter().chain(&spec.init_containers).flat_map(|it| &it.ports);
-    ports
-        .filter(|it| it.host_port > 0)
-        .map(|it| HostPort {
-            protocol: or(&it.protocol, "TCP"),
-            port: it.host_port,
-            address: or(&it.host_ip, HostPort::ANY),
-        })
-        .collect()
 }
 
 fn unsupported(spec: &PodSpecView) -> Option<&'static str> {

@@ -5,14 +5,17 @@
 mod confinement;
 pub(crate) mod fields;
 mod node_affinity;
+mod node_ports;
 mod os;
 mod resources;
 mod sysctls;
+mod taint_toleration;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use api::core::pod::{HostPort, host_ports};
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use linux::sysctl::Pattern;
 
@@ -26,6 +29,8 @@ pub(crate) const HANDLERS: &[&dyn Handler] = &[
     &fields::Fields,
     &resources::Resources,
     &node_affinity::NodeAffinity,
+    &node_ports::NodePorts,
+    &taint_toleration::TaintToleration,
 ];
 
 pub(crate) trait Handler: Sync {
@@ -49,11 +54,12 @@ pub(crate) struct Candidate<'a> {
 /// Why not: `status.reason`, and what follows `Pod was rejected: `.
 pub(crate) type Rejection = (String, String);
 
-/// What the pods that are here take: `cpu` in thousandths, the rest in whole units.
+/// What the pods that are here take: `cpu` in thousandths, the rest in whole units, and ports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Used {
     pub(crate) n_pods: i64,
     pub(crate) resources: BTreeMap<String, i64>,
+    pub(crate) ports: BTreeSet<HostPort>,
 }
 
 impl Used {
@@ -63,6 +69,7 @@ impl Used {
         for (name, amount) in api::core::pod::resize::held_requests(pod) {
             *self.resources.entry(name).or_default() += amount;
         }
+        self.ports.extend(pod.spec.iter().flat_map(host_ports));
     }
 }
 

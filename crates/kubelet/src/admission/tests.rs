@@ -99,3 +99,62 @@ fn labels_of_the_node_count() {
     check(affinity(json!({ "key": "size", "operator": "Gt", "values": ["5"] })), None);
     check(affinity(json!({ "key": "size", "operator": "Lt", "values": ["5"] })), refused);
 }
+
+#[test]
+fn a_port_of_the_node_is_one_pods() {
+    let with = |ports: Value| json!({ "containers": [{ "name": "c", "ports": ports }] });
+    let there: PodSpec = serde_json::from_value(with(json!([
+        { "containerPort": 1, "hostPort": 80 },
+        { "containerPort": 1, "hostPort": 53, "hostIP": "10.0.0.1", "protocol": "UDP" },
+    ])))
+    .unwrap();
+    let mut used = Used::default();
+    used.add(&Pod { spec: Some(there), ..Pod::default() });
+    let allocatable = BTreeMap::from([("pods".to_owned(), 9)]);
+    let check = |port: Value, is_free: bool| {
+        let spec = serde_json::from_value(with(json!([port]))).unwrap();
+        let rejection = asked(&spec, &used, &allocatable, &Node::default()).err();
+        let expected = "NodePorts: Predicate NodePorts failed: node(s) didn't have free ports for \
+                        the requested pod ports";
+        let text = rejection.map(|(reason, message)| format!("{reason}: {message}"));
+        assert_eq!(text.as_deref(), (!is_free).then_some(expected), "{port}");
+    };
+    check(json!({ "containerPort": 80 }), true);
+    check(json!({ "containerPort": 9, "hostPort": 80 }), false);
+    check(json!({ "containerPort": 9, "hostPort": 80, "hostIP": "127.0.0.1" }), false);
+    check(json!({ "containerPort": 9, "hostPort": 80, "protocol": "UDP" }), true);
+    check(
+        json!({ "containerPort": 9, "hostPort": 53, "hostIP": "10.0.0.2", "protocol": "UDP" }),
+        true,
+    );
+    check(json!({ "containerPort": 9, "hostPort": 53, "protocol": "UDP" }), false);
+}
+
+#[test]
+fn what_drives_pods_away_keeps_them_out_unless_the_node_itself_asks_for_them() {
+    let node: Node = serde_json::from_value(json!({ "spec": { "taints": [
+        { "key": "soft", "effect": "NoSchedule" }, { "key": "down", "effect": "NoExecute" }] } }))
+    .unwrap();
+    let allocatable = BTreeMap::from([("pods".to_owned(), 9)]);
+    let asked = |tolerations: Value, source: &str| {
+        let spec: PodSpec =
+            serde_json::from_value(json!({ "containers": [], "tolerations": tolerations }))
+                .unwrap();
+        let mut pod = Pod { spec: Some(spec.clone()), ..Pod::default() };
+        let annotation = ("kubernetes.io/config.source".to_owned(), source.to_owned());
+        pod.metadata.annotations = Some([annotation].into());
+        admit(&Candidate {
+            pod: &pod,
+            spec: &spec,
+            machine: &Machine::default(),
+            allowed_unsafe_sysctls: &[],
+            used: &Used::default(),
+            allocatable: &allocatable,
+            node: Some(&node),
+        })
+        .map_err(|(reason, _)| reason)
+    };
+    assert_eq!(asked(json!([]), "api"), Err("TaintToleration".to_owned()));
+    assert_eq!(asked(json!([]), "file"), Ok(()));
+    assert_eq!(asked(json!([{ "key": "down", "operator": "Exists" }]), "api"), Ok(()));
+}

@@ -3,6 +3,7 @@
 pub mod bind;
 pub mod conditions;
 mod fields;
+mod host_ports;
 pub mod mirror;
 pub mod resize;
 mod status;
@@ -30,6 +31,7 @@ use serde_json::Value;
 
 pub use super::pod_spec::{qos_class, requests};
 pub use bind::bind;
+pub use host_ports::{HostPort, host_ports, host_ports_of_view};
 pub use view::{
     ClaimsPart, ContainerView, Deletion, Disruption, Exit, JobPart, PodClaim, PodSpecView, PodView,
     PortView, SIMULATION, Unscheduled,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use api::core::node::fit::matches_term;
+use k8s_openapi::api::core::v1::{Node, PodSpec};
 
 use super::{Candidate, Handler, Rejection};
 
@@ -30,33 +31,6 @@ fn matches(spec: &PodSpec, node: &Node) -> bool {
     let required =
         affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
     let name = node.metadata.name.as_deref().unwrap_or_default();
-    required.is_none_or(|it| it.node_selector_terms.iter().any(|it| matches_term(it, labels, name)))
-}
-
-/// A term without any requirement matches nothing.
-fn matches_term(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>, name: &str) -> bool {
-    let expressions = term.match_expressions.as_deref().unwrap_or_default();
-    let fields = term.match_fields.as_deref().unwrap_or_default();
-    let field = |it: &NodeSelectorRequirement| (it.key == "metadata.name").then(|| name.to_owned());
-    !(expressions.is_empty() && fields.is_empty())
-        && expressions.iter().all(|it| holds(it, labels.get(&it.key)))
-        && fields.iter().all(|it| holds(it, field(it).as_ref()))
-}
-
-fn holds(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let compare = |is_right: fn(i64, i64) -> bool| {
-        let value = value.and_then(|it| it.parse().ok());
-        let bound = values.first().and_then(|it| it.parse().ok());
-        matches!((value, bound), (Some(value), Some(bound)) if is_right(value, bound))
-    };
-    match requirement.operator.as_str() {
-        "In" => value.is_some_and(|it| values.contains(it)),
-        "NotIn" => !value.is_some_and(|it| values.contains(it)),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compare(|value, bound| value > bound),
-        "Lt" => compare(|value, bound| value < bound),
-        _ => false,
-    }
+    let label = |key: &str| labels.get(key).map(String::as_str);
+    required.is_none_or(|it| it.node_selector_terms.iter().any(|it| matches_term(it, label, name)))
 }
