@@ -57,7 +57,8 @@ impl Resource for CronJob {
         // A new one is refused for it. The path is the one that clients are told.
         if self.spec.schedule.contains("TZ") {
             let warning = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, \
-                           see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ \
+                           see \
+                           https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ \
                            for more details";
             warnings.push(warning.to_owned());
         }
