@@ -71,6 +71,11 @@ fn component(cluster: &Cluster, name: &str, metric: &str) {
         page.has(metric) && page.has("rest_client_requests_total") && page.has("process_open_fds")
     });
     assert!(is_counted, "{name} never had {metric}: {}", read(&log));
+    let (code, page) = get(&port, "/metrics/slis", &["--cert", &cert, "--key", &key]);
+    assert_eq!(code, "200", "{page}");
+    let page = Page::parse(&page);
+    assert!(page.has("kubernetes_healthcheck") && page.has("kubernetes_healthchecks_total"));
+    assert!(!page.has(metric), "only what was found of health");
 }
 
 #[test]
@@ -80,5 +85,6 @@ fn components_that_run_alone_show_their_own_metrics_to_those_who_may() {
     let role = ["create", "clusterrolebinding", "reader", "--clusterrole=system:monitoring"];
     cluster.ok(&[&role[..], &["--serviceaccount=default:reader"]].concat());
     component(&cluster, "controller-manager", "workqueue_adds_total");
+    component(&cluster, "controller-manager", "running_managed_controllers");
     component(&cluster, "scheduler", "scheduler_pending_pods");
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::protobuf::{self, Envelope};
 use api::{Meta, Pairs, Stored};
 use apimachinery::{ApiError, ObjectKey, Reason};
 use bytes::Bytes;
@@ -79,13 +80,27 @@ impl HeadMeta {
             owner_references: self.owner_references.unwrap_or_default(),
             finalizers: self.finalizers.unwrap_or_default(),
             is_deleting: self.deletion_timestamp.is_some(),
+            is_outdated: false,
             fields: Pairs::default(),
         }
     }
 }
 
-fn malformed(err: serde_json::Error) -> ApiError {
+fn malformed(err: impl std::error::Error + Send + Sync + 'static) -> ApiError {
     ApiError::internal("the server's answer is not what was asked for").with_source(err)
+}
+
+/// An answer in the form that the rest reads.
+pub(super) fn as_json(bytes: Bytes) -> Result<Bytes, ApiError> {
+    if !Envelope::is_at(&bytes) {
+        return Ok(bytes);
+    }
+    let envelope = Envelope::parse(&bytes).map_err(malformed)?;
+    // What is not of any group is of the types that all share.
+    let named = |it: &str| protobuf::message_named(it, envelope.kind);
+    let message = named(envelope.api_version).or_else(|| named("meta.k8s.io/v1"));
+    let unknown = || ApiError::internal("the server's answer is of a kind that is not known");
+    Ok(envelope.to_json(message.ok_or_else(unknown)?).map_err(malformed)?.into())
 }
 
 /// The answer to a call: an object, a list or a Status of success.

@@ -18,6 +18,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _};
 use lifecycle::Tasks;
 use stdx::World;
+use telemetry::Registry;
 use tokio::sync::broadcast;
 
 use super::{Election, Terms, with_leadership, with_leaderships};
@@ -154,6 +155,7 @@ fn stand(
         name: "test",
         identity: identity.to_owned(),
         terms: Terms::default(),
+        metrics: Registry::default(),
     };
     start(&tasks, election, is_leading.clone());
     Candidate { line, tasks, is_leading }
