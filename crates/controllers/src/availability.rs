@@ -99,9 +99,18 @@ impl Availability {
     }
 }
 
-/// The resources that any of them needs.
+/// Taints of devices that are not their drivers'. The controller of taints runs without them.
+const DEVICE_TAINT_RULES: ServedResource = ("resource.k8s.io", "v1beta2", "devicetaintrules");
+
+impl Availability {
+    pub(crate) fn has_device_taint_rules(&self) -> bool {
+        self.gates.is_enabled(features::DRA_DEVICE_TAINT_RULES) && (self.serves)(DEVICE_TAINT_RULES)
+    }
+}
+
+/// The resources that any of them needs or can use.
 pub fn needed_resources() -> impl Iterator<Item = ServedResource> {
-    NEEDS.iter().map(|it| it.resource)
+    NEEDS.iter().map(|it| it.resource).chain([DEVICE_TAINT_RULES])
 }
 
 #[cfg(test)]

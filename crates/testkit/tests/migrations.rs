@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::Dynamic;
+use api::apiserverinternal::StorageVersion;
 use api::storagemigration::StorageVersionMigration;
 use apimachinery::GroupVersionResource;
-use client::{Client, PatchKind};
+use client::{Client, DeleteOptions, PatchKind};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 use testkit::{Cluster, Options};
@@ -176,6 +178,8 @@ fn what_cannot_be_migrated_fails_with_the_reason() {
 fn built_in_kinds_that_are_as_they_should_be_are_left_alone() {
     run(async {
         let cluster = start().await;
+        // What others do to roles at first.
+        tokio::time::sleep(MINUTE).await;
         let before = cluster.history().await.unwrap();
         ask(
             &cluster.admin,
@@ -191,6 +195,58 @@ fn built_in_kinds_that_are_as_they_should_be_are_left_alone() {
         assert_eq!(condition(&cluster.admin, "roles", "Succeeded").await.0, "True");
         let writes = cluster.history().await.unwrap().writes_since(&before);
         assert!(writes.keys().all(|it| !it.contains("clusterroles")), "{writes:?}");
+        cluster.stop().await.unwrap();
+    });
+}
+
+/// Who is said to store Deployments.
+async fn servers(admin: &Client) -> Vec<String> {
+    let version = admin.api::<StorageVersion>().get("", "apps.deployments").await;
+    let status = version.ok().and_then(|it| it.status.clone()).unwrap_or_default();
+    let servers = status.storage_versions.unwrap_or_default();
+    servers.into_iter().map(|it| it.api_server_id).collect()
+}
+
+#[test]
+fn servers_that_are_gone_are_taken_out_of_storage_versions() {
+    run(async {
+        let options = Options { seed: 3, nodes: 0 };
+        let (gate, served) = ("StorageVersionAPI=true", "internal.apiserver.k8s.io/v1alpha1=true");
+        let cluster = Cluster::start_with_gates(options, gate, served).await.unwrap();
+        let admin = &cluster.admin;
+        for name in ["a", "b"] {
+            let labels = json!({"apiserver.kubernetes.io/identity": "kube-apiserver"});
+            let meta = json!({"name": name, "namespace": "kube-system", "labels": labels});
+            let lease: Lease = serde_json::from_value(json!({"metadata": meta})).unwrap();
+            admin.api().create(lease).await.unwrap();
+        }
+        let version = json!({"metadata": {"name": "apps.deployments"}, "spec": {}});
+        let version: StorageVersion = serde_json::from_value(version).unwrap();
+        let created = admin.api().create(version).await.unwrap().object().unwrap();
+        let server = |id: &str| {
+            json!({
+                "apiServerID": id, "encodingVersion": "apps/v1", "decodableVersions": ["apps/v1"],
+            })
+        };
+        let status = json!({
+            "commonEncodingVersion": "apps/v1",
+            "storageVersions": [server("a"), server("b"), server("never")],
+        });
+        let mut version = StorageVersion::clone(&created);
+        version.status = Some(serde_json::from_value(status).unwrap());
+        admin.api().update_status(version).await.unwrap();
+        let are = async |expected: &[&str]| {
+            cluster.until(MINUTE, async |admin| servers(admin).await == expected).await
+        };
+        assert!(are(&["a", "b"]).await);
+        let leases = admin.api::<Lease>();
+        leases.delete("kube-system", "a", DeleteOptions::default()).await.unwrap();
+        assert!(are(&["b"]).await);
+        leases.delete("kube-system", "b", DeleteOptions::default()).await.unwrap();
+        let is_gone = async |admin: &Client| {
+            admin.api::<StorageVersion>().get("", "apps.deployments").await.is_err()
+        };
+        assert!(cluster.until(MINUTE, is_gone).await);
         cluster.stop().await.unwrap();
     });
 }

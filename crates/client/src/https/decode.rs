@@ -189,7 +189,7 @@ pub(super) fn error(code: u16, body: &[u8], retry_after: Option<i32>) -> ApiErro
 mod tests {
     use bytes::Bytes;
 
-    use super::{error, event, reply};
+    use super::{as_json, error, event, reply};
     use crate::transport::{Reply, WatchEventKind};
 
     #[test]
@@ -204,6 +204,22 @@ mod tests {
         assert_eq!((item.meta.key.name.as_str(), item.meta.resource_version), ("a", 7));
         let object: serde_json::Value = serde_json::from_slice(&item.bytes).unwrap();
         assert_eq!((&object["kind"], &object["apiVersion"]), (&"Pod".into(), &"v1".into()));
+    }
+
+    #[test]
+    fn protobuf_is_read_as_json() {
+        let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"7"},"data":{"x":"y"}}"#;
+        let encoded = api::protobuf::encode_object(object.as_bytes()).unwrap();
+        let Ok(Reply::Object(read)) = reply(&as_json(encoded.into()).unwrap(), false) else {
+            panic!("not an object");
+        };
+        assert_eq!((read.meta.key.name.as_str(), read.meta.resource_version), ("a", 7));
+        let status = r#"{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"NotFound","code":404,"message":"gone"}"#;
+        let encoded = api::protobuf::encode_document(status.as_bytes()).unwrap();
+        let refused = error(404, &as_json(encoded.into()).unwrap(), None);
+        assert!(refused.is_not_found() && refused.message() == "gone", "{refused}");
+        let text = Bytes::from_static(b"{}");
+        assert_eq!(as_json(text.clone()).unwrap(), text);
     }
 
     #[test]

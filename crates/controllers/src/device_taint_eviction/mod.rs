@@ -1,5 +1,6 @@
 //! Evicts pods that use devices with NoExecute taints which their claims do not tolerate, or only
-//! for a while. Taints are those that drivers publish in ResourceSlices.
+//! for a while. Taints are those that drivers publish in ResourceSlices and, while their gate is on,
+//! those of DeviceTaintRules.
 
 mod plan;
 #[cfg(test)]
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use api::Identified as _;
 use api::core::pod::{Pod, PodView};
+use api::resource::device_taint_rule::v1beta2::DeviceTaintRule;
 use api::resource::{ResourceClaim, ResourceSlice};
 use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
@@ -69,6 +71,8 @@ struct Eviction {
     pods: Indexer<PodView>,
     claims: Indexer<ResourceClaim>,
     slices: Indexer<ResourceSlice>,
+    /// Where they are served, and their gate is on.
+    rules: Option<Indexer<DeviceTaintRule>>,
     writes: Arc<OwnWrites<PodView>>,
     api: Api<Pod>,
     events: EventRecorder,
@@ -88,6 +92,7 @@ fn start(startup: &Startup<'_>) {
         pods: pods.clone(),
         claims: claims.clone(),
         slices: controller.indexed_cache(&[(BY_POOL, slice_by_pool)]),
+        rules: startup.availability.has_device_taint_rules().then(|| controller.cache()),
         writes: controller.own_writes(PATIENCE),
         api: startup.client.api(),
         events: startup.events(),
@@ -96,6 +101,18 @@ fn start(startup: &Startup<'_>) {
         deletions: startup.metrics.counter(&DELETIONS),
         latency: startup.metrics.histogram(&LATENCY, BUCKETS),
     };
+    if reconciler.rules.is_some() {
+        let (claims, pods) = (claims.clone(), pods.clone());
+        // They seldom change: all claims with devices that they may select are looked at.
+        controller = controller.follows(move |change: Change<'_, DeviceTaintRule>, queue| {
+            if let Change::Updated { before, after } = change
+                && before.spec == after.spec
+            {
+                return;
+            }
+            claims.list().iter().for_each(|it| wake(&pods, it, queue));
+        });
+    }
     let of_claim = pods.clone();
     controller
         .watches(|it: &PodView| it.claims.is_some().then(|| it.key()))
@@ -152,7 +169,8 @@ impl Reconciler for Eviction {
             self.waiting().remove(key);
             return Ok(Next::Settled);
         };
-        match plan::plan(&pod, &self.used(&pod), self.clock.now()) {
+        let rules = self.rules.as_ref().map(Indexer::list).unwrap_or_default();
+        match plan::plan(&pod, &self.used(&pod), &rules, self.clock.now()) {
             Verdict::Wait(left) => {
                 self.waiting().insert(key.clone());
                 return Ok(Next::After(left));

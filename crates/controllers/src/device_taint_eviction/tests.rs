@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::core::pod::PodView;
 use api::object::meta_of;
+use api::resource::device_taint_rule::v1beta2::DeviceTaintRule;
 use api::resource::{ResourceClaim, ResourceSlice};
 use api::{Resource as _, Stored, View as _};
 use jiff::Timestamp;
@@ -64,7 +65,7 @@ fn used(claim: Arc<ResourceClaim>, slices: Vec<Arc<ResourceSlice>>) -> Vec<Used>
 
 /// Looked at in second 130.
 fn check(pod: &PodView, used: &[Used], expected: &str) {
-    assert_eq!(format!("{:?}", plan(pod, used, at(130))), expected);
+    assert_eq!(format!("{:?}", plan(pod, used, &[], at(130))), expected);
 }
 
 const EVICT: &str = "Evict(1970-01-01T00:01:40Z)";
@@ -119,6 +120,42 @@ proptest! {
             json!([{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}]);
         let used = used(claim("u1", toleration), tainted());
         let running = pod("n1", "Running");
-        prop_assert_eq!(plan(&running, &used, at(now)), plan(&running, &used, at(now)));
+        prop_assert_eq!(plan(&running, &used, &[], at(now)), plan(&running, &used, &[], at(now)));
     }
+}
+
+/// In second 110.
+fn rule(selector: Value, effect: &str) -> Arc<DeviceTaintRule> {
+    let taint = json!({"key": "old", "effect": effect, "timeAdded": at(110).to_string()});
+    let spec = json!({"deviceSelector": selector, "taint": taint});
+    let rule = json!({"metadata": {"name": "r"}, "spec": spec});
+    Arc::new(serde_json::from_value(rule).unwrap())
+}
+
+#[test]
+fn a_rule_taints_the_devices_that_it_selects() {
+    let running = pod("n1", "Running");
+    let check = |selector: Value, effect: &str, tolerations: Value, expected: &str| {
+        let used = used(claim("u1", tolerations), vec![]);
+        let verdict = plan(&running, &used, &[rule(selector.clone(), effect)], at(130));
+        assert_eq!(format!("{verdict:?}"), expected, "{selector}");
+    };
+    let evict = "Evict(1970-01-01T00:01:50Z)";
+    let all = json!({"driver": "example.org", "pool": "n1", "device": "gpu-0"});
+    for selector in [all.clone(), json!({"driver": "example.org"}), json!({})] {
+        check(selector, "NoExecute", json!([]), evict);
+    }
+    for selector in [json!({"driver": "other"}), json!({"pool": "n2"}), json!(null)] {
+        check(selector, "NoExecute", json!([]), "Stay");
+    }
+    check(all.clone(), "NoSchedule", json!([]), "Stay");
+    check(all.clone(), "None", json!([]), "Stay");
+    let tolerated = json!([{
+        "key": "old", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 25,
+    }]);
+    check(all, "NoExecute", tolerated, "Wait(5s)");
+    // The earliest counts.
+    let both = used(claim("u1", json!([])), tainted());
+    let verdict = plan(&running, &both, &[rule(json!({}), "NoExecute")], at(130));
+    assert_eq!(format!("{verdict:?}"), EVICT);
 }

@@ -64,6 +64,8 @@ pub const POD_WEBSOCKET_CREATE_PERMISSION: Switch =
 pub const CLUSTER_TRUST_BUNDLE: Switch = Switch("ClusterTrustBundle");
 /// Projected volumes may have them.
 pub const CLUSTER_TRUST_BUNDLE_PROJECTION: Switch = Switch("ClusterTrustBundleProjection");
+/// DeviceTaintRules drive pods from devices.
+pub const DRA_DEVICE_TAINT_RULES: Switch = Switch("DRADeviceTaintRules");
 /// ResourcePoolStatusRequests are answered.
 pub const DRA_RESOURCE_POOL_STATUS: Switch = Switch("DRAResourcePoolStatus");
 /// Workloads and PodGroups can be served.
@@ -86,6 +88,7 @@ const SWITCHES: &[Switch] = &[
     POD_WEBSOCKET_CREATE_PERMISSION,
     CLUSTER_TRUST_BUNDLE,
     CLUSTER_TRUST_BUNDLE_PROJECTION,
+    DRA_DEVICE_TAINT_RULES,
     DRA_RESOURCE_POOL_STATUS,
     GENERIC_WORKLOAD,
     HPA_CONFIGURABLE_TOLERANCE,
