@@ -11,9 +11,13 @@ const RUNNING: Description<2> = Description {
     labels: ["name", "manager"],
 };
 
-/// From now on, and until their tasks end.
+/// From now on, and until their tasks end. One that has nothing to do without a key, or a flag, has
+/// no tasks, and does not run.
 pub(crate) fn show(context: &Context) {
-    let running = context.settings.running(&context.availability);
+    let tasks = context.tasks.names();
+    let has_tasks = |name: &str| tasks.iter().any(|it| it.split('/').any(|it| it == name));
+    let selected = context.settings.running(&context.availability);
+    let running = selected.filter(|it| has_tasks(it.name));
     let gauges = context.metrics.gauges(&RUNNING);
     let gauges: Vec<_> = running.map(|it| gauges.with([it.name, context.manager])).collect();
     gauges.iter().for_each(|it| it.set(1.0));

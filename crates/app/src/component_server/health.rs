@@ -1,8 +1,9 @@
 //! `/healthz`, `/livez` and `/readyz`, and their single checks below them. What was found is counted
 //! for `/metrics/slis`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
 use lifecycle::Tasks;
@@ -35,15 +36,16 @@ impl Health {
         Self(Arc::new(Vec::new))
     }
 
-    /// Parts that run as tasks below these, by name. Before any of them runs there is nothing to
-    /// check: another may lead.
+    /// Parts that run as tasks below these, by name. One that was never seen to run is no check:
+    /// another may lead, or it has nothing to do without a key or a feature.
     pub(crate) fn of_parts(tasks: &Tasks, parts: Vec<&'static str>) -> Self {
-        let tasks = tasks.clone();
+        let (tasks, seen) = (tasks.clone(), Mutex::new(BTreeSet::new()));
         Self(Arc::new(move || {
             let running = tasks.names();
             let runs = |part: &str| running.iter().any(|it| it.split('/').any(|it| it == part));
-            let checks: Checks = parts.iter().map(|it| ((*it).to_owned(), runs(it))).collect();
-            if checks.iter().any(|(_, is_passed)| *is_passed) { checks } else { Vec::new() }
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.extend(parts.iter().filter(|it| runs(it)));
+            seen.iter().map(|it: &&str| ((*it).to_owned(), runs(it))).collect()
         }))
     }
 
@@ -128,10 +130,20 @@ mod tests {
         check(&health, "/healthz", Some((200, "ok")));
         check(&health, "/healthz/job-controller", None);
         let manager = tasks.child("controller-manager");
-        manager
-            .child("job-controller")
-            .spawn("worker", |shutdown| async move { shutdown.cancelled().await });
+        let controller = |name: &str| {
+            let controller = manager.child(name);
+            controller.spawn("worker", |shutdown| async move { shutdown.cancelled().await });
+            controller
+        };
+        controller("job-controller");
         check(&health, "/healthz/job-controller", Some((200, "ok")));
+        check(&health, "/healthz/ttl-controller", None);
+        let ttl = controller("ttl-controller");
+        check(&health, "/healthz", Some((200, "ok")));
+        ttl.cancel();
+        while tasks.names().len() > 1 {
+            tokio::task::yield_now().await;
+        }
         let failed = "internal server error: ttl-controller does not run\n";
         check(&health, "/healthz/ttl-controller", Some((500, failed)));
         let all = "[+]ping ok\n[+]job-controller ok\n[-]ttl-controller failed: reason withheld\n\
