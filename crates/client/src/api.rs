@@ -402,6 +402,17 @@ impl DynamicApi {
         self.client.call_object(request).await
     }
 
+    pub async fn patch_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        kind: PatchKind,
+        body: Bytes,
+    ) -> Result<Arc<Stored>, ApiError> {
+        let options = WriteOptions::default();
+        self.patch_part(namespace, (name, "status"), kind, body, options).await
+    }
+
     /// Through the door of a subresource that is a part of the object, such as `status`.
     pub async fn patch_part(
         &self,
