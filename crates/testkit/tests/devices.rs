@@ -249,6 +249,14 @@ fn a_pod_leaves_a_device_that_a_rule_takes() {
         let is_gone =
             async |admin: &Client| admin.api::<Pod>().get("default", "web").await.is_err();
         assert!(cluster.until(MINUTE, is_gone).await);
+        let message = async |admin: &Client, name: &str| {
+            let rule = admin.api::<DeviceTaintRule>().get("", name).await.unwrap();
+            let all = rule.status.clone().and_then(|it| it.conditions).unwrap_or_default();
+            all.first().map(|it| format!("{} {}", it.reason, it.message)).unwrap_or_default()
+        };
+        let done = "Completed 1 pod evicted since starting the controller.";
+        assert!(cluster.until(MINUTE, async |it| message(it, "its").await == done).await);
+        assert_eq!(message(admin, "other").await, "NotStarted ");
         cluster.stop().await.unwrap();
     });
 }

@@ -1,5 +1,6 @@
 //! Whether a pod must leave because of a device that it uses, and when. Pure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use k8s_openapi::api::resource::v1::{
     DeviceRequestAllocationResult as Allocated, DeviceTaint, DeviceToleration,
 };
 
-const NO_EXECUTE: &str = "NoExecute";
+pub(super) const NO_EXECUTE: &str = "NoExecute";
 
 /// A claim that the pod names, with the slices of the pools that its devices are from.
 pub(super) struct Used {
@@ -76,12 +77,32 @@ fn due(used: &Used, rules: &[Arc<DeviceTaintRule>], now: Timestamp) -> Option<Ti
 }
 
 /// Whether a rule selects a device. One that says nothing of a part selects all of it.
-pub(super) fn is_meant(rule: &DeviceTaintRule, device: &Allocated) -> bool {
+pub(super) fn selects(rule: &DeviceTaintRule, [driver, pool, device]: [&str; 3]) -> bool {
     let Some(selector) = &rule.spec.device_selector else { return false };
     let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|it| it == is);
-    fits(&selector.driver, &device.driver)
-        && fits(&selector.pool, &device.pool)
-        && fits(&selector.device, &device.device)
+    fits(&selector.driver, driver) && fits(&selector.pool, pool) && fits(&selector.device, device)
+}
+
+pub(super) fn is_meant(rule: &DeviceTaintRule, device: &Allocated) -> bool {
+    selects(rule, [&device.driver, &device.pool, &device.device])
+}
+
+/// Driver, pool and name of each device in the newest slices of its pool.
+pub(super) fn published(slices: &[Arc<ResourceSlice>]) -> impl Iterator<Item = [&str; 3]> {
+    let place = |it: &ResourceSlice| (it.spec.driver.clone(), it.spec.pool.name.clone());
+    let mut newest: BTreeMap<(String, String), i64> = BTreeMap::new();
+    for slice in slices {
+        let generation = newest.entry(place(slice)).or_insert(i64::MIN);
+        *generation = slice.spec.pool.generation.max(*generation);
+    }
+    let is_newest =
+        move |it: &&Arc<ResourceSlice>| newest.get(&place(it)) == Some(&it.spec.pool.generation);
+    slices.iter().filter(is_newest).flat_map(|it| {
+        let devices = it.spec.devices.iter().flatten();
+        devices.map(|device| {
+            [it.spec.driver.as_str(), it.spec.pool.name.as_str(), device.name.as_str()]
+        })
+    })
 }
 
 /// What a rule puts on devices, if it drives pods out.

@@ -101,7 +101,7 @@ pub(crate) fn run(mut flags: Flags) -> Result<()> {
         let world = World::system();
         let metrics = flags.component.registry();
         let kubeconfig = remote::config(&flags.kubeconfig, NAME, &metrics)?;
-        // Who leads, and who may ask us, waits for nobody's turn.
+        // Who leads, who may ask us and who the controllers are waits for nobody's turn.
         let client = remote::connect(&kubeconfig, NAME, &tasks, &world)?;
         let kubeconfig = flags.client.apply(kubeconfig);
         let manager = remote::connect(&kubeconfig, NAME, &tasks, &world)?;
@@ -126,7 +126,8 @@ pub(crate) fn run(mut flags: Flags) -> Result<()> {
         let sign_token = flags.service_account_private_key_file.as_deref().map(token_signer);
         let sign_token = sign_token.transpose()?;
         let signers = flags.signing.signers(None, &world)?;
-        let issuer = flags.use_service_account_credentials.then_some(kubeconfig);
+        let issuer = flags.use_service_account_credentials;
+        let issuer = issuer.then(|| (client.clone(), kubeconfig));
         let (leading_world, shown) = (world.clone(), metrics.clone());
         let (election, start_interval) = (flags.election.clone(), flags.controller_start_interval);
         let lead = move |tasks: Tasks| async move {
@@ -170,7 +171,7 @@ async fn prepare(
     tasks: &Tasks,
     world: &World,
     manager: Client,
-    issuer: Option<client::https::Config>,
+    issuer: Option<(Client, client::https::Config)>,
     (controllers, gates): (&ControllerSettings, Gates),
 ) -> Result<(Clients, Availability)> {
     let availability = availability(&manager, gates).await?;
@@ -199,13 +200,13 @@ async fn clients(
     tasks: &Tasks,
     world: &World,
     manager: Client,
-    issuer: Option<client::https::Config>,
+    issuer: Option<(Client, client::https::Config)>,
     names: BTreeSet<&'static str>,
 ) -> Result<Clients> {
     let mut accounts = BTreeMap::new();
-    if let Some(config) = issuer {
+    if let Some((issuing, config)) = issuer {
         let (tasks, world) = (tasks.clone(), world.clone());
-        let issuer = Arc::new(Issuer { manager: manager.clone(), config, tasks, world });
+        let issuer = Arc::new(Issuer { manager: issuing, config, tasks, world });
         for account in names {
             let chatty = CHATTY.iter().find(|it| it.0 == account);
             let (often, much) = chatty.map_or((1.0, 1.0), |it| (it.1, it.2));
