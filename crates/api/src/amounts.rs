@@ -69,18 +69,44 @@ pub fn shown(amounts: &Amounts) -> String {
     each.join(",")
 }
 
-pub fn add(totals: &mut Amounts, more: &Amounts) {
-    for (name, written) in more {
-        let total = totals.entry(name.clone()).or_default();
-        *total = total.plus(*written);
+/// Of a resource: what can be added up and compared.
+pub trait Summed: Copy + Default {
+    fn plus(self, other: Self) -> Self;
+    fn is_more_than(self, other: Self) -> bool;
+}
+
+impl Summed for Written {
+    fn plus(self, other: Self) -> Self {
+        Self::plus(self, other)
+    }
+
+    fn is_more_than(self, other: Self) -> bool {
+        self.amount > other.amount
     }
 }
 
-pub fn raise(totals: &mut Amounts, at_least: &Amounts) {
-    for (name, written) in at_least {
-        let total = totals.entry(name.clone()).or_insert(*written);
-        if written.amount > total.amount {
-            *total = *written;
+impl Summed for i64 {
+    fn plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+
+    fn is_more_than(self, other: Self) -> bool {
+        self > other
+    }
+}
+
+pub fn add<S: Summed>(totals: &mut BTreeMap<String, S>, more: &BTreeMap<String, S>) {
+    for (name, amount) in more {
+        let total = totals.entry(name.clone()).or_default();
+        *total = total.plus(*amount);
+    }
+}
+
+pub fn raise<S: Summed>(totals: &mut BTreeMap<String, S>, at_least: &BTreeMap<String, S>) {
+    for (name, amount) in at_least {
+        let total = totals.entry(name.clone()).or_insert(*amount);
+        if amount.is_more_than(*total) {
+            *total = *amount;
         }
     }
 }

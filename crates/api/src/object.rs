@@ -136,6 +136,8 @@ pub struct Meta {
     pub owner_references: Vec<OwnerReference>,
     pub finalizers: Vec<String>,
     pub is_deleting: bool,
+    /// The store has it in another version or form than it would be written in now.
+    pub is_outdated: bool,
     /// The selectable fields of the kind, besides metadata.name and metadata.namespace.
     pub fields: Pairs,
 }
@@ -155,6 +157,7 @@ pub fn meta_of(meta: &ObjectMeta, fields: Vec<(Cow<'static, str>, String)>) -> M
         owner_references: meta.owner_references.clone().unwrap_or_default(),
         finalizers: meta.finalizers.clone().unwrap_or_default(),
         is_deleting: meta.deletion_timestamp.is_some(),
+        is_outdated: false,
         fields: fields.into(),
     }
 }

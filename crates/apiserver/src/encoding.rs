@@ -143,6 +143,22 @@ impl Encoding {
         Ok(Incoming::Object(settled.unwrap_or(object)))
     }
 
+    /// Whether a value is not as it would be written now: of another version, or in the other form.
+    /// The version of a custom resource is served as it is stored, and compared when it is written.
+    pub(crate) fn is_outdated(self, kind: &dyn Kind, value: &Bytes) -> bool {
+        if kind.is_custom() {
+            return false;
+        }
+        let wanted = kind.names().api_version();
+        let has_protobuf = || protobuf::message(&kind.definition()).is_some();
+        if Envelope::is_at(value) {
+            let found = Envelope::parse(value).map(|it| it.api_version == wanted);
+            return self == Self::Json || !found.unwrap_or(true);
+        }
+        let found = api_version_of(value).unwrap_or_default();
+        (self == Self::Protobuf && has_protobuf()) || !(found.is_empty() || found == wanted)
+    }
+
     pub(crate) fn read_object(
         self,
         kind: &dyn Kind,

@@ -20,8 +20,27 @@ where
     run_and_then(start, |_| ())
 }
 
+/// The same, where components may take so long to stop.
+pub(crate) fn run_draining<T, F>(drain: Duration, start: impl FnOnce(Tasks) -> F) -> Result<()>
+where
+    F: Future<Output = Result<T>>,
+{
+    run_until_drained(drain, start, |_| ())
+}
+
 /// And says `farewell` when all has stopped that had started.
 pub(crate) fn run_and_then<T, F>(
+    start: impl FnOnce(Tasks) -> F,
+    farewell: impl FnOnce(&T),
+) -> Result<()>
+where
+    F: Future<Output = Result<T>>,
+{
+    run_until_drained(DRAIN, start, farewell)
+}
+
+fn run_until_drained<T, F>(
+    drain: Duration,
     start: impl FnOnce(Tasks) -> F,
     farewell: impl FnOnce(&T),
 ) -> Result<()>
@@ -66,7 +85,7 @@ where
         if kept.is_some() {
             stopped.await;
         }
-        tasks.shutdown(DRAIN).await.context("stopping")?;
+        tasks.shutdown(drain).await.context("stopping")?;
         if let Some(kept) = &kept {
             farewell(kept);
         }

@@ -409,10 +409,23 @@ impl DynamicApi {
         kind: PatchKind,
         body: Bytes,
     ) -> Result<Arc<Stored>, ApiError> {
+        let options = WriteOptions::default();
+        self.patch_part(namespace, (name, "status"), kind, body, options).await
+    }
+
+    /// Through the door of a subresource that is a part of the object, such as `status`.
+    pub async fn patch_part(
+        &self,
+        namespace: &str,
+        (name, subresource): (&str, &str),
+        kind: PatchKind,
+        body: Bytes,
+        options: WriteOptions,
+    ) -> Result<Arc<Stored>, ApiError> {
         let mut request = self.request(Verb::Patch, namespace);
         request.name = Some(name.to_owned());
-        request.subresource = Some("status".to_owned());
-        request.write = self.client.signed(WriteOptions::default());
+        request.subresource = Some(subresource.to_owned());
+        request.write = self.client.signed(options);
         request.payload = Payload::Patch(kind, body);
         self.client.call_object(request).await
     }

@@ -1,6 +1,7 @@
 //! Controllers, scheduler and simulated nodes: started at once, or while a Lease is held.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use controllers::{Availability, Context, MANAGER, Settings, SignToken, Signers};
 use informer::Factory;
@@ -29,6 +30,8 @@ pub struct Components {
     pub signers: Signers,
     pub controllers: Settings,
     pub availability: Availability,
+    /// Between the starts of two controllers.
+    pub start_interval: Duration,
     /// Where controllers and scheduler are shown.
     pub metrics: Registry,
 }
@@ -63,7 +66,8 @@ impl Components {
     fn election(&self, name: &'static str, acts_as: Identity<'_>, identity: String) -> Election {
         let client = self.clients.client(acts_as);
         let terms = Terms::default();
-        Election { client, world: self.world.clone(), name, identity, terms }
+        let (world, metrics) = (self.world.clone(), self.metrics.clone());
+        Election { client, world, name, identity, terms, metrics }
     }
 
     /// The selected controllers, each under the identity that upstream gives it. Returns their
@@ -86,6 +90,8 @@ impl Components {
             signers: self.signers.clone(),
             settings: self.controllers.clone(),
             availability: self.availability.clone(),
+            start_interval: self.start_interval,
+            manager: CONTROLLER_MANAGER,
             metrics: self.metrics.clone(),
         });
         factory.start();

@@ -33,31 +33,29 @@ const NEEDS: &[Need] = &[
         gate: features::GENERIC_WORKLOAD,
         resource: ("scheduling.k8s.io", "v1alpha2", "podgroups"),
     },
+    Need {
+        controller: "resourcepoolstatusrequest-controller",
+        gate: features::DRA_RESOURCE_POOL_STATUS,
+        resource: ("resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests"),
+    },
+    Need {
+        controller: "storageversion-garbage-collector-controller",
+        gate: features::STORAGE_VERSION_API,
+        resource: ("internal.apiserver.k8s.io", "v1alpha1", "storageversions"),
+    },
+    Need {
+        controller: "storage-version-migrator-controller",
+        gate: features::STORAGE_VERSION_MIGRATOR,
+        resource: ("storagemigration.k8s.io", "v1beta1", "storageversionmigrations"),
+    },
 ];
 
 /// Controllers of upstream that can be named, and why they cannot run here.
-pub(crate) const ABSENT: &[(&str, &[&str], &str)] = &[
-    (
-        "resourcepoolstatusrequest-controller",
-        &[],
-        "its feature gate DRAResourcePoolStatus is not there",
-    ),
-    (
-        "storage-version-migrator-controller",
-        &["svm"],
-        "StorageVersionMigrations are kept and checked, and nothing here carries them out yet",
-    ),
-    (
-        "storageversion-garbage-collector-controller",
-        &["storage-version-gc"],
-        "its feature gate StorageVersionAPI is not there",
-    ),
-    (
-        "validatingadmissionpolicy-status-controller",
-        &[],
-        "expressions of policies are not checked yet: there is no CEL",
-    ),
-];
+pub(crate) const ABSENT: &[(&str, &[&str], &str)] = &[(
+    "validatingadmissionpolicy-status-controller",
+    &[],
+    "expressions of policies are not checked yet: there is no CEL",
+)];
 
 /// What a cluster has.
 #[derive(Clone)]
@@ -101,9 +99,18 @@ impl Availability {
     }
 }
 
-/// The resources that any of them needs.
+/// Taints of devices that are not their drivers'. The controller of taints runs without them.
+const DEVICE_TAINT_RULES: ServedResource = ("resource.k8s.io", "v1beta2", "devicetaintrules");
+
+impl Availability {
+    pub(crate) fn has_device_taint_rules(&self) -> bool {
+        self.gates.is_enabled(features::DRA_DEVICE_TAINT_RULES) && (self.serves)(DEVICE_TAINT_RULES)
+    }
+}
+
+/// The resources that any of them needs or can use.
 pub fn needed_resources() -> impl Iterator<Item = ServedResource> {
-    NEEDS.iter().map(|it| it.resource)
+    NEEDS.iter().map(|it| it.resource).chain([DEVICE_TAINT_RULES])
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use api::certificates::CertificateSigningRequest;
 use api::certificates::certificate_signing_request::{Asked, decisions};
 use jiff::Timestamp;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequestCondition;
 
 pub const KUBE_APISERVER_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 pub const KUBE_APISERVER_CLIENT_KUBELET: &str = "kubernetes.io/kube-apiserver-client-kubelet";
@@ -50,6 +51,24 @@ pub(crate) fn is_issued(request: &CertificateSigningRequest) -> bool {
 /// Whether there is a condition of that type, whatever it says.
 pub(crate) fn has(request: &CertificateSigningRequest, type_: &str) -> bool {
     decisions(request).iter().any(|it| it.type_ == type_)
+}
+
+/// Says of a request what was decided. The server says when.
+pub(crate) fn decide(
+    request: &mut CertificateSigningRequest,
+    decision: &str,
+    reason: &str,
+    message: String,
+) {
+    let condition = CertificateSigningRequestCondition {
+        type_: decision.to_owned(),
+        status: "True".to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        ..CertificateSigningRequestCondition::default()
+    };
+    let status = request.status.get_or_insert_default();
+    status.conditions.get_or_insert_default().push(condition);
 }
 
 pub(crate) fn usages(request: &CertificateSigningRequest) -> &[String] {

@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::api::batch::v1::JobCondition;
 use k8s_openapi::api::core::v1::{NamespaceCondition, ReplicationControllerCondition};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as Shared, Time};
 
 pub(crate) trait Condition {
     fn kind(&self) -> &str;
@@ -141,6 +141,18 @@ pub(crate) fn set<C: Condition>(conditions: &mut Vec<C>, mut condition: C) {
     }
     if stored.status() == condition.status() {
         *condition.transition() = stored.transition().clone();
+    }
+    *stored = condition;
+}
+
+/// The same for the condition type that kinds share, where the message counts as well.
+pub(crate) fn set_shared(conditions: &mut Vec<Shared>, mut condition: Shared) {
+    let Some(stored) = conditions.iter_mut().find(|it| it.type_ == condition.type_) else {
+        conditions.push(condition);
+        return;
+    };
+    if stored.status == condition.status {
+        condition.last_transition_time = stored.last_transition_time.clone();
     }
     *stored = condition;
 }

@@ -21,6 +21,7 @@ mod endpoint_slice_mirroring;
 mod endpoint_slices;
 mod endpoints;
 mod explanations;
+mod expiry;
 mod flags;
 mod garbage_collector;
 mod history;
@@ -42,15 +43,20 @@ mod replica_set;
 mod replicas;
 mod replication_controller;
 mod resource_claim;
+mod resource_pool_status;
 mod resource_quota;
 mod resources;
 mod root_ca_publisher;
+mod running;
 mod service_account;
 mod service_account_tokens;
 mod service_cidr;
+mod sets;
 mod share;
 mod slices;
 mod stateful_set;
+mod storage_version_garbage_collector;
+mod storage_version_migrator;
 mod taint_eviction;
 mod token_cleaner;
 mod trust_bundle_publisher;
@@ -59,6 +65,7 @@ mod ttl_after_finished;
 mod workload;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apimachinery::ObjectKey;
 use client::Client;
@@ -119,6 +126,7 @@ pub const ALL: &[Descriptor] = &[
     replica_set::DESCRIPTOR,
     replication_controller::DESCRIPTOR,
     resource_claim::DESCRIPTOR,
+    resource_pool_status::DESCRIPTOR,
     resource_quota::DESCRIPTOR,
     root_ca_publisher::DESCRIPTOR,
     service_cidr::DESCRIPTOR,
@@ -126,6 +134,8 @@ pub const ALL: &[Descriptor] = &[
     service_account::DESCRIPTOR,
     service_account_tokens::DESCRIPTOR,
     stateful_set::DESCRIPTOR,
+    storage_version_migrator::DESCRIPTOR,
+    storage_version_garbage_collector::DESCRIPTOR,
     taint_eviction::DESCRIPTOR,
     token_cleaner::DESCRIPTOR,
     ttl_after_finished::DESCRIPTOR,
@@ -162,6 +172,10 @@ pub struct Context {
     pub settings: Settings,
     /// What the cluster has, of what not every one does.
     pub availability: Availability,
+    /// Between the starts of two of them.
+    pub start_interval: Duration,
+    /// What runs them is called.
+    pub manager: &'static str,
     /// Where their queues are shown.
     pub metrics: Registry,
 }
@@ -174,6 +188,8 @@ pub(crate) struct Startup<'a> {
     tasks: Tasks,
     client: Client,
     resources: Arc<Resources>,
+    /// Before anybody works.
+    delay: Duration,
 }
 
 impl std::ops::Deref for Startup<'_> {
@@ -189,7 +205,7 @@ impl Startup<'_> {
     fn controller<K: Key>(&self) -> Controller<K> {
         let controller = Controller::new(self.descriptor.name, &self.tasks, &self.factory);
         controller.queue().measure(&self.metrics);
-        controller
+        controller.starts_after(self.delay)
     }
 
     /// What its flags say.
@@ -213,6 +229,7 @@ impl Startup<'_> {
 /// starts.
 pub fn start(context: &Context) {
     let resources = Arc::<Resources>::default();
+    let mut delay = Duration::ZERO;
     for descriptor in context.settings.running(&context.availability) {
         (descriptor.start)(&Startup {
             context,
@@ -220,8 +237,11 @@ pub fn start(context: &Context) {
             tasks: context.tasks.child(descriptor.name),
             client: (context.client_for)(descriptor.identity),
             resources: resources.clone(),
+            delay,
         });
+        delay += context.start_interval;
     }
+    running::show(context);
     resources::start(context, resources);
 }
 

@@ -139,6 +139,15 @@ impl<K: Key> Controller<K> {
         self
     }
 
+    /// Nobody works before, however soon the lists are there.
+    #[must_use]
+    pub fn starts_after(mut self, delay: Duration) -> Self {
+        if !delay.is_zero() {
+            self.first_lists.push(Box::pin(tokio::time::sleep(delay)));
+        }
+        self
+    }
+
     /// Works until the tasks are shut down; returns at once.
     pub fn run<R: Reconciler<Key = K>>(self, reconciler: R) {
         let Self { queue, tasks, crew, first_lists, .. } = self;

@@ -1,4 +1,4 @@
-//! What std lacks: an injected clock and randomness, backoff, ranges of addresses, locks of files,
+//! What std lacks: an injected clock and randomness, backoff, a pace, ranges of addresses, locks of files,
 //! and the one printer of error chains.
 //!
 //! Knows nothing of Kubernetes. Everything here is deterministic when given a seed and paused time.
@@ -8,6 +8,7 @@ mod cidr;
 mod clock;
 mod error_chain;
 mod file_lock;
+mod pace;
 mod random;
 
 pub use backoff::Backoff;
@@ -15,6 +16,7 @@ pub use cidr::{Cidr, Family, ParseCidrError};
 pub use clock::{Clock, PausedClock, SharedClock, SystemClock};
 pub use error_chain::error_chain;
 pub use file_lock::lock_file;
+pub use pace::Pace;
 pub use random::Random;
 
 /// What the control plane takes from outside itself: time and chance. Disk and network come in

@@ -115,6 +115,7 @@ impl Cluster {
             signers: signers(authority, options.seed),
             controllers,
             availability,
+            start_interval: Duration::ZERO,
             metrics: Registry::default(),
         };
         let leader = Tasks::new();

@@ -1,9 +1,11 @@
-//! A transport that fails now and then: calls that never arrive, and calls whose answer is lost.
+//! A transport that fails now and then: calls that never arrive, and calls whose answer is lost. It
+//! counts what is asked for.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use apimachinery::{ApiError, Reason};
+use apimachinery::{ApiError, GroupResource, Reason};
 use bytes::Bytes;
 use client::{Client, Discovered, Reply, Request, Transport, WatchStream};
 use futures_util::future::BoxFuture;
@@ -15,16 +17,28 @@ pub struct Faults {
     /// In thousandths.
     rate: Arc<AtomicU64>,
     random: Random,
+    asked: Arc<Mutex<BTreeMap<GroupResource, usize>>>,
 }
 
 impl Faults {
     pub fn new(random: Random) -> Self {
-        Self { rate: Arc::default(), random }
+        Self { rate: Arc::default(), random, asked: Arc::default() }
     }
 
     /// `per_thousand` calls of a thousand fail from now on.
     pub fn set_rate(&self, per_thousand: u64) {
         self.rate.store(per_thousand, Ordering::Relaxed);
+    }
+
+    /// How often a resource was asked for by all of them, watches included.
+    pub fn n_asked(&self, resource: &GroupResource) -> usize {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.get(resource).copied().unwrap_or_default()
+    }
+
+    fn count(&self, request: &Request) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        *asked.entry(request.resource.group_resource()).or_default() += 1;
     }
 
     fn strikes(&self) -> bool {
@@ -50,6 +64,7 @@ fn unreachable() -> ApiError {
 
 impl Transport for Faulty {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
+        self.faults.count(&request);
         Box::pin(async move {
             if self.faults.strikes() {
                 return Err(unreachable());
@@ -61,6 +76,7 @@ impl Transport for Faulty {
     }
 
     fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
+        self.faults.count(&request);
         Box::pin(async move {
             if self.faults.strikes() { Err(unreachable()) } else { self.inner.watch(request).await }
         })

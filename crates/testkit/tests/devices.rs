@@ -8,6 +8,8 @@ use client::{Client, DeleteOptions, ListOptions, PatchKind};
 use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
+use k8s_openapi::api::resource::v1alpha3::ResourcePoolStatusRequest;
+use k8s_openapi::api::resource::v1beta2::DeviceTaintRule;
 use serde_json::{Value, json};
 use testkit::{Cluster, Options};
 
@@ -156,32 +158,37 @@ fn a_shared_claim_outlives_its_pods_without_its_device() {
     });
 }
 
+/// A pod with the device gpu-0, which is the only one.
+async fn run_with_device(admin: &Client) {
+    let slice: ResourceSlice = from!(json!({
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "example.org",
+            "pool": {"name": "pool", "generation": 1, "resourceSliceCount": 1},
+            "allNodes": true,
+            "devices": [{"name": "gpu-0"}],
+        },
+    }));
+    admin.api().create(slice).await.unwrap();
+    let claim: ResourceClaim = from!(json!({
+        "metadata": {"name": "shared", "namespace": "default"},
+        "spec": {"devices": {"requests": [
+            {"name": "r", "exactly": {"deviceClassName": "gpu.example.org"}},
+        ]}},
+    }));
+    admin.api().create(claim).await.unwrap();
+    let claim = json!({"name": "gpu", "resourceClaimName": "shared"});
+    admin.api().create(pod("web", "sim-0", claim)).await.unwrap();
+    let web = admin.api::<Pod>().get("default", "web").await.unwrap();
+    allocate(admin, &claims(admin).await[0], &web).await;
+}
+
 #[test]
 fn a_pod_leaves_a_device_that_its_driver_gives_up() {
     run(async {
         let cluster = start().await;
         let admin = &cluster.admin;
-        let slice: ResourceSlice = from!(json!({
-            "metadata": {"name": "s"},
-            "spec": {
-                "driver": "example.org",
-                "pool": {"name": "pool", "generation": 1, "resourceSliceCount": 1},
-                "allNodes": true,
-                "devices": [{"name": "gpu-0"}],
-            },
-        }));
-        admin.api().create(slice).await.unwrap();
-        let claim: ResourceClaim = from!(json!({
-            "metadata": {"name": "shared", "namespace": "default"},
-            "spec": {"devices": {"requests": [
-                {"name": "r", "exactly": {"deviceClassName": "gpu.example.org"}},
-            ]}},
-        }));
-        admin.api().create(claim).await.unwrap();
-        let claim = json!({"name": "gpu", "resourceClaimName": "shared"});
-        admin.api().create(pod("web", "sim-0", claim)).await.unwrap();
-        let web = admin.api::<Pod>().get("default", "web").await.unwrap();
-        allocate(admin, &claims(admin).await[0], &web).await;
+        run_with_device(admin).await;
         tokio::time::sleep(MINUTE).await;
         assert!(admin.api::<Pod>().get("default", "web").await.is_ok());
         let taints = json!([{"key": "broken", "effect": "NoExecute"}]);
@@ -214,6 +221,70 @@ fn what_its_gate_switches_on_runs() {
         assert!(cluster.until(MINUTE, is_published).await);
         let prefix = "kubernetes.io:kube-apiserver-serving:";
         assert!(names(admin).await[0].starts_with(prefix), "{:?}", names(admin).await);
+        cluster.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_pod_leaves_a_device_that_a_rule_takes() {
+    run(async {
+        let (gate, served) = ("DRADeviceTaintRules=true", "resource.k8s.io/v1beta2=true");
+        let cluster = Cluster::start_with_gates(options(), gate, served).await.unwrap();
+        let admin = &cluster.admin;
+        tokio::time::sleep(MINUTE).await;
+        run_with_device(admin).await;
+        let rule = |name: &str, device: &str| -> DeviceTaintRule {
+            from!(json!({
+                "metadata": {"name": name},
+                "spec": {
+                    "deviceSelector": {"driver": "example.org", "device": device},
+                    "taint": {"key": "upkeep", "effect": "NoExecute"},
+                },
+            }))
+        };
+        admin.api().create(rule("other", "gpu-1")).await.unwrap();
+        tokio::time::sleep(MINUTE).await;
+        assert!(admin.api::<Pod>().get("default", "web").await.is_ok());
+        admin.api().create(rule("its", "gpu-0")).await.unwrap();
+        let is_gone =
+            async |admin: &Client| admin.api::<Pod>().get("default", "web").await.is_err();
+        assert!(cluster.until(MINUTE, is_gone).await);
+        let message = async |admin: &Client, name: &str| {
+            let rule = admin.api::<DeviceTaintRule>().get("", name).await.unwrap();
+            let all = rule.status.clone().and_then(|it| it.conditions).unwrap_or_default();
+            all.first().map(|it| format!("{} {}", it.reason, it.message)).unwrap_or_default()
+        };
+        let done = "Completed 1 pod evicted since starting the controller.";
+        assert!(cluster.until(MINUTE, async |it| message(it, "its").await == done).await);
+        assert_eq!(message(admin, "other").await, "NotStarted ");
+        cluster.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_question_about_pools_is_answered_once_and_goes() {
+    run(async {
+        let (gate, served) = ("DRAResourcePoolStatus=true", "resource.k8s.io/v1alpha3=true");
+        let cluster = Cluster::start_with_gates(options(), gate, served).await.unwrap();
+        let admin = &cluster.admin;
+        tokio::time::sleep(MINUTE).await;
+        run_with_device(admin).await;
+        let request: ResourcePoolStatusRequest = from!(json!({
+            "metadata": {"name": "q"}, "spec": {"driver": "example.org"},
+        }));
+        admin.api().create(request).await.unwrap();
+        let answer = async |admin: &Client| -> Option<Value> {
+            let request = admin.api::<ResourcePoolStatusRequest>().get("", "q").await.ok()?;
+            request.status.clone().map(|it| serde_json::to_value(it).unwrap())
+        };
+        assert!(cluster.until(MINUTE, async |it| answer(it).await.is_some()).await);
+        let said = answer(admin).await.unwrap();
+        let pool = &said["pools"][0];
+        assert_eq!((&said["poolCount"], &pool["poolName"]), (&json!(1), &json!("pool")));
+        assert_eq!((&pool["allocatedDevices"], &pool["availableDevices"]), (&json!(1), &json!(0)));
+        assert_eq!(said["conditions"][0]["message"], "Calculated status for 1 pools");
+        tokio::time::sleep(61 * MINUTE).await;
+        assert!(admin.api::<ResourcePoolStatusRequest>().get("", "q").await.is_err());
         cluster.stop().await.unwrap();
     });
 }

@@ -534,3 +534,54 @@ fn sets_come_to_rest_after_faults_and_node_deaths() {
         });
     }
 }
+
+/// How many pods of the set were on their way out at the same time.
+async fn most_leaving(cluster: &Cluster) -> usize {
+    let history = cluster.history().await.unwrap();
+    let (mut leaving, mut most) = (BTreeSet::new(), 0);
+    for (key, value) in history.changes("/registry/pods/default/web-") {
+        let pod: Option<Value> = value.map(|it| serde_json::from_slice(it).unwrap());
+        if pod.is_some_and(|it| !it["metadata"]["deletionTimestamp"].is_null()) {
+            leaving.insert(key.into_owned());
+        } else {
+            leaving.remove(&*key);
+        }
+        most = most.max(leaving.len());
+    }
+    most
+}
+
+#[test]
+fn how_many_pods_may_be_away_is_said_where_the_gate_is_on() {
+    for is_on in [false, true] {
+        run(async {
+            let options = Options { seed: 5, nodes: 1 };
+            let gates = if is_on { "MaxUnavailableStatefulSet=true" } else { "" };
+            let cluster = Cluster::start_with_gates(options, gates, "").await.unwrap();
+            let admin = &cluster.admin;
+            let strategy = json!({ "rollingUpdate": { "maxUnavailable": 2 } });
+            let rest = json!({
+                "replicas": 4, "podManagementPolicy": "Parallel", "serviceName": "web",
+                "updateStrategy": strategy,
+            });
+            create::<StatefulSet>(admin, spec("web", &rest)).await;
+            let all_have = async |admin: &Client, tag: u8| {
+                let set = get::<StatefulSet>(admin, "web").await;
+                let wanted: Vec<String> = (0..4).map(|it| format!("web-{it}:{tag}")).collect();
+                images(admin).await == wanted && set["status"]["readyReplicas"] == 4
+            };
+            assert!(cluster.until(LIMIT, async |admin| all_have(admin, 1).await).await);
+            let kept = &get::<StatefulSet>(admin, "web").await["spec"]["updateStrategy"];
+            let expected = if is_on { json!(2) } else { Value::Null };
+            assert_eq!(kept["rollingUpdate"]["maxUnavailable"], expected);
+            // What is dropped is no change.
+            patch::<StatefulSet>(admin, "web", json!({"spec": {"updateStrategy": strategy}})).await;
+            assert_eq!(get::<StatefulSet>(admin, "web").await["metadata"]["generation"], 1);
+
+            set_image::<StatefulSet>(admin, "web", 2).await;
+            assert!(cluster.until(LIMIT, async |admin| all_have(admin, 2).await).await);
+            assert_eq!(most_leaving(&cluster).await, if is_on { 2 } else { 1 });
+            cluster.stop().await.unwrap();
+        });
+    }
+}

@@ -48,5 +48,6 @@ fn config(path: &Path, context: Option<&str>) -> anyhow::Result<https::Config> {
         tls_server_name: context.tls_server_name,
         user_agent: NAME.to_owned(),
         metrics: telemetry::Registry::default(),
+        ..https::Config::default()
     })
 }

@@ -598,6 +598,7 @@ fn meta_of(kind: &dyn Kind, object: &dyn ApiObject) -> Meta {
         owner_references: meta.owner_references.clone().unwrap_or_default(),
         finalizers: meta.finalizers.clone().unwrap_or_default(),
         is_deleting: meta.deletion_timestamp.is_some(),
+        is_outdated: false,
         fields: kind.fields(object).into(),
     }
 }
@@ -652,7 +653,8 @@ impl Cache {
                 (meta, with_version(&object.encode(), revision))
             }
         };
-        Ok(Stored::new(Meta { resource_version: revision, ..meta }, bytes))
+        let is_outdated = self.encoding.is_outdated(kind, &entry.value);
+        Ok(Stored::new(Meta { resource_version: revision, is_outdated, ..meta }, bytes))
     }
 }
 
@@ -672,6 +674,7 @@ fn decode_meta(kind: &dyn Kind, path: &str, value: &[u8]) -> Result<Meta, serde_
         owner_references: metadata.owner_references.unwrap_or_default(),
         finalizers: metadata.finalizers.unwrap_or_default(),
         is_deleting: metadata.deletion_timestamp.is_some(),
+        is_outdated: false,
         fields,
     })
 }

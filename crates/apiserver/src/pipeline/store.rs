@@ -188,12 +188,15 @@ pub(super) async fn remove(
     Ok(Some(response.revision.0))
 }
 
-/// Whether writing the object would change nothing.
+/// Whether writing the object would change nothing, and neither how it is stored.
 pub(super) async fn is_same(
     request: &Request,
     sealed: &Sealed<'_>,
     stored: &Stored,
 ) -> Result<bool, ApiError> {
+    if stored.meta.is_outdated {
+        return Ok(false);
+    }
     let json = request.family.to_stored(sealed.bytes()).await?;
     Ok(with_version(&json, stored.meta.resource_version) == stored.bytes)
 }

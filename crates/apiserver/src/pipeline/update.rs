@@ -225,12 +225,13 @@ pub(super) async fn prepare(
     }
     let is_new = kind.generation_counts_lost() && kind.is_new_generation(draft.object(), old);
     kind.prepare_update(draft.change(), old, request.part());
+    // What the cluster gives, or takes because a feature is off, is compared, validated and admitted
+    // like all else.
+    request.hooks.complete(core, request, draft, Some(old));
     if kind.has_generation() && (is_new || kind.is_new_generation(draft.object(), old)) {
         let generation = old.meta().generation.unwrap_or(0) + 1;
         draft.change().meta_mut().generation = Some(generation);
     }
-    // What the cluster gives is validated and admitted like all else.
-    request.hooks.complete(core, request, draft, Some(old));
     let reserved = request.hooks.reserve(core, draft, Some(old))?;
     validate(request, draft.object(), old)?;
     request.warn_of(draft.object(), Some(old));

@@ -7,15 +7,64 @@ use std::time::Duration;
 
 use anyhow::Result;
 use client::Client;
-use client::https::{Config, Https};
+use client::https::{Config, Content, Https};
 use lifecycle::Tasks;
 use reconcile::{Election, Terms};
-use stdx::World;
+use stdx::{Pace, World};
 use telemetry::Registry;
 
 use crate::control_plane::identity;
 use crate::datastore::parse_duration;
 use crate::kubeconfig_file;
+
+/// How, and how often, each client asks.
+#[derive(clap::Args, Clone)]
+#[group(id = "client")]
+pub(crate) struct ClientFlags {
+    /// Requests a second of each client, on average; 0 means 5, and less any number
+    #[arg(long, value_name = "N", default_value_t = 20.0, allow_negative_numbers = true)]
+    #[arg(value_parser = number)]
+    kube_api_qps: f64,
+    /// Requests of each client at once
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    kube_api_burst: u32,
+    /// Form of single objects: application/json or application/vnd.kubernetes.protobuf; lists and
+    /// watches are JSON
+    #[arg(long, value_name = "TYPE", default_value = "application/json", value_parser = content)]
+    kube_api_content_type: Content,
+}
+
+/// As client-go's, for those who ask for none.
+const QPS_DEFAULT: f64 = 5.0;
+
+fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|it| it.is_finite());
+    number.ok_or_else(|| format!("{text:?} is no number"))
+}
+
+fn content(text: &str) -> Result<Content, String> {
+    match text {
+        "application/json" => Ok(Content::Json),
+        "application/vnd.kubernetes.protobuf" => Ok(Content::Protobuf),
+        other => Err(format!(
+            "{other:?} is not supported: choose application/json or \
+             application/vnd.kubernetes.protobuf"
+        )),
+    }
+}
+
+impl ClientFlags {
+    pub(crate) fn apply(&self, config: Config) -> Config {
+        let per_second = match self.kube_api_qps {
+            it if it < 0.0 => None,
+            0.0 => Some(QPS_DEFAULT),
+            it => Some(it),
+        };
+        let pace = per_second.map(|it| Pace::new(it, f64::from(self.kube_api_burst)));
+        Config { pace, content: self.kube_api_content_type, ..config }
+    }
+}
 
 /// Requests are counted on `metrics`.
 pub(crate) fn config(kubeconfig: &Path, name: &str, metrics: &Registry) -> Result<Config> {
@@ -80,7 +129,7 @@ impl ElectionFlags {
         tasks: &Tasks,
         client: Client,
         world: World,
-        name: &'static str,
+        (name, metrics): (&'static str, &Registry),
         lead: impl FnOnce(Tasks) -> F + Send + 'static,
     ) -> Result<()>
     where
@@ -88,7 +137,8 @@ impl ElectionFlags {
     {
         if self.leader_elect {
             let (identity, terms) = (identity(&world), self.terms()?);
-            let election = Election { client, world, name, identity, terms };
+            let metrics = metrics.clone();
+            let election = Election { client, world, name, identity, terms, metrics };
             reconcile::with_leadership(tasks, election, lead);
         } else {
             lead(tasks.clone()).await;

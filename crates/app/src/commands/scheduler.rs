@@ -71,10 +71,11 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             signers: Default::default(),
             controllers: ControllerSettings::default(),
             availability: Default::default(),
-            metrics,
+            start_interval: Default::default(),
+            metrics: metrics.clone(),
         };
         let election = flags.election.clone();
         let lead = move |tasks: Tasks| async move { components.start_scheduler(&tasks) };
-        election.lead(&tasks, client, world, NAME, lead).await
+        election.lead(&tasks, client, world, (NAME, &metrics), lead).await
     })
 }

@@ -37,16 +37,18 @@ pub(crate) struct Issuer {
 struct Renewed(ArcSwap<Https>);
 
 impl Issuer {
-    /// A client that acts as `system:serviceaccount:kube-system:<name>`.
+    /// A client that acts as `system:serviceaccount:kube-system:<name>`, at a pace so many times
+    /// that of the manager.
     pub(crate) async fn client(
         self: &Arc<Self>,
         name: &str,
         field_manager: &str,
+        times: (f64, f64),
     ) -> Result<Client> {
         self.ensure_account(name)
             .await
             .with_context(|| format!("making the service account {name}"))?;
-        let transport = self.transport(name).await?;
+        let transport = self.transport(name, times).await?;
         let renewed = Arc::new(Renewed(ArcSwap::from_pointee(transport)));
         let (issuer, name, renewing) = (self.clone(), name.to_owned(), renewed.clone());
         self.tasks.spawn(&format!("token-of-{name}"), |shutdown| async move {
@@ -57,7 +59,7 @@ impl Issuer {
                     () = shutdown.cancelled() => return,
                     () = tokio::time::sleep(delay) => {}
                 }
-                delay = match issuer.transport(&name).await {
+                delay = match issuer.transport(&name, times).await {
                     Ok(transport) => {
                         renewing.0.store(Arc::new(transport));
                         RENEW_AFTER
@@ -93,7 +95,7 @@ impl Issuer {
         }
     }
 
-    async fn transport(&self, name: &str) -> Result<Https> {
+    async fn transport(&self, name: &str, times: (f64, f64)) -> Result<Https> {
         let request = TokenRequest {
             spec: Some(TokenRequestSpec {
                 expiration_seconds: i64::try_from(LIFETIME.as_secs()).ok(),
@@ -108,7 +110,8 @@ impl Issuer {
             .await
             .with_context(|| format!("asking for a token of the service account {name}"))?;
         let token = answer.status.as_ref().and_then(|it| it.token.clone());
-        let config = Config { token, certificate_pem: None, ..self.config.clone() };
+        let pace = self.config.pace.map(|it| it.times(times.0, times.1));
+        let config = Config { token, certificate_pem: None, pace, ..self.config.clone() };
         Ok(Https::new(&self.tasks, &self.world, &config)?)
     }
 }

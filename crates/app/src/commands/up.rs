@@ -243,6 +243,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         signers: flags.signing.signers(Some(&api.pki.authority), &world)?,
         controllers: flags.controllers.clone(),
         availability: availability(flags)?,
+        start_interval: Duration::ZERO,
         metrics: api.metrics.clone(),
     };
     let factory = start_components(&components, api.is_shared(), tasks, &progress).await?;

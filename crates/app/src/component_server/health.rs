@@ -1,10 +1,27 @@
-//! `/healthz`, `/livez` and `/readyz`, and their single checks below them.
+//! `/healthz`, `/livez` and `/readyz`, and their single checks below them. What was found is counted
+//! for `/metrics/slis`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
 use lifecycle::Tasks;
+use telemetry::{Description, Registry, Stability};
+
+const LAST: Description<2> = Description {
+    name: "kubernetes_healthcheck",
+    stability: Stability::Stable,
+    help: "This metric records the result of a single healthcheck.",
+    labels: ["name", "type"],
+};
+
+const ALL: Description<3> = Description {
+    name: "kubernetes_healthchecks_total",
+    stability: Stability::Stable,
+    help: "This metric records the results of all healthcheck.",
+    labels: ["name", "status", "type"],
+};
 
 /// Names of checks, and whether they are passed.
 type Checks = Vec<(String, bool)>;
@@ -19,20 +36,26 @@ impl Health {
         Self(Arc::new(Vec::new))
     }
 
-    /// Parts that run as tasks below these, by name. Before any of them runs there is nothing to
-    /// check: another may lead.
+    /// Parts that run as tasks below these, by name. One that was never seen to run is no check:
+    /// another may lead, or it has nothing to do without a key or a feature.
     pub(crate) fn of_parts(tasks: &Tasks, parts: Vec<&'static str>) -> Self {
-        let tasks = tasks.clone();
+        let (tasks, seen) = (tasks.clone(), Mutex::new(BTreeSet::new()));
         Self(Arc::new(move || {
             let running = tasks.names();
             let runs = |part: &str| running.iter().any(|it| it.split('/').any(|it| it == part));
-            let checks: Checks = parts.iter().map(|it| ((*it).to_owned(), runs(it))).collect();
-            if checks.iter().any(|(_, is_passed)| *is_passed) { checks } else { Vec::new() }
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.extend(parts.iter().filter(|it| runs(it)));
+            seen.iter().map(|it: &&str| ((*it).to_owned(), runs(it))).collect()
         }))
     }
 
-    /// `None` for a path that is none of these.
-    pub(super) fn answer(&self, path: &str, query: &str) -> Option<(StatusCode, String)> {
+    /// `None` for a path that is none of these. Whoever asks for all checks has them counted.
+    pub(super) fn answer(
+        &self,
+        path: &str,
+        query: &str,
+        slis: &Registry,
+    ) -> Option<(StatusCode, String)> {
         let mut segments = path.trim_matches('/').split('/');
         let which = segments.next().filter(|it| matches!(*it, "healthz" | "livez" | "readyz"))?;
         let single = segments.next();
@@ -51,13 +74,18 @@ impl Health {
                 ),
             });
         }
-        Some(all(which, &checks, query))
+        Some(all(which, &checks, query, slis))
     }
 }
 
-fn all(which: &str, checks: &Checks, query: &str) -> (StatusCode, String) {
+fn all(which: &str, checks: &Checks, query: &str, slis: &Registry) -> (StatusCode, String) {
     let pairs = || query.split('&').map(|it| it.split_once('=').unwrap_or((it, "")));
     let is_excluded = |name: &str| pairs().any(|it| it == ("exclude", name));
+    for (name, is_passed) in checks.iter().filter(|it| !is_excluded(&it.0)) {
+        let status = if *is_passed { "success" } else { "error" };
+        slis.gauges(&LAST).with([name, which]).set(f64::from(u8::from(*is_passed)));
+        slis.counters(&ALL).with([name, status, which]).increment();
+    }
     let is_ok = checks.iter().all(|(name, is_passed)| *is_passed || is_excluded(name));
     if is_ok && !pairs().any(|(key, _)| key == "verbose") {
         return (StatusCode::OK, "ok".to_owned());
@@ -81,12 +109,15 @@ fn all(which: &str, checks: &Checks, query: &str) -> (StatusCode, String) {
 #[cfg(test)]
 mod tests {
     use lifecycle::Tasks;
+    use telemetry::Registry;
 
     use super::Health;
 
     fn check(health: &Health, uri: &str, expected: Option<(u16, &str)>) {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        let answer = health.answer(path, query).map(|(status, text)| (status.as_u16(), text));
+        let answer = health
+            .answer(path, query, &Registry::default())
+            .map(|(status, text)| (status.as_u16(), text));
         let expected = expected.map(|(status, text)| (status, text.to_owned()));
         assert_eq!(answer, expected, "{uri}");
     }
@@ -99,10 +130,20 @@ mod tests {
         check(&health, "/healthz", Some((200, "ok")));
         check(&health, "/healthz/job-controller", None);
         let manager = tasks.child("controller-manager");
-        manager
-            .child("job-controller")
-            .spawn("worker", |shutdown| async move { shutdown.cancelled().await });
+        let controller = |name: &str| {
+            let controller = manager.child(name);
+            controller.spawn("worker", |shutdown| async move { shutdown.cancelled().await });
+            controller
+        };
+        controller("job-controller");
         check(&health, "/healthz/job-controller", Some((200, "ok")));
+        check(&health, "/healthz/ttl-controller", None);
+        let ttl = controller("ttl-controller");
+        check(&health, "/healthz", Some((200, "ok")));
+        ttl.cancel();
+        while tasks.names().len() > 1 {
+            tokio::task::yield_now().await;
+        }
         let failed = "internal server error: ttl-controller does not run\n";
         check(&health, "/healthz/ttl-controller", Some((500, failed)));
         let all = "[+]ping ok\n[+]job-controller ok\n[-]ttl-controller failed: reason withheld\n\
@@ -118,5 +159,23 @@ mod tests {
     fn who_has_no_parts_is_well_when_it_answers() {
         let health = Health::of_answering();
         check(&health, "/livez?verbose", Some((200, "[+]ping ok\nlivez check passed\n")));
+    }
+
+    #[test]
+    fn what_was_found_is_counted() {
+        let (health, slis) = (Health::of_answering(), Registry::default());
+        for path in ["/livez", "/livez", "/readyz", "/livez/ping"] {
+            health.answer(path, "", &slis).unwrap();
+        }
+        health.answer("/healthz", "exclude=ping", &slis).unwrap();
+        let page = slis.render();
+        for line in [
+            r#"kubernetes_healthcheck{name="ping",type="livez"} 1"#,
+            r#"kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 2"#,
+            r#"kubernetes_healthchecks_total{name="ping",status="success",type="readyz"} 1"#,
+        ] {
+            assert!(page.lines().any(|it| it == line), "{line}\n{page}");
+        }
+        assert!(!page.contains("healthz\""), "{page}");
     }
 }

@@ -92,6 +92,7 @@ impl Flags {
             name: name.to_owned(),
             access: Access::new(parts.client, parts.world.clock.clone()),
             metrics: parts.metrics,
+            slis: Registry::default(),
             health: parts.health,
             about: parts.about,
             started: parts.world.clock.now(),
@@ -128,6 +129,8 @@ struct Core {
     name: String,
     access: Access,
     metrics: Registry,
+    /// What checks of health found.
+    slis: Registry,
     health: Health,
     about: About,
     started: jiff::Timestamp,
@@ -149,8 +152,8 @@ impl Core {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n".to_owned());
         }
-        if let Some((status, said)) = self.health.answer(path, request.uri().query().unwrap_or(""))
-        {
+        let query = request.uri().query().unwrap_or("");
+        if let Some((status, said)) = self.health.answer(path, query, &self.slis) {
             return text(status, said);
         }
         self.page(path)
@@ -158,9 +161,9 @@ impl Core {
 
     fn page(&self, path: &str) -> Response<Full<Bytes>> {
         match path {
-            "/metrics" => {
-                let page = text(StatusCode::OK, self.metrics.render());
-                of_type(page, telemetry::CONTENT_TYPE)
+            "/metrics" | "/metrics/slis" => {
+                let registry = if path == "/metrics" { &self.metrics } else { &self.slis };
+                of_type(text(StatusCode::OK, registry.render()), telemetry::CONTENT_TYPE)
             }
             "/configz" => {
                 let (group, places) = self.about.config;

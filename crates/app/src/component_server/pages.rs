@@ -66,7 +66,7 @@ pub(super) fn statusz(component: &str, started: Timestamp, now: Timestamp) -> St
         "{component} status\nFor people to read: the form may change.\n\n\
          Started: {started}\nUp: {hours} hr {minutes:02} min {seconds:02} sec\n\
          Binary version: {}\nEmulation version: 1.36\n\
-         Paths: /configz /flagz /healthz /livez /metrics /readyz /statusz\n",
+         Paths: /configz /flagz /healthz /livez /metrics /metrics/slis /readyz /statusz\n",
         crate::control_plane::KUBERNETES_VERSION.trim_start_matches('v'),
     )
 }

@@ -37,11 +37,12 @@ pub(crate) fn get(port: &str, path: &str, arguments: &[&str]) -> (String, String
     (code.to_owned(), body.to_owned())
 }
 
-fn component(cluster: &Cluster, name: &str, metric: &str) {
+fn component(cluster: &Cluster, name: &str, flags: &[&str], metric: &str) {
     let port = free_port();
     let log = cluster.path(&format!("{name}.log"));
     let child = Command::new(env!("CARGO_BIN_EXE_xebec"))
         .args([name, "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port", &port])
+        .args(flags)
         .arg("--kubeconfig")
         .arg(cluster.path("data/kubeconfig"))
         .stdout(Stdio::null())
@@ -71,6 +72,11 @@ fn component(cluster: &Cluster, name: &str, metric: &str) {
         page.has(metric) && page.has("rest_client_requests_total") && page.has("process_open_fds")
     });
     assert!(is_counted, "{name} never had {metric}: {}", read(&log));
+    let (code, page) = get(&port, "/metrics/slis", &["--cert", &cert, "--key", &key]);
+    assert_eq!(code, "200", "{page}");
+    let page = Page::parse(&page);
+    assert!(page.has("kubernetes_healthcheck") && page.has("kubernetes_healthchecks_total"));
+    assert!(!page.has(metric), "only what was found of health");
 }
 
 #[test]
@@ -79,6 +85,9 @@ fn components_that_run_alone_show_their_own_metrics_to_those_who_may() {
     cluster.ok(&["create", "serviceaccount", "reader"]);
     let role = ["create", "clusterrolebinding", "reader", "--clusterrole=system:monitoring"];
     cluster.ok(&[&role[..], &["--serviceaccount=default:reader"]].concat());
-    component(&cluster, "controller-manager", "workqueue_adds_total");
-    component(&cluster, "scheduler", "scheduler_pending_pods");
+    component(&cluster, "controller-manager", &[], "workqueue_adds_total");
+    let protobuf = "--kube-api-content-type=application/vnd.kubernetes.protobuf";
+    let flags = [protobuf, "--kube-api-qps=-1", "--controller-start-interval=10ms"];
+    component(&cluster, "controller-manager", &flags, "running_managed_controllers");
+    component(&cluster, "scheduler", &[], "scheduler_pending_pods");
 }

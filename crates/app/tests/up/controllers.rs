@@ -37,4 +37,15 @@ fn what_no_controller_is_called_or_takes_is_refused_before_anything_starts() {
     check("controller-manager", "--controllers=cronjobs", unknown);
     check("up", "--controllers=*,replicset", r#"the nearest is "replicaset""#);
     check("up", "--concurrent-deployment-syncs=0", "--concurrent-deployment-syncs");
+    for flag in [
+        "--kube-api-qps=fast",
+        "--kube-api-burst=0",
+        "--kube-api-content-type=text/plain",
+        "--controller-start-interval=soon",
+        "--controller-shutdown-timeout=-1s",
+        "--min-resync-period=12",
+        "--cluster-name=",
+    ] {
+        check("controller-manager", flag, flag.split('=').next().unwrap());
+    }
 }

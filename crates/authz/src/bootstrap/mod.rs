@@ -34,8 +34,12 @@ pub struct Objects {
 /// What there is only while a gate is on; a role that is there already gets more rules.
 const GATED: &[(Switch, &str)] = &[
     (features::CLUSTER_TRUST_BUNDLE, include_str!("cluster_trust_bundle.txt")),
+    (features::DRA_DEVICE_TAINT_RULES, include_str!("device_taint_rules.txt")),
     (features::GENERIC_WORKLOAD, include_str!("generic_workload.txt")),
     (features::POD_CERTIFICATE_REQUEST, include_str!("pod_certificate_request.txt")),
+    (features::DRA_RESOURCE_POOL_STATUS, include_str!("resource_pool_status.txt")),
+    (features::STORAGE_VERSION_API, include_str!("storage_version_api.txt")),
+    (features::STORAGE_VERSION_MIGRATOR, include_str!("storage_version_migrator.txt")),
 ];
 
 /// What a new cluster starts with. Aggregated roles already have the rules they will aggregate.

@@ -3,7 +3,7 @@
 use features::Gates;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 
-use super::{AUTOUPDATE, objects, reconcile};
+use super::{AUTOUPDATE, GATED, objects, reconcile};
 use crate::attributes::Attributes;
 use crate::cover;
 use crate::rule;
@@ -27,6 +27,20 @@ fn every_object_of_the_table_is_there() {
     assert_eq!(counts, [31 + 38 + 1 + 1, 12 + 38 + 1, 7, 7]);
     let rules: usize = objects.cluster_roles.iter().flat_map(|it| &it.rules).map(Vec::len).sum();
     assert!(rules > 300, "{rules}");
+}
+
+#[test]
+fn nothing_is_there_twice_whatever_gates_are_on() {
+    let all: Vec<String> = GATED.iter().map(|it| format!("{}=true", it.0.name())).collect();
+    let objects = objects(&Gates::parse(&all.join(",")).unwrap());
+    let roles = objects.cluster_roles.iter().map(|it| ("role", it.metadata.name.clone()));
+    let bindings = objects.cluster_role_bindings.iter();
+    let bindings = bindings.map(|it| ("binding", it.metadata.name.clone()));
+    let mut names: Vec<_> = roles.chain(bindings).collect();
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count);
 }
 
 #[test]

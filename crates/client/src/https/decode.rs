@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::protobuf::{self, Envelope};
 use api::{Meta, Pairs, Stored};
 use apimachinery::{ApiError, ObjectKey, Reason};
 use bytes::Bytes;
@@ -79,13 +80,27 @@ impl HeadMeta {
             owner_references: self.owner_references.unwrap_or_default(),
             finalizers: self.finalizers.unwrap_or_default(),
             is_deleting: self.deletion_timestamp.is_some(),
+            is_outdated: false,
             fields: Pairs::default(),
         }
     }
 }
 
-fn malformed(err: serde_json::Error) -> ApiError {
+fn malformed(err: impl std::error::Error + Send + Sync + 'static) -> ApiError {
     ApiError::internal("the server's answer is not what was asked for").with_source(err)
+}
+
+/// An answer in the form that the rest reads.
+pub(super) fn as_json(bytes: Bytes) -> Result<Bytes, ApiError> {
+    if !Envelope::is_at(&bytes) {
+        return Ok(bytes);
+    }
+    let envelope = Envelope::parse(&bytes).map_err(malformed)?;
+    // What is not of any group is of the types that all share.
+    let named = |it: &str| protobuf::message_named(it, envelope.kind);
+    let message = named(envelope.api_version).or_else(|| named("meta.k8s.io/v1"));
+    let unknown = || ApiError::internal("the server's answer is of a kind that is not known");
+    Ok(envelope.to_json(message.ok_or_else(unknown)?).map_err(malformed)?.into())
 }
 
 /// The answer to a call: an object, a list or a Status of success.
@@ -174,7 +189,7 @@ pub(super) fn error(code: u16, body: &[u8], retry_after: Option<i32>) -> ApiErro
 mod tests {
     use bytes::Bytes;
 
-    use super::{error, event, reply};
+    use super::{as_json, error, event, reply};
     use crate::transport::{Reply, WatchEventKind};
 
     #[test]
@@ -189,6 +204,22 @@ mod tests {
         assert_eq!((item.meta.key.name.as_str(), item.meta.resource_version), ("a", 7));
         let object: serde_json::Value = serde_json::from_slice(&item.bytes).unwrap();
         assert_eq!((&object["kind"], &object["apiVersion"]), (&"Pod".into(), &"v1".into()));
+    }
+
+    #[test]
+    fn protobuf_is_read_as_json() {
+        let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"7"},"data":{"x":"y"}}"#;
+        let encoded = api::protobuf::encode_object(object.as_bytes()).unwrap();
+        let Ok(Reply::Object(read)) = reply(&as_json(encoded.into()).unwrap(), false) else {
+            panic!("not an object");
+        };
+        assert_eq!((read.meta.key.name.as_str(), read.meta.resource_version), ("a", 7));
+        let status = r#"{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"NotFound","code":404,"message":"gone"}"#;
+        let encoded = api::protobuf::encode_document(status.as_bytes()).unwrap();
+        let refused = error(404, &as_json(encoded.into()).unwrap(), None);
+        assert!(refused.is_not_found() && refused.message() == "gone", "{refused}");
+        let text = Bytes::from_static(b"{}");
+        assert_eq!(as_json(text.clone()).unwrap(), text);
     }
 
     #[test]

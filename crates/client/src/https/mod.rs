@@ -1,5 +1,5 @@
-//! The transport over HTTPS: JSON over HTTP/2 (or HTTP/1.1 when the server has nothing better),
-//! with a client certificate or a bearer token.
+//! The transport over HTTPS: JSON, or protobuf for single objects, over HTTP/2 (or HTTP/1.1 when
+//! the server has nothing better), with a client certificate or a bearer token.
 
 mod connection;
 mod decode;
@@ -10,7 +10,7 @@ mod path;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use apimachinery::{ApiError, Reason};
@@ -24,7 +24,7 @@ use hyper::body::Incoming;
 use lifecycle::Tasks;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use stdx::World;
+use stdx::{Pace, World};
 use telemetry::Registry;
 use tokio::time::Instant;
 
@@ -36,6 +36,9 @@ use metrics::Metrics;
 use path::Rendered;
 
 const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// Of what not every kind has.
+const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
 const TIMEOUT_CALL: Duration = Duration::from_secs(60);
 const BODY_MAX: usize = 256 << 20;
 /// Of a server that is too busy.
@@ -58,6 +61,15 @@ pub enum Error {
     Token,
 }
 
+/// The form in which single objects are sent and asked for. Lists and watches are JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    #[default]
+    Json,
+    /// For kinds that have it.
+    Protobuf,
+}
+
 /// Where to connect and as whom.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -73,6 +85,9 @@ pub struct Config {
     pub user_agent: String,
     /// Where requests are counted.
     pub metrics: Registry,
+    /// How often it may ask; watches do not count, as upstream's do not.
+    pub pace: Option<Pace>,
+    pub content: Content,
 }
 
 /// A `Transport` to one server with one identity. Cheap to clone.
@@ -88,6 +103,8 @@ struct Shared {
     authorization: Option<HeaderValue>,
     user_agent: HeaderValue,
     metrics: Metrics,
+    pace: Option<Mutex<Pace>>,
+    content: Content,
 }
 
 impl Https {
@@ -122,7 +139,9 @@ impl Https {
         };
         let agent = if config.user_agent.is_empty() { "xebec" } else { &config.user_agent };
         let user_agent = header(agent.to_owned())?;
-        let shared = Shared { connections, base, authorization, user_agent, metrics };
+        let (pace, content) = (config.pace.map(Mutex::new), config.content);
+        let shared =
+            Shared { connections, base, authorization, user_agent, metrics, pace, content };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
@@ -196,7 +215,17 @@ impl Shared {
         }
     }
 
+    /// Waits for its turn.
+    async fn pace(&self) {
+        let Some(pace) = &self.pace else { return };
+        let wait = pace.lock().unwrap_or_else(PoisonError::into_inner).reserve(Instant::now());
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
     async fn exchange(&self, rendered: Rendered, accept: &str) -> Result<Bytes, ApiError> {
+        self.pace().await;
         let whole = async { collect(self.send(rendered, accept).await?).await };
         tokio::time::timeout(TIMEOUT_CALL, whole).await.unwrap_or_else(|_| Err(timed_out()))
     }
@@ -241,7 +270,7 @@ async fn refusal(response: Response<Incoming>) -> ApiError {
     let code = response.status().as_u16();
     let retry_after = response.headers().get(RETRY_AFTER);
     let retry_after = retry_after.and_then(|it| it.to_str().ok()?.parse().ok());
-    let body = collect(response).await.unwrap_or_default();
+    let body = collect(response).await.and_then(decode::as_json).unwrap_or_default();
     decode::error(code, &body, retry_after)
 }
 
@@ -287,9 +316,21 @@ impl Watch {
 
 impl Transport for Https {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
-        let (rendered, is_list) = (path::render(&request), request.verb == Verb::List);
+        let is_list = request.verb == Verb::List;
+        // Of a collection that is deleted a list comes back.
+        let is_single = !is_list && request.verb != Verb::DeleteCollection;
+        let is_protobuf = self.shared.content == Content::Protobuf && is_single;
+        let mut rendered = path::render(&request);
         drop(request);
-        async move { decode::reply(&self.shared.exchange(rendered, JSON).await?, is_list) }.boxed()
+        if is_protobuf {
+            rendered.encode_as_protobuf();
+        }
+        async move {
+            let accept = if is_protobuf { EITHER } else { JSON };
+            let answer = self.shared.exchange(rendered, accept).await?;
+            decode::reply(&decode::as_json(answer)?, is_list)
+        }
+        .boxed()
     }
 
     fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {

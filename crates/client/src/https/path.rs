@@ -18,6 +18,18 @@ pub(super) struct Rendered {
     pub(super) body: Vec<u8>,
 }
 
+impl Rendered {
+    /// If the body is an object of a kind that has it.
+    pub(super) fn encode_as_protobuf(&mut self) {
+        if self.content_type == Some(super::JSON)
+            && let Ok(body) = api::protobuf::encode_object(&self.body)
+        {
+            self.content_type = Some(super::PROTOBUF);
+            self.body = body;
+        }
+    }
+}
+
 pub(super) fn render(request: &Request) -> Rendered {
     let method = match request.verb {
         Verb::Get | Verb::List | Verb::Watch => Method::GET,
@@ -32,9 +44,9 @@ pub(super) fn render(request: &Request) -> Rendered {
     let path = format!("{}{separator}{query}", path(request));
     let (content_type, body) = match &request.payload {
         Payload::Empty => (None, Vec::new()),
-        Payload::Object(object) => (Some("application/json"), object.encode()),
+        Payload::Object(object) => (Some(super::JSON), object.encode()),
         Payload::Patch(kind, bytes) => (Some(kind.content_type()), bytes.to_vec()),
-        Payload::Delete(options) => (Some("application/json"), delete_options(options)),
+        Payload::Delete(options) => (Some(super::JSON), delete_options(options)),
     };
     Rendered { method, path, content_type, body }
 }

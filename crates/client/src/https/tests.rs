@@ -16,8 +16,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use lifecycle::Tasks;
 use rustls::pki_types::PrivatePkcs8KeyDer;
-use stdx::World;
+use stdx::{Pace, World};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Config, Https};
@@ -126,6 +127,24 @@ async fn everything_works_over_http2() {
 #[tokio::test]
 async fn a_server_without_http2_is_spoken_to_in_http1() {
     check(&[b"http/1.1"], "HTTP/1.1").await;
+}
+
+#[tokio::test]
+async fn calls_wait_for_their_turn_and_watches_do_not() {
+    let tasks = Tasks::new();
+    let pace = Some(Pace::new(10.0, 2.0));
+    let config = Config { pace, ..serve(&tasks, &[b"h2"]).await };
+    let https = Https::new(&tasks, &World::system(), &config).unwrap();
+    let client = Client::new(Arc::new(https), "test");
+    let start = Instant::now();
+    for _ in 0..4 {
+        client.get_path("/version").await.unwrap();
+    }
+    assert!(start.elapsed() >= Duration::from_millis(200), "two of them had to wait");
+    // The turn of the next call is a tenth of a second away.
+    let mut watch = client.api::<ConfigMap>().watch("", ListOptions::default()).await.unwrap();
+    assert!(watch.next().await.unwrap().is_ok());
+    tasks.shutdown(Duration::from_secs(5)).await.unwrap();
 }
 
 #[tokio::test]

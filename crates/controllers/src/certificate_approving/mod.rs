@@ -15,11 +15,10 @@ use client::reviews::{Access, review_access};
 use client::{Api, Client};
 use informer::Indexer;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
-use k8s_openapi::api::certificates::v1::CertificateSigningRequestCondition as Condition;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 
 use self::plan::Way;
-use crate::{Descriptor, Flags, Startup};
+use crate::{Descriptor, Flags, Startup, certificates};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "certificatesigningrequest-approving-controller",
@@ -118,16 +117,7 @@ impl Approving {
         way: &Way,
     ) -> Result<(), Failed> {
         let mut changed = CertificateSigningRequest::clone(request);
-        // The server says when.
-        let approved = Condition {
-            type_: APPROVED.to_owned(),
-            status: "True".to_owned(),
-            reason: Some("AutoApproved".to_owned()),
-            message: Some(way.message.to_owned()),
-            ..Condition::default()
-        };
-        let status = changed.status.get_or_insert_default();
-        status.conditions.get_or_insert_default().push(approved);
+        certificates::decide(&mut changed, APPROVED, "AutoApproved", way.message.to_owned());
         let written = self.api.update_subresource(changed, APPROVAL).await.unless_gone();
         let written = written.map_err(Failed::to::<CertificateSigningRequest>("approve", key))?;
         if let Some(written) = written {

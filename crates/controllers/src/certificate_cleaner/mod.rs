@@ -5,16 +5,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use api::Identified as _;
-use api::certificates::CertificateSigningRequest;
-use apimachinery::ObjectKey;
-use client::{Api, DeleteOptions, Preconditions};
-use informer::Indexer;
-use reconcile::{Failed, Next, Outcome as _, Reconciler, itself};
-use stdx::SharedClock;
-
-use self::plan::Verdict;
-use crate::{Descriptor, Flags, Startup};
+use crate::{Descriptor, Flags, expiry};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "certificatesigningrequest-cleaner-controller",
@@ -22,45 +13,5 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     identity: "certificate-controller",
     is_on_by_default: true,
     flags: Flags::NONE,
-    start,
+    start: |startup| expiry::start(startup, plan::plan),
 };
-
-struct Cleaner {
-    requests: Indexer<CertificateSigningRequest>,
-    api: Api<CertificateSigningRequest>,
-    clock: SharedClock,
-}
-
-fn start(startup: &Startup<'_>) {
-    let mut controller = startup.controller();
-    let reconciler = Cleaner {
-        requests: controller.cache(),
-        api: startup.client.api(),
-        clock: startup.world.clock.clone(),
-    };
-    controller.watches(itself::<CertificateSigningRequest>).run(reconciler);
-}
-
-impl Reconciler for Cleaner {
-    type Key = ObjectKey;
-    type Error = Failed;
-
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
-        let Some(request) = self.requests.get(key) else { return Ok(Next::Settled) };
-        match plan::plan(&request, self.clock.now()) {
-            Verdict::Keep => return Ok(Next::Settled),
-            Verdict::Wait(left) => return Ok(Next::After(left)),
-            Verdict::Delete => {}
-        }
-        // As it was looked at: one that was decided since has more time.
-        let version = Some(request.version().to_string());
-        let uid = Some(request.uid().to_owned());
-        let preconditions = Preconditions { uid, resource_version: version };
-        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        let deleted = self.api.delete(&key.namespace, &key.name, options).await;
-        deleted
-            .unless_replaced()
-            .map_err(Failed::to::<CertificateSigningRequest>("delete", key))?;
-        Ok(Next::Settled)
-    }
-}

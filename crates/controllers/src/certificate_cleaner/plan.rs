@@ -1,7 +1,5 @@
 //! When a request for a certificate has been there for long enough. Pure.
 
-use std::time::Duration;
-
 use api::certificates::CertificateSigningRequest;
 use api::certificates::certificate_signing_request::{
     APPROVED, DENIED, FAILED, certificate_end, decisions,
@@ -9,28 +7,19 @@ use api::certificates::certificate_signing_request::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::certificates::{has, is_issued};
+use crate::expiry::Verdict;
 
 /// After the decision that ended it.
 const DECIDED: SignedDuration = SignedDuration::from_hours(1);
 /// For whoever is to decide, and then for whoever is to sign.
 const OPEN: SignedDuration = SignedDuration::from_hours(24);
 
-#[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
-    Keep,
-    Wait(Duration),
-    Delete,
-}
-
 pub(super) fn plan(request: &CertificateSigningRequest, now: Timestamp) -> Verdict {
     if request.metadata.deletion_timestamp.is_some() {
         return Verdict::Keep;
     }
     let Some(due) = due(request) else { return Verdict::Keep };
-    match Duration::try_from(due.duration_since(now)) {
-        Ok(left) if !left.is_zero() => Verdict::Wait(left),
-        _ => Verdict::Delete,
-    }
+    Verdict::of(due, now)
 }
 
 fn due(request: &CertificateSigningRequest) -> Option<Timestamp> {

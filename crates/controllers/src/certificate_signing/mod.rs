@@ -16,13 +16,12 @@ use apimachinery::ObjectKey;
 use client::Api;
 use informer::Indexer;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::certificates::v1::CertificateSigningRequestCondition as Condition;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 use stdx::SharedClock;
 
 use self::plan::Action;
 use crate::flags::duration;
-use crate::{Descriptor, Flags, Signers, Startup};
+use crate::{Descriptor, Flags, Signers, Startup, certificates};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     name: "certificatesigningrequest-signing-controller",
@@ -96,11 +95,11 @@ impl Reconciler for Signing {
         };
         let failed = |source| Error::Sign { request: key.clone(), source };
         let mut changed = CertificateSigningRequest::clone(&request);
-        let status = changed.status.get_or_insert_default();
         match plan::plan(&request, self.duration, self.clock.now()) {
             Action::Nothing => return Ok(Next::Settled),
             Action::Fail(message) => {
-                status.conditions.get_or_insert_default().push(failure(message));
+                let reason = "SignerValidationFailure";
+                certificates::decide(&mut changed, FAILED, reason, message);
             }
             Action::Sign(wish) => {
                 let end = signer.not_after().map_err(failed)?;
@@ -108,6 +107,7 @@ impl Reconciler for Signing {
                 let terms = plan::terms(wish, end, now).map_err(|it| failed(it.into()))?;
                 let der = verified(&request.spec.request).map_err(|it| failed(it.into()))?;
                 let pem = signer.sign(&der, &terms).map_err(failed)?;
+                let status = changed.status.get_or_insert_default();
                 status.certificate = Some(ByteString(pem.into_bytes()));
             }
         }
@@ -117,16 +117,5 @@ impl Reconciler for Signing {
             self.writes.changed(key, &request, written.meta());
         }
         Ok(Next::Settled)
-    }
-}
-
-/// The server says when.
-fn failure(message: String) -> Condition {
-    Condition {
-        type_: FAILED.to_owned(),
-        status: "True".to_owned(),
-        reason: Some("SignerValidationFailure".to_owned()),
-        message: Some(message),
-        ..Condition::default()
     }
 }

@@ -23,13 +23,10 @@ use api::core::node::NodeView;
 use api::core::pod::PodView;
 use apimachinery::ObjectKey;
 use apimachinery::selector::{self, Labels};
-use client::Api;
 use informer::Indexer;
 use k8s_openapi::api::apps::v1::DaemonSetStatus;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
 use reconcile::{
-    Change, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, WorkQueue,
-    is_namespace_ending, itself,
+    Change, EventType, Failed, Next, Reconciler, WorkQueue, is_namespace_ending, itself,
 };
 use stdx::SharedClock;
 use telemetry::{Counter, Description, Family, Stability};
@@ -38,9 +35,10 @@ use self::backoff::Backoff;
 use self::plan::{Observed, Plan, Reason, Removal};
 use crate::claims::{Claimant, Claims};
 use crate::flags::at_least_one;
-use crate::history::{self, History, Limit, Record, Seen, Templated};
+use crate::history::{self, History, Limit, Record, Seen};
 use crate::pod_control::{self, PodControl, Words};
-use crate::workload::{BY_SELECTOR, POD_INDEXES, Workload};
+use crate::sets::{self, Sets, Waits};
+use crate::workload::{POD_INDEXES, Workload as _};
 use crate::{Descriptor, Flags, Startup, owners, workload};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -80,11 +78,9 @@ enum Error {
 }
 
 struct DaemonSets {
-    sets: Indexer<DaemonSet>,
+    sets: Sets<DaemonSet>,
     pods: Indexer<PodView>,
     nodes: Indexer<NodeView>,
-    sets_api: Api<DaemonSet>,
-    set_writes: Arc<OwnWrites<DaemonSet>>,
     pod_control: PodControl<ObjectKey>,
     history: History<DaemonSet>,
     /// By set, with its uid.
@@ -95,20 +91,17 @@ struct DaemonSets {
 
 fn start(startup: &Startup<'_>) {
     let mut controller = startup.controller();
-    let sets: Indexer<DaemonSet> =
-        controller.indexed_cache(&[(BY_SELECTOR, workload::index_by_selector)]);
     let reconciler = DaemonSets {
-        sets: sets.clone(),
+        sets: Sets::new(startup, &mut controller),
         pods: controller.indexed_cache(POD_INDEXES),
         nodes: controller.cache(),
-        sets_api: startup.client.api(),
-        set_writes: controller.own_writes(PATIENCE),
         pod_control: PodControl::new(startup, &mut controller, &startup.events(), Words::Plain),
         history: History::new(startup, &mut controller),
         backoffs: Mutex::default(),
         clock: startup.world.clock.clone(),
         stale: startup.metrics.counters(&STALE),
     };
+    let sets = reconciler.sets.cache.clone();
     let (of_pods, of_nodes, of_revisions) = (sets.clone(), sets.clone(), sets);
     controller
         .watches(itself::<DaemonSet>)
@@ -119,27 +112,7 @@ fn start(startup: &Startup<'_>) {
         .run(reconciler);
 }
 
-impl Workload for DaemonSet {
-    fn pod_selector(&self) -> Result<Labels, selector::Error> {
-        Labels::from_selector(self.spec.as_ref().map(|it| &it.selector))
-    }
-}
-
-impl Templated for DaemonSet {
-    const HASH_LABEL: &'static str = nodes::HASH;
-
-    fn template(&self) -> Option<&PodTemplateSpec> {
-        self.spec.as_ref().map(|it| &it.template)
-    }
-
-    fn set_template(&mut self, template: PodTemplateSpec) {
-        self.spec.get_or_insert_default().template = template;
-    }
-
-    fn collisions(&self) -> i32 {
-        self.status.as_ref().and_then(|it| it.collision_count).unwrap_or(0)
-    }
-}
+sets::pod_set!(DaemonSet, DaemonSetStatus, nodes::HASH);
 
 fn follow_pod(change: Change<'_, PodView>, sets: &Indexer<DaemonSet>, queue: &WorkQueue) {
     if let Change::Updated { before, after } = change
@@ -167,7 +140,7 @@ impl Reconciler for DaemonSets {
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
-        if self.sets.get(key).is_none() {
+        if self.sets.cache.get(key).is_none() {
             self.forget(key);
             return Ok(Next::Settled);
         }
@@ -177,7 +150,7 @@ impl Reconciler for DaemonSets {
                 return Ok(Next::After(wait));
             }
         }
-        let Some(set) = self.sets.get(key) else { return Ok(Next::Settled) };
+        let Some(set) = self.sets.cache.get(key) else { return Ok(Next::Settled) };
         let selector =
             set.pod_selector().map_err(|source| Error::Selector { set: key.clone(), source })?;
         if selector.is_everything() {
@@ -191,15 +164,14 @@ impl Reconciler for DaemonSets {
         }
         let claims = self.claimed(key, &set, &selector);
         if !claims.adopt.is_empty() || !claims.release.is_empty() {
-            return self.claim(key, &set, &claims).await;
+            self.sets.claim(key, &set, &claims, &self.pod_control).await?;
+            return Ok(self.until_shown(key, None));
         }
         let record = match self.history.observe(key, &set, &selector).await? {
             Seen::Complete(record) => record,
             Seen::Unfinished(next) => return Ok(next),
             Seen::Collision => {
-                let mut status = set.status.clone().unwrap_or_default();
-                status.collision_count = Some(set.collisions().saturating_add(1));
-                self.write_status(key, &set, status).await?;
+                self.sets.count_collision(key, &set).await?;
                 return Ok(self.until_shown(key, None));
             }
         };
@@ -208,9 +180,9 @@ impl Reconciler for DaemonSets {
 }
 
 impl DaemonSets {
-    fn waits(&self, key: &ObjectKey) -> [(Option<Duration>, &'static str, &'static str); 3] {
+    fn waits(&self, key: &ObjectKey) -> Waits<3> {
         [
-            (self.set_writes.wait(key), "apps", "daemonsets"),
+            (self.sets.writes.wait(key), "apps", "daemonsets"),
             (self.pod_control.writes.wait(key), "", "pods"),
             (self.history.writes.wait(key), "apps", "controllerrevisions"),
         ]
@@ -221,36 +193,20 @@ impl DaemonSets {
     }
 
     fn forget(&self, key: &ObjectKey) {
-        self.set_writes.forget(key);
+        self.sets.writes.forget(key);
         self.pod_control.writes.forget(key);
         self.history.writes.forget(key);
         self.backoffs().remove(key);
     }
 
-    /// An object may be gone before the cache saw it; then nobody else would wake the set.
     fn until_shown(&self, key: &ObjectKey, next: Option<Duration>) -> Next {
-        let waits = self.waits(key).into_iter().filter_map(|(wait, _, _)| wait);
-        waits.chain(next).min().map_or(Next::Settled, Next::After)
+        sets::until_shown(self.waits(key), next)
     }
 
     fn claimed(&self, key: &ObjectKey, set: &DaemonSet, selector: &Labels) -> Claims<PodView> {
         let uid = owners::uid(&set.metadata);
         let candidates = workload::candidates(&self.pods, uid, &key.namespace, selector);
         Claimant { uid, selector, is_deleting: false }.claim(&candidates)
-    }
-
-    async fn claim(
-        &self,
-        key: &ObjectKey,
-        set: &DaemonSet,
-        claims: &Claims<PodView>,
-    ) -> Result<Next, Error> {
-        let is_there =
-            claims.adopt.is_empty() || owners::is_still_there(&self.sets_api, key, set).await?;
-        if is_there {
-            self.pod_control.claim(key, set, &claims.adopt, &claims.release).await?;
-        }
-        Ok(self.until_shown(key, None))
     }
 
     async fn go_on(
@@ -275,7 +231,7 @@ impl DaemonSets {
         } else {
             self.backoffs().insert(key.clone(), (uid, plan.backoff));
         }
-        let told = self.write_status(key, set, plan.status).await;
+        let told = self.sets.write_status(key, set, plan.status).await;
         let trimmed = self.history.delete(key, &surplus).await;
         applied?;
         told?;
@@ -338,26 +294,5 @@ impl DaemonSets {
             Reason::Other => return,
         };
         self.pod_control.events.event(set, kind, reason, message);
-    }
-
-    async fn write_status(
-        &self,
-        key: &ObjectKey,
-        set: &DaemonSet,
-        status: DaemonSetStatus,
-    ) -> Result<(), Failed> {
-        if set.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        // Pods took a while: written on what is known by now, or it would be refused.
-        let latest = self.sets.get(key).filter(|it| it.metadata.uid == set.metadata.uid);
-        let mut changed = latest.as_deref().unwrap_or(set).clone();
-        changed.status = Some(status);
-        let written = self.sets_api.update_status(changed).await.unless_gone();
-        let written = written.map_err(Failed::to::<DaemonSet>("update the status of", key))?;
-        if let Some(written) = written {
-            self.set_writes.wrote(key, written.meta());
-        }
-        Ok(())
     }
 }

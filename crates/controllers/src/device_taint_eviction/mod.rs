@@ -1,7 +1,9 @@
 //! Evicts pods that use devices with NoExecute taints which their claims do not tolerate, or only
-//! for a while. Taints are those that drivers publish in ResourceSlices.
+//! for a while. Taints are those that drivers publish in ResourceSlices and, while their gate is on,
+//! those of DeviceTaintRules.
 
 mod plan;
+mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +13,7 @@ use std::time::Duration;
 
 use api::Identified as _;
 use api::core::pod::{Pod, PodView};
+use api::resource::device_taint_rule::v1beta2::DeviceTaintRule;
 use api::resource::{ResourceClaim, ResourceSlice};
 use apimachinery::ObjectKey;
 use client::{Api, DeleteOptions, PatchKind, Preconditions};
@@ -25,6 +28,7 @@ use stdx::SharedClock;
 use telemetry::{Buckets, Counter, Description, Histogram, Stability};
 
 use self::plan::{Used, Verdict};
+use self::rules::Evicted;
 use crate::flags::at_least_one;
 use crate::pods::{BY_RESOURCE_CLAIM, index_by_resource_claim};
 use crate::{Descriptor, Flags, Startup, pods};
@@ -65,10 +69,19 @@ const LATENCY: Description<0> = Description {
 const BUCKETS: Buckets =
     Buckets::seconds(&[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0]);
 
-struct Eviction {
+/// Who uses which devices.
+#[derive(Clone)]
+struct Caches {
     pods: Indexer<PodView>,
     claims: Indexer<ResourceClaim>,
     slices: Indexer<ResourceSlice>,
+}
+
+struct Eviction {
+    caches: Caches,
+    /// Where they are served, and their gate is on.
+    rules: Option<Indexer<DeviceTaintRule>>,
+    evicted: Evicted,
     writes: Arc<OwnWrites<PodView>>,
     api: Api<Pod>,
     events: EventRecorder,
@@ -84,10 +97,11 @@ fn start(startup: &Startup<'_>) {
     let pods: Indexer<PodView> =
         controller.indexed_cache(&[(BY_RESOURCE_CLAIM, index_by_resource_claim)]);
     let claims: Indexer<ResourceClaim> = controller.indexed_cache(&[(BY_POOL, claim_by_pool)]);
+    let slices = controller.indexed_cache(&[(BY_POOL, slice_by_pool)]);
     let reconciler = Eviction {
-        pods: pods.clone(),
-        claims: claims.clone(),
-        slices: controller.indexed_cache(&[(BY_POOL, slice_by_pool)]),
+        caches: Caches { pods: pods.clone(), claims: claims.clone(), slices },
+        evicted: Evicted::default(),
+        rules: startup.availability.has_device_taint_rules().then(|| controller.cache()),
         writes: controller.own_writes(PATIENCE),
         api: startup.client.api(),
         events: startup.events(),
@@ -96,6 +110,19 @@ fn start(startup: &Startup<'_>) {
         deletions: startup.metrics.counter(&DELETIONS),
         latency: startup.metrics.histogram(&LATENCY, BUCKETS),
     };
+    if let Some(all) = &reconciler.rules {
+        rules::start(startup, &reconciler.caches, all, &reconciler.evicted);
+        let (claims, pods) = (claims.clone(), pods.clone());
+        // They seldom change: all claims with devices that they may select are looked at.
+        controller = controller.follows(move |change: Change<'_, DeviceTaintRule>, queue| {
+            if let Change::Updated { before, after } = change
+                && before.spec == after.spec
+            {
+                return;
+            }
+            claims.list().iter().for_each(|it| wake(&pods, it, queue));
+        });
+    }
     let of_claim = pods.clone();
     controller
         .watches(|it: &PodView| it.claims.is_some().then(|| it.key()))
@@ -148,11 +175,13 @@ impl Reconciler for Eviction {
         if let Some(wait) = self.writes.wait(key) {
             return Ok(Next::After(wait));
         }
-        let Some(pod) = self.pods.get(key).filter(|it| !it.is_deleting()) else {
+        let Some(pod) = self.caches.pods.get(key).filter(|it| !it.is_deleting()) else {
             self.waiting().remove(key);
             return Ok(Next::Settled);
         };
-        match plan::plan(&pod, &self.used(&pod), self.clock.now()) {
+        let rules = self.rules.as_ref().map(Indexer::list).unwrap_or_default();
+        let used = self.caches.used(&pod);
+        match plan::plan(&pod, &used, &rules, self.clock.now()) {
             Verdict::Wait(left) => {
                 self.waiting().insert(key.clone());
                 return Ok(Next::After(left));
@@ -164,7 +193,9 @@ impl Reconciler for Eviction {
                 }
             }
             Verdict::Evict(due) => {
-                self.evict(key, &pod, due).await?;
+                if self.evict(key, &pod, due).await? {
+                    self.evicted.count(&rules, &used);
+                }
                 self.waiting().remove(key);
             }
         }
@@ -172,11 +203,7 @@ impl Reconciler for Eviction {
     }
 }
 
-impl Eviction {
-    fn waiting(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Caches {
     fn used(&self, pod: &PodView) -> Vec<Used> {
         let claims = pod.claims.iter().flat_map(|it| it.claims.iter());
         let used = claims.filter_map(|it| {
@@ -188,8 +215,15 @@ impl Eviction {
         });
         used.collect()
     }
+}
 
-    async fn evict(&self, key: &ObjectKey, pod: &PodView, due: Timestamp) -> Result<(), Failed> {
+impl Eviction {
+    fn waiting(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it was this that deleted it.
+    async fn evict(&self, key: &ObjectKey, pod: &PodView, due: Timestamp) -> Result<bool, Failed> {
         let message = "Marking for deletion".to_owned();
         self.events.event(pod, EventType::Normal, EVENT, message);
         let (reason, message) = (
@@ -213,6 +247,6 @@ impl Eviction {
             let late = Duration::try_from(now.duration_since(due)).unwrap_or_default();
             self.latency.observe(late);
         }
-        Ok(())
+        Ok(evicted.is_some())
     }
 }

@@ -1,17 +1,19 @@
 //! Whether a pod must leave because of a device that it uses, and when. Pure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::Identified as _;
 use api::core::pod::PodView;
+use api::resource::device_taint_rule::v1beta2::DeviceTaintRule;
 use api::resource::{ResourceClaim, ResourceSlice};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::resource::v1::{
     DeviceRequestAllocationResult as Allocated, DeviceTaint, DeviceToleration,
 };
 
-const NO_EXECUTE: &str = "NoExecute";
+pub(super) const NO_EXECUTE: &str = "NoExecute";
 
 /// A claim that the pod names, with the slices of the pools that its devices are from.
 pub(super) struct Used {
@@ -29,11 +31,16 @@ pub(super) enum Verdict {
     Evict(Timestamp),
 }
 
-pub(super) fn plan(pod: &PodView, used: &[Used], now: Timestamp) -> Verdict {
+pub(super) fn plan(
+    pod: &PodView,
+    used: &[Used],
+    rules: &[Arc<DeviceTaintRule>],
+    now: Timestamp,
+) -> Verdict {
     if pod.node().is_none() || !pod.is_active() {
         return Verdict::Stay;
     }
-    let due = used.iter().filter(|it| is_its(it, pod)).filter_map(|it| due(it, now)).min();
+    let due = used.iter().filter(|it| is_its(it, pod)).filter_map(|it| due(it, rules, now)).min();
     let Some(due) = due else { return Verdict::Stay };
     match Duration::try_from(due.duration_since(now)) {
         Ok(left) if !left.is_zero() => Verdict::Wait(left),
@@ -58,13 +65,55 @@ pub(super) fn allocated(claim: &ResourceClaim) -> impl Iterator<Item = &Allocate
 }
 
 /// When the first device may be used no longer.
-fn due(used: &Used, now: Timestamp) -> Option<Timestamp> {
+fn due(used: &Used, rules: &[Arc<DeviceTaintRule>], now: Timestamp) -> Option<Timestamp> {
     let of_one = |device| {
-        taints(&used.slices, device)
-            .into_iter()
-            .filter_map(move |it| end(it, device.tolerations.as_deref().unwrap_or_default(), now))
+        let published = taints(&used.slices, device).into_iter().cloned();
+        let ruled = rules.iter().filter(|it| is_meant(it, device)).filter_map(|it| taint(it));
+        published
+            .chain(ruled)
+            .filter_map(move |it| end(&it, device.tolerations.as_deref().unwrap_or_default(), now))
     };
     allocated(&used.claim).flat_map(of_one).min()
+}
+
+/// Whether a rule selects a device. One that says nothing of a part selects all of it.
+pub(super) fn selects(rule: &DeviceTaintRule, [driver, pool, device]: [&str; 3]) -> bool {
+    let Some(selector) = &rule.spec.device_selector else { return false };
+    let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|it| it == is);
+    fits(&selector.driver, driver) && fits(&selector.pool, pool) && fits(&selector.device, device)
+}
+
+pub(super) fn is_meant(rule: &DeviceTaintRule, device: &Allocated) -> bool {
+    selects(rule, [&device.driver, &device.pool, &device.device])
+}
+
+/// Driver, pool and name of each device in the newest slices of its pool.
+pub(super) fn published(slices: &[Arc<ResourceSlice>]) -> impl Iterator<Item = [&str; 3]> {
+    let place = |it: &ResourceSlice| (it.spec.driver.clone(), it.spec.pool.name.clone());
+    let mut newest: BTreeMap<(String, String), i64> = BTreeMap::new();
+    for slice in slices {
+        let generation = newest.entry(place(slice)).or_insert(i64::MIN);
+        *generation = slice.spec.pool.generation.max(*generation);
+    }
+    let is_newest =
+        move |it: &&Arc<ResourceSlice>| newest.get(&place(it)) == Some(&it.spec.pool.generation);
+    slices.iter().filter(is_newest).flat_map(|it| {
+        let devices = it.spec.devices.iter().flatten();
+        devices.map(|device| {
+            [it.spec.driver.as_str(), it.spec.pool.name.as_str(), device.name.as_str()]
+        })
+    })
+}
+
+/// What a rule puts on devices, if it drives pods out.
+pub(super) fn taint(rule: &DeviceTaintRule) -> Option<DeviceTaint> {
+    let taint = &rule.spec.taint;
+    (taint.effect == NO_EXECUTE).then(|| DeviceTaint {
+        effect: taint.effect.clone(),
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        time_added: taint.time_added.clone(),
+    })
 }
 
 /// The taints of a device by the newest slices of its pool.

@@ -52,6 +52,13 @@ impl Settings {
         self.selection.has(controller)
     }
 
+    /// The same where a star does not mean the controllers with these names.
+    #[must_use]
+    pub fn leaving_out(mut self, names: &'static [&'static str]) -> Self {
+        self.selection.leave_out(names);
+        self
+    }
+
     /// The names of the selected controllers.
     pub fn selected(&self) -> impl Iterator<Item = &'static str> {
         ALL.iter().filter(|it| self.is_selected(it)).map(|it| it.name)
@@ -182,6 +189,19 @@ mod tests {
             selected(&["--controllers=podgc", "--controllers=endpoint"]),
             "endpoints pod-garbage-collector"
         );
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_star_can_be_named() {
+        let name = "service-lb-controller";
+        let has = |flag: &str| {
+            let settings =
+                Settings::parse(&[flag]).unwrap().leaving_out(&["service-lb-controller"]);
+            settings.selected().any(|it| it == name)
+        };
+        assert!(!has("--controllers=*"));
+        assert!(has("--controllers=*,service-lb-controller"));
+        assert!(selected(&[]).contains("service-lb"));
     }
 
     #[test]

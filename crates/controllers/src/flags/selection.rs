@@ -15,27 +15,38 @@ pub(crate) enum Choice {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Selection(Vec<Choice>);
+pub(crate) struct Selection {
+    choices: Vec<Choice>,
+    /// What a star does not mean here.
+    left_out: &'static [&'static str],
+}
 
 impl Selection {
     pub(crate) fn new(choices: impl Iterator<Item = Choice>) -> Self {
-        Self(choices.collect())
+        Self { choices: choices.collect(), left_out: &[] }
+    }
+
+    /// A star does not mean these.
+    pub(crate) fn leave_out(&mut self, names: &'static [&'static str]) {
+        self.left_out = names;
     }
 
     /// What is said first of a controller by its name counts; a star says something of those that
     /// are not named.
     pub(crate) fn has(&self, controller: &Descriptor) -> bool {
-        let named = self.0.iter().find_map(|it| match it {
+        let named = self.choices.iter().find_map(|it| match it {
             Choice::On(name) if *name == controller.name => Some(true),
             Choice::Off(name) if *name == controller.name => Some(false),
             _ => None,
         });
-        named.unwrap_or_else(|| controller.is_on_by_default && self.0.contains(&Choice::Default))
+        let is_default =
+            || controller.is_on_by_default && !self.left_out.contains(&controller.name);
+        named.unwrap_or_else(|| is_default() && self.choices.contains(&Choice::Default))
     }
 
     /// Whether it is meant by its own name, not by a star.
     pub(crate) fn names(&self, controller: &Descriptor) -> bool {
-        self.0.contains(&Choice::On(controller.name)) && self.has(controller)
+        self.choices.contains(&Choice::On(controller.name)) && self.has(controller)
     }
 }
 

@@ -1,28 +1,15 @@
 //! When a request for a pod's certificate has been there for long enough. Pure.
 
-use std::time::Duration;
-
 use api::certificates::PodCertificateRequest;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
-use crate::pods::remaining;
+use crate::expiry::Verdict;
 
-const LIFE: Duration = Duration::from_secs(15 * 60);
-
-#[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
-    /// It is being deleted already.
-    Keep,
-    Wait(Duration),
-    Delete,
-}
+const LIFE: SignedDuration = SignedDuration::from_mins(15);
 
 pub(super) fn plan(request: &PodCertificateRequest, now: Timestamp) -> Verdict {
     let meta = &request.metadata;
     let created = meta.creation_timestamp.as_ref().filter(|_| meta.deletion_timestamp.is_none());
     let Some(created) = created else { return Verdict::Keep };
-    match remaining(created.0, LIFE, now) {
-        Duration::ZERO => Verdict::Delete,
-        left => Verdict::Wait(left),
-    }
+    Verdict::of(created.0.saturating_add(LIFE).unwrap_or(Timestamp::MAX), now)
 }

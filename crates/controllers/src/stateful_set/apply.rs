@@ -4,8 +4,7 @@ use api::apps::{ControllerRevision, StatefulSet};
 use api::core::persistent_volume_claim::PersistentVolumeClaim;
 use api::object::key_of;
 use apimachinery::{ApiError, ObjectKey};
-use k8s_openapi::api::apps::v1::StatefulSetStatus;
-use reconcile::{EventType, Failed, Outcome as _, is_namespace_gone};
+use reconcile::{EventType, Failed, is_namespace_gone};
 use serde_json::json;
 
 use super::identity::{self, POD_INDEX, POD_NAME};
@@ -197,26 +196,5 @@ impl StatefulSets {
         self.warn(set, "FailedCreate", message);
         let why = format!("failed to create PVC {claim}: {err}");
         self.pod_control.tell_failed(set, "Create", pod, &why);
-    }
-
-    pub(super) async fn write_status(
-        &self,
-        key: &ObjectKey,
-        set: &StatefulSet,
-        status: StatefulSetStatus,
-    ) -> Result<(), Failed> {
-        if set.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        // Pods and claims took a while: written on what is known by now, or it would be refused.
-        let latest = self.sets.get(key).filter(|it| it.metadata.uid == set.metadata.uid);
-        let mut changed = latest.as_deref().unwrap_or(set).clone();
-        changed.status = Some(status);
-        let written = self.sets_api.update_status(changed).await.unless_gone();
-        let written = written.map_err(Failed::to::<StatefulSet>("update the status of", key))?;
-        if let Some(written) = written {
-            self.set_writes.wrote(key, written.meta());
-        }
-        Ok(())
     }
 }

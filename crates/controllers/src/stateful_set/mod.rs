@@ -17,6 +17,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::Identified as _;
 use api::apps::{ControllerRevision, StatefulSet};
@@ -26,7 +27,7 @@ use apimachinery::ObjectKey;
 use apimachinery::selector::{self, Labels};
 use client::Api;
 use informer::Indexer;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::api::apps::v1::StatefulSetStatus;
 use reconcile::{Change, Failed, Next, OwnWrites, PATIENCE, Reconciler, WorkQueue, itself};
 use stdx::SharedClock;
 
@@ -36,9 +37,10 @@ use self::metrics::Metrics;
 use self::plan::{Observed, Plan};
 use crate::claims::{Claimant, Claims};
 use crate::flags::at_least_one;
-use crate::history::{self, History, Limit, Record, Seen, Templated};
+use crate::history::{self, History, Limit, Record, Seen};
 use crate::pod_control::{PodControl, Words};
-use crate::workload::{BY_SELECTOR, POD_INDEXES, Workload};
+use crate::sets::{self, Sets, Waits};
+use crate::workload::{POD_INDEXES, Workload as _};
 use crate::{Descriptor, Flags, Startup, owners, workload};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -73,12 +75,10 @@ enum Error {
 }
 
 struct StatefulSets {
-    sets: Indexer<StatefulSet>,
+    sets: Sets<StatefulSet>,
     pods: Indexer<PodView>,
     claims: Indexer<PersistentVolumeClaim>,
-    sets_api: Api<StatefulSet>,
     claims_api: Api<PersistentVolumeClaim>,
-    set_writes: Arc<OwnWrites<StatefulSet>>,
     claim_writes: Arc<OwnWrites<PersistentVolumeClaim>>,
     pod_control: PodControl<ObjectKey>,
     history: History<StatefulSet>,
@@ -90,16 +90,13 @@ struct StatefulSets {
 
 fn start(startup: &Startup<'_>) {
     let mut controller = startup.controller();
-    let sets: Indexer<StatefulSet> =
-        controller.indexed_cache(&[(BY_SELECTOR, workload::index_by_selector)]);
-    let allows_max_unavailable = false;
+    let gates = &startup.availability.gates;
+    let allows_max_unavailable = gates.is_enabled(features::MAX_UNAVAILABLE_STATEFUL_SET);
     let reconciler = StatefulSets {
-        sets: sets.clone(),
+        sets: Sets::new(startup, &mut controller),
         pods: controller.indexed_cache(POD_INDEXES),
         claims: controller.cache(),
-        sets_api: startup.client.api(),
         claims_api: startup.client.api(),
-        set_writes: controller.own_writes(PATIENCE),
         claim_writes: controller.own_writes(PATIENCE),
         pod_control: PodControl::new(startup, &mut controller, &startup.events(), Words::OfSet),
         history: History::new(startup, &mut controller),
@@ -107,6 +104,7 @@ fn start(startup: &Startup<'_>) {
         metrics: Metrics::new(&startup.metrics, allows_max_unavailable),
         allows_max_unavailable,
     };
+    let sets = reconciler.sets.cache.clone();
     let (of_pods, of_claims, of_revisions) = (sets.clone(), sets.clone(), sets);
     controller
         .watches(itself::<StatefulSet>)
@@ -117,27 +115,7 @@ fn start(startup: &Startup<'_>) {
         .run(reconciler);
 }
 
-impl Workload for StatefulSet {
-    fn pod_selector(&self) -> Result<Labels, selector::Error> {
-        Labels::from_selector(self.spec.as_ref().map(|it| &it.selector))
-    }
-}
-
-impl Templated for StatefulSet {
-    const HASH_LABEL: &'static str = "controller.kubernetes.io/hash";
-
-    fn template(&self) -> Option<&PodTemplateSpec> {
-        self.spec.as_ref().map(|it| &it.template)
-    }
-
-    fn set_template(&mut self, template: PodTemplateSpec) {
-        self.spec.get_or_insert_default().template = template;
-    }
-
-    fn collisions(&self) -> i32 {
-        self.status.as_ref().and_then(|it| it.collision_count).unwrap_or(0)
-    }
-}
+sets::pod_set!(StatefulSet, StatefulSetStatus, "controller.kubernetes.io/hash");
 
 /// Pods wake their set; one that goes wakes the set that waits for its name, too.
 fn follow_pod(change: Change<'_, PodView>, sets: &Indexer<StatefulSet>, queue: &WorkQueue) {
@@ -182,7 +160,7 @@ impl Reconciler for StatefulSets {
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
-        if self.sets.get(key).is_none() {
+        if self.sets.cache.get(key).is_none() {
             self.forget(key);
             return Ok(Next::Settled);
         }
@@ -192,20 +170,19 @@ impl Reconciler for StatefulSets {
                 return Ok(Next::After(wait));
             }
         }
-        let Some(set) = self.sets.get(key) else { return Ok(Next::Settled) };
+        let Some(set) = self.sets.cache.get(key) else { return Ok(Next::Settled) };
         let selector =
             set.pod_selector().map_err(|source| Error::Selector { set: key.clone(), source })?;
         let claims = self.claimed(key, &set, &selector);
         if !claims.adopt.is_empty() || !claims.release.is_empty() {
-            return self.claim(key, &set, &claims).await;
+            self.sets.claim(key, &set, &claims, &self.pod_control).await?;
+            return Ok(self.until_shown(key, None));
         }
         let record = match self.history.observe(key, &set, &selector).await? {
             Seen::Complete(record) => record,
             Seen::Unfinished(next) => return Ok(next),
             Seen::Collision => {
-                let mut status = set.status.clone().unwrap_or_default();
-                status.collision_count = Some(set.collisions().saturating_add(1));
-                self.write_status(key, &set, status).await?;
+                self.sets.count_collision(key, &set).await?;
                 return Ok(self.until_shown(key, None));
             }
         };
@@ -214,12 +191,9 @@ impl Reconciler for StatefulSets {
 }
 
 impl StatefulSets {
-    fn waits(
-        &self,
-        key: &ObjectKey,
-    ) -> [(Option<std::time::Duration>, &'static str, &'static str); 4] {
+    fn waits(&self, key: &ObjectKey) -> Waits<4> {
         [
-            (self.set_writes.wait(key), "apps", "statefulsets"),
+            (self.sets.writes.wait(key), "apps", "statefulsets"),
             (self.pod_control.writes.wait(key), "", "pods"),
             (self.claim_writes.wait(key), "", "persistentvolumeclaims"),
             (self.history.writes.wait(key), "apps", "controllerrevisions"),
@@ -227,16 +201,14 @@ impl StatefulSets {
     }
 
     fn forget(&self, key: &ObjectKey) {
-        self.set_writes.forget(key);
+        self.sets.writes.forget(key);
         self.pod_control.writes.forget(key);
         self.claim_writes.forget(key);
         self.history.writes.forget(key);
     }
 
-    /// An object may be gone before the cache saw it; then nobody else would wake the set.
-    fn until_shown(&self, key: &ObjectKey, next: Option<std::time::Duration>) -> Next {
-        let waits = self.waits(key).into_iter().filter_map(|(wait, _, _)| wait);
-        waits.chain(next).min().map_or(Next::Settled, Next::After)
+    fn until_shown(&self, key: &ObjectKey, next: Option<Duration>) -> Next {
+        sets::until_shown(self.waits(key), next)
     }
 
     /// Its own are those that match and have a name that it would give.
@@ -247,20 +219,6 @@ impl StatefulSets {
         let claims = Claimant { uid, selector, is_deleting }.claim(&candidates);
         let is_member = |pod: &PodView| identity::ordinal(&key.name, &pod.meta.key.name).is_some();
         claims.narrowed(is_deleting, is_member)
-    }
-
-    async fn claim(
-        &self,
-        key: &ObjectKey,
-        set: &StatefulSet,
-        claims: &Claims<PodView>,
-    ) -> Result<Next, Error> {
-        let is_there =
-            claims.adopt.is_empty() || owners::is_still_there(&self.sets_api, key, set).await?;
-        if is_there {
-            self.pod_control.claim(key, set, &claims.adopt, &claims.release).await?;
-        }
-        Ok(self.until_shown(key, None))
     }
 
     async fn go_on(
@@ -279,7 +237,7 @@ impl StatefulSets {
         let (sources, plan) = self.plan(key, set, pods, current, &record);
         self.metrics.planned(set, &plan);
         let applied = self.apply(key, set, &sources, &plan).await;
-        let told = self.write_status(key, set, plan.status).await;
+        let told = self.sets.write_status(key, set, plan.status).await;
         let limit = set.spec.as_ref().and_then(|it| it.revision_history_limit).unwrap_or(10);
         let is_used = |it: &ControllerRevision| used.contains(owners::name(&it.metadata));
         let surplus = history::surplus(&record, Limit::BesideUsed(limit), is_used);

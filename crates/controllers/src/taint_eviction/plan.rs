@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::core::node::fit::tolerates;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 
@@ -59,22 +60,4 @@ fn tolerated_for(taints: &[Taint], tolerations: &[Toleration]) -> Option<Duratio
         }
     }
     shortest
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let is_any = |it: &Option<String>| it.as_deref().unwrap_or_default().is_empty();
-    if !is_any(&toleration.effect) && toleration.effect.as_deref() != Some(&taint.effect) {
-        return false;
-    }
-    if !is_any(&toleration.key) && toleration.key.as_deref() != Some(&taint.key) {
-        return false;
-    }
-    let value = toleration.value.as_deref().unwrap_or_default();
-    match toleration.operator.as_deref().unwrap_or("Equal") {
-        "Exists" => true,
-        "" | "Equal" => {
-            !is_any(&toleration.key) && value == taint.value.as_deref().unwrap_or_default()
-        }
-        _ => false,
-    }
 }

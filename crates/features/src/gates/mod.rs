@@ -64,15 +64,23 @@ pub const POD_WEBSOCKET_CREATE_PERMISSION: Switch =
 pub const CLUSTER_TRUST_BUNDLE: Switch = Switch("ClusterTrustBundle");
 /// Projected volumes may have them.
 pub const CLUSTER_TRUST_BUNDLE_PROJECTION: Switch = Switch("ClusterTrustBundleProjection");
+/// DeviceTaintRules drive pods from devices.
+pub const DRA_DEVICE_TAINT_RULES: Switch = Switch("DRADeviceTaintRules");
+/// ResourcePoolStatusRequests are answered.
+pub const DRA_RESOURCE_POOL_STATUS: Switch = Switch("DRAResourcePoolStatus");
 /// Workloads and PodGroups can be served.
 pub const GENERIC_WORKLOAD: Switch = Switch("GenericWorkload");
 /// Autoscalers may say how far usage may be from its target.
 pub const HPA_CONFIGURABLE_TOLERANCE: Switch = Switch("HPAConfigurableTolerance");
 /// Autoscalers may leave no replica, and bring the first one back.
 pub const HPA_SCALE_TO_ZERO: Switch = Switch("HPAScaleToZero");
+/// StatefulSets may say how many of their pods may be away during an update.
+pub const MAX_UNAVAILABLE_STATEFUL_SET: Switch = Switch("MaxUnavailableStatefulSet");
 /// PodCertificateRequests can be served, and projected volumes have what comes of them.
 pub const POD_CERTIFICATE_REQUEST: Switch = Switch("PodCertificateRequest");
-/// StorageVersionMigrations can be served.
+/// StorageVersions are cleared of servers that are gone.
+pub const STORAGE_VERSION_API: Switch = Switch("StorageVersionAPI");
+/// StorageVersionMigrations can be served, and are carried out.
 pub const STORAGE_VERSION_MIGRATOR: Switch = Switch("StorageVersionMigrator");
 
 const SWITCHES: &[Switch] = &[
@@ -80,10 +88,14 @@ const SWITCHES: &[Switch] = &[
     POD_WEBSOCKET_CREATE_PERMISSION,
     CLUSTER_TRUST_BUNDLE,
     CLUSTER_TRUST_BUNDLE_PROJECTION,
+    DRA_DEVICE_TAINT_RULES,
+    DRA_RESOURCE_POOL_STATUS,
     GENERIC_WORKLOAD,
     HPA_CONFIGURABLE_TOLERANCE,
     HPA_SCALE_TO_ZERO,
+    MAX_UNAVAILABLE_STATEFUL_SET,
     POD_CERTIFICATE_REQUEST,
+    STORAGE_VERSION_API,
     STORAGE_VERSION_MIGRATOR,
 ];
 

@@ -4,6 +4,7 @@
 //! that clocks need not agree. Promises at most one leader as long as every copy's clock runs at
 //! nearly the same speed. Those who wait watch the Lease: one that is freed is taken at once.
 
+mod metrics;
 mod terms;
 
 use std::future::Future;
@@ -18,8 +19,10 @@ use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use lifecycle::{Shutdown, Tasks};
 use stdx::World;
+use telemetry::Registry;
 use tokio::time::Instant;
 
+use self::metrics::Metrics;
 pub use self::terms::{Terms, TermsError};
 
 /// Who stands for election, and for what.
@@ -30,6 +33,8 @@ pub struct Election {
     /// Tells this candidate from all others, those of earlier processes included.
     pub identity: String,
     pub terms: Terms,
+    /// Where it is shown who leads.
+    pub metrics: Registry,
 }
 
 /// Runs `lead` only while holding the lease. `lead` gets tasks that are cancelled when the lease is
@@ -74,11 +79,15 @@ struct Candidate {
     seen: Option<(LeaseSpec, Instant)>,
     /// Of the lease as last seen, to watch from.
     version: Option<String>,
+    /// As we wrote it last, and nobody else since, as far as we know.
+    held: Option<Lease>,
+    metrics: Metrics,
 }
 
 impl Candidate {
     fn new(election: Election) -> Self {
-        Self { election, seen: None, version: None }
+        let metrics = Metrics::new(&election.metrics, election.name);
+        Self { election, seen: None, version: None, held: None, metrics }
     }
 
     /// What the task that stands is called.
@@ -100,6 +109,7 @@ impl Candidate {
         }
         let (lease, identity) = (self.election.name, self.election.identity.clone());
         tracing::info!(lease, identity, "leading");
+        self.metrics.leads(true);
         let leading = async {
             lead(followers.clone()).await;
             // Those it started still need the lease.
@@ -112,6 +122,8 @@ impl Candidate {
             () = leading => false,
         };
         followers.cancel();
+        self.metrics.leads(false);
+        self.held = None;
         if is_lost {
             tracing::error!(lease, identity, "lost the lease");
         } else {
@@ -212,6 +224,13 @@ impl Candidate {
     async fn try_hold(&mut self) -> Result<bool, ApiError> {
         let api = self.election.client.api::<Lease>();
         let now = MicroTime(self.election.world.clock.now());
+        if let Some(mut lease) = self.held.take() {
+            lease.spec = Some(self.spec(lease.spec.take(), now.clone()));
+            if self.write(lease).await.is_ok() {
+                return Ok(true);
+            }
+            self.metrics.asked_again();
+        }
         let terms = &self.election.terms;
         let stored = match api.get(&terms.namespace, terms.lease_name(self.election.name)).await {
             Ok(lease) => lease,
@@ -228,9 +247,16 @@ impl Candidate {
         }
         let mut lease = (*stored).clone();
         lease.spec = Some(self.spec(Some(spec), now));
-        let held = api.update(lease).await?.object()?;
-        self.seen = held.spec.clone().map(|it| (it, Instant::now()));
+        self.write(lease).await?;
         Ok(true)
+    }
+
+    /// Only over what it was made from.
+    async fn write(&mut self, lease: Lease) -> Result<(), ApiError> {
+        let held = self.election.client.api::<Lease>().update(lease).await?.object()?;
+        self.seen = held.spec.clone().map(|it| (it, Instant::now()));
+        self.held = Some(Lease::clone(&held));
+        Ok(())
     }
 
     fn is_held_by_another(&mut self, spec: &LeaseSpec) -> bool {

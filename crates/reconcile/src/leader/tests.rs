@@ -18,6 +18,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _};
 use lifecycle::Tasks;
 use stdx::World;
+use telemetry::Registry;
 use tokio::sync::broadcast;
 
 use super::{Election, Terms, with_leadership, with_leaderships};
@@ -118,6 +119,7 @@ struct Candidate {
     line: Arc<Line>,
     tasks: Tasks,
     is_leading: Arc<AtomicBool>,
+    metrics: Registry,
 }
 
 fn candidate(server: &Arc<Server>, world: &World, identity: &str) -> Candidate {
@@ -148,15 +150,17 @@ fn stand(
         n_calls: AtomicUsize::new(0),
     });
     let (tasks, is_leading) = (Tasks::new(), Arc::new(AtomicBool::new(false)));
+    let metrics = Registry::default();
     let election = Election {
         client: Client::new(line.clone(), "test"),
         world: world.clone(),
         name: "test",
         identity: identity.to_owned(),
         terms: Terms::default(),
+        metrics: metrics.clone(),
     };
     start(&tasks, election, is_leading.clone());
-    Candidate { line, tasks, is_leading }
+    Candidate { line, tasks, is_leading, metrics }
 }
 
 /// Takes a second to end.
@@ -261,6 +265,38 @@ async fn who_watches_the_lease_asks_nothing_and_takes_it_at_once() {
     one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!((one.is_leading(), two.is_leading()), (false, true));
+    two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_renews_with_one_call_and_shows_that_it_leads() {
+    let (server, world) = (Server::watched(), World::simulated(1));
+    let one = candidate(&server, &world, "one");
+    // Once it has made the lease it does not know how it came back.
+    seconds(3).await;
+    let shows = |it: &Candidate, status: u8, slow: u8| {
+        let page = it.metrics.render();
+        let status = format!("leader_election_master_status{{name=\"test\"}} {status}");
+        let slow = format!("leader_election_slowpath_total{{name=\"test\"}} {slow}");
+        let has = |line: &str| page.lines().any(|it| it == line);
+        assert!(has(&status) && has(&slow), "{status} {slow}\n{page}");
+    };
+    let n_calls = || one.line.n_calls.load(Ordering::Relaxed);
+    let asked = n_calls();
+    seconds(20).await;
+    assert_eq!(n_calls() - asked, 10);
+    shows(&one, 1, 0);
+    let two = candidate(&server, &world, "two");
+    seconds(1).await;
+    shows(&two, 0, 0);
+    // Somebody wrote to the lease: it is read, and renewed all the same.
+    server.lease.lock().unwrap().as_mut().unwrap().metadata.resource_version =
+        Some("100".to_owned());
+    seconds(4).await;
+    shows(&one, 1, 1);
+    assert!(one.is_leading());
+    one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+    shows(&one, 0, 1);
     two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
 }
 

@@ -5,7 +5,6 @@
 //! every addition is seen, only that work starts after the last one.
 
 mod metrics;
-mod pace;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Display;
@@ -13,15 +12,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
+use stdx::Pace;
 use telemetry::{Registry, Watched};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use metrics::Metrics;
-use pace::Pace;
 
 const DELAY_FIRST: Duration = Duration::from_millis(5);
 const DELAY_MAX: Duration = Duration::from_secs(1000);
+/// Over all keys: many that fail at once are not a load of their own.
+const RETRIES_PER_SECOND: f64 = 10.0;
+const RETRIES_AT_ONCE: f64 = 100.0;
 /// Nothing is put off for longer: delays come from objects, and there is no time that lies 2^63
 /// seconds ahead. Who is woken early looks again.
 const AHEAD_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
@@ -83,7 +85,7 @@ impl<K> Default for State<K> {
             due: BTreeMap::new(),
             next_delay: 0,
             failures: BTreeMap::new(),
-            pace: Pace::default(),
+            pace: Pace::new(RETRIES_PER_SECOND, RETRIES_AT_ONCE),
         }
     }
 }

@@ -30,7 +30,6 @@ impl Resource for StatefulSet {
     fn prepare_create(&mut self) {
         self.clear_status();
         defaults::apply_to_status(self);
-        drop_max_unavailable(self, None);
     }
 
     fn prepare_update(&mut self, stored: &Self, part: Part) {
@@ -38,7 +37,6 @@ impl Resource for StatefulSet {
             return self.keep_spec(stored);
         }
         self.keep_status(stored);
-        drop_max_unavailable(self, Some(stored));
     }
 
     /// What is checked depends on whether it is new: see `validate_create` and `validate_update`.
@@ -121,11 +119,12 @@ fn rolling_update(object: &StatefulSet) -> Option<&RollingUpdateStatefulSetStrat
     object.spec.as_ref()?.update_strategy.as_ref()?.rolling_update.as_ref()
 }
 
-/// The gate `MaxUnavailableStatefulSet` is off: the field stays only where it was used before.
-fn drop_max_unavailable(object: &mut StatefulSet, stored: Option<&StatefulSet>) {
-    if stored.and_then(rolling_update).is_some_and(|it| it.max_unavailable.is_some()) {
-        return;
-    }
+pub fn has_max_unavailable(object: &StatefulSet) -> bool {
+    rolling_update(object).is_some_and(|it| it.max_unavailable.is_some())
+}
+
+/// For servers whose gate `MaxUnavailableStatefulSet` is off.
+pub fn drop_max_unavailable(object: &mut StatefulSet) {
     let strategy = object.spec.as_mut().and_then(|it| it.update_strategy.as_mut());
     if let Some(rolling) = strategy.and_then(|it| it.rolling_update.as_mut()) {
         rolling.max_unavailable = None;

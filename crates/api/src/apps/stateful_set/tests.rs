@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::StatefulSet;
+use super::{StatefulSet, drop_max_unavailable, has_max_unavailable};
 use crate::kind::{Part, Resource, Scale};
 use crate::testing::{check, check_created, check_row, check_update, created, defaulted};
 
@@ -198,12 +198,12 @@ fn what_was_stored_wrong_may_stay_wrong() {
 }
 
 #[test]
-fn a_field_behind_a_gate_that_is_off_is_kept_only_where_it_was() {
+fn pods_that_may_be_away_are_a_number_or_a_share() {
     let manifest = |value: Value| {
         stateful_set(json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": value}}}))
     };
     let pointer = "/spec/updateStrategy/rollingUpdate/maxUnavailable";
-    check_created::<StatefulSet>(manifest(json!(2)), pointer, Value::Null);
+    check_created::<StatefulSet>(manifest(json!(2)), pointer, json!(2));
     let used = defaulted::<StatefulSet>(manifest(json!(2)));
     let path = "spec.updateStrategy.rollingUpdate.maxUnavailable";
     check_update(&used, manifest(json!(3)), Part::Main, &[]);
@@ -219,8 +219,10 @@ fn a_field_behind_a_gate_that_is_off_is_kept_only_where_it_was() {
         Part::Main,
         &[&format!("{path}: Invalid value: \"101%\": must not be greater than 100%")],
     );
-    let unused = created::<StatefulSet>(stateful_set(json!({})));
-    check_update(&unused, manifest(json!(0)), Part::Main, &[]);
+    let mut dropped = used.clone();
+    assert!(has_max_unavailable(&used));
+    drop_max_unavailable(&mut dropped);
+    assert!(!has_max_unavailable(&dropped));
 }
 
 #[test]

@@ -1,18 +1,24 @@
-//! What a pod needs at its peak, of requests or of limits, with the way that amounts are written.
+//! What a pod needs at its peak, of requests or of limits.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::is_sidecar;
-use crate::amounts::{Amounts, add, raise};
+use crate::amounts::{Summed, add, raise};
 
 /// Init containers run one after another, beside the sidecars that were started before them; then
-/// all others run together. `of` is what one container needs.
-pub fn peak(spec: &PodSpec, of: impl Fn(&Container) -> Amounts) -> Amounts {
-    let mut running = Amounts::new();
+/// all others run together. `of` is what one container needs. Example (cpu): sidecar 1, init 3,
+/// container 1: max(1+1, 1+3) = 4.
+pub fn peak<S: Summed>(
+    spec: &PodSpec,
+    of: impl Fn(&Container) -> BTreeMap<String, S>,
+) -> BTreeMap<String, S> {
+    let mut running = BTreeMap::new();
     for container in &spec.containers {
         add(&mut running, &of(container));
     }
-    let (mut sidecars, mut starting) = (Amounts::new(), Amounts::new());
+    let (mut sidecars, mut starting) = (BTreeMap::new(), BTreeMap::new());
     for container in spec.init_containers.iter().flatten() {
         let mut wanted = of(container);
         if is_sidecar(container) {

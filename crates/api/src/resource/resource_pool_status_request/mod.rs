@@ -43,11 +43,6 @@ impl Resource for ResourcePoolStatusRequest {
         }
     }
 
-    /// Whoever asks waits for an answer.
-    fn warnings(&self) -> Vec<String> {
-        vec!["spec: accepted, but such requests are not answered on this server".to_owned()]
-    }
-
     fn columns() -> &'static [Column] {
         table::COLUMNS
     }

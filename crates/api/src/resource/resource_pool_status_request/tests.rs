@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ResourcePoolStatusRequest;
-use crate::kind::{Part, Resource};
+use crate::kind::Part;
 use crate::testing::{check, check_created, check_row, check_update, created, defaulted};
 
 fn request(spec: Value) -> Value {
@@ -73,14 +73,6 @@ fn counts_of_an_answer_are_not_negative() {
             "status.pools[0].generation: Required value",
             "status.pools[0].validationError: Too long: may not be more than 256 bytes",
         ],
-    );
-}
-
-#[test]
-fn whoever_asks_is_told_that_nobody_answers() {
-    assert_eq!(
-        created::<ResourcePoolStatusRequest>(request(json!({"driver": "d"}))).warnings(),
-        ["spec: accepted, but such requests are not answered on this server"]
     );
 }
 

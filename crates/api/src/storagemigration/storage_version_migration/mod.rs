@@ -40,11 +40,6 @@ impl Resource for StorageVersionMigration {
         }
     }
 
-    /// Whoever wants it done waits for it.
-    fn warnings(&self) -> Vec<String> {
-        vec!["spec: accepted, but objects are not migrated on this server".to_owned()]
-    }
-
     fn columns() -> &'static [Column] {
         const {
             &[

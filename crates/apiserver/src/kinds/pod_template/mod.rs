@@ -2,7 +2,7 @@
 
 use admission::Draft;
 use api::ApiObject;
-use api::apps::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use api::apps::{DaemonSet, Deployment, ReplicaSet, StatefulSet, stateful_set};
 use api::batch::{CronJob, Job};
 use api::core::pod_spec::disabled::{self, Features};
 use api::core::{Pod, PodTemplate, ReplicationController};
@@ -35,6 +35,21 @@ impl Hooks for PodTemplates {
         old: Option<&dyn ApiObject>,
     ) {
         drop_disabled(core, draft, old);
+        drop_max_unavailable(core, draft, old);
+    }
+}
+
+/// Of StatefulSets; one that has it already may keep it.
+fn drop_max_unavailable(core: &Core, draft: &mut Draft, old: Option<&dyn ApiObject>) {
+    let has = |it: &dyn ApiObject| {
+        it.downcast_ref::<StatefulSet>().is_some_and(stateful_set::has_max_unavailable)
+    };
+    let is_enabled = core.config.gates.is_enabled(features::MAX_UNAVAILABLE_STATEFUL_SET);
+    if is_enabled || old.is_some_and(has) || !has(draft.object()) {
+        return;
+    }
+    if let Some(set) = draft.change().downcast_mut::<StatefulSet>() {
+        stateful_set::drop_max_unavailable(set);
     }
 }
 

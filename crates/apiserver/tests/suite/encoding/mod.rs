@@ -251,6 +251,63 @@ async fn json_from_before_is_read_and_becomes_protobuf_with_the_next_write() {
     }
 }
 
+/// A patch that says no more than which version is meant, and the version after it.
+async fn write_again(api: &DynamicApi, value: &Value) -> (u64, u64) {
+    let (namespace, name) = place(value);
+    let before = api.get(namespace, name).await.expect("found").meta.resource_version;
+    let same = json!({"metadata": {"resourceVersion": before.to_string()}}).to_string();
+    let options = WriteOptions::default();
+    let written = api.patch(namespace, name, PatchKind::Merge, same.into(), options).await;
+    (before, written.expect("written").meta.resource_version)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_changes_nothing_stores_anew_what_is_in_another_form() {
+    let forms = [Encoding::Json, Encoding::Protobuf];
+    for (before, now) in [(forms[0], forms[1]), (forms[1], forms[0])] {
+        let memory = Arc::new(Memory::new());
+        let old = start(&memory, 1, before).await;
+        let value = fixture("Deployment");
+        let kind = kind_of(&value);
+        objects(&old, kind.as_ref()).create(object(&value)).await.expect("created");
+        let (first, second) = write_again(&objects(&old, kind.as_ref()), &value).await;
+        assert_eq!(first, second, "it is as it should be");
+        old.tasks.shutdown(Duration::from_secs(5)).await.expect("stopped");
+
+        let server = start(&memory, 2, now).await;
+        let api = objects(&server, kind.as_ref());
+        let (first, second) = write_again(&api, &value).await;
+        assert!(first < second, "{before:?} stays");
+        let stored = values(&memory).await.remove(&key(kind.as_ref(), &value));
+        assert_eq!(stored.expect("stored").starts_with(b"{"), now == Encoding::Json);
+        let (first, second) = write_again(&api, &value).await;
+        assert_eq!(first, second, "it was written once too often");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_changes_nothing_stores_anew_what_is_in_another_version() {
+    let memory = Arc::new(Memory::new());
+    let old = json!({
+        "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "old", "namespace": "default", "uid": "1"},
+        "spec": {"maxReplicas": 3, "scaleTargetRef": {
+            "apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
+        }},
+    });
+    let place = "/registry/horizontalpodautoscalers/default/old";
+    let put = Op::put(place, old.to_string());
+    memory.txn(Txn::when(Vec::new(), vec![put])).await.expect("written");
+    let server = start(&memory, 1, Encoding::Json).await;
+    let resource = GroupVersionResource::new("autoscaling", "v2", "horizontalpodautoscalers");
+    let api = server.client.dynamic(resource);
+    let (first, second) = write_again(&api, &old).await;
+    assert!(first < second);
+    assert_eq!(parse(&values(&memory).await[place])["apiVersion"], "autoscaling/v2");
+    let (first, second) = write_again(&api, &old).await;
+    assert_eq!(first, second);
+}
+
 #[tokio::test(start_paused = true)]
 async fn servers_with_different_encodings_over_one_store_see_each_others_writes() {
     let memory = Arc::new(Memory::new());

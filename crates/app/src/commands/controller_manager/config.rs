@@ -6,7 +6,16 @@ pub(super) const GROUP: &str = "kubecontrollermanager.config.k8s.io";
 
 pub(super) const PLACES: Places = &[
     ("bind-address", &["Generic", "Address"]),
+    ("cluster-name", &["KubeCloudShared", "ClusterName"]),
+    ("cluster-signing-cert-file", &["CSRSigningController", "ClusterSigningCertFile"]),
+    ("cluster-signing-duration", &["CSRSigningController", "ClusterSigningDuration"]),
+    ("cluster-signing-key-file", &["CSRSigningController", "ClusterSigningKeyFile"]),
+    ("controller-start-interval", &["Generic", "ControllerStartInterval"]),
     ("controllers", &["Generic", "Controllers"]),
+    ("kube-api-burst", &["Generic", "ClientConnection", "Burst"]),
+    ("kube-api-content-type", &["Generic", "ClientConnection", "ContentType"]),
+    ("kube-api-qps", &["Generic", "ClientConnection", "QPS"]),
+    ("min-resync-period", &["Generic", "MinResyncPeriod"]),
     ("leader-elect", &["Generic", "LeaderElection", "LeaderElect"]),
     ("leader-elect-lease-duration", &["Generic", "LeaderElection", "LeaseDuration"]),
     ("leader-elect-renew-deadline", &["Generic", "LeaderElection", "RenewDeadline"]),

@@ -5,6 +5,7 @@ mod config;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use apimachinery::GroupVersionResource;
@@ -21,6 +22,7 @@ use stdx::World;
 use super::remote;
 use super::service_accounts::Issuer;
 use crate::component_server::{About, Health};
+use crate::datastore::parse_duration;
 use crate::{component, component_server, serve, signing};
 
 #[derive(clap::Args)]
@@ -40,6 +42,20 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     use_service_account_credentials: bool,
     #[command(flatten)]
+    client: remote::ClientFlags,
+    /// Between the starts of two controllers
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
+    controller_start_interval: Duration,
+    /// How long controllers may take to stop
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    controller_shutdown_timeout: Duration,
+    /// Accepted, and does nothing: caches are not gone through again, since they miss no change
+    #[arg(long, value_name = "TIME", default_value = "12h", value_parser = parse_duration)]
+    min_resync_period: Duration,
+    /// Accepted, and does nothing: it names what a cloud makes for the cluster
+    #[arg(long, value_name = "NAME", default_value = "kubernetes", value_parser = cluster_name)]
+    cluster_name: String,
+    #[command(flatten)]
     election: remote::ElectionFlags,
     #[command(flatten)]
     controllers: ControllerSettings,
@@ -56,17 +72,39 @@ pub(crate) struct Flags {
     server: component_server::Flags,
 }
 
-pub(crate) fn run(flags: Flags) -> Result<()> {
+/// A star does not mean these: upstream runs them with a cloud, and so does not expect them.
+const FOR_CLOUDS: &[&str] = &["service-lb-controller"];
+
+/// Clients of these may ask so many times as often, and so many times as much at once, as
+/// upstream's: they have work with every object there is.
+const CHATTY: &[(&str, f64, f64)] = &[
+    ("generic-garbage-collector", 2.0, 1.0),
+    ("namespace-controller", 20.0, 100.0),
+    ("storage-version-migrator-controller", 20.0, 100.0),
+];
+
+fn cluster_name(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("a cluster has a name".to_owned()),
+        name => Ok(name.to_owned()),
+    }
+}
+
+pub(crate) fn run(mut flags: Flags) -> Result<()> {
+    flags.controllers = flags.controllers.leaving_out(FOR_CLOUDS);
     let gates = flags.component.gates();
     // Whether their APIs are served is for the server to say.
     let for_now = Availability { gates: gates.clone(), serves: Arc::new(|_| true) };
     flags.controllers.check(&for_now).context("--controllers")?;
     flags.component.start_logging(flags.verbosity);
-    serve::run(|tasks| async move {
+    serve::run_draining(flags.controller_shutdown_timeout, |tasks| async move {
         let world = World::system();
         let metrics = flags.component.registry();
         let kubeconfig = remote::config(&flags.kubeconfig, NAME, &metrics)?;
+        // Who leads, who may ask us and who the controllers are waits for nobody's turn.
         let client = remote::connect(&kubeconfig, NAME, &tasks, &world)?;
+        let kubeconfig = flags.client.apply(kubeconfig);
+        let manager = remote::connect(&kubeconfig, NAME, &tasks, &world)?;
         let parts = component_server::Parts {
             client: client.clone(),
             authority: &kubeconfig.ca_pem,
@@ -88,9 +126,10 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
         let sign_token = flags.service_account_private_key_file.as_deref().map(token_signer);
         let sign_token = sign_token.transpose()?;
         let signers = flags.signing.signers(None, &world)?;
-        let issuer = flags.use_service_account_credentials.then_some(kubeconfig);
-        let (manager, leading_world) = (client.clone(), world.clone());
-        let election = flags.election.clone();
+        let issuer = flags.use_service_account_credentials;
+        let issuer = issuer.then(|| (client.clone(), kubeconfig));
+        let (leading_world, shown) = (world.clone(), metrics.clone());
+        let (election, start_interval) = (flags.election.clone(), flags.controller_start_interval);
         let lead = move |tasks: Tasks| async move {
             let (world, controllers) = (leading_world, flags.controllers);
             let prepared = prepare(&tasks, &world, manager, issuer, (&controllers, gates));
@@ -104,6 +143,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
                         signers,
                         controllers,
                         availability,
+                        start_interval,
                         metrics,
                     };
                     parts.start_controllers(&tasks);
@@ -113,7 +153,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
                 }
             }
         };
-        election.lead(&tasks, client, world, NAME, lead).await
+        election.lead(&tasks, client, world, (NAME, &shown), lead).await
     })
 }
 
@@ -131,7 +171,7 @@ async fn prepare(
     tasks: &Tasks,
     world: &World,
     manager: Client,
-    issuer: Option<client::https::Config>,
+    issuer: Option<(Client, client::https::Config)>,
     (controllers, gates): (&ControllerSettings, Gates),
 ) -> Result<(Clients, Availability)> {
     let availability = availability(&manager, gates).await?;
@@ -160,15 +200,17 @@ async fn clients(
     tasks: &Tasks,
     world: &World,
     manager: Client,
-    issuer: Option<client::https::Config>,
+    issuer: Option<(Client, client::https::Config)>,
     names: BTreeSet<&'static str>,
 ) -> Result<Clients> {
     let mut accounts = BTreeMap::new();
-    if let Some(config) = issuer {
+    if let Some((issuing, config)) = issuer {
         let (tasks, world) = (tasks.clone(), world.clone());
-        let issuer = Arc::new(Issuer { manager: manager.clone(), config, tasks, world });
+        let issuer = Arc::new(Issuer { manager: issuing, config, tasks, world });
         for account in names {
-            accounts.insert(account, issuer.client(account, NAME).await?);
+            let chatty = CHATTY.iter().find(|it| it.0 == account);
+            let (often, much) = chatty.map_or((1.0, 1.0), |it| (it.1, it.2));
+            accounts.insert(account, issuer.client(account, NAME, (often, much)).await?);
         }
     }
     Ok(Clients::new(move |identity| {
