@@ -11,6 +11,7 @@ use stdx::SystemClock;
 use super::ResourceQuotas;
 use crate::attributes::Operation;
 use crate::chain::{Phase, Plugin as _};
+use crate::configuration::Configuration;
 use crate::plugins::fixture::{Case, Nobody, Objects, decode, encode, now, pod};
 
 fn quota(name: &str, spec: Value, status: Value) -> Value {
@@ -28,7 +29,7 @@ fn bound(hard: Value, used: Value) -> Objects {
 }
 
 fn plugin() -> ResourceQuotas {
-    ResourceQuotas::new(Arc::new(SystemClock))
+    ResourceQuotas::new(&Configuration::default(), Arc::new(SystemClock)).unwrap()
 }
 
 /// What is used of each quota afterwards, or the refusal.
