@@ -88,7 +88,8 @@ fn no_policy_of_the_schema_is_forgotten() {
             field => json!({ field: inner }),
         });
         let mut spec: PodSpec = serde_json::from_value(value.clone()).unwrap();
-        let [(path, policy)] = policies(&spec)[..] else { panic!("{field}") };
+        let found = policies(&spec);
+        let [(path, policy)] = found.as_slice() else { panic!("{field}") };
         assert_eq!(policy.as_deref(), Some("Never"), "{field}");
         assert_eq!(path.to_string().replace("[0]", ".[]"), format!("spec.{field}"));
         visit(&mut spec, |policy| *policy = Some("Always".to_owned()));

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use apimachinery::schema::SchemaRef;
+use serde_json::{Value, json};
 
 /// Fields of containers, of all three sorts: what looks at them, or `harmless`.
 const OF_CONTAINERS: &[(&str, &str)] = &[
@@ -185,7 +186,6 @@ const OF_PODS: &[(&str, &str)] = &[
     ("volumes.[].secret", "harmless"),
     ("volumes.[].storageos", "restrictedVolumes"),
     ("volumes.[].vsphereVolume", "restrictedVolumes"),
-    ("workloadRef", "harmless"),
 ];
 
 const CONTAINERS: [&str; 3] = ["containers", "ephemeralContainers", "initContainers"];
@@ -238,6 +238,39 @@ fn no_field_is_new() {
     let is_rare = |it: &str| it.ends_with(".targetContainerName");
     let gone: Vec<&&str> = paths.difference(&found).filter(|it| !is_rare(it)).collect();
     assert!(gone.is_empty(), "{gone:?}");
+}
+
+/// What a check does not let pass, at the fields that it looks at; none for what only loosens it.
+fn bad_value(path: &str, check: &str) -> Option<Value> {
+    let value = match check {
+        "capabilities_restricted" | "exemptions" | "harmless" => return None,
+        _ if ["hostUsers", "os"].contains(&path) => return None,
+        "capabilities_baseline" => json!(["SYS_ADMIN"]),
+        "hostPathVolumes" | "restrictedVolumes" => json!({}),
+        "hostPorts" => json!(80),
+        "runAsUser" => json!(0),
+        "runAsNonRoot" => json!(false),
+        "allowPrivilegeEscalation" | "hostNamespaces" | "privileged" | "windowsHostProcess" => {
+            json!(true)
+        }
+        _ => json!("bad"),
+    };
+    Some(value)
+}
+
+#[test]
+fn what_is_said_to_look_at_a_field_does() {
+    let mut n_fields = 0;
+    for (path, by) in known() {
+        let Some(bad) = bad_value(&path, by) else { continue };
+        let value = path.split('.').rev().fold(bad, |inner, step| match step {
+            "[]" => json!([inner]),
+            field => json!({ field: inner }),
+        });
+        assert_ne!(super::judge(by, "latest", value), "", "{path}: {by}");
+        n_fields += 1;
+    }
+    assert!(n_fields > 100, "{n_fields}");
 }
 
 #[test]
