@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use api::amounts::Amounts;
 use api::core::resource_quota::usage::Counted;
 use apimachinery::GroupResource;
 use k8s_openapi::api::core::v1::ScopedResourceSelectorRequirement as Scope;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-
-use api::amounts::Amounts;
 
 use crate::configuration::Settings;
 
@@ -29,7 +28,7 @@ pub(super) struct Limited {
     api_group: String,
     #[serde(deserialize_with = "required")]
     resource: String,
-    /// Parts of the names of what is limited, such as `.storageclass.storage.k8s.io/requests.storage`.
+    /// Parts of the names of what is limited: `.storageclass.storage.k8s.io/requests.storage`.
     #[serde(default)]
     match_contains: Vec<String>,
     #[serde(default)]
