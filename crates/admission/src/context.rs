@@ -130,6 +130,12 @@ impl<'a> Context<'a> {
         self.notes.annotate(key, value);
     }
 
+    /// What was said so far.
+    #[cfg(test)]
+    pub(crate) fn notes(&self) -> &Notes {
+        self.notes
+    }
+
     /// Calls from within the process have none.
     pub fn audit_id(&self) -> Option<String> {
         self.notes.audit_id().map(ToString::to_string)

@@ -32,6 +32,10 @@ pub struct Config {
     /// Whether controllers and scheduler run in this process, for as long as it does.
     pub has_components: bool,
     pub gates: Gates,
+    /// Which admission plugins run.
+    pub admission_plugins: admission::Selection,
+    /// What they are told.
+    pub admission_configuration: admission::Configuration,
     /// Which built-in versions and resources are served.
     pub runtime_config: RuntimeConfig,
 }
@@ -64,6 +68,8 @@ impl Default for Config {
             kubelet_tls: None,
             has_components: false,
             gates: Gates::default(),
+            admission_plugins: admission::Selection::default(),
+            admission_configuration: admission::Configuration::default(),
             runtime_config: RuntimeConfig::default(),
         }
     }

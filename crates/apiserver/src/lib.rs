@@ -20,6 +20,7 @@ mod flow;
 mod heavy;
 
 mod metrics;
+mod namespaces;
 
 mod legacy_tokens;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use admission::{Chain, Plugin};
+use admission::plugins::Needs;
+use admission::{Chain, Plugin, Provisioner};
 use api::Lookup;
 use apimachinery::{ApiError, GroupVersionResource, User};
 use authn::pki::ServiceAccountKey;
@@ -27,6 +28,7 @@ use crate::in_process::InProcess;
 use crate::kubernetes_service::{self, MasterLease};
 use crate::legacy_tokens::LegacyTokens;
 use crate::metrics::Metrics;
+use crate::namespaces::Namespaces;
 use crate::pipeline::hooks::HookSet;
 use crate::pipeline::{Core, Recent};
 use crate::registry::Registry;
@@ -48,6 +50,8 @@ pub struct Parts {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error("admission plugins")]
+    Admission(#[source] admission::ConfigurationError),
     #[error("--runtime-config")]
     RuntimeConfig(#[source] features::RuntimeConfigError),
     #[error("reading the store")]
@@ -58,6 +62,24 @@ pub enum Error {
     NoKey,
     #[error("preparing the token issuer")]
     Tokens(#[source] authn::pki::Error),
+}
+
+/// Those that run, and `more` after them.
+fn plugins(
+    config: &Config,
+    (world, metrics): (&World, &MetricsRegistry),
+    provisioner: Arc<dyn Provisioner>,
+    more: Vec<Arc<dyn Plugin>>,
+) -> Result<Chain, Error> {
+    let needs = Needs {
+        world,
+        metrics,
+        gates: &config.gates,
+        configuration: &config.admission_configuration,
+        provisioner: &provisioner,
+    };
+    let own = admission::plugins::all(&config.admission_plugins, &needs);
+    Ok(Chain::new([own.map_err(Error::Admission)?, more].concat()))
 }
 
 pub struct Server {
@@ -111,6 +133,8 @@ impl Server {
         let lookup: Arc<dyn Lookup> = cache.clone();
         let nodes = NodeAuthorizer::new(lookup.clone(), &config.gates);
         let authorizer = Arc::new(Authorizer::new(rbac, nodes));
+        let namespaces = Arc::new(Namespaces::default());
+        let admission = plugins(&config, (&world, &metrics), namespaces.clone(), more)?;
         let core = Arc::new(Core {
             authenticator: Authenticator::new(authn::Parts {
                 service_account_keys: keys.clone(),
@@ -119,7 +143,7 @@ impl Server {
                 clock: world.clock.clone(),
                 lookup: lookup.clone(),
             }),
-            admission: Chain::new([admission::plugins::all(&world), more].concat()),
+            admission,
             authorizer,
             flow: Flow::new(&world.random),
             heavy: Heavy::new(),
@@ -136,6 +160,7 @@ impl Server {
             world,
             config,
         });
+        namespaces.are_in(&core);
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
         let lease = kubernetes_service::join(&core).await.map_err(Error::Bootstrap)?;
         let server = Arc::new(Self { core, tasks });

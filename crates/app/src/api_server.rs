@@ -13,6 +13,7 @@ use stdx::{Family, World};
 use telemetry::Registry;
 use tokio::net::TcpListener;
 
+use crate::admission_plugins::Plugins;
 use crate::cluster;
 use crate::commands::network::{Cidrs, PortRange, covers};
 use crate::data_dir::DataDir;
@@ -38,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) has_components: bool,
     pub(crate) gates: Gates,
     pub(crate) runtime_config: RuntimeConfig,
+    pub(crate) admission: Plugins,
     /// What `/metrics` shows.
     pub(crate) metrics: Registry,
 }
@@ -94,6 +96,8 @@ impl ApiServer {
             has_components: settings.has_components && !matches!(store, Datastore::Etcd(_)),
             gates: settings.gates.clone(),
             runtime_config: settings.runtime_config.clone(),
+            admission_plugins: settings.admission.selection.clone(),
+            admission_configuration: settings.admission.configuration.clone(),
             ..Config::default()
         };
         let server = Server::start(config, parts).await.context("starting the API server")?;

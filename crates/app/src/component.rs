@@ -8,6 +8,7 @@ use features::{Gates, RuntimeConfig};
 use telemetry::logs::Format;
 use telemetry::{Build, Gate, Registry};
 
+use crate::admission_plugins;
 use crate::control_plane::KUBERNETES_VERSION;
 
 #[derive(clap::Args, Clone)]
@@ -97,6 +98,8 @@ pub(crate) struct ApiFlags {
     /// API versions and resources to serve or not: api/all=false,v1=true,apps/v1=true
     #[arg(long, value_name = "KEY=BOOL,...", value_parser = RuntimeConfig::parse)]
     runtime_config: Vec<RuntimeConfig>,
+    #[command(flatten)]
+    admission: admission_plugins::Flags,
 }
 
 impl ApiFlags {
@@ -106,5 +109,10 @@ impl ApiFlags {
         apiserver::validate_runtime_config(&config, followed)
             .map_err(|err| anyhow::Error::new(err).context("--runtime-config"))?;
         Ok(config)
+    }
+
+    /// Held against the plugins that there are, and what each can be told.
+    pub(crate) fn admission(&self, gates: &Gates) -> anyhow::Result<admission_plugins::Plugins> {
+        self.admission.load(gates)
     }
 }

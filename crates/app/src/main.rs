@@ -1,5 +1,6 @@
 //! The binary `xebec`: configuration, wiring, signals. The only crate that sees sibling components.
 
+mod admission_plugins;
 mod api_server;
 mod cluster;
 mod commands;

@@ -35,6 +35,7 @@ pub use persistent_volume_claim::PersistentVolumeClaim;
 pub use pod::Pod;
 pub use pod_template::PodTemplate;
 pub use replication_controller::ReplicationController;
+pub use resource_names::is_extended as is_extended_resource;
 pub use resource_quota::ResourceQuota;
 pub use secret::Secret;
 pub use service::Service;

@@ -58,7 +58,7 @@ pub(crate) fn is_overcommittable(name: &str) -> bool {
 }
 
 /// Of somebody else, who says what it is.
-pub(crate) fn is_extended(name: &str) -> bool {
+pub fn is_extended(name: &str) -> bool {
     let is_quotable = || is_qualified_name(&format!("{REQUESTS}{name}")).is_empty();
     !is_native(name) && !name.starts_with(REQUESTS) && is_quotable()
 }

@@ -55,6 +55,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     flags.datastore.validate()?;
     flags.names.validate(flags.bind_address)?;
     let runtime_config = flags.api.runtime_config(&[])?;
+    let admission = flags.api.admission(&flags.component.gates())?;
     flags.component.start_logging(flags.verbosity);
     serve::run(|tasks| async move {
         let bind = SocketAddr::new(flags.bind_address, flags.secure_port);
@@ -70,6 +71,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             has_components: false,
             gates: flags.component.gates(),
             runtime_config,
+            admission,
             metrics: flags.component.registry(),
         };
         // Before anything is made.

@@ -159,6 +159,7 @@ fn prepare(flags: &Flags) -> Result<Claim> {
     }
     flags.names.validate(flags.bind_address)?;
     flags.api.runtime_config(control_plane::FOLLOWED)?;
+    flags.api.admission(&flags.component.gates())?;
     flags.signing.signers(None, &World::system())?;
     flags.controllers.check(&availability(flags)?).context("--controllers")?;
     if flags.node == NodeKind::Embedded {
@@ -229,6 +230,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         has_components: true,
         gates: flags.component.gates(),
         runtime_config: flags.api.runtime_config(control_plane::FOLLOWED)?,
+        admission: flags.api.admission(&flags.component.gates())?,
         metrics: flags.component.registry(),
     };
     let api = ApiServer::start(data, serve_on(listener)?, &settings, &world, tasks).await?;

@@ -64,19 +64,3 @@ fn an_account_that_lists_its_secrets_lends_no_others() {
         "{refusal:?}"
     );
 }
-
-/// Pod Security is not enforced yet: whoever asks for it is told.
-#[test]
-fn a_label_that_is_not_enforced_says_so() {
-    let Some(cluster) = Cluster::start(0) else { return };
-    let namespace = "---\n{apiVersion: v1, kind: Namespace, metadata: {name: safe, labels: \
-                     {pod-security.kubernetes.io/enforce: restricted}}}";
-    let path = cluster.file("namespace.yaml", namespace);
-    let warning = "Warning: metadata.labels[pod-security.kubernetes.io/enforce]: accepted, but Pod Security is not enforced";
-    let made = cluster.run(&["create", "-f", &path]);
-    assert!(made.is_ok && made.stderr.contains(warning), "{}", made.stderr);
-    let changed = cluster.run(&["annotate", "namespace", "safe", "a=b"]);
-    assert!(changed.is_ok && changed.stderr.contains(warning), "{}", changed.stderr);
-    let plain = cluster.run(&["label", "namespace", "default", "a=b"]);
-    assert!(plain.is_ok && !plain.stderr.contains("Warning"), "{}", plain.stderr);
-}

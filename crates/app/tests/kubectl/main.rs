@@ -9,12 +9,14 @@
 
 mod absent;
 mod access;
+mod admission;
 mod apply;
 mod certificates;
 #[expect(dead_code, reason = "shared with other tests, which use the rest")]
 mod cluster;
 mod fruit;
 mod migration;
+mod pod_security;
 mod quotas;
 mod rollout;
 mod scheduling;

@@ -44,7 +44,7 @@ const LISTS: &[List] = &[
     },
     List {
         folder: "crates/admission/src/plugins",
-        opening: "pub fn all(",
+        opening: "pub const ALL: &[Entry]",
         sign: "impl Plugin for",
         entry: |folder| format!("({folder}::"),
         has_tests: false,

@@ -1,14 +1,17 @@
 //! What a write adds to the quotas of its namespace, or why it may not. Texts and order as
 //! upstream's (`CheckRequest` in apiserver/pkg/admission/plugin/resourcequota).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::Stored;
 use api::amounts::{self, Amounts};
 use api::core::ResourceQuota;
-use api::core::resource_quota::usage::{Classes, Counted, counts, unspecified};
+use api::core::resource_quota::usage::{Classes, Counted, counts, scopes_of, unspecified};
 use apimachinery::GroupResource;
 use jiff::Timestamp;
+
+use super::limited::{Limited, Needed};
 
 /// A write, as quotas see it.
 pub(super) struct Asked<'a> {
@@ -18,6 +21,7 @@ pub(super) struct Asked<'a> {
     pub(super) old: Option<Counted<'a>>,
     /// It says what has happened: it is counted, and not refused.
     pub(super) is_status: bool,
+    pub(super) limited: &'a [Limited],
     pub(super) now: Timestamp,
 }
 
@@ -42,12 +46,12 @@ impl Known {
         self.quota.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Whether it bounds the write, by what; or why that cannot be told.
-    fn bounds(&self, asked: &Asked<'_>) -> Result<bool, String> {
+    /// By what it bounds the write, if it does; or why that cannot be told.
+    fn bounds(&self, asked: &Asked<'_>) -> Result<Option<Vec<&str>>, String> {
         let counted = |it: &&str| counts(asked.resource, it, asked.classes);
         let bounded: Vec<&str> = self.hard.keys().map(String::as_str).filter(counted).collect();
         if bounded.is_empty() || !asked.new.is_in_scope(&self.quota) {
-            return Ok(false);
+            return Ok(None);
         }
         if let Counted::Pod(pod) = asked.new
             && let Some(why) = unspecified(pod, bounded.iter().copied())
@@ -58,7 +62,7 @@ impl Known {
             let bounded = bounded.join(",");
             return Err(format!("status unknown for quota: {}, resources: {bounded}", self.name()));
         }
-        Ok(true)
+        Ok(Some(bounded))
     }
 
     /// What would be used with so much more, if that is more than nothing.
@@ -92,12 +96,14 @@ impl Known {
 /// The quotas that change, by their place, and what will be used of them.
 pub(super) fn charge(quotas: &[Known], asked: &Asked<'_>) -> Result<Vec<(usize, Amounts)>, String> {
     let mut bounding = Vec::new();
+    let mut bounded = BTreeSet::new();
     for (index, quota) in quotas.iter().enumerate() {
-        if quota.bounds(asked)? {
+        if let Some(names) = quota.bounds(asked)? {
             bounding.push((index, quota));
+            bounded.extend(names);
         }
     }
-    if bounding.is_empty() {
+    if bounding.is_empty() && asked.limited.is_empty() {
         return Ok(Vec::new());
     }
     let usage = asked.new.usage(asked.now);
@@ -109,12 +115,24 @@ pub(super) fn charge(quotas: &[Known], asked: &Asked<'_>) -> Result<Vec<(usize, 
     let before = asked.old.map(|it| it.usage(asked.now)).unwrap_or_default();
     let more = |name: &String| usage[name].minus(before.get(name).copied().unwrap_or_default());
     let difference: Amounts = usage.keys().map(|name| (name.clone(), more(name))).collect();
+    // Of a quota that it was not of before, it takes all that it needs.
+    let was_counted = |quota: &Known| asked.old.is_some_and(|it| it.is_in_scope(&quota.quota));
+    let more_of = |quota| if was_counted(quota) { &difference } else { &usage };
+    let is_more =
+        |it: &Amounts| it.values().any(|it| !it.amount.is_zero() && !it.amount.is_negative());
+    let takes_more = match bounding.is_empty() {
+        true => is_more(&difference),
+        false => bounding.iter().any(|it| is_more(more_of(it.1))),
+    };
+    if takes_more && !asked.limited.is_empty() {
+        let needed = Needed::of(asked.limited, asked.resource, asked.new, &usage);
+        let scopes: Vec<_> = quotas.iter().flat_map(|it| scopes_of(&it.quota)).collect();
+        let scopes: Vec<_> = scopes.into_iter().filter(|it| asked.new.is_matched_by(it)).collect();
+        needed.validate(&bounded, &scopes)?;
+    }
     let mut charged = Vec::new();
     for (index, quota) in bounding {
-        // Of a quota that it was not of before, it takes all that it needs.
-        let was_counted = asked.old.is_some_and(|it| it.is_in_scope(&quota.quota));
-        let more = if was_counted { &difference } else { &usage };
-        charged.extend(quota.with(more, asked)?.map(|used| (index, used)));
+        charged.extend(quota.with(more_of(quota), asked)?.map(|used| (index, used)));
     }
     Ok(charged)
 }

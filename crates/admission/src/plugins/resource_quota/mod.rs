@@ -3,6 +3,7 @@
 //! however many servers write, and nothing ever has to be given back.
 
 mod charge;
+mod limited;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -21,26 +22,32 @@ use k8s_openapi::api::core::v1::ResourceQuotaStatus;
 use stdx::SharedClock;
 
 use self::charge::{Asked, Known, charge};
+use self::limited::{Limited, ResourceQuotaSettings};
 use self::turns::{Turn, Turns};
 use crate::attributes::{Attributes, Operation};
 use crate::chain::{Phase, Plugin, Validating};
+use crate::configuration::{Configuration, Error};
 use crate::context::Context;
 use crate::reservation::{Beside, Reservation};
+
+const PLUGIN: &str = "ResourceQuota";
 
 pub struct ResourceQuotas {
     clock: SharedClock,
     turns: Turns,
+    limited: Vec<Limited>,
 }
 
 impl ResourceQuotas {
-    pub fn new(clock: SharedClock) -> Self {
-        Self { clock, turns: Turns::default() }
+    pub fn new(files: &Configuration, clock: SharedClock) -> Result<Self, Error> {
+        let settings: ResourceQuotaSettings = files.settings()?.unwrap_or_default();
+        Ok(Self { clock, turns: Turns::default(), limited: settings.limited_resources })
     }
 }
 
 impl Plugin for ResourceQuotas {
     fn name(&self) -> &'static str {
-        "ResourceQuota"
+        PLUGIN
     }
 
     fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
@@ -74,12 +81,12 @@ impl ResourceQuotas {
         context: &Context<'_>,
     ) -> Result<Option<Box<dyn Reservation>>, ApiError> {
         let now = self.clock.now();
-        if decide(context, now)?.is_empty() || context.request.is_dry_run() {
+        if decide(context, &self.limited, now)?.is_empty() || context.request.is_dry_run() {
             return Ok(None);
         }
         // One after the other: those of one server do not refuse each other's transactions.
         let turn = self.turns.wait(context.request.namespace).await;
-        let changes = decide(context, now)?;
+        let changes = decide(context, &self.limited, now)?;
         Ok(Some(Box::new(Charged { changes, _turn: turn })))
     }
 }
@@ -104,9 +111,14 @@ fn quotas_of(context: &Context<'_>) -> Vec<Arc<Stored>> {
 }
 
 /// The quotas as they will be, those that change; or the refusal.
-fn decide(context: &Context<'_>, now: Timestamp) -> Result<Vec<Beside>, ApiError> {
+fn decide(
+    context: &Context<'_>,
+    limited: &[Limited],
+    now: Timestamp,
+) -> Result<Vec<Beside>, ApiError> {
     let stored = quotas_of(context);
-    let Some(object) = context.object().filter(|_| !stored.is_empty()) else {
+    let is_idle = stored.is_empty() && limited.is_empty();
+    let Some(object) = context.object().filter(|_| !is_idle) else {
         return Ok(Vec::new());
     };
     let old = context.old().map(|it| it.object());
@@ -123,6 +135,7 @@ fn decide(context: &Context<'_>, now: Timestamp) -> Result<Vec<Beside>, ApiError
         new: around.counted(object),
         old: old.map(|it| around.counted(it)),
         is_status: context.request.subresource == "status",
+        limited,
         now,
     };
     let quotas: Vec<Known> = stored.iter().filter_map(|it| Known::of(it)).collect();

@@ -1,5 +1,6 @@
 //! Quotas and a write in, what is charged or the refusal out.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use api::core::{Pod, Secret, Service};
@@ -11,6 +12,7 @@ use stdx::SystemClock;
 use super::ResourceQuotas;
 use crate::attributes::Operation;
 use crate::chain::{Phase, Plugin as _};
+use crate::configuration::Configuration;
 use crate::plugins::fixture::{Case, Nobody, Objects, decode, encode, now, pod};
 
 fn quota(name: &str, spec: Value, status: Value) -> Value {
@@ -28,7 +30,7 @@ fn bound(hard: Value, used: Value) -> Objects {
 }
 
 fn plugin() -> ResourceQuotas {
-    ResourceQuotas::new(Arc::new(SystemClock))
+    ResourceQuotas::new(&Configuration::default(), Arc::new(SystemClock)).unwrap()
 }
 
 /// What is used of each quota afterwards, or the refusal.
@@ -190,4 +192,68 @@ fn what_is_no_write_of_something_counted_is_not_looked_at() {
     check(Operation::Create, "/pods/binding");
     check(Operation::Create, "/events");
     check(Operation::Connect, "/pods/exec");
+}
+
+/// What is said of a write where only what quotas bound can be had.
+fn limited(limits: &Value, objects: &Objects, resource: &str, object: &dyn ApiObject) -> String {
+    let settings = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "ResourceQuotaConfiguration",
+        "limitedResources": limits,
+    });
+    let list = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AdmissionConfiguration",
+        "plugins": [{"name": "ResourceQuota", "configuration": settings}],
+    });
+    let files = Configuration::load(Path::new("/a"), |_| Ok(list.to_string())).unwrap();
+    let plugin = ResourceQuotas::new(&files, Arc::new(SystemClock)).unwrap();
+    let user = User::new("alice", &[]);
+    let case = Case::of(Operation::Create, resource, &user);
+    case.with((objects, &Nobody), (Some(object), None), |context| {
+        let outcome = now(plugin.validate(context));
+        outcome.err().map(|err| err.message().to_owned()).unwrap_or_default()
+    })
+}
+
+#[test]
+fn what_is_limited_needs_a_quota_that_bounds_it() {
+    let limits = json!([{"resource": "pods", "matchContains": ["requests.cpu", "limits."]}]);
+    let none = Objects::default();
+    assert_eq!(
+        limited(&limits, &none, "/pods", &sized("1")),
+        "pods \"web\" is forbidden: insufficient quota to consume: requests.cpu"
+    );
+    let hard = json!({"requests.cpu": "2"});
+    let bound_cpu = bound(hard, json!({"requests.cpu": "0"}));
+    assert_eq!(limited(&limits, &bound_cpu, "/pods", &sized("1")), "");
+    let bound_pods = bound(json!({"pods": "2"}), json!({"pods": "0"}));
+    assert_ne!(limited(&limits, &bound_pods, "/pods", &sized("1")), "");
+    // Others are not meant.
+    let secret: Secret = decode(&json!({"metadata": {"name": "web", "namespace": "ns"}}));
+    assert_eq!(limited(&limits, &none, "/secrets", &secret), "");
+}
+
+#[test]
+fn a_limited_scope_needs_a_quota_of_that_scope() {
+    let scope =
+        |values: Value| json!({"scopeName": "PriorityClass", "operator": "In", "values": values});
+    let limits = json!([{"resource": "pods", "matchScopes": [scope(json!(["high", "higher"]))]}]);
+    let class = |name: &str| -> Pod {
+        decode(&pod(&json!({"containers": [{"name": "c"}], "priorityClassName": name})))
+    };
+    let none = Objects::default();
+    assert_eq!(limited(&limits, &none, "/pods", &class("low")), "");
+    assert_eq!(
+        limited(&limits, &none, "/pods", &class("high")),
+        "pods \"web\" is forbidden: insufficient quota to match these scopes: [{PriorityClass In [high higher]}]"
+    );
+    let of = |values: Value| {
+        let spec =
+            json!({"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [scope(values)]}});
+        let status = json!({"hard": {"pods": "1"}, "used": {"pods": "0"}});
+        Objects::default().with("resourcequotas", &quota("q", spec, status))
+    };
+    assert_eq!(limited(&limits, &of(json!(["high"])), "/pods", &class("high")), "");
+    assert_ne!(limited(&limits, &of(json!(["higher"])), "/pods", &class("high")), "");
 }

@@ -1,8 +1,6 @@
 //! A pod that names a RuntimeClass costs what the class costs beside its containers, and runs where
 //! the class is. Nobody says so but the class.
 
-mod tolerations;
-
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use crate::attributes::{Attributes, Operation};
 use crate::chain::{Admitting, Phase, Plugin, Validating};
 use crate::context::Context;
+use crate::plugins::tolerations;
 
 type Amounts = std::collections::BTreeMap<String, Quantity>;
 

@@ -22,9 +22,6 @@ use crate::kind::Part;
 
 pub use k8s_openapi::api::core::v1::Namespace;
 
-/// Labels that choose a Pod Security Standard.
-const POD_SECURITY: &str = "pod-security.kubernetes.io/";
-
 /// Holds a namespace until its content is gone; only `finalize` removes it.
 pub const FINALIZER: &str = "kubernetes";
 
@@ -91,18 +88,6 @@ impl Resource for Namespace {
             let detail = "may only be 'Terminating' if `deletionTimestamp` is not empty";
             errors.invalid(&path, phase, detail);
         }
-    }
-
-    /// Whoever sets such a label believes that it keeps something out.
-    fn warnings(&self) -> Vec<String> {
-        let labels = self.metadata.labels.iter().flatten();
-        let security = labels.filter(|(key, _)| key.starts_with(POD_SECURITY));
-        security
-            .map(|(key, _)| {
-                let path = Path::new("metadata").child("labels").key(key);
-                format!("{path}: accepted, but Pod Security is not enforced by this server")
-            })
-            .collect()
     }
 
     fn columns() -> &'static [Column] {

@@ -49,17 +49,3 @@ fn the_phase_follows_the_deletion() {
         ],
     );
 }
-
-#[test]
-fn a_label_that_is_not_enforced_says_so() {
-    let mut labelled = namespace();
-    labelled["metadata"]["labels"] =
-        json!({"pod-security.kubernetes.io/enforce": "restricted", "team": "a"});
-    assert_eq!(
-        created::<Namespace>(labelled).warnings(),
-        [
-            "metadata.labels[pod-security.kubernetes.io/enforce]: accepted, but Pod Security is not enforced by this server"
-        ]
-    );
-    assert!(created::<Namespace>(namespace()).warnings().is_empty());
-}

@@ -24,10 +24,9 @@ pub fn bind(pod: &mut Pod, binding: &Binding, now: Timestamp) -> Result<(), Stri
     if let Some(annotations) = &binding.metadata.annotations {
         pod.metadata.annotations.get_or_insert_default().extend(annotations.clone());
     }
-    // Labels on a binding carry the topology of the node to the pod; what the pod says itself wins.
-    for (key, value) in binding.metadata.labels.iter().flatten() {
-        let labels = pod.metadata.labels.get_or_insert_default();
-        labels.entry(key.clone()).or_insert_with(|| value.clone());
+    // Labels on a binding carry the topology of the node to the pod, which knows no better.
+    if let Some(labels) = &binding.metadata.labels {
+        pod.metadata.labels.get_or_insert_default().extend(labels.clone());
     }
     let condition = PodCondition {
         type_: "PodScheduled".to_owned(),

@@ -17,6 +17,7 @@ pub(crate) mod validation;
 pub use qos::qos_class;
 pub use requests::requests;
 pub use totals::peak;
+pub use validation::validate_tolerations;
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
 

@@ -25,7 +25,8 @@ use crate::check::{self, text};
 
 pub(crate) use containers::{validate_image, validate_images};
 pub(crate) use resources::validate_resources;
-pub(crate) use scheduling::{Values, validate_node_selector, validate_tolerations};
+pub use scheduling::validate_tolerations;
+pub(crate) use scheduling::{Values, validate_node_selector};
 pub(crate) use volumes::{validate_claim_names, validate_of_pod};
 
 /// A name field that may be absent.

@@ -44,11 +44,7 @@ pub(super) fn validate_gates(spec: &PodSpec, path: &Path, errors: &mut FieldErro
     }
 }
 
-pub(crate) fn validate_tolerations(
-    tolerations: &[Toleration],
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
+pub fn validate_tolerations(tolerations: &[Toleration], path: &Path, errors: &mut FieldErrors) {
     const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     for (index, toleration) in tolerations.iter().enumerate() {
         let path = path.index(index);

@@ -11,7 +11,9 @@ mod tests;
 
 use apimachinery::GroupResource;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, Pod, ResourceQuota, ScopedResourceSelectorRequirement, Service,
+};
 use k8s_openapi::api::resource::v1::ResourceClaim;
 
 use crate::amounts::{Amounts, Written};
@@ -19,6 +21,7 @@ use crate::core::resource_names::{REQUESTS, is_native};
 
 pub use self::devices::{Classes, is_for_extended_resource, owner_pod};
 pub use self::pods::{counts_until, is_alive, is_terminating, unspecified};
+pub use self::scopes::of as scopes_of;
 
 /// The name by which a quota bounds how many objects of any resource there are.
 const COUNT: &str = "count/";
@@ -115,5 +118,10 @@ impl Counted<'_> {
     /// Whether the quota's scopes take it in. Without scopes, all is.
     pub fn is_in_scope(self, quota: &ResourceQuota) -> bool {
         scopes::of(quota).iter().all(|it| scopes::is_in(self, it))
+    }
+
+    /// Whether it is in one scope.
+    pub fn is_matched_by(self, scope: &ScopedResourceSelectorRequirement) -> bool {
+        scopes::is_in(self, scope)
     }
 }

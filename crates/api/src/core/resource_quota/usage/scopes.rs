@@ -8,7 +8,7 @@ use super::{Counted, claims, pods};
 use crate::core::pod_spec::qos_class;
 
 /// All that must hold: a scope by its name is one that must exist.
-pub(super) fn of(quota: &ResourceQuota) -> Vec<ScopedResourceSelectorRequirement> {
+pub fn of(quota: &ResourceQuota) -> Vec<ScopedResourceSelectorRequirement> {
     let Some(spec) = &quota.spec else { return Vec::new() };
     let exists = |scope: &String| ScopedResourceSelectorRequirement {
         scope_name: scope.clone(),

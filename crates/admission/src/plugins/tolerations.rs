@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Toleration;
 
-pub(super) fn merge(first: Vec<Toleration>, second: Vec<Toleration>) -> Vec<Toleration> {
+pub(crate) fn merge(first: Vec<Toleration>, second: Vec<Toleration>) -> Vec<Toleration> {
     let all: Vec<Toleration> = first.into_iter().chain(second).collect();
     let mut merged: Vec<Toleration> = Vec::new();
     for (index, it) in all.iter().enumerate() {
@@ -21,7 +21,7 @@ fn text(value: Option<&String>) -> &str {
 }
 
 /// Whether whoever has `wide` tolerates all that `narrow` does, for as long.
-fn includes(wide: &Toleration, narrow: &Toleration) -> bool {
+pub(crate) fn includes(wide: &Toleration, narrow: &Toleration) -> bool {
     if wide == narrow {
         return true;
     }

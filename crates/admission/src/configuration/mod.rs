@@ -1,0 +1,135 @@
+//! `--admission-control-config-file`: what plugins are told beside being switched on.
+//!
+//! Promise: what is read is what will be. A file that cannot be read as what it says it is, a field
+//! that nobody has and a value that cannot be are refused when the server starts, with file, line
+//! and field.
+
+mod document;
+mod error;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+pub use self::error::Error;
+
+use self::document::{Document, Place, Unread};
+use crate::plugins;
+
+const API_VERSIONS: &[&str] = &["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
+const KIND: &str = "AdmissionConfiguration";
+/// A file that is this plugin's alone, from before there were lists of plugins.
+const UNLISTED: (&str, &str) = ("podNodeSelectorPluginConfig", "PodNodeSelector");
+
+/// What one plugin can be told. Nothing is said by being `Default`.
+pub(crate) trait Settings: DeserializeOwned {
+    const PLUGIN: &'static str;
+    /// Any of these `apiVersion` and `kind`; none where the file has neither.
+    const KINDS: &'static [(&'static str, &'static str)];
+
+    fn api_version_and_kind(&self) -> (&str, &str);
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    path: PathBuf,
+    text: String,
+}
+
+/// Where the settings of a plugin are.
+#[derive(Clone, Debug)]
+enum Source {
+    /// All of a file.
+    File(File),
+    /// In the list of plugins.
+    Within(File),
+}
+
+/// The files, as they are. Whether a plugin can take what is there for it is asked by `settings`.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    by_plugin: BTreeMap<String, Source>,
+}
+
+impl Configuration {
+    /// Reads the file and those that it names, whose paths are relative to it.
+    pub fn load(path: &Path, read: impl Fn(&Path) -> io::Result<String>) -> Result<Self, Error> {
+        let load = |path: &Path| {
+            let text = read(path).map_err(|source| Error::read(path, source))?;
+            Ok(File { path: path.to_owned(), text })
+        };
+        let file = load(path)?;
+        if file.is_unlisted()? {
+            let by_plugin = BTreeMap::from([(UNLISTED.1.to_owned(), Source::File(file))]);
+            return Ok(Self { by_plugin });
+        }
+        let document: Document<Unread> = file.parse()?;
+        document.validate(&file)?;
+        let mut by_plugin = BTreeMap::new();
+        for (index, item) in document.plugins.into_iter().enumerate() {
+            let refused = |what: String| {
+                Err(Error::Refused { path: path.to_owned(), field: entry(index), what })
+            };
+            if !plugins::names().any(|it| it == item.name) {
+                return refused(format!("{:?} is no admission plugin", item.name));
+            }
+            let source = match item.place {
+                Place::Nowhere => continue,
+                Place::Within(_) => Source::Within(file.clone()),
+                Place::File(other) => {
+                    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+                    Source::File(load(&folder.join(other))?)
+                }
+            };
+            if by_plugin.contains_key(&item.name) {
+                return refused(format!("{:?} is there twice", item.name));
+            }
+            by_plugin.insert(item.name, source);
+        }
+        Ok(Self { by_plugin })
+    }
+
+    /// What a plugin is told, if anything.
+    pub(crate) fn settings<T: Settings>(&self) -> Result<Option<T>, Error> {
+        let Some(source) = self.by_plugin.get(T::PLUGIN) else { return Ok(None) };
+        let (file, settings) = match source {
+            Source::File(file) => (file, file.parse::<T>()?),
+            Source::Within(file) => {
+                let document: Document<T> = file.parse()?;
+                let within = document.plugins.into_iter().find_map(|it| match it.place {
+                    Place::Within(settings) if it.name == T::PLUGIN => Some(settings),
+                    _ => None,
+                });
+                let Some(settings) = within else { return Ok(None) };
+                (file, settings)
+            }
+        };
+        let is_known = T::KINDS.is_empty() || T::KINDS.contains(&settings.api_version_and_kind());
+        match is_known {
+            true => Ok(Some(settings)),
+            false => {
+                let (path, known) = (file.path.clone(), T::KINDS);
+                Err(Error::OtherKind { path, plugin: T::PLUGIN, known })
+            }
+        }
+    }
+}
+
+fn entry(index: usize) -> String {
+    format!("plugins[{index}].name")
+}
+
+impl File {
+    fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_saphyr::from_str(&self.text).map_err(|err| Error::parse(&self.path, &self.text, err))
+    }
+
+    fn is_unlisted(&self) -> Result<bool, Error> {
+        let value: serde_json::Value = self.parse()?;
+        Ok(value.get("apiVersion").is_none() && value.get(UNLISTED.0).is_some())
+    }
+}

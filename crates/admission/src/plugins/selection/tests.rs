@@ -1,0 +1,65 @@
+//! Names in, plugins out.
+
+use super::{Error, Selection};
+use crate::plugins::{ABSENT, ALL};
+
+/// As upstream runs them (`AllOrderedPlugins` in pkg/kubeapiserver/options), without webhooks.
+const ORDER: &str = "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists \
+    LimitPodHardAntiAffinityTopology LimitRanger ServiceAccount NodeRestriction \
+    TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurity PodNodeSelector Priority \
+    DefaultTolerationSeconds PodTolerationRestriction EventRateLimit ExtendedResourceToleration \
+    DefaultStorageClass StorageObjectInUseProtection PodGroupProtection \
+    OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize RuntimeClass \
+    CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction \
+    DefaultIngressClass DenyServiceExternalIPs PodTopologyLabels PodGroupWorkloadExists \
+    NodeDeclaredFeatureValidator JobValidation PodResizeValidator MutatingAdmissionPolicy \
+    MutatingAdmissionWebhook ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota \
+    AlwaysDeny";
+
+#[test]
+fn the_order_is_upstreams() {
+    let is_here = |it: &&str| !ABSENT.iter().any(|absent| absent.0 == *it);
+    let expected: Vec<&str> = ORDER.split_whitespace().filter(is_here).collect();
+    assert_eq!(ALL.iter().map(|it| it.name).collect::<Vec<_>>(), expected);
+    assert_eq!(ORDER.split_whitespace().count(), 41);
+}
+
+fn select(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, Error> {
+    let owned = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    Selection::new(&owned(enable), &owned(disable)).map(|it| it.names().collect())
+}
+
+#[test]
+fn defaults_are_changed_by_name_whatever_the_order() {
+    let defaults = select(&[], &[]).unwrap();
+    assert!(defaults.contains(&"PodSecurity") && !defaults.contains(&"AlwaysDeny"));
+    let more = select(&["AlwaysDeny", "AlwaysAdmit", "PodSecurity"], &[]).unwrap();
+    assert_eq!(more.first(), Some(&"AlwaysAdmit"));
+    assert_eq!(more.last(), Some(&"AlwaysDeny"));
+    assert_eq!(more.len(), defaults.len() + 2);
+    let less = select(&[], &["PodSecurity", "AlwaysDeny", "MutatingAdmissionWebhook"]).unwrap();
+    assert!(!less.contains(&"PodSecurity"));
+    assert_eq!(less.len(), defaults.len() - 1);
+}
+
+#[test]
+fn names_that_are_none_are_refused_in_upstreams_words() {
+    let refused =
+        |enable: &[&str], disable: &[&str]| select(enable, disable).unwrap_err().to_string();
+    assert_eq!(
+        refused(&["Nothing"], &[]),
+        "enable-admission-plugins plugin \"Nothing\" is unknown"
+    );
+    assert_eq!(
+        refused(&[], &["podsecurity"]),
+        "disable-admission-plugins plugin \"podsecurity\" is unknown"
+    );
+    assert_eq!(
+        refused(&["Priority", "AlwaysDeny"], &["Priority", "AlwaysDeny"]),
+        "[AlwaysDeny Priority] in enable-admission-plugins and disable-admission-plugins overlapped"
+    );
+    assert_eq!(
+        refused(&["ImagePolicyWebhook"], &[]),
+        "enable-admission-plugins plugin \"ImagePolicyWebhook\" is not there: nobody outside is asked about images"
+    );
+}
