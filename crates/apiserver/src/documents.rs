@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use api::{Kind, discovery_documents as discovery, openapi};
+use api::discovery_documents::{self as discovery, Shown};
+use api::{Kind, openapi};
 use apimachinery::GroupVersion;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha512};
 
-use crate::registry::Registry;
+use crate::aggregated::{Aggregated, Table};
+use crate::registry::{Kinds, Registry};
 
 /// One rendered document.
 #[derive(Clone)]
@@ -61,21 +63,44 @@ impl Name {
 
 pub(crate) struct Documents {
     registry: Arc<Registry>,
+    aggregated: Arc<Aggregated>,
+    /// OpenAPI v2 of versions that other servers serve.
+    foreign: Mutex<Vec<(GroupVersion, Bytes)>>,
     /// What there is, never what there is not: names come from clients, and there is no end to
     /// those that name nothing.
-    rendered: Mutex<(u64, BTreeMap<Name, Document>)>,
+    rendered: Mutex<(Generation, BTreeMap<Name, Document>)>,
 }
+
+/// Of what is served here, and of what others serve.
+type Generation = (u64, u64);
 
 const GZIP_MIN: usize = 4 * 1024;
 
 impl Documents {
-    pub(crate) fn new(registry: Arc<Registry>) -> Self {
-        Self { registry, rendered: Mutex::default() }
+    pub(crate) fn new(registry: Arc<Registry>, aggregated: Arc<Aggregated>) -> Self {
+        let (foreign, rendered) = (Mutex::default(), Mutex::default());
+        Self { registry, aggregated, foreign, rendered }
+    }
+
+    /// OpenAPI v2 of other servers, to be merged with what is served here.
+    pub(crate) fn set_foreign(&self, documents: Vec<(GroupVersion, Bytes)>) {
+        let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+        if *foreign == documents {
+            return;
+        }
+        *foreign = documents;
+        let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+        rendered.1.remove(&Name::OpenApiV2);
+        rendered.1.remove(&Name::OpenApiV2Protobuf);
+    }
+
+    fn generation(&self, kinds: &Kinds, table: &Table) -> Generation {
+        (kinds.generation, table.generation)
     }
 
     /// The document if it was rendered already.
     pub(crate) fn rendered(&self, name: &Name) -> Option<Document> {
-        let generation = self.registry.kinds().generation;
+        let generation = self.generation(&self.registry.kinds(), &self.aggregated.table());
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         if rendered.0 != generation {
             *rendered = (generation, BTreeMap::new());
@@ -88,29 +113,38 @@ impl Documents {
         if let Some(document) = self.rendered(name) {
             return Some(document);
         }
-        let kinds = self.registry.kinds();
+        let (kinds, table) = (self.registry.kinds(), self.aggregated.table());
         let all: Vec<Arc<dyn Kind>> = kinds.iter().cloned().collect();
-        let mut document = document(self.render(name, &all)?);
+        let mut document = document(self.render(name, &all, &table)?);
         if let Some(original) = name.original() {
             document.hash = self.get(&original)?.hash;
         }
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
-        if rendered.0 == kinds.generation {
+        if rendered.0 == self.generation(&kinds, &table) {
             rendered.1.insert(name.clone(), document.clone());
         }
         Some(document)
     }
 
-    fn render(&self, name: &Name, kinds: &[Arc<dyn Kind>]) -> Option<Vec<u8>> {
+    fn render(&self, name: &Name, kinds: &[Arc<dyn Kind>], table: &Table) -> Option<Vec<u8>> {
         let has = |it: &GroupVersion| self.registry.kinds().has_group_version(it);
+        let foreign = table.foreign();
+        let priorities = Some(table.priorities());
+        let shown = Shown { kinds, foreign: &foreign, priorities };
         match name {
             Name::ApiAggregated => Some(discovery::aggregated_core(kinds)),
-            Name::ApisAggregated => Some(discovery::aggregated_groups(kinds)),
-            Name::Apis => Some(discovery::group_list(kinds)),
-            Name::Group(group) => discovery::group(kinds, group),
+            Name::ApisAggregated => Some(discovery::aggregated_groups(shown)),
+            Name::Apis => Some(discovery::group_list(shown)),
+            Name::Group(group) => discovery::group(shown, group),
             Name::Resources(group_version) => discovery::resource_list(kinds, group_version),
-            Name::OpenApiV2 => Some(openapi::v2_document(kinds)),
-            Name::OpenApiV2Protobuf => Some(openapi::v2_protobuf(kinds)),
+            Name::OpenApiV2 => {
+                let foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Some(openapi::v2_document(kinds, &foreign))
+            }
+            Name::OpenApiV2Protobuf => {
+                let original = self.get(&Name::OpenApiV2)?;
+                Some(openapi::v2_protobuf(&original.bytes))
+            }
             Name::OpenApiV3(group_version) if has(group_version) => {
                 Some(openapi::v3_document(group_version, kinds))
             }
@@ -120,15 +154,18 @@ impl Documents {
                 Some(openapi::v3_protobuf(&original.bytes))
             }
             Name::OpenApiV3Index => {
-                let versions = discovery::group_versions(kinds);
-                let hashes: Vec<(GroupVersion, String)> = versions
-                    .into_iter()
-                    .filter_map(|it| {
-                        let hash = self.get(&Name::OpenApiV3(it.clone()))?.hash;
-                        Some((it, hash))
-                    })
-                    .collect();
-                Some(openapi::v3_index(hashes.iter().map(|(it, hash)| (it, hash.as_str()))))
+                let versions = discovery::group_versions(shown).into_iter();
+                let places = versions.filter_map(|it| {
+                    let place = match table.find(&it) {
+                        Some(_) => table.told(&it)?.openapi_v3.clone()?,
+                        None => {
+                            let hash = self.get(&Name::OpenApiV3(it.clone()))?.hash;
+                            openapi::v3_place(&it, &hash)
+                        }
+                    };
+                    Some((it, place))
+                });
+                Some(openapi::v3_index(places))
             }
         }
     }
@@ -153,11 +190,13 @@ mod tests {
     use apimachinery::GroupVersion;
 
     use super::{Documents, Name};
+    use crate::aggregated::Aggregated;
     use crate::registry::Registry;
 
     #[test]
     fn names_of_nothing_leave_nothing_behind() {
-        let documents = Documents::new(Arc::new(Registry::new(api::kinds())));
+        let registry = Arc::new(Registry::new(api::kinds()));
+        let documents = Documents::new(registry, Arc::new(Aggregated::new(None)));
         assert!(documents.get(&Name::Group("apps".to_owned())).is_some());
         for index in 0..1_000 {
             let group = format!("no-such-group-{index}");

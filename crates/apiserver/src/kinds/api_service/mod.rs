@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use api::Lookup;
 use api::apiregistration::APIService;
-use api::apiregistration::api_service::availability;
-use apimachinery::{ApiError, GroupResource, ObjectKey};
+use api::apiregistration::api_service::availability::{self, Verdict};
+use apimachinery::{ApiError, GroupResource, GroupVersion, ObjectKey};
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
@@ -37,11 +37,11 @@ pub(crate) fn plan_at_start(core: &Core, plan: &mut Plan) {
         }
     }
     for mut service in wanted.into_values() {
-        availability::set(&mut service, now);
+        availability::set(&mut service, Verdict::local(), now);
         plan.ensure(core, service, |found, wanted| {
             match step_at_start(Some(found), Some(wanted)) {
                 Step::Update(mut better) => {
-                    availability::set(&mut better, now);
+                    availability::set(&mut better, Verdict::local(), now);
                     Some(better)
                 }
                 Step::Keep | Step::Create(_) | Step::Delete => None,
@@ -122,9 +122,13 @@ async fn reconcile(core: &Core, name: &str, wanted: Option<&APIService>) -> Resu
         (Step::Create(service), _) => own_calls::create(core, service).await,
         (Step::Update(service), _) => own_calls::update(core, service, None).await,
         (Step::Delete, Some(found)) => own_calls::delete(core, found.as_ref()).await,
+        // Of those that others serve, others see to that.
         (Step::Keep, Some(found)) => {
             let mut better = APIService::clone(&found);
-            availability::set(&mut better, core.world.clock.now());
+            match verdict(core, &found) {
+                Some(verdict) => availability::set(&mut better, verdict, core.world.clock.now()),
+                None => return Ok(()),
+            }
             if better == *found {
                 return Ok(());
             }
@@ -132,4 +136,18 @@ async fn reconcile(core: &Core, name: &str, wanted: Option<&APIService>) -> Resu
         }
         (Step::Keep | Step::Delete, None) => Ok(()),
     }
+}
+
+/// What is known without asking anybody.
+fn verdict(core: &Core, service: &APIService) -> Option<Verdict> {
+    if availability::is_local(service) {
+        return Some(Verdict::local());
+    }
+    let spec = service.spec.as_ref()?;
+    let (group, version) = (spec.group.as_deref()?, spec.version.as_deref()?);
+    if core.aggregated.find(&GroupVersion::new(group, version)).is_some() {
+        return None;
+    }
+    let message = "this server serves the group and version itself, and passes nothing on";
+    Some(Verdict::refused("NotProxied", message.to_owned()))
 }
