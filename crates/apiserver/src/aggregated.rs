@@ -92,7 +92,8 @@ impl Table {
             let told = self.told.get(group_version);
             Foreign {
                 group_version: group_version.clone(),
-                resources: told.map_or_else(|| Bytes::from_static(b"[]"), |it| it.resources.clone()),
+                resources: told
+                    .map_or_else(|| Bytes::from_static(b"[]"), |it| it.resources.clone()),
                 is_stale: !remote.is_available || told.is_none(),
             }
         });
@@ -123,8 +124,11 @@ impl Table {
             let place = self.priorities.get(version).map_or(0, |it| it.1);
             for it in resources {
                 let Some(kind) = it.response_kind else { continue };
-                let resource =
-                    GroupVersionResource::new(version.group.as_str(), version.version.as_str(), it.resource);
+                let resource = GroupVersionResource::new(
+                    version.group.as_str(),
+                    version.version.as_str(),
+                    it.resource,
+                );
                 let is_cluster = it.scope == "Cluster";
                 let scope = if is_cluster { Scope::Cluster } else { Scope::Namespaced };
                 let key = resource.group_resource();
@@ -278,7 +282,8 @@ impl Aggregated {
             client::unverified_tls_as(identity).map_err(|err| err.to_string())?
         } else {
             let pem = pem_of(&origin.ca_bundle)?;
-            authn::pki::rotating_client_config(pem, Some(identity)).map_err(|err| err.to_string())?
+            authn::pki::rotating_client_config(pem, Some(identity))
+                .map_err(|err| err.to_string())?
         };
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(config)

@@ -54,19 +54,15 @@ pub struct Proxied {
 }
 
 impl Proxied {
-    pub fn new(
-        certificate: Arc<ClientCertificate>,
-        headers: &RequestHeaders,
-        user: User,
-    ) -> Self {
+    pub fn new(certificate: Arc<ClientCertificate>, headers: &RequestHeaders, user: User) -> Self {
         Self { certificate, allowed_names: headers.allowed_names.clone(), user }
     }
 
     /// Whom it speaks for, if it may.
     pub(crate) fn user(&self, now: Timestamp) -> Result<User, Unauthorized> {
         let name = self.certificate.proxy(now)?;
-        let is_allowed = self.allowed_names.is_empty()
-            || self.allowed_names.iter().any(|it| it == name);
+        let is_allowed =
+            self.allowed_names.is_empty() || self.allowed_names.iter().any(|it| it == name);
         if !is_allowed {
             return Err(Unauthorized::ProxyName(name.to_owned()));
         }

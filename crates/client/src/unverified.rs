@@ -21,7 +21,9 @@ pub fn unverified_tls() -> Result<Arc<ClientConfig>, rustls::Error> {
 }
 
 /// Shows an identity to whoever asks, where its owner says that anybody will do.
-pub fn unverified_tls_as(identity: Arc<dyn ResolvesClientCert>) -> Result<ClientConfig, rustls::Error> {
+pub fn unverified_tls_as(
+    identity: Arc<dyn ResolvesClientCert>,
+) -> Result<ClientConfig, rustls::Error> {
     let mut config = ClientConfig::clone(&*unverified_tls()?);
     config.client_auth_cert_resolver = identity;
     Ok(config)

@@ -18,7 +18,7 @@ use crate::kind::{Kind, Subresource};
 pub use order::{group_priority, version_order, version_priority};
 pub use shown::{Foreign, Shown};
 
-use shown::{Content, Versions, groups};
+use shown::{Content, Versions, groups, placed_groups};
 
 /// The group versions that have something to show, in discovery order.
 pub fn group_versions<'a>(shown: impl Into<Shown<'a>>) -> Vec<GroupVersion> {
@@ -141,6 +141,19 @@ pub fn aggregated_groups<'a>(shown: impl Into<Shown<'a>>) -> Vec<u8> {
     aggregated(named_groups(&shown).map(|(group, versions)| item(group, versions)))
 }
 
+/// One group of the aggregated form.
+pub struct Item {
+    /// Higher comes first.
+    pub place: u32,
+    pub json: String,
+}
+
+/// That of a single group; `None`: it has nothing to show.
+pub fn aggregated_item(shown: Shown<'_>) -> Option<Item> {
+    let (place, group, versions) = placed_groups(&shown).into_iter().next()?;
+    Some(Item { place, json: item(group, versions) })
+}
+
 /// The whole document, from the JSON of its items.
 pub fn aggregated(items: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<u8> {
     let start = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":["#;
@@ -229,9 +242,7 @@ fn sorted_subresources(kind: &dyn Kind) -> Vec<Subresource> {
     subresources
 }
 
-fn named_groups<'a>(
-    shown: &Shown<'a>,
-) -> impl Iterator<Item = (&'a str, Versions<'a>)> + use<'a> {
+fn named_groups<'a>(shown: &Shown<'a>) -> impl Iterator<Item = (&'a str, Versions<'a>)> + use<'a> {
     groups(shown).into_iter().filter(|(group, _)| !group.is_empty())
 }
 

@@ -54,6 +54,11 @@ pub(super) type Versions<'a> = Vec<(&'a str, Content<'a>)>;
 /// Groups by priority, their versions by priority and then newest first, resources by name. A kind
 /// without verbs and without subresources exists only as the body of another's subresource.
 pub(super) fn groups<'a>(shown: &Shown<'a>) -> Vec<(&'a str, Versions<'a>)> {
+    placed_groups(shown).into_iter().map(|(_, group, versions)| (group, versions)).collect()
+}
+
+/// With the place of each.
+pub(super) fn placed_groups<'a>(shown: &Shown<'a>) -> Vec<(u32, &'a str, Versions<'a>)> {
     let mut found: BTreeMap<&str, BTreeMap<&str, Content<'a>>> = BTreeMap::new();
     for foreign in shown.foreign {
         let GroupVersion { group, version } = &foreign.group_version;
@@ -76,7 +81,7 @@ pub(super) fn groups<'a>(shown: &Shown<'a>) -> Vec<(&'a str, Versions<'a>)> {
         .collect();
     // Stable: groups of one priority stay in the order of their names.
     groups.sort_by_key(|(place, ..)| Reverse(*place));
-    groups.into_iter().map(|(_, group, versions)| (group, versions)).collect()
+    groups
 }
 
 /// The place of the group is the highest that any of its versions has.

@@ -110,9 +110,15 @@ fn versions_of_other_servers_stand_among_the_rest_by_priority() {
     assert_eq!(names.last(), Some(&"metrics.k8s.io"), "{names:?}");
     assert_eq!(names[names.len() - 2], "a.example.com");
     let versions = &items[1]["versions"];
-    assert_eq!((&versions[0]["version"], &versions[0]["freshness"]), (&"v1".into(), &"Current".into()));
+    assert_eq!(
+        (&versions[0]["version"], &versions[0]["freshness"]),
+        (&"v1".into(), &"Current".into())
+    );
     assert_eq!(versions[0]["resources"][0]["resource"], "flunders");
-    assert_eq!((&versions[1]["version"], &versions[1]["freshness"]), (&"v2".into(), &"Stale".into()));
+    assert_eq!(
+        (&versions[1]["version"], &versions[1]["freshness"]),
+        (&"v2".into(), &"Stale".into())
+    );
     // What another server serves is not served here.
     let metrics = items.last().unwrap();
     assert_eq!(metrics["versions"].as_array().unwrap().len(), 1);

@@ -148,18 +148,21 @@ mod tests {
         });
         let version = GroupVersion::new("example.org", "v1");
         add(&mut own, &version, other.to_string().as_bytes());
-        assert_eq!(own, json!({
-            "paths": {
-                "/api/v1/pods": {},
-                "/apis/example.org/v1/flunders": {"get": {"schema": reference("Flunder")}},
-            },
-            "definitions": {
-                "Flunder": {"properties": {"metadata": reference("Meta_v2"), "status": reference("Status")}},
-                "Meta": {"type": "object"},
-                "Meta_v2": {"type": "string"},
-                "Status": {"type": "object"},
-            },
-        }));
+        assert_eq!(
+            own,
+            json!({
+                "paths": {
+                    "/api/v1/pods": {},
+                    "/apis/example.org/v1/flunders": {"get": {"schema": reference("Flunder")}},
+                },
+                "definitions": {
+                    "Flunder": {"properties": {"metadata": reference("Meta_v2"), "status": reference("Status")}},
+                    "Meta": {"type": "object"},
+                    "Meta_v2": {"type": "string"},
+                    "Status": {"type": "object"},
+                },
+            })
+        );
         for garbage in ["", "[]", "{\"paths\": 7}", "{\"definitions\": []}"] {
             let before = own.clone();
             add(&mut own, &GroupVersion::new("x.org", "v1"), garbage.as_bytes());

@@ -39,9 +39,7 @@ pub fn place(group_version: &GroupVersion, hash: &str) -> String {
 pub fn index(places: impl IntoIterator<Item = (GroupVersion, String)>) -> Vec<u8> {
     let paths: Map<String, Value> = places
         .into_iter()
-        .map(|(group_version, place)| {
-            (path(&group_version), json!({ "serverRelativeURL": place }))
-        })
+        .map(|(group_version, place)| (path(&group_version), json!({ "serverRelativeURL": place })))
         .collect();
     json!({ "paths": paths }).to_string().into_bytes()
 }

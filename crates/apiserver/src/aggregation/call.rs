@@ -94,7 +94,8 @@ pub(super) async fn connect_to(
 ) -> Result<TlsStream<TcpStream>, Error> {
     let tls = remote.tls.clone().map_err(Error::Tls)?;
     let refused = || Error::Address(endpoint.address.clone());
-    let target = Target::new(&endpoint.address, Some(endpoint.port), None).map_err(|_| refused())?;
+    let target =
+        Target::new(&endpoint.address, Some(endpoint.port), None).map_err(|_| refused())?;
     let address = SocketAddr::new(target.address, target.port);
     if address == core.config.advertise || !is_true(core, remote, endpoint) {
         return Err(refused());

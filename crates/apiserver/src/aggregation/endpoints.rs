@@ -59,9 +59,11 @@ fn ready(slice: &EndpointSlice, port_name: &str) -> Vec<Endpoint> {
     let port = ports.find(|it| it.name.as_deref().unwrap_or_default() == port_name);
     let port = port.and_then(|it| it.port).and_then(|it| u16::try_from(it).ok());
     let Some(port) = port else { return Vec::new() };
-    let ready = slice.endpoints.iter().flatten().filter(|it| {
-        it.conditions.as_ref().and_then(|it| it.ready).unwrap_or(true)
-    });
+    let ready = slice
+        .endpoints
+        .iter()
+        .flatten()
+        .filter(|it| it.conditions.as_ref().and_then(|it| it.ready).unwrap_or(true));
     let each = ready.filter_map(|it| {
         let target = it.target_ref.as_ref().filter(|it| it.kind.as_deref() == Some("Pod"));
         let pod = target.and_then(|it| it.name.clone());
@@ -93,8 +95,8 @@ mod tests {
     }
 
     fn check(service: Option<Value>, slices: &[Value], expected: &str) {
-        let service = service
-            .map(|it| Service::decode(json!({"spec": it}).to_string().as_bytes()).unwrap());
+        let service =
+            service.map(|it| Service::decode(json!({"spec": it}).to_string().as_bytes()).unwrap());
         let slices: Vec<Arc<EndpointSlice>> = slices
             .iter()
             .map(|it| Arc::new(EndpointSlice::decode(it.to_string().as_bytes()).unwrap()))
@@ -118,9 +120,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let service = || Some(json!({"ports": [{"name": "api", "port": 443, "targetPort": 8443}]}));
-        let slice = |port: Value, endpoints: Value| {
-            json!({"addressType": "IPv4", "ports": [port], "endpoints": endpoints})
-        };
+        let slice = |port: Value, endpoints: Value| json!({"addressType": "IPv4", "ports": [port], "endpoints": endpoints});
         let port = || json!({"name": "api", "port": 8443});
         check(None, &[], "ServiceNotFound: service/s in \"n\" is not present");
         check(
@@ -134,7 +134,8 @@ mod tests {
             "EndpointsNotFound: cannot find endpointslices for service/s in \"n\"",
         );
         let none = "MissingEndpoints: endpointslices for service/s in \"n\" have no addresses with port name \"api\"";
-        let address = |ready: Value| json!([{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}]);
+        let address =
+            |ready: Value| json!([{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}]);
         check(service(), &[slice(port(), json!([]))], none);
         check(service(), &[slice(port(), address(json!(false)))], none);
         check(service(), &[slice(json!({"name": "x", "port": 1}), address(json!(true)))], none);

@@ -47,7 +47,11 @@ pub(super) async fn pass_on(
     let answer = match exchange(core, remote, request).await {
         Ok(answer) => answer,
         Err(Error::Nowhere(verdict)) => {
-            tracing::debug!(api_service = remote.name, why = verdict.message, "nowhere to pass on to");
+            tracing::debug!(
+                api_service = remote.name,
+                why = verdict.message,
+                "nowhere to pass on to"
+            );
             return refuse(503, "service unavailable");
         }
         Err(Error::Tls(why)) => return refuse(500, &why),

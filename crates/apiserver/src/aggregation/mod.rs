@@ -23,8 +23,8 @@ use api::Resource as _;
 use api::apiregistration::APIService;
 use api::apiregistration::api_service::availability::{self, Verdict};
 use apimachinery::{ApiError, GroupResource, GroupVersion};
-use futures_util::stream::FuturesUnordered;
 use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -94,7 +94,8 @@ impl Aggregation {
     /// What is behind a Service, or was.
     fn enqueue_behind(&self, namespace: &str, service: &str) {
         let table = self.aggregated.table();
-        let behind = table.remotes().filter(|it| it.namespace == namespace && it.service == service);
+        let behind =
+            table.remotes().filter(|it| it.namespace == namespace && it.service == service);
         let behind: Vec<GroupVersion> = behind.map(|it| it.group_version.clone()).collect();
         if !behind.is_empty() {
             self.enqueue(behind);
@@ -144,7 +145,8 @@ impl Aggregation {
                 running.insert(version.clone());
                 checks.push(check(&core, version));
             }
-            let waiting = due.iter().filter(|it| !running.contains(it.0) && running.len() < AT_ONCE);
+            let waiting =
+                due.iter().filter(|it| !running.contains(it.0) && running.len() < AT_ONCE);
             let next = waiting.map(|it| *it.1).min();
             tokio::select! {
                 biased;
@@ -281,9 +283,7 @@ impl Aggregator for Aggregation {
         remote: Arc<Remote>,
         passing: Passing,
     ) -> Streaming<'a> {
-        Box::pin(async move {
-            Ok(forward::pass_on(core, &self.own_name, &remote, passing).await)
-        })
+        Box::pin(async move { Ok(forward::pass_on(core, &self.own_name, &remote, passing).await) })
     }
 
     fn documents<'a>(&'a self, core: &'a Arc<Core>) -> Documenting<'a> {
@@ -299,9 +299,8 @@ mod tests {
     fn who_answers_is_looked_at_each_half_minute_and_who_does_not_ever_more_rarely() {
         let version = GroupVersion::new("a", "v1");
         let mut failures = BTreeMap::new();
-        let mut wait = |outcome: Outcome| {
-            outcome.wait(&version, &mut failures).map(|it| it.as_secs())
-        };
+        let mut wait =
+            |outcome: Outcome| outcome.wait(&version, &mut failures).map(|it| it.as_secs());
         assert_eq!(wait(Outcome::Settled), None);
         assert_eq!(wait(Outcome::Answered), Some(30));
         let waits: Vec<_> = (0..7).filter_map(|_| wait(Outcome::Failed)).collect();

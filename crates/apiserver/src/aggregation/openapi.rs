@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use http::{HeaderValue, StatusCode, header};
 use tokio::time::Instant;
 
-use super::refresh::aggregator;
 use super::call::{self, Error};
+use super::refresh::aggregator;
 use crate::aggregated::Remote;
 use crate::pipeline::Core;
 

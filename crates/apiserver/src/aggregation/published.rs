@@ -53,7 +53,8 @@ async fn settle(core: &Core) -> Result<(), ApiError> {
     let lookup: &dyn Lookup = core.cache.as_ref();
     let found = lookup.get::<ConfigMap>(&ObjectKey::new(NAMESPACE, NAME));
     let now = core.world.clock.now();
-    let data = wanted(found.as_ref().and_then(|it| it.data.as_ref()), &core.config.front_proxy, now);
+    let data =
+        wanted(found.as_ref().and_then(|it| it.data.as_ref()), &core.config.front_proxy, now);
     match found {
         None if data.is_empty() => Ok(()),
         None => {
@@ -165,7 +166,8 @@ mod tests {
 
     #[test]
     fn each_server_adds_its_own_and_keeps_what_others_still_need() {
-        let (clients, proxies) = (authority("2026-01-01T00:00:00Z"), authority("2026-01-02T00:00:00Z"));
+        let (clients, proxies) =
+            (authority("2026-01-01T00:00:00Z"), authority("2026-01-02T00:00:00Z"));
         let own = FrontProxy {
             headers: Some(RequestHeaders::default()),
             client_ca_pem: clients.clone(),

@@ -25,8 +25,7 @@ const TRIES: usize = 5;
 const DOCUMENT_MAX: usize = 4 << 20;
 
 const JSON: &str = "application/json";
-const AGGREGATED: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
 /// Who asks for what every client may know.
 pub(super) fn aggregator() -> User {
@@ -82,11 +81,7 @@ pub(super) async fn run(core: &Arc<Core>, remote: &Remote, endpoint: &Endpoint) 
     core.aggregated.tell(version, Told { ..told });
 }
 
-async fn discovery(
-    core: &Arc<Core>,
-    remote: &Remote,
-    endpoint: &Endpoint,
-) -> Result<Bytes, Error> {
+async fn discovery(core: &Arc<Core>, remote: &Remote, endpoint: &Endpoint) -> Result<Bytes, Error> {
     let (version, bounds) = (&remote.group_version, (DOCUMENT_MAX, ANSWER_MAX));
     let request = call::request(remote, "/apis", AGGREGATED, &aggregator())?;
     if let Ok((head, body)) = call::get(core, remote, endpoint, request, bounds).await {

@@ -107,7 +107,8 @@ struct LegacyResource {
 pub(super) fn from_aggregated(body: &[u8], wanted: &GroupVersion) -> Result<Bytes, Error> {
     let document: Aggregated = serde_json::from_slice(body).map_err(Error::Unreadable)?;
     let mut groups = document.items.into_iter().filter(|it| it.metadata.name == wanted.group);
-    let version = groups.find_map(|it| it.versions.into_iter().find(|it| it.version == wanted.version));
+    let version =
+        groups.find_map(|it| it.versions.into_iter().find(|it| it.version == wanted.version));
     let version = version.ok_or_else(|| Error::Missing(wanted.clone()))?;
     written(version.resources)
 }

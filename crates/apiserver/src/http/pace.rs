@@ -12,9 +12,7 @@ use crate::registry::Registry;
 /// reader must take what comes.
 pub(super) fn is_stream(core: &Core, uri: &Uri) -> bool {
     match core.aggregated.find_path(uri.path()) {
-        Some(_) => {
-            path::parse_any(uri.path()).is_some_and(|it| elsewhere::leads_to_stream(&it))
-        }
+        Some(_) => path::parse_any(uri.path()).is_some_and(|it| elsewhere::leads_to_stream(&it)),
         None => is_own_stream(&core.registry, uri),
     }
 }

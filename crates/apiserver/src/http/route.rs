@@ -255,8 +255,8 @@ fn call_of(verb: Verb, target: ResourcePath, query: &Query, head: &Head) -> Resu
 }
 
 fn has_group(core: &Core, group: &str) -> bool {
-    let is_own = |group: &str| core.registry.kinds().iter().any(|it| it.names().group == group);
-    group.is_empty() || is_own(group) || core.aggregated.table().has_group(group)
+    let is_own = core.registry.kinds().has_group(group);
+    group.is_empty() || is_own || core.aggregated.table().has_group(group)
 }
 
 fn missing() -> Response<Body> {

@@ -12,9 +12,7 @@ use crate::api_server::{ApiServer, Settings, serve_on};
 use crate::cluster::{Name, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
-use crate::{
-    component, data_dir, datastore, front_proxy, kubeconfig_file, serve, server_names,
-};
+use crate::{component, data_dir, datastore, front_proxy, kubeconfig_file, serve, server_names};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {

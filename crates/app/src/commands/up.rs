@@ -27,7 +27,8 @@ use crate::control_plane::{self, PodNetwork};
 use crate::detach::{self, Parent};
 use crate::progress::{Progress, say};
 use crate::{
-    component, data_dir, datastore, front_proxy, kubeconfig_file, node, serve, server_names, signing,
+    component, data_dir, datastore, front_proxy, kubeconfig_file, node, serve, server_names,
+    signing,
 };
 
 #[derive(clap::Args)]

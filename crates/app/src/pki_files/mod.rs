@@ -107,9 +107,8 @@ fn keep_current(cabinet: &Cabinet, leaf: Leaf, tasks: &Tasks) -> Result<Arc<Rota
     let identity = cabinet.load_or_issue(&leaf)?;
     let (current, end) = (Rotating::new(&identity)?, identity.not_after()?);
     let (cabinet, shown) = (cabinet.clone(), current.clone());
-    tasks.spawn("certificate-renewal", |shutdown| {
-        renewal::run(cabinet, leaf, shown, end, shutdown)
-    });
+    tasks
+        .spawn("certificate-renewal", |shutdown| renewal::run(cabinet, leaf, shown, end, shutdown));
     Ok(current)
 }
 

@@ -32,7 +32,9 @@ fn key(pem: &str) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(tls)
 }
 
-pub(in crate::pki) fn roots(certificates: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>, Error> {
+pub(in crate::pki) fn roots(
+    certificates: &[CertificateDer<'static>],
+) -> Result<Arc<RootCertStore>, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
         roots.add(certificate.clone()).map_err(tls)?;
@@ -68,7 +70,10 @@ pub fn rotating_server_config(
 }
 
 /// The same, with more authorities than one.
-pub fn trusting_server_config(identity: Arc<Rotating>, trust: Trust) -> Result<ServerConfig, Error> {
+pub fn trusting_server_config(
+    identity: Arc<Rotating>,
+    trust: Trust,
+) -> Result<ServerConfig, Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(tls)?

@@ -32,9 +32,9 @@ use tokio::time::Instant;
 use crate::request::{Request, Verb};
 use crate::transport::{Discovered, Reply, Transport, WatchEvent, WatchStream};
 use connection::{Connections, Endpoint};
+pub use decode::{error, reply};
 use lines::Lines;
 use metrics::Metrics;
-pub use decode::{error, reply};
 pub use path::Rendered;
 
 const JSON: &str = "application/json";
@@ -287,9 +287,11 @@ where
     B: Body<Data = Bytes, Error: std::error::Error + 'static> + Send + Unpin + 'static,
 {
     let watch = Watch { body, lines: Lines::default(), is_over: false };
-    let events = stream::unfold(watch, |mut watch| async move {
-        watch.next().await.map(|event| (event, watch))
-    });
+    let events =
+        stream::unfold(
+            watch,
+            |mut watch| async move { watch.next().await.map(|event| (event, watch)) },
+        );
     events.boxed()
 }
 

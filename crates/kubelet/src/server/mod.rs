@@ -75,8 +75,15 @@ pub fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, parts: Parts
     let stats = Stats::new(node_name, memory, cgroups);
     let core = Core { pods, containers, sandboxes, stats, world, metrics, access, tasks: own };
     let core = Arc::new(core);
-    serving::serve_https(listener, tls, SHARE, &tasks, ClientCertificate::of_connection, move |certificate, request| {
-        let core = core.clone();
-        async move { route::answer(&core, certificate.as_deref(), request).await }
-    });
+    serving::serve_https(
+        listener,
+        tls,
+        SHARE,
+        &tasks,
+        ClientCertificate::of_connection,
+        move |certificate, request| {
+            let core = core.clone();
+            async move { route::answer(&core, certificate.as_deref(), request).await }
+        },
+    );
 }

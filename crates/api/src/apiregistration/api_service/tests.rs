@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::availability::{self, Verdict};
 use super::APIService;
+use super::availability::{self, Verdict};
 use crate::kind::{Part, Resource};
 use crate::testing::{check, check_created, check_row, check_update, created};
 

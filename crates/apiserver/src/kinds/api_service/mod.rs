@@ -15,12 +15,13 @@ use apimachinery::{ApiError, GroupResource, GroupVersion, ObjectKey};
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
-use self::registrations::{Step, Wanted, step, step_at_start, wanted, wanted_always};
+use self::registrations::{Step, Wanted, renew, step, step_at_start, wanted};
 use crate::cache::Change;
 use crate::own_calls;
 use crate::pipeline::Core;
 use crate::pipeline::hooks::{Hooks, Of};
 use crate::plan::Plan;
+use crate::registry::Kinds;
 
 /// Before one whose write failed is looked at again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -70,13 +71,18 @@ impl ApiServices {
         let mut generations = core.registry.generations();
         let mut again: BTreeSet<String> = BTreeSet::new();
         let mut wanted = Wanted::new();
+        let mut seen: Option<Arc<Kinds>> = None;
         loop {
             generations.mark_unchanged();
-            let before = std::mem::replace(&mut wanted, wanted_always(&core.registry.kinds()));
-            let is_new = |it: &&String| !before.contains_key(*it);
-            let is_gone = |it: &&String| !wanted.contains_key(*it);
-            self.enqueue(wanted.keys().filter(is_new).cloned());
-            self.enqueue(before.keys().filter(is_gone).cloned());
+            let kinds = core.registry.kinds();
+            let changed = match &seen {
+                Some(seen) => kinds.changed_since(seen),
+                None => kinds.groups().keys().cloned().collect(),
+            };
+            for group in changed {
+                self.enqueue(renew(&mut wanted, &kinds, &group));
+            }
+            seen = Some(kinds);
             while let Some(name) = self.next() {
                 if let Err(err) = reconcile(&core, &name, wanted.get(&name)).await {
                     // Another server, or its author, was faster: what they wrote comes by here.

@@ -168,7 +168,8 @@ impl State {
         if headers.contains_key(header::UPGRADE) {
             return self.upgrade(request);
         }
-        let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+        let accept =
+            headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
         let is_aggregated = mood == Mood::Healthy && accept.contains("as=APIGroupDiscoveryList");
         self.resource(&path, &query, is_aggregated)
     }

@@ -24,8 +24,8 @@ use stdx::World;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use self::extension::{Extension, GROUP, Mood, flunder};
-use crate::harness::wire::{ADMIN, Site};
 use crate::harness;
+use crate::harness::wire::{ADMIN, Site};
 
 const LIST: &str = "/apis/wardle.example.com/v1/namespaces/default/flunders";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -253,7 +253,8 @@ async fn discovery_and_openapi_show_what_others_serve() {
 async fn watches_pass_as_they_come_and_streams_both_ways() {
     let cluster = Cluster::start_registered().await;
     let mut admin = cluster.site.connect(ADMIN).await;
-    let (head, mut body) = admin.open("GET", &format!("{LIST}?watch=true"), &[], Bytes::new()).await;
+    let (head, mut body) =
+        admin.open("GET", &format!("{LIST}?watch=true"), &[], Bytes::new()).await;
     assert_eq!(head.status, 200);
     for name in ["one", "two"] {
         let event = json!({"type": "ADDED", "object": flunder(name)});
@@ -408,7 +409,10 @@ async fn components_reach_what_others_serve_as_everybody_does() {
         let path = format!("/apis/{group}/v1beta1/namespaces/ns/pods/*/rps");
         let answer = client.get_path(&format!("{path}?labelSelector=a%3Db")).await;
         let answer: Value = serde_json::from_slice(&answer.expect("an answer")).expect("JSON");
-        assert_eq!(answer, json!({"kind": "Whatever", "path": path, "query": "labelSelector=a%3Db"}));
+        assert_eq!(
+            answer,
+            json!({"kind": "Whatever", "path": path, "query": "labelSelector=a%3Db"})
+        );
     }
 }
 
@@ -451,15 +455,19 @@ async fn proxies_speak_for_users_and_nobody_else_does() {
         ("x-remote-group", "system:masters"),
         ("x-remote-extra-scopes", "some"),
     ];
-    let issue = |name: &str| cluster.proxies.issue_client(name, &["system:masters"], now, &world.random);
+    let issue =
+        |name: &str| cluster.proxies.issue_client(name, &["system:masters"], now, &world.random);
     let mut proxy = cluster.site.connect_as(issue("front-proxy-client").expect("issued")).await;
     let (head, body) = proxy.send("POST", path, &headers, &review).await;
     assert_eq!(head.status, 201);
     let body: Value = serde_json::from_slice(&body).expect("JSON");
-    assert_eq!(body["status"]["userInfo"], json!({
-        "username": "jane", "uid": "7", "groups": ["system:masters", "system:authenticated"],
-        "extra": {"scopes": ["some"]},
-    }));
+    assert_eq!(
+        body["status"]["userInfo"],
+        json!({
+            "username": "jane", "uid": "7", "groups": ["system:masters", "system:authenticated"],
+            "extra": {"scopes": ["some"]},
+        })
+    );
     // By itself it is nobody, whatever its certificate says.
     let (head, _) = proxy.send("POST", path, &headers[..1], &review).await;
     assert_eq!(head.status, 401);

@@ -22,10 +22,7 @@ pub struct Trust {
 
 impl Trust {
     /// Without authorities of proxies, nobody speaks for others.
-    pub fn new(
-        client_ca_pem: &str,
-        proxy_ca_pem: Option<&str>,
-    ) -> Result<Self, crate::pki::Error> {
+    pub fn new(client_ca_pem: &str, proxy_ca_pem: Option<&str>) -> Result<Self, crate::pki::Error> {
         let read = |pem: &str| {
             let authorities = chain(pem)?;
             verifier(&authorities, roots(&authorities)?).map_err(tls)
@@ -81,9 +78,9 @@ impl ClientCertVerifier for Trust {
         };
         match &self.proxies {
             None => Err(refused),
-            Some(proxies) => proxies
-                .verify_client_cert(certificate, intermediates, now)
-                .map_err(|_| refused),
+            Some(proxies) => {
+                proxies.verify_client_cert(certificate, intermediates, now).map_err(|_| refused)
+            }
         }
     }
 
