@@ -272,6 +272,10 @@ pub trait Kind: Send + Sync {
     fn written_schema(&self) -> Option<Value> {
         None
     }
+    /// Stands for all that OpenAPI says of it, without saying it; `None` for built-in kinds.
+    fn description_id(&self) -> Option<[u8; 32]> {
+        None
+    }
     fn name_rule(&self) -> NameRule;
     fn creates_on_update(&self) -> bool;
     fn updates_unconditionally(&self) -> bool;

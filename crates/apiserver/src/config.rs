@@ -5,9 +5,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use authn::RequestHeaders;
+use authn::pki::{Rotating, Trust};
 use features::{Gates, RuntimeConfig};
 use stdx::Cidr;
 
+use crate::dialer::Dialer;
 use crate::encoding::Encoding;
 
 #[derive(Clone, Debug)]
@@ -29,6 +32,9 @@ pub struct Config {
     /// How this server shows itself to kubelets, and whom it trusts there. Without it there are no
     /// logs and no exec.
     pub kubelet_tls: Option<Arc<rustls::ClientConfig>>,
+    pub front_proxy: FrontProxy,
+    /// How servers are reached that requests are passed on to.
+    pub dialer: Dialer,
     /// Whether controllers and scheduler run in this process, for as long as it does.
     pub has_components: bool,
     pub gates: Gates,
@@ -66,6 +72,8 @@ impl Default for Config {
             compaction: Compaction::ByStore,
             encoding: Encoding::Json,
             kubelet_tls: None,
+            front_proxy: FrontProxy::default(),
+            dialer: Dialer::default(),
             has_components: false,
             gates: Gates::default(),
             admission_plugins: admission::Selection::default(),
@@ -73,6 +81,21 @@ impl Default for Config {
             runtime_config: RuntimeConfig::default(),
         }
     }
+}
+
+/// Who may speak for others: proxies to this server, and this server to those that serve parts of
+/// the API.
+#[derive(Clone, Debug, Default)]
+pub struct FrontProxy {
+    /// What this server shows to others. Without it no request is passed on.
+    pub identity: Option<Arc<Rotating>>,
+    /// Which headers of which proxies say who asks. Without it none do.
+    pub headers: Option<RequestHeaders>,
+    /// Whose certificates are those of users, and whose those of proxies.
+    pub trust: Option<Trust>,
+    /// Authorities of users and of proxies, in PEM, for others who serve parts of the API.
+    pub client_ca_pem: String,
+    pub proxy_ca_pem: String,
 }
 
 /// Who makes the store forget.

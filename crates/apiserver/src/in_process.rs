@@ -3,21 +3,32 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{Kind, Meta, Stored};
-use apimachinery::{ApiError, GroupResource, GroupVersion, Scope};
+use apimachinery::{ApiError, GroupResource, GroupVersion, Reason, Scope};
 use authn::{Component, Credential};
 use bytes::Bytes;
+use client::https::Rendered;
 use client::{
     Discovered, List, PatchKind, Payload, Reply, Request, Transport, Verb, WatchEvent,
     WatchEventKind, WatchStream,
 };
 use futures_util::future::BoxFuture;
+use http_body_util::{BodyExt as _, Limited};
 
+use crate::aggregated::Remote;
 use crate::faults;
 use crate::flow;
+use crate::http::elsewhere::Asked;
+use crate::http::status::full;
 use crate::metrics::{About, Recording};
+use crate::pipeline::hooks::{Passing, StreamBody};
 use crate::pipeline::{self, Body, Call, Core, Outcome, Unread, WatchItem, Watching};
+
+/// For another server to answer in, and how much it may say.
+const ELSEWHERE_MAX: Duration = Duration::from_secs(60);
+const ANSWER_MAX: usize = 64 << 20;
 
 pub(crate) struct InProcess {
     core: Arc<Core>,
@@ -69,8 +80,68 @@ impl InProcess {
     }
 }
 
+impl InProcess {
+    /// Of a version that another server serves: what comes back for a request, as over HTTP.
+    async fn ask(
+        &self,
+        remote: Arc<Remote>,
+        rendered: Rendered,
+    ) -> Result<http::Response<StreamBody>, ApiError> {
+        let credential = Credential::Component(self.identity.clone());
+        let authenticated = pipeline::authenticate(&self.core, &credential, None)?;
+        let path = rendered.path.as_str();
+        let (bare, query) = path.split_once('?').map_or((path, None), |it| (it.0, Some(it.1)));
+        let asked = Asked::of(&rendered.method, bare, query);
+        let class = asked.class(authenticated.user(), bare);
+        let let_in = asked.enter(&self.core, authenticated, class).await?;
+        let unsendable = |err: http::Error| ApiError::bad_request(err.to_string());
+        let mut request = http::Request::builder()
+            .method(rendered.method)
+            .uri(rendered.path)
+            .header(http::header::ACCEPT, "application/json")
+            .header(http::header::USER_AGENT, self.field_manager.as_str());
+        if let Some(kind) = rendered.content_type {
+            request = request.header(http::header::CONTENT_TYPE, kind);
+        }
+        let (head, ()) = request.body(()).map_err(unsendable)?.into_parts();
+        let body = rendered.body;
+        let body = (!body.is_empty()).then(|| full(body));
+        let passing = Passing { body: Box::new(|| body), ..Passing::new(let_in, head) };
+        let passed = self.core.aggregator.pass_on(&self.core, remote, passing);
+        let late = |_| ApiError::new(Reason::Timeout, "another server did not answer in time");
+        let response = tokio::time::timeout(ELSEWHERE_MAX, passed).await.map_err(late)??;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let code = response.status().as_u16();
+        let body = collect(response).await.unwrap_or_default();
+        Err(client::https::error(code, &body, None))
+    }
+
+    async fn ask_whole(&self, remote: Arc<Remote>, rendered: Rendered) -> Result<Bytes, ApiError> {
+        let response = self.ask(remote, rendered).await?;
+        let late = |_| ApiError::new(Reason::Timeout, "another server did not answer in time");
+        tokio::time::timeout(ELSEWHERE_MAX, collect(response)).await.map_err(late)?
+    }
+}
+
+async fn collect(response: http::Response<StreamBody>) -> Result<Bytes, ApiError> {
+    let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
+    let broken = |err: Box<dyn std::error::Error + Send + Sync>| {
+        ApiError::new(Reason::ServiceUnavailable, format!("the answer broke off: {err}"))
+    };
+    Ok(body.map_err(broken)?.to_bytes())
+}
+
 impl Transport for InProcess {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
+        if let Some(remote) = self.core.aggregated.find(&request.resource.group_version()) {
+            let (rendered, is_list) = (Rendered::of(&request), request.verb == Verb::List);
+            drop(request);
+            return Box::pin(async move {
+                client::https::reply(&self.ask_whole(remote, rendered).await?, is_list)
+            });
+        }
         let is_apply = matches!(request.payload, Payload::Patch(PatchKind::Apply, _));
         let (call, unread) = self.call_of(request);
         Box::pin(async move {
@@ -97,6 +168,12 @@ impl Transport for InProcess {
     }
 
     fn watch(&self, request: Request) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
+        if let Some(remote) = self.core.aggregated.find(&request.resource.group_version()) {
+            let rendered = Rendered::of(&Request { verb: Verb::Watch, ..request });
+            return Box::pin(async move {
+                Ok(client::https::events(self.ask(remote, rendered).await?.into_body()))
+            });
+        }
         let call = Call { verb: Verb::Watch, ..self.call_of(request).0 };
         Box::pin(async move {
             let recording = self.record(&call, false);
@@ -124,6 +201,10 @@ impl Transport for InProcess {
     }
 
     fn get_path(&self, path: String) -> BoxFuture<'_, Result<Bytes, ApiError>> {
+        let bare = path.split('?').next().unwrap_or_default();
+        if let Some(remote) = self.core.aggregated.find_path(bare) {
+            return Box::pin(async move { self.ask_whole(remote, Rendered::get(path)).await });
+        }
         Box::pin(async move {
             let credential = Credential::Component(self.identity.clone());
             let authenticated = pipeline::authenticate(&self.core, &credential, None)?;
@@ -135,7 +216,10 @@ impl Transport for InProcess {
     }
 
     fn discover(&self) -> BoxFuture<'_, Result<Vec<Discovered>, ApiError>> {
-        let kinds: Vec<Arc<dyn Kind>> = self.core.registry.kinds().iter().cloned().collect();
+        let table = self.core.aggregated.table();
+        let is_own = |it: &&Arc<dyn Kind>| table.find(&it.names().gvr().group_version()).is_none();
+        let kinds = self.core.registry.kinds();
+        let kinds: Vec<Arc<dyn Kind>> = kinds.iter().filter(is_own).cloned().collect();
         // The first version of a group that has the resource is the preferred one.
         let mut preferred: BTreeMap<GroupResource, GroupVersion> = BTreeMap::new();
         for version in api::discovery_documents::group_versions(&kinds) {
@@ -159,6 +243,7 @@ impl Transport for InProcess {
                 },
                 verbs: kind.verbs().iter().map(|it| (*it).to_owned()).collect(),
             })
+            .chain(table.discovered())
             .collect();
         Box::pin(std::future::ready(Ok(discovered)))
     }

@@ -11,6 +11,9 @@ mod yaml;
 mod encoding;
 pub mod registry;
 
+mod dialer;
+
+mod aggregated;
 mod config;
 mod enabled;
 
@@ -35,6 +38,7 @@ mod relay;
 
 mod proxy;
 
+mod aggregation;
 mod in_process;
 mod kinds;
 mod kubernetes_service;
@@ -45,7 +49,8 @@ pub mod garbage;
 
 mod server;
 
-pub use config::{Compaction, Config};
+pub use config::{Compaction, Config, FrontProxy};
+pub use dialer::Dialer;
 pub use enabled::validate_runtime_config;
 pub use encoding::Encoding;
 pub use pipeline::Core;

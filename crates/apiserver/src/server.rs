@@ -18,6 +18,8 @@ use stdx::World;
 use telemetry::Registry as MetricsRegistry;
 use tokio::net::TcpListener;
 
+use crate::aggregated::Aggregated;
+use crate::aggregation::Aggregation;
 use crate::cache::Cache;
 use crate::config::Config;
 use crate::documents::Documents;
@@ -124,7 +126,10 @@ impl Server {
             issuer,
             legacy_tokens: legacy_tokens.clone(),
         })));
-        cache.set_observers(vec![hooks.clone()]);
+        let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
+        let (aggregation, own_name) = (aggregated.clone(), world.random.uuid());
+        let aggregation = Arc::new(Aggregation::new(aggregation, registry.clone(), own_name));
+        cache.set_observers(vec![hooks.clone(), aggregation.clone()]);
         let feed = cache.load().await.map_err(Error::Load)?;
         let runner = cache.clone();
         // Components may have something to give back when they end, and need the present for that.
@@ -148,7 +153,9 @@ impl Server {
             flow: Flow::new(&world.random),
             heavy: Heavy::new(),
             recent: Recent::default(),
-            documents: Documents::new(registry.clone()),
+            documents: Documents::new(registry.clone(), aggregated.clone()),
+            aggregated,
+            aggregator: aggregation.clone(),
             metrics: Metrics::new(metrics),
             tasks: tasks.clone(),
             hooks,
@@ -164,6 +171,7 @@ impl Server {
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
         let lease = kubernetes_service::join(&core).await.map_err(Error::Bootstrap)?;
         let server = Arc::new(Self { core, tasks });
+        aggregation.spawn(&server.core);
         server.spawn_tasks(lease);
         readiness.mark_ready(CHECK);
         Ok(server)

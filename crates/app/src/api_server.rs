@@ -18,6 +18,7 @@ use crate::cluster;
 use crate::commands::network::{Cidrs, PortRange, covers};
 use crate::data_dir::DataDir;
 use crate::datastore::{self, Datastore};
+use crate::front_proxy;
 use crate::kubeconfig_file::{self, Cluster};
 use crate::pki_files::Pki;
 use crate::server_names::{self, Known, Subjects};
@@ -34,6 +35,7 @@ pub(crate) struct Settings {
     pub(crate) node_addresses: Vec<IpAddr>,
     pub(crate) names: server_names::Flags,
     pub(crate) datastore: datastore::Flags,
+    pub(crate) front_proxy: front_proxy::Flags,
     /// Whether controllers and scheduler run in this process, unless others over the same store may
     /// run them.
     pub(crate) has_components: bool,
@@ -82,7 +84,10 @@ impl ApiServer {
             service_account_keys: vec![pki.service_account_key.clone()],
             metrics: settings.metrics.clone(),
         };
+        let front_proxy = settings.front_proxy.load(&pki, tasks)?;
+        let trust = front_proxy.trust.clone().context("nobody is trusted")?;
         let config = Config {
+            front_proxy,
             service_cidrs: settings.service_cidrs.all().to_vec(),
             node_port_range: settings.node_ports.first..=settings.node_ports.last,
             advertise: SocketAddr::new(settings.advertised(), address.port()),
@@ -102,8 +107,7 @@ impl ApiServer {
         };
         let server = Server::start(config, parts).await.context("starting the API server")?;
         let identity = pki.server(settings.subjects(), tasks)?;
-        let authority = pki.authority.certificate_pem();
-        let tls = Arc::new(authn::pki::rotating_server_config(identity, authority)?);
+        let tls = Arc::new(authn::pki::trusting_server_config(identity, trust)?);
         server.serve(listener, tls.clone());
         for inner in inner {
             server.serve(inner, tls.clone());

@@ -11,6 +11,7 @@ mod control_plane;
 mod data_dir;
 mod datastore;
 mod detach;
+mod front_proxy;
 mod kubeconfig_file;
 mod node;
 mod pki_files;

@@ -33,6 +33,12 @@ pub enum Unauthorized {
     CertificateWithoutUser,
     #[error("the client certificate is not valid at this time")]
     CertificateExpired,
+    #[error("the client certificate is that of a proxy, which is no user")]
+    CertificateOfProxy,
+    #[error("the client certificate is not that of a proxy")]
+    NoProxy,
+    #[error("the proxy {0:?} may not speak for others")]
+    ProxyName(String),
     #[error("the bearer token is not one of ours: {0}")]
     Token(String),
     #[error("the bearer token is expired or not valid yet")]
@@ -99,6 +105,9 @@ impl Authenticator {
             }
             Credential::Certificate(certificate) => {
                 certificate.user(self.clock.now()).map(|it| plain(it.clone()))
+            }
+            Credential::Proxied(proxied) => {
+                proxied.user(self.clock.now()).map(|it| plain(Arc::new(it)))
             }
             Credential::Bearer(token) => self
                 .token(token, &self.audiences)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::User;
 use jiff::Timestamp;
+use rustls::pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -13,7 +14,21 @@ use crate::{Unauthorized, among_the_authenticated};
 /// Of a connection whose chain TLS has verified. The common name is the user, the last one if there
 /// are several, each organization a group.
 #[derive(Clone, Debug)]
-pub struct ClientCertificate(Result<Proven, Unauthorized>);
+pub struct ClientCertificate {
+    proven: Result<Proven, Unauthorized>,
+    vouched: Vouched,
+}
+
+/// By whose authority a certificate holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vouched {
+    /// It names a user.
+    Clients,
+    /// It names somebody who may speak for users, and is none.
+    Proxies,
+    /// Both: one authority may have signed for either.
+    Both,
+}
 
 #[derive(Clone, Debug)]
 struct Proven {
@@ -26,12 +41,46 @@ struct Proven {
 impl ClientCertificate {
     /// One that names nobody, or cannot be read, says so when it is used.
     pub fn read(der: &[u8]) -> Self {
-        Self(read(der))
+        Self::read_as(der, Vouched::Clients)
+    }
+
+    pub fn read_as(der: &[u8], vouched: Vouched) -> Self {
+        Self { proven: read(der), vouched }
+    }
+
+    /// Of a server that knows no other clients than users.
+    pub fn of_connection(chain: &[CertificateDer<'_>]) -> Option<Arc<Self>> {
+        chain.first().map(|it| Arc::new(Self::read(it)))
     }
 
     /// Whom it proves at this time: a connection may outlive it.
     pub fn user(&self, now: Timestamp) -> Result<&Arc<User>, Unauthorized> {
-        let proven = self.0.as_ref().map_err(Clone::clone)?;
+        match self.vouched {
+            Vouched::Clients | Vouched::Both => self.holder(now),
+            Vouched::Proxies => Err(Unauthorized::CertificateOfProxy),
+        }
+    }
+
+    /// The name of the proxy that it is of, at this time.
+    pub fn proxy(&self, now: Timestamp) -> Result<&str, Unauthorized> {
+        match self.vouched {
+            Vouched::Proxies | Vouched::Both => self.holder(now).map(|it| it.name.as_str()),
+            Vouched::Clients => Err(Unauthorized::NoProxy),
+        }
+    }
+
+    /// Whether it can be a proxy's at all.
+    pub fn is_of_proxy(&self) -> bool {
+        self.vouched != Vouched::Clients
+    }
+
+    /// Whether it can be a user's at all.
+    pub fn is_of_user(&self) -> bool {
+        self.vouched != Vouched::Proxies
+    }
+
+    fn holder(&self, now: Timestamp) -> Result<&Arc<User>, Unauthorized> {
+        let proven = self.proven.as_ref().map_err(Clone::clone)?;
         let is_valid = (proven.not_before..=proven.not_after).contains(&now.as_second());
         if is_valid { Ok(&proven.user) } else { Err(Unauthorized::CertificateExpired) }
     }

@@ -8,6 +8,7 @@ mod certificate;
 mod impersonation;
 pub mod legacy;
 pub mod pki;
+mod proxied;
 pub mod tokens;
 mod verified;
 
@@ -19,8 +20,9 @@ use std::sync::Arc;
 use apimachinery::User;
 
 pub use authenticator::{Authenticator, Parts, Unauthorized};
-pub use certificate::ClientCertificate;
+pub use certificate::{ClientCertificate, Vouched};
 pub use impersonation::{Check, Impersonation, Target};
+pub use proxied::{Proxied, RequestHeaders};
 
 pub const GROUP_AUTHENTICATED: &str = "system:authenticated";
 pub const GROUP_UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -33,6 +35,8 @@ pub enum Credential {
     None,
     /// That of the connection.
     Certificate(Arc<ClientCertificate>),
+    /// A proxy's word for whom it speaks.
+    Proxied(Box<Proxied>),
     /// `Authorization: Bearer ...`
     Bearer(String),
     /// A component in this process, as the wiring named it.

@@ -17,4 +17,4 @@ pub use request::{
     WriteOptions,
 };
 pub use transport::{Discovered, List, Reply, Transport, WatchEvent, WatchEventKind, WatchStream};
-pub use unverified::unverified_tls;
+pub use unverified::{unverified_tls, unverified_tls_as};

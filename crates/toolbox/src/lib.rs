@@ -10,6 +10,7 @@ mod dns;
 mod eat;
 mod echo;
 mod every_address;
+mod extension_server;
 mod files;
 mod get;
 mod http;
@@ -45,6 +46,8 @@ struct Arguments {
 enum Tool {
     /// Answer HTTP with this pod's name; /healthz fails while the file /tmp/unhealthy exists
     Http(http::Flags),
+    /// Serve a part of the API, through the API server's aggregation
+    ExtensionServer(extension_server::Flags),
     /// Send back what comes, over TCP or UDP
     Echo(echo::Flags),
     /// Look a name up, with the search path of resolv.conf
@@ -104,6 +107,7 @@ pub fn run(mut arguments: Vec<OsString>) -> ExitCode {
 fn start(tool: Tool) -> Result<ExitCode> {
     match tool {
         Tool::Http(flags) => block_on(http::run(flags))?,
+        Tool::ExtensionServer(flags) => block_on(extension_server::run(flags))?,
         Tool::Echo(flags) => block_on(echo::run(flags))?,
         Tool::Dns(flags) => dns::run(&flags)?,
         Tool::Get(flags) => return block_on(get::run(flags)),

@@ -3,10 +3,10 @@
 //! once.
 
 mod order;
+mod shown;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -16,13 +16,13 @@ use apimachinery::{GroupVersion, Scope};
 use crate::kind::{Kind, Subresource};
 
 pub use order::{group_priority, version_order, version_priority};
+pub use shown::{Foreign, Shown};
 
-/// Version to its kinds, of one group.
-type Versions<'a> = Vec<(&'a str, Vec<&'a dyn Kind>)>;
+use shown::{Content, Versions, groups, placed_groups};
 
 /// The group versions that have something to show, in discovery order.
-pub fn group_versions(kinds: &[Arc<dyn Kind>]) -> Vec<GroupVersion> {
-    groups(kinds)
+pub fn group_versions<'a>(shown: impl Into<Shown<'a>>) -> Vec<GroupVersion> {
+    groups(&shown.into())
         .iter()
         .flat_map(|(group, versions)| {
             versions.iter().map(|(version, _)| GroupVersion::new(*group, *version))
@@ -42,16 +42,17 @@ pub fn api_versions(server_address: &str) -> Vec<u8> {
 }
 
 /// GET /apis, legacy form.
-pub fn group_list(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
-    let groups: Vec<Value> = named_groups(kinds)
+pub fn group_list<'a>(shown: impl Into<Shown<'a>>) -> Vec<u8> {
+    let groups: Vec<Value> = named_groups(&shown.into())
         .map(|(group, versions)| Value::Object(group_body(group, &versions)))
         .collect();
     render(&json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }))
 }
 
 /// GET /apis/<group>.
-pub fn group(kinds: &[Arc<dyn Kind>], name: &str) -> Option<Vec<u8>> {
-    let (group, versions) = named_groups(kinds).find(|(group, _)| *group == name)?;
+pub fn group<'a>(shown: impl Into<Shown<'a>>, name: &str) -> Option<Vec<u8>> {
+    let shown = shown.into();
+    let (group, versions) = named_groups(&shown).find(|(group, _)| *group == name)?;
     let mut body = group_body(group, &versions);
     body.insert("kind".to_owned(), json!("APIGroup"));
     body.insert("apiVersion".to_owned(), json!("v1"));
@@ -72,14 +73,15 @@ fn group_body(group: &str, versions: &Versions<'_>) -> Map<String, Value> {
     ])
 }
 
-/// GET /api/v1 and /apis/<group>/<version>.
+/// GET /api/v1 and /apis/<group>/<version>, of what is served here.
 pub fn resource_list(kinds: &[Arc<dyn Kind>], group_version: &GroupVersion) -> Option<Vec<u8>> {
-    let kinds = groups(kinds)
+    let content = groups(&kinds.into())
         .into_iter()
         .filter(|(group, _)| *group == group_version.group)
         .flat_map(|(_, versions)| versions)
         .find(|(version, _)| *version == group_version.version)?
         .1;
+    let Content::Kinds(kinds) = content else { return None };
     let resources: Vec<Value> = kinds.into_iter().flat_map(legacy_resources).collect();
     Some(render(&json!({
         "kind": "APIResourceList",
@@ -128,38 +130,69 @@ fn legacy_resources(kind: &dyn Kind) -> Vec<Value> {
 
 /// GET /api, aggregated form: one item without a name.
 pub fn aggregated_core(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
-    aggregated(groups(kinds).into_iter().filter(|(group, _)| group.is_empty()))
+    let shown = kinds.into();
+    let core = groups(&shown).into_iter().filter(|(group, _)| group.is_empty());
+    aggregated(core.map(|(group, versions)| item(group, versions)))
 }
 
 /// GET /apis, aggregated form.
-pub fn aggregated_groups(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
-    aggregated(named_groups(kinds))
+pub fn aggregated_groups<'a>(shown: impl Into<Shown<'a>>) -> Vec<u8> {
+    let shown = shown.into();
+    aggregated(named_groups(&shown).map(|(group, versions)| item(group, versions)))
 }
 
-fn aggregated<'a>(groups: impl Iterator<Item = (&'a str, Versions<'a>)>) -> Vec<u8> {
-    let items: Vec<Value> = groups
-        .map(|(group, versions)| {
-            let versions: Vec<Value> = versions
-                .into_iter()
-                .map(|(version, kinds)| {
-                    let resources: Vec<Value> =
-                        kinds.into_iter().map(aggregated_resource).collect();
-                    json!({ "version": version, "resources": resources, "freshness": "Current" })
-                })
-                .collect();
-            let mut metadata = Map::from_iter([("creationTimestamp".to_owned(), Value::Null)]);
-            if !group.is_empty() {
-                metadata.insert("name".to_owned(), json!(group));
-            }
-            json!({ "metadata": metadata, "versions": versions })
+/// One group of the aggregated form.
+pub struct Item {
+    /// Higher comes first.
+    pub place: u32,
+    pub json: String,
+}
+
+/// That of a single group; `None`: it has nothing to show.
+pub fn aggregated_item(shown: Shown<'_>) -> Option<Item> {
+    let (place, group, versions) = placed_groups(&shown).into_iter().next()?;
+    Some(Item { place, json: item(group, versions) })
+}
+
+/// The whole document, from the JSON of its items.
+pub fn aggregated(items: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<u8> {
+    let start = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":["#;
+    let mut document = start.to_owned();
+    for item in items {
+        if !document.ends_with('[') {
+            document.push(',');
+        }
+        document.push_str(item.as_ref());
+    }
+    document.push_str("]}");
+    document.into_bytes()
+}
+
+/// One group of the aggregated form, in JSON.
+fn item(group: &str, versions: Versions<'_>) -> String {
+    let versions: Vec<String> = versions
+        .into_iter()
+        .map(|(version, content)| {
+            let (resources, freshness) = match content {
+                Content::Kinds(kinds) => {
+                    let resources = kinds.into_iter().map(aggregated_resource).collect();
+                    (Value::Array(resources).to_string(), "Current")
+                }
+                Content::Foreign(it) => {
+                    let freshness = if it.is_stale { "Stale" } else { "Current" };
+                    (String::from_utf8_lossy(&it.resources).into_owned(), freshness)
+                }
+            };
+            let version = Value::from(version);
+            format!(r#"{{"version":{version},"resources":{resources},"freshness":"{freshness}"}}"#)
         })
         .collect();
-    render(&json!({
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": items,
-    }))
+    let mut metadata = Map::from_iter([("creationTimestamp".to_owned(), Value::Null)]);
+    if !group.is_empty() {
+        metadata.insert("name".to_owned(), json!(group));
+    }
+    let (metadata, versions) = (Value::Object(metadata), versions.join(","));
+    format!(r#"{{"metadata":{metadata},"versions":[{versions}]}}"#)
 }
 
 fn aggregated_resource(kind: &dyn Kind) -> Value {
@@ -209,33 +242,8 @@ fn sorted_subresources(kind: &dyn Kind) -> Vec<Subresource> {
     subresources
 }
 
-/// Groups by priority, their versions newest first, resources by name. A kind without verbs and
-/// without subresources exists only as the body of another's subresource.
-fn groups(kinds: &[Arc<dyn Kind>]) -> Vec<(&str, Versions<'_>)> {
-    let mut found: BTreeMap<&str, BTreeMap<&str, Vec<&dyn Kind>>> = BTreeMap::new();
-    for kind in kinds.iter().filter(|it| !it.verbs().is_empty()) {
-        let names = kind.names();
-        let versions = found.entry(&names.group).or_default();
-        versions.entry(&names.version).or_default().push(kind.as_ref());
-    }
-    let mut groups: Vec<(&str, Versions<'_>)> = found
-        .into_iter()
-        .map(|(group, versions)| {
-            let mut versions: Versions<'_> = versions.into_iter().collect();
-            versions.sort_by(|(a, _), (b, _)| version_order(a, b));
-            for (_, kinds) in &mut versions {
-                kinds.sort_by(|a, b| a.names().plural.cmp(&b.names().plural));
-            }
-            (group, versions)
-        })
-        .collect();
-    // Stable: groups of one priority stay in the order of their names.
-    groups.sort_by_key(|(group, _)| std::cmp::Reverse(group_priority(group)));
-    groups
-}
-
-fn named_groups(kinds: &[Arc<dyn Kind>]) -> impl Iterator<Item = (&str, Versions<'_>)> {
-    groups(kinds).into_iter().filter(|(group, _)| !group.is_empty())
+fn named_groups<'a>(shown: &Shown<'a>) -> impl Iterator<Item = (&'a str, Versions<'a>)> + use<'a> {
+    groups(shown).into_iter().filter(|(group, _)| !group.is_empty())
 }
 
 fn render(document: &Value) -> Vec<u8> {

@@ -9,7 +9,8 @@ const GROUP_PRIORITY_CUSTOM: u32 = 1_000;
 pub fn group_priority(group: &str) -> u32 {
     match group {
         "" => 18_000,
-        "apiregistration.k8s.io" => 17_900,
+        // Before all that APIServices can ask for.
+        "apiregistration.k8s.io" => 20_001,
         "apps" => 17_800,
         "events.k8s.io" => 17_750,
         "authentication.k8s.io" => 17_700,

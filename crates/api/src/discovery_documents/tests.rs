@@ -81,3 +81,49 @@ fn the_aggregated_form_shows_scope_and_verbs() {
     assert_eq!(deployment["responseKind"]["kind"], "Deployment");
     assert_eq!(deployment["verbs"][0], "create");
 }
+
+fn foreign(version: &str, group: &str, resources: &'static str, is_stale: bool) -> Foreign {
+    let group_version = GroupVersion::new(group, version);
+    Foreign { group_version, resources: resources.into(), is_stale }
+}
+
+#[test]
+fn versions_of_other_servers_stand_among_the_rest_by_priority() {
+    let kinds = crate::kinds();
+    let others = [
+        foreign("v1", "wardle.example.com", r#"[{"resource":"flunders"}]"#, false),
+        foreign("v2", "wardle.example.com", "[]", true),
+        foreign("v1beta1", "metrics.k8s.io", "[]", false),
+        foreign("v1", "a.example.com", "[]", false),
+    ];
+    let priorities = [
+        (GroupVersion::new("wardle.example.com", "v1"), (17_801, 200)),
+        (GroupVersion::new("wardle.example.com", "v2"), (10, 100)),
+    ];
+    let priorities = priorities.into();
+    let shown = Shown { kinds: &kinds, foreign: &others, priorities: Some(&priorities) };
+    let list = parse(&aggregated_groups(shown));
+    let items = list["items"].as_array().unwrap();
+    let names: Vec<&str> =
+        items.iter().map(|it| it["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..3], ["apiregistration.k8s.io", "wardle.example.com", "apps"]);
+    assert_eq!(names.last(), Some(&"metrics.k8s.io"), "{names:?}");
+    assert_eq!(names[names.len() - 2], "a.example.com");
+    let versions = &items[1]["versions"];
+    assert_eq!(
+        (&versions[0]["version"], &versions[0]["freshness"]),
+        (&"v1".into(), &"Current".into())
+    );
+    assert_eq!(versions[0]["resources"][0]["resource"], "flunders");
+    assert_eq!(
+        (&versions[1]["version"], &versions[1]["freshness"]),
+        (&"v2".into(), &"Stale".into())
+    );
+    // What another server serves is not served here.
+    let metrics = items.last().unwrap();
+    assert_eq!(metrics["versions"].as_array().unwrap().len(), 1);
+    assert_eq!(metrics["versions"][0]["resources"], serde_json::json!([]));
+    let group = parse(&group(shown, "wardle.example.com").unwrap());
+    assert_eq!(group["preferredVersion"]["groupVersion"], "wardle.example.com/v1");
+    assert_eq!(group["versions"][1]["version"], "v2");
+}

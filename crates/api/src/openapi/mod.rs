@@ -4,6 +4,7 @@
 //! bytes.
 
 mod gnostic;
+mod merge;
 mod operations;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,8 @@ pub use gnostic::v2::{MEDIA_TYPE as V2_PROTOBUF, MEDIA_TYPE_OLD as V2_PROTOBUF_O
 pub use gnostic::v3::{MEDIA_TYPE as V3_PROTOBUF, MEDIA_TYPE_OLD as V3_PROTOBUF_OLD};
 pub use v2::{document as v2_document, protobuf as v2_protobuf};
 pub use v3::{
-    document as v3_document, index as v3_index, path as v3_path, protobuf as v3_protobuf,
+    document as v3_document, index as v3_index, path as v3_path, place as v3_place,
+    protobuf as v3_protobuf,
 };
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";

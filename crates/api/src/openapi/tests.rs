@@ -69,7 +69,7 @@ fn schemas_carry_merge_rules_beside_wrapped_references() {
 #[test]
 fn schemas_say_defaults_and_possible_values() {
     let core = v3("", "v1");
-    let v2: Value = serde_json::from_slice(&v2_document(&crate::kinds())).unwrap();
+    let v2: Value = serde_json::from_slice(&v2_document(&crate::kinds(), &[])).unwrap();
     let field = |document: &Value, definition: &str, field: &str| {
         document[definition]["properties"][field].clone()
     };
@@ -102,7 +102,7 @@ fn schemas_say_defaults_and_possible_values() {
 
 #[test]
 fn v2_has_plain_references_and_the_same_parameters() {
-    let document: Value = serde_json::from_slice(&v2_document(&crate::kinds())).unwrap();
+    let document: Value = serde_json::from_slice(&v2_document(&crate::kinds(), &[])).unwrap();
     let patch =
         &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
     assert!(parameters(patch).contains(&"fieldValidation"));
@@ -122,7 +122,7 @@ fn v2_has_plain_references_and_the_same_parameters() {
 
 #[test]
 fn v2_keeps_fields_that_are_named_like_keywords() {
-    let document: Value = serde_json::from_slice(&v2_document(&crate::kinds())).unwrap();
+    let document: Value = serde_json::from_slice(&v2_document(&crate::kinds(), &[])).unwrap();
     let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
     let properties = &document["definitions"][name]["properties"];
     for field in ["$ref", "allOf", "anyOf", "not", "nullable", "oneOf"] {
@@ -188,7 +188,7 @@ fn named<'a>(message: &'a [u8], path: &[u32], name: &str) -> &'a [u8] {
 
 #[test]
 fn the_protobuf_of_v2_has_schemas_where_kubectl_reads_them() {
-    let document = v2_protobuf(&crate::kinds());
+    let document = v2_protobuf(&v2_document(&crate::kinds(), &[]));
     assert_eq!(text(&document, &[1]), "2.0");
     assert_eq!(text(&document, &[2, 1]), "Kubernetes");
     let schema = |name: &str| named(&document, &[9, 1], name);
@@ -214,7 +214,7 @@ fn the_protobuf_of_v2_has_schemas_where_kubectl_reads_them() {
 
 #[test]
 fn the_protobuf_of_v2_has_operations_where_kubectl_reads_them() {
-    let document = v2_protobuf(&crate::kinds());
+    let document = v2_protobuf(&v2_document(&crate::kinds(), &[]));
     let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
     let item = named(&document, &[8, 2], path);
     assert_eq!(text(item, &[9, 1, 2, 4, 4]), "name|namespace");
@@ -255,7 +255,9 @@ fn each_shape_of_a_schema_has_its_form_in_protobuf() {
 #[test]
 fn the_index_names_each_document_with_its_hash() {
     let (core, apps) = (GroupVersion::new("", "v1"), GroupVersion::new("apps", "v1"));
-    let index: Value = serde_json::from_slice(&v3_index([(&core, "AB"), (&apps, "CD")])).unwrap();
+    let places = [(&core, "AB"), (&apps, "CD")];
+    let places = places.map(|(it, hash)| (it.clone(), v3_place(it, hash)));
+    let index: Value = serde_json::from_slice(&v3_index(places)).unwrap();
     assert_eq!(index["paths"]["api/v1"]["serverRelativeURL"], "/openapi/v3/api/v1?hash=AB");
     assert_eq!(
         index["paths"]["apis/apps/v1"]["serverRelativeURL"],

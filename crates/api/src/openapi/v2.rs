@@ -4,25 +4,33 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use apimachinery::GroupVersion;
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::operations::{Operation, Parameter, paths};
 use super::v3::tag;
-use super::{custom_definitions, gnostic};
+use super::{custom_definitions, gnostic, merge};
 use crate::kind::Kind;
 use crate::schemas::{REF_PREFIX, Written};
 
-const PREFIX: &str = "#/definitions/";
+pub(super) const PREFIX: &str = "#/definitions/";
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// GET /openapi/v2 as JSON.
-pub fn document(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
-    tree(kinds).to_string().into_bytes()
+/// GET /openapi/v2 as JSON. `foreign` are the documents of those who serve a version in place of
+/// this server: of each, what is about that version is taken.
+pub fn document(kinds: &[Arc<dyn Kind>], foreign: &[(GroupVersion, Bytes)]) -> Vec<u8> {
+    let mut tree = tree(kinds);
+    for (version, document) in foreign {
+        merge::add(&mut tree, version, document);
+    }
+    tree.to_string().into_bytes()
 }
 
-/// GET /openapi/v2 as protobuf.
-pub fn protobuf(kinds: &[Arc<dyn Kind>]) -> Vec<u8> {
-    gnostic::v2::encode(&tree(kinds))
+/// GET /openapi/v2 as protobuf, from the document in JSON.
+pub fn protobuf(document: &[u8]) -> Vec<u8> {
+    let tree = serde_json::from_slice(document).unwrap_or_default();
+    gnostic::v2::encode(&tree)
 }
 
 fn tree(kinds: &[Arc<dyn Kind>]) -> Value {

@@ -30,15 +30,16 @@ pub fn path(group_version: &GroupVersion) -> String {
     }
 }
 
-/// GET /openapi/v3: each group version with the hash of its document.
-pub fn index<'a>(documents: impl IntoIterator<Item = (&'a GroupVersion, &'a str)>) -> Vec<u8> {
-    let paths: Map<String, Value> = documents
+/// Where the document of a group version is, by its hash.
+pub fn place(group_version: &GroupVersion, hash: &str) -> String {
+    format!("/openapi/v3/{}?hash={hash}", path(group_version))
+}
+
+/// GET /openapi/v3: each group version with the place of its document.
+pub fn index(places: impl IntoIterator<Item = (GroupVersion, String)>) -> Vec<u8> {
+    let paths: Map<String, Value> = places
         .into_iter()
-        .map(|(group_version, hash)| {
-            let path = path(group_version);
-            let url = format!("/openapi/v3/{path}?hash={hash}");
-            (path, json!({ "serverRelativeURL": url }))
-        })
+        .map(|(group_version, place)| (path(&group_version), json!({ "serverRelativeURL": place })))
         .collect();
     json!({ "paths": paths }).to_string().into_bytes()
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use apimachinery::{ApiError, User};
-use authn::{ClientCertificate, Credential};
+use authn::{ClientCertificate, Credential, Proxied, RequestHeaders};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use percent_encoding::percent_decode_str;
 
@@ -14,20 +14,60 @@ const GROUP: &str = "impersonate-group";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 const PREFIX: &str = "impersonate-";
 
-/// A certificate counts before a token, as upstream asks them in that order. Other schemes than
-/// Bearer, and Bearer without a token, prove nothing: such a caller is anonymous.
+/// A proxy's word counts before a certificate, and that before a token, as upstream asks them in
+/// that order. Other schemes than Bearer, and Bearer without a token, prove nothing: such a caller
+/// is anonymous.
 pub(super) fn credential(
     headers: &HeaderMap,
     certificate: Option<Arc<ClientCertificate>>,
+    proxies: Option<&RequestHeaders>,
 ) -> Result<Credential, ApiError> {
     let text = only(headers, header::AUTHORIZATION.as_str())?.unwrap_or_default();
-    if let Some(certificate) = certificate {
-        return Ok(Credential::Certificate(certificate));
+    if let (Some(certificate), Some(proxies)) = (&certificate, proxies)
+        && certificate.is_of_proxy()
+        && let Some(user) = proxied_user(headers, proxies)?
+    {
+        let proxied = Proxied::new(certificate.clone(), proxies, user);
+        return Ok(Credential::Proxied(Box::new(proxied)));
+    }
+    if let Some(certificate) = certificate.as_ref().filter(|it| it.is_of_user()) {
+        return Ok(Credential::Certificate(certificate.clone()));
     }
     let mut words = text.trim().split(' ');
     let is_bearer = words.next().is_some_and(|it| it.eq_ignore_ascii_case("bearer"));
     let token = words.next().filter(|it| is_bearer && !it.is_empty());
-    Ok(token.map_or(Credential::None, |it| Credential::Bearer(it.to_owned())))
+    Ok(match (token, certificate) {
+        (Some(token), _) => Credential::Bearer(token.to_owned()),
+        // A proxy that speaks for nobody is nobody.
+        (None, Some(certificate)) => Credential::Certificate(certificate),
+        (None, None) => Credential::None,
+    })
+}
+
+/// Whom a proxy names; `None`: nobody.
+fn proxied_user(headers: &HeaderMap, proxies: &RequestHeaders) -> Result<Option<User>, ApiError> {
+    let first = |names: &[String]| -> Result<String, ApiError> {
+        let found = names.iter().find_map(|name| Some((name, headers.get(name)?)));
+        let found = found.filter(|it| !it.1.is_empty());
+        found.map_or_else(|| Ok(String::new()), |(name, value)| text(name, value))
+    };
+    let mut user = User { name: first(&proxies.username)?, ..User::default() };
+    if user.name.is_empty() {
+        return Ok(None);
+    }
+    user.uid = first(&proxies.uid)?;
+    for name in &proxies.group {
+        for value in headers.get_all(name) {
+            user.groups.push(text(name, value)?);
+        }
+    }
+    for (name, value) in headers {
+        let prefix = proxies.extra_prefix.iter().find(|it| name.as_str().starts_with(*it));
+        if let Some(key) = prefix.and_then(|it| name.as_str().strip_prefix(it.as_str())) {
+            user.extra.entry(extra_key(name, key)?).or_default().push(text(name, value)?);
+        }
+    }
+    Ok(Some(user))
 }
 
 /// `None`: the caller acts as itself.
@@ -102,7 +142,7 @@ fn unreadable(name: &str) -> ApiError {
 mod tests {
     use std::sync::Arc;
 
-    use authn::{ClientCertificate, Credential};
+    use authn::{ClientCertificate, Credential, RequestHeaders, Vouched};
     use http::{HeaderMap, HeaderName, HeaderValue};
 
     use super::{credential, impersonation};
@@ -121,7 +161,7 @@ mod tests {
 
     fn token(values: &[&[u8]]) -> Result<Option<String>, u16> {
         let pairs: Vec<_> = values.iter().map(|it| ("authorization", *it)).collect();
-        match credential(&headers(&pairs), None) {
+        match credential(&headers(&pairs), None, None) {
             Ok(Credential::Bearer(token)) => Ok(Some(token)),
             Ok(_) => Ok(None),
             Err(err) => Err(err.code()),
@@ -146,9 +186,57 @@ mod tests {
         assert_eq!(token(&[b"Bearer a", b"Bearer b"]), Err(400));
         let unreadable = headers(&[("authorization", b"Bearer \xff")]);
         let certificate = || Some(Arc::new(ClientCertificate::read(&[1])));
-        assert!(credential(&unreadable, certificate()).is_err());
-        let both = credential(&headers(&[("authorization", b"Bearer a")]), certificate());
+        assert!(credential(&unreadable, certificate(), None).is_err());
+        let both = credential(&headers(&[("authorization", b"Bearer a")]), certificate(), None);
         assert!(matches!(both, Ok(Credential::Certificate(_))));
+    }
+
+    #[test]
+    fn only_a_proxy_speaks_for_others() {
+        let proxies = RequestHeaders::default();
+        let check = |vouched: Option<Vouched>, pairs: &[(&str, &[u8])], expected: &str| {
+            let certificate = vouched.map(|it| Arc::new(ClientCertificate::read_as(&[1], it)));
+            let seen = match credential(&headers(pairs), certificate, Some(&proxies)) {
+                Ok(Credential::Proxied(_)) => "proxied".to_owned(),
+                Ok(Credential::Certificate(_)) => "certificate".to_owned(),
+                Ok(Credential::Bearer(_)) => "token".to_owned(),
+                Ok(_) => "nobody".to_owned(),
+                Err(err) => err.code().to_string(),
+            };
+            assert_eq!(seen, expected, "{vouched:?} {pairs:?}");
+        };
+        let named: (&str, &[u8]) = ("X-Remote-User", b"jane");
+        let token: (&str, &[u8]) = ("Authorization", b"Bearer x");
+        check(None, &[named], "nobody");
+        check(None, &[named, token], "token");
+        check(Some(Vouched::Clients), &[named], "certificate");
+        check(Some(Vouched::Both), &[named], "proxied");
+        check(Some(Vouched::Both), &[], "certificate");
+        check(Some(Vouched::Proxies), &[named, token], "proxied");
+        check(Some(Vouched::Proxies), &[token], "token");
+        check(Some(Vouched::Proxies), &[("X-Remote-User", b""), token], "token");
+        check(Some(Vouched::Proxies), &[("X-Remote-Group", b"system:masters")], "certificate");
+        check(Some(Vouched::Proxies), &[("X-Remote-User", b"\xff")], "400");
+    }
+
+    #[test]
+    fn a_proxy_says_all_about_whom_it_speaks_for() {
+        let proxies = RequestHeaders {
+            username: vec!["x-other-user".to_owned(), "x-remote-user".to_owned()],
+            ..RequestHeaders::default()
+        };
+        let pairs: &[(&str, &[u8])] = &[
+            ("X-Remote-User", "ä".as_bytes()),
+            ("X-Remote-Uid", b"7"),
+            ("X-Remote-Group", b"g"),
+            ("X-Remote-Group", b"h"),
+            ("X-Remote-Extra-Example.org%2FScopes", b"x"),
+            ("X-Remote-Extra-Example.org%2FScopes", b"y"),
+        ];
+        let user = super::proxied_user(&headers(pairs), &proxies).unwrap().unwrap();
+        assert_eq!((user.name.as_str(), user.uid.as_str()), ("ä", "7"));
+        assert_eq!(user.groups, ["g", "h"]);
+        assert_eq!(user.extra["example.org/scopes"], ["x", "y"]);
     }
 
     fn check(pairs: &[(&str, &[u8])], expected: &str) {

@@ -3,6 +3,7 @@
 
 mod body;
 mod credentials;
+pub(crate) mod elsewhere;
 mod health;
 mod line;
 pub(crate) mod negotiate;
@@ -29,6 +30,7 @@ use http::{Method, Request, Response, StatusCode, Version, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use lifecycle::Tasks;
+use rustls::pki_types::CertificateDer;
 use serving::Share;
 use tokio::net::TcpListener;
 
@@ -50,14 +52,15 @@ pub(crate) fn serve(
     tls: Arc<rustls::ServerConfig>,
 ) {
     let core = core.clone();
+    // Whom the certificate of a connection names: read once, however many requests come over it.
+    let trust = core.config.front_proxy.trust.clone();
+    let identify = move |chain: &[CertificateDer<'_>]| match &trust {
+        Some(trust) => trust.identify(chain),
+        None => ClientCertificate::of_connection(chain),
+    };
     serving::serve_https(listener, tls, SHARE, tasks, identify, move |client, request| {
         answer(core.clone(), client, request)
     });
-}
-
-/// Whom the certificate of a connection names: read once, however many requests come over it.
-fn identify(certificate: Option<&[u8]>) -> Option<Arc<ClientCertificate>> {
-    certificate.map(|it| Arc::new(ClientCertificate::read(it)))
 }
 
 async fn answer(
@@ -65,7 +68,7 @@ async fn answer(
     certificate: Option<Arc<ClientCertificate>>,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let is_stream = pace::is_stream(&core.registry, request.uri());
+    let is_stream = pace::is_stream(&core, request.uri());
     let is_nobody = certificate.is_none() && !request.headers().contains_key(header::AUTHORIZATION);
     let is_http2 = request.version() == Version::HTTP_2;
     let is_head = request.method() == Method::HEAD;

@@ -15,6 +15,18 @@ pub(crate) struct ResourcePath {
 
 /// `None`: not a resource.
 pub(crate) fn parse(path: &str) -> Option<ResourcePath> {
+    let (target, is_deeper) = split(path)?;
+    // What is below a proxy is for whoever is behind it.
+    (!is_deeper || target.subresource.as_deref() == Some("proxy")).then_some(target)
+}
+
+/// Of another server, which may have paths that go deeper: what those are about.
+pub(crate) fn parse_any(path: &str) -> Option<ResourcePath> {
+    split(path).map(|it| it.0)
+}
+
+/// And whether there is more to the path.
+fn split(path: &str) -> Option<(ResourcePath, bool)> {
     let mut segments = path.trim_matches('/').split('/').map(decode);
     let group_version = match segments.next()?.as_str() {
         "api" => GroupVersion::new("", segments.next()?),
@@ -40,12 +52,9 @@ pub(crate) fn parse(path: &str) -> Option<ResourcePath> {
     let resource = rest.next().filter(|it| !it.is_empty())?;
     let name = rest.next();
     let subresource = rest.next();
-    // What is below a proxy is for whoever is behind it.
-    if rest.next().is_some() && subresource.as_deref() != Some("proxy") {
-        return None;
-    }
+    let is_deeper = rest.next().is_some();
     let resource = GroupVersionResource::new(group_version.group, group_version.version, resource);
-    Some(ResourcePath { resource, namespace, name, subresource, is_watch })
+    Some((ResourcePath { resource, namespace, name, subresource, is_watch }, is_deeper))
 }
 
 fn decode(segment: &str) -> String {

@@ -1,5 +1,6 @@
 //! Paths that are no resource: versions, health, discovery, OpenAPI, keys.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{openapi, protobuf};
@@ -126,7 +127,7 @@ fn group_version(path: &str) -> Option<GroupVersion> {
 
 /// `None`: nothing is here.
 pub(super) async fn answer(
-    core: &Core,
+    core: &Arc<Core>,
     path: &str,
     query: &Query,
     headers: &HeaderMap,
@@ -151,6 +152,9 @@ pub(super) async fn answer(
         });
     };
     let Some(name) = in_form(name, accept) else { return Some(status::text(406, "")) };
+    if matches!(name, Name::OpenApiV2 | Name::OpenApiV2Protobuf) {
+        core.documents.set_foreign(core.aggregator.documents(core).await);
+    }
     let document = match core.documents.rendered(&name) {
         Some(document) => document,
         None => core.heavy.run(name.weight(), || core.documents.get(&name)).await?,

@@ -16,6 +16,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use telemetry::logs::{AuditId, with_audit_id};
 
+use super::elsewhere::{self, Asked};
 use super::line::Line;
 use super::negotiate::{self, Endpoint, Form, Shape};
 use super::offered::Offered;
@@ -37,6 +38,18 @@ struct Seen {
     /// Taken by answers that go on for long.
     recording: Option<Recording>,
     notes: Notes,
+}
+
+impl Seen {
+    fn audit_id(&self) -> http::Extensions {
+        let mut extensions = http::Extensions::new();
+        let id = self.notes.audit_id().map(ToString::to_string);
+        let id = id.and_then(|it| HeaderValue::from_str(&it).ok());
+        if let Some(id) = id {
+            extensions.insert(elsewhere::AuditHeader(id));
+        }
+        extensions
+    }
 }
 
 pub(super) async fn answer(
@@ -103,12 +116,21 @@ async fn routed(
     request: Request<Incoming>,
     seen: &mut Seen,
 ) -> Result<Response<Body>, ApiError> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let body = Offered::new(&head, body, &core.tasks);
-    let credential = credentials::credential(&head.headers, certificate)?;
+    let proxies = core.config.front_proxy.headers.as_ref();
+    let credential = credentials::credential(&head.headers, certificate, proxies)?;
     let impersonate = credentials::impersonation(&head.headers)?;
     let authenticated = pipeline::authenticate(core, &credential, impersonate.as_ref())?;
     let url_path = head.uri.path();
+    if let Some(remote) = core.aggregated.find_path(url_path) {
+        let asked = Asked::of(&head.method, url_path, head.uri.query());
+        let class = asked.class(authenticated.user(), url_path);
+        seen.class = Some(class);
+        let let_in = asked.enter(core, authenticated, class).await?;
+        head.extensions.extend(seen.audit_id());
+        return elsewhere::answer(core, remote, let_in, (head, body)).await;
+    }
     let Some(target) = path::parse(url_path) else {
         let verb = head.method.as_str().to_ascii_lowercase();
         let kind = flow::classify(authenticated.user(), &verb, None, url_path);
@@ -161,7 +183,11 @@ async fn about_no_resource(
     head: &Head,
 ) -> Result<Response<Body>, ApiError> {
     let (verb, url_path) = (head.method.as_str().to_ascii_lowercase(), head.uri.path());
-    let _allowed = pipeline::enter_path(core, authenticated, class, (&verb, url_path)).await?;
+    let let_in = pipeline::enter_path(core, authenticated, class, (&verb, url_path)).await?;
+    let described = url_path.strip_prefix("/openapi/v3");
+    if let Some(remote) = described.and_then(|it| core.aggregated.find_path(it)) {
+        return elsewhere::document(core, remote, let_in, head).await;
+    }
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return Err(pipeline::method_not_allowed());
     }
@@ -229,7 +255,8 @@ fn call_of(verb: Verb, target: ResourcePath, query: &Query, head: &Head) -> Resu
 }
 
 fn has_group(core: &Core, group: &str) -> bool {
-    group.is_empty() || core.registry.kinds().iter().any(|it| it.names().group == group)
+    let is_own = core.registry.kinds().has_group(group);
+    group.is_empty() || is_own || core.aggregated.table().has_group(group)
 }
 
 fn missing() -> Response<Body> {

@@ -11,6 +11,7 @@ use authz::{Attributes, Authorizer};
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 
+use crate::aggregated::Aggregated;
 use crate::cache::{Cache, ObjectPath};
 use crate::config::Config;
 use crate::documents::Documents;
@@ -20,7 +21,7 @@ use crate::legacy_tokens::LegacyTokens;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 
-use super::hooks::HookSet;
+use super::hooks::{Aggregator, HookSet};
 use super::recent::Recent;
 
 pub struct Core {
@@ -32,6 +33,8 @@ pub struct Core {
     pub(crate) authorizer: Arc<Authorizer>,
     pub(crate) admission: Chain,
     pub(crate) hooks: Arc<HookSet>,
+    pub(crate) aggregated: Arc<Aggregated>,
+    pub(crate) aggregator: Arc<dyn Aggregator>,
     pub(crate) keys: Vec<Arc<ServiceAccountKey>>,
     pub(crate) legacy_tokens: LegacyTokens,
     pub(crate) readiness: Readiness,

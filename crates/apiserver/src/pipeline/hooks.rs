@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use admission::Draft;
 use api::{ApiObject, Dynamic, Kind};
-use apimachinery::{ApiError, GroupResource};
+use apimachinery::{ApiError, GroupResource, GroupVersion, User};
+use authz::Authorized;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::Response;
 use http::request::Parts as Head;
+use http::{HeaderValue, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use jiff::Timestamp;
@@ -17,7 +18,9 @@ use kvstore::{Compare, Op};
 
 use super::core::Core;
 use super::{Outcome, Request, method_not_allowed};
+use crate::aggregated::Remote;
 use crate::cache::{Change, ObjectPath, Observer};
+use crate::flow::Seat;
 use crate::metrics::Recording;
 
 /// Group and plural of a resource.
@@ -139,6 +142,41 @@ pub(crate) struct Exchange {
     pub(crate) options: Option<Dynamic>,
     /// Taken by what goes on after the answer.
     pub(crate) recording: Option<Recording>,
+}
+
+/// A request for another server, of a caller who was let in.
+pub(crate) struct Passing {
+    /// Whom this server speaks for.
+    pub(crate) user: User,
+    pub(crate) head: Head,
+    /// Of those who send one on; else it is left where it is.
+    pub(crate) body: Box<dyn FnOnce() -> Option<StreamBody> + Send>,
+    pub(crate) audit_id: Option<HeaderValue>,
+    /// Kept until the answer was sent.
+    pub(crate) seat: Seat,
+}
+
+impl Passing {
+    /// Without a body, until more is said.
+    pub(crate) fn new((authorized, seat): (Authorized, Seat), head: Head) -> Self {
+        let user = authorized.user().clone();
+        Self { user, head, body: Box::new(|| None), audit_id: None, seat }
+    }
+}
+
+pub(crate) type Documenting<'a> = BoxFuture<'a, Vec<(GroupVersion, Bytes)>>;
+
+/// Whoever speaks to the servers that serve parts of the API.
+pub(crate) trait Aggregator: Send + Sync {
+    fn pass_on<'a>(
+        &'a self,
+        core: &'a Arc<Core>,
+        remote: Arc<Remote>,
+        passing: Passing,
+    ) -> Streaming<'a>;
+
+    /// OpenAPI v2 of each version that is another server's.
+    fn documents<'a>(&'a self, core: &'a Arc<Core>) -> Documenting<'a>;
 }
 
 /// What was taken for one write. Dropped, it is given back.

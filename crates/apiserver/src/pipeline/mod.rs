@@ -46,7 +46,9 @@ pub(crate) use admit::act as admit_action;
 pub(crate) use delete::delete_admitted;
 pub(crate) use metadata::now;
 pub(crate) use recent::Recent;
-pub(crate) use stages::{Request, authenticate, enter, enter_in_process, enter_path};
+pub(crate) use stages::{
+    Request, authenticate, enter, enter_elsewhere, enter_in_process, enter_path,
+};
 pub(crate) use unread::{Read, Unread};
 pub(crate) use update::{Current, TRIES_MAX, existing, write_directly, write_unrecorded};
 

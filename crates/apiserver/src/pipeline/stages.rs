@@ -87,6 +87,19 @@ pub(crate) async fn enter_path(
     Ok((authorized, seated.into_seat()))
 }
 
+/// For requests that another server answers: what they are about is that server's to know, and who
+/// may ask for it this one's. What is returned is proof, and the seat.
+pub(crate) async fn enter_elsewhere(
+    core: &Core,
+    authenticated: Authenticated,
+    class: Class,
+    (attributes, length): (Attributes, Length),
+) -> Result<(Authorized, Seat), ApiError> {
+    let seated = core.flow.enter(authenticated, class, length).await?;
+    let authorized = core.authorizer.authorize(seated.authenticated().user(), attributes)?;
+    Ok((authorized, seated.into_seat()))
+}
+
 fn length(core: &Core, call: &Call) -> Length {
     let kinds = core.registry.kinds();
     let subresource = kinds.find(&call.resource).zip(call.subresource.as_ref());

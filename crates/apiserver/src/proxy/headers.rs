@@ -28,7 +28,7 @@ const CROSS_ORIGIN: &[&str] = &[
 ];
 
 /// Those of a request. `is_upgrade`: what asks for another protocol is for the target, too.
-pub(super) fn of_request(from: &HeaderMap, is_upgrade: bool) -> HeaderMap {
+pub(crate) fn of_request(from: &HeaderMap, is_upgrade: bool) -> HeaderMap {
     let named = named_by_connection(from);
     let mut to = HeaderMap::with_capacity(from.len() + 2);
     for (name, value) in from {
@@ -52,7 +52,7 @@ pub(super) fn of_request(from: &HeaderMap, is_upgrade: bool) -> HeaderMap {
 }
 
 /// Those of an answer.
-pub(super) fn of_answer(from: &HeaderMap, is_upgrade: bool) -> HeaderMap {
+pub(crate) fn of_answer(from: &HeaderMap, is_upgrade: bool) -> HeaderMap {
     let named = named_by_connection(from);
     let is_kept = |name: &HeaderName| {
         let text = name.as_str();
@@ -65,7 +65,7 @@ pub(super) fn of_answer(from: &HeaderMap, is_upgrade: bool) -> HeaderMap {
 }
 
 /// Appends to what other proxies said.
-pub(super) fn append_forwarded_for(headers: &mut HeaderMap, client: &str) {
+pub(crate) fn append_forwarded_for(headers: &mut HeaderMap, client: &str) {
     let name = HeaderName::from_static("x-forwarded-for");
     let before = headers.get(&name).and_then(|it| it.to_str().ok());
     let text = before.map_or_else(|| client.to_owned(), |it| format!("{it}, {client}"));

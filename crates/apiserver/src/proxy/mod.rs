@@ -4,7 +4,7 @@
 //! machine. Redirects are told to the client and never followed. Who asked, and by what credential,
 //! stays here. Bodies pass piece by piece, each way, as fast as the other side takes them.
 
-mod headers;
+pub(crate) mod headers;
 mod html;
 mod links;
 mod target;
@@ -46,7 +46,7 @@ pub(crate) use target::{Named, Target};
 /// To connect and to shake hands.
 const DIAL_MAX: Duration = Duration::from_secs(30);
 
-type Outgoing = UnsyncBoxBody<Bytes, hyper::Error>;
+pub(crate) type Outgoing = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// Of whoever is behind it nobody knows a certificate.
 pub(crate) fn tls(is_https: bool) -> Result<Option<Arc<rustls::ClientConfig>>, ApiError> {
@@ -204,7 +204,7 @@ async fn dial(target: &Target) -> Result<Box<dyn Connection>, ApiError> {
 
 /// A connection of its own for each request. It ends with the answer's body, or when the upgraded
 /// stream is dropped.
-async fn send(
+pub(crate) async fn send(
     core: &Arc<Core>,
     connection: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     request: Request<Outgoing>,
@@ -236,7 +236,7 @@ fn has_switched(code: StatusCode) -> Result<bool, ApiError> {
     Err(unreachable(&why))
 }
 
-fn switch(
+pub(crate) fn switch(
     core: &Arc<Core>,
     client: OnUpgrade,
     answer: Response<Incoming>,

@@ -19,98 +19,154 @@ use tokio::sync::watch;
 
 pub use family::{Converter, Family};
 
-/// One consistent set of served kinds.
+/// One consistent set of served kinds. A change of one definition makes its own group anew, and
+/// shares the others with the set before.
 pub struct Kinds {
-    served: BTreeMap<GroupVersionResource, Arc<dyn Kind>>,
-    /// By `pods` or `group/plural`, which their objects are stored below.
-    families: BTreeMap<String, Arc<Family>>,
-    prefixes: BTreeMap<GroupResource, String>,
+    groups: BTreeMap<Arc<str>, Arc<Group>>,
+    /// Of built-in kinds, by `pods` or `group/plural`, which their objects are stored below.
+    families: Arc<BTreeMap<String, Arc<Family>>>,
     /// Grows with every swap; what is rendered from the set is cached under it.
     pub generation: u64,
 }
 
+/// What is served of one group.
+#[derive(Clone, Default)]
+pub struct Group {
+    /// By version and plural.
+    served: BTreeMap<String, BTreeMap<String, Arc<dyn Kind>>>,
+    /// Of custom kinds, by `group/plural`.
+    families: BTreeMap<String, Arc<Family>>,
+    /// By plural.
+    prefixes: BTreeMap<String, String>,
+}
+
+impl Group {
+    /// `kinds` are all that are stored below `prefix`; those below none are not stored.
+    fn serve(&mut self, prefix: &str, kinds: &[Arc<dyn Kind>]) {
+        for kind in kinds {
+            let names = kind.names();
+            let version = self.served.entry(names.version.clone()).or_default();
+            version.insert(names.plural.clone(), kind.clone());
+            if !prefix.is_empty() {
+                self.prefixes.insert(names.plural.clone(), prefix.to_owned());
+            }
+        }
+    }
+
+    /// What one definition adds.
+    fn add(&mut self, custom: &Custom, own: &Own) {
+        let free = custom.kinds.iter().filter(|it| !own.has(it.as_ref()));
+        let kinds: Vec<Arc<dyn Kind>> = free.cloned().collect();
+        let Some(prefix) = kinds.first().map(|it| it.registry_prefix()) else { return };
+        self.serve(&prefix, &kinds);
+        if !prefix.is_empty() && !self.families.contains_key(&prefix) {
+            let family = Family::new(&kinds, custom.converter.clone());
+            self.families.insert(prefix, Arc::new(family));
+        }
+    }
+
+    /// Sorted by version and resource.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Kind>> {
+        self.served.values().flat_map(BTreeMap::values)
+    }
+}
+
 impl Kinds {
-    fn new<'a>(
-        built_in: &[Arc<dyn Kind>],
-        custom: impl Iterator<Item = &'a Custom>,
-        generation: u64,
-    ) -> Self {
-        let mut all = Self {
-            served: BTreeMap::new(),
-            families: BTreeMap::new(),
-            prefixes: BTreeMap::new(),
-            generation,
-        };
+    fn new(built_in: &[Arc<dyn Kind>]) -> Self {
         let mut by_prefix: BTreeMap<String, Vec<Arc<dyn Kind>>> = BTreeMap::new();
         for kind in built_in {
             by_prefix.entry(kind.registry_prefix()).or_default().push(kind.clone());
         }
+        let (mut groups, mut families) = (BTreeMap::<Arc<str>, Group>::new(), BTreeMap::new());
         for (prefix, kinds) in by_prefix {
-            all.add(&prefix, &kinds, None);
-        }
-        let own = Own::of(built_in);
-        for Custom { kinds, converter } in custom {
-            let free = kinds.iter().filter(|it| !own.has(it.as_ref()));
-            let kinds: Vec<Arc<dyn Kind>> = free.cloned().collect();
-            if let Some(first) = kinds.first() {
-                all.add(&first.registry_prefix(), &kinds, converter.clone());
+            // Some are stored with those of another group.
+            for kind in &kinds {
+                let group = groups.entry(kind.names().group.as_str().into()).or_default();
+                group.serve(&prefix, std::slice::from_ref(kind));
+            }
+            if !prefix.is_empty() {
+                families.insert(prefix, Arc::new(Family::new(&kinds, None)));
             }
         }
-        all
+        let groups = groups.into_iter().map(|(name, group)| (name, Arc::new(group))).collect();
+        Self { groups, families: Arc::new(families), generation: 0 }
     }
 
-    /// `kinds` are all that are stored below `prefix`; those below none are not stored.
-    fn add(
-        &mut self,
-        prefix: &str,
-        kinds: &[Arc<dyn Kind>],
-        converter: Option<Arc<dyn Converter>>,
-    ) {
-        for kind in kinds {
-            self.served.insert(kind.names().gvr(), kind.clone());
-            if !prefix.is_empty() {
-                self.prefixes.insert(kind.names().group_resource(), prefix.to_owned());
-            }
+    /// With one group as it is now; without it, if it has nothing.
+    fn with(&self, name: &str, group: Group) -> Self {
+        let mut groups = self.groups.clone();
+        match group.served.is_empty() {
+            true => drop(groups.remove(name)),
+            false => drop(groups.insert(name.into(), Arc::new(group))),
         }
-        if !prefix.is_empty() && !self.families.contains_key(prefix) {
-            self.families.insert(prefix.to_owned(), Arc::new(Family::new(kinds, converter)));
-        }
+        let families = self.families.clone();
+        Self { groups, families, generation: self.generation + 1 }
     }
 
     pub fn find(&self, resource: &GroupVersionResource) -> Option<&Arc<dyn Kind>> {
-        self.served.get(resource)
+        let group = self.groups.get(resource.group.as_str())?;
+        group.served.get(&resource.version)?.get(&resource.resource)
     }
 
     /// Sorted by group, version and resource.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Kind>> {
-        self.served.values()
+        self.groups.values().flat_map(|it| it.iter())
+    }
+
+    /// By name.
+    pub fn groups(&self) -> &BTreeMap<Arc<str>, Arc<Group>> {
+        &self.groups
+    }
+
+    /// The groups that are others than before, came or went.
+    pub fn changed_since(&self, before: &Self) -> Vec<Arc<str>> {
+        let is_same = |name: &Arc<str>, group: &Arc<Group>, others: &Self| {
+            others.groups.get(name).is_some_and(|it| Arc::ptr_eq(it, group))
+        };
+        let new = self.groups.iter().filter(|(name, it)| !is_same(name, it, before));
+        let gone = before.groups.keys().filter(|it| !self.groups.contains_key(*it));
+        new.map(|it| it.0).chain(gone).cloned().collect()
+    }
+
+    pub fn has_group(&self, name: &str) -> bool {
+        self.groups.contains_key(name)
     }
 
     pub fn has_group_version(&self, wanted: &GroupVersion) -> bool {
-        self.served.keys().any(|it| it.group == wanted.group && it.version == wanted.version)
+        let group = self.groups.get(wanted.group.as_str());
+        group.is_some_and(|it| it.served.contains_key(&wanted.version))
     }
 
     pub fn prefix_of(&self, resource: &GroupResource) -> Option<&str> {
-        self.prefixes.get(resource).map(String::as_str)
+        let group = self.groups.get(resource.group.as_str())?;
+        group.prefixes.get(&resource.resource).map(String::as_str)
+    }
+
+    fn family(&self, prefix: &str) -> Option<(&str, &Arc<Family>)> {
+        if let Some((prefix, family)) = self.families.get_key_value(prefix) {
+            return Some((prefix, family));
+        }
+        let group = self.groups.get(prefix.split_once('/')?.0)?;
+        group.families.get_key_value(prefix).map(|(prefix, family)| (prefix.as_str(), family))
     }
 
     /// The kind that objects below this prefix are stored as.
     pub fn stored_at(&self, prefix: &str) -> Option<&Arc<dyn Kind>> {
-        self.families.get(prefix).map(|it| it.stored())
+        self.family(prefix).map(|it| it.1.stored())
     }
 
     /// All versions of a kind of this set.
     pub fn family_of(&self, kind: &Arc<dyn Kind>) -> Arc<Family> {
         let alone = || Arc::new(Family::new(std::slice::from_ref(kind), None));
-        self.families.get(&kind.registry_prefix()).cloned().unwrap_or_else(alone)
+        self.family(&kind.registry_prefix()).map_or_else(alone, |it| it.1.clone())
     }
 
     /// Splits `pods/default/web` into the kind stored there and `default/web`.
     pub fn locate<'a>(&self, path: &'a str) -> Option<(&str, &Arc<dyn Kind>, &'a str)> {
         let mut ends = path.match_indices('/').map(|(at, _)| at).take(2);
         ends.find_map(|end| {
-            let (prefix, family) = self.families.get_key_value(&path[..end])?;
-            Some((prefix.as_str(), family.stored(), &path[end + 1..]))
+            let (prefix, family) = self.family(&path[..end])?;
+            Some((prefix, family.stored(), &path[end + 1..]))
         })
     }
 }
@@ -142,9 +198,20 @@ impl Own {
 /// The current set, and the way to change it.
 pub struct Registry {
     built_in: Vec<Arc<dyn Kind>>,
-    custom: Mutex<BTreeMap<String, Custom>>,
+    own: Own,
+    /// The set without any definition.
+    base: Kinds,
+    custom: Mutex<Customs>,
     current: ArcSwap<Kinds>,
     generations: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Customs {
+    /// By group, then by definition.
+    groups: BTreeMap<String, BTreeMap<String, Custom>>,
+    /// The group of each definition.
+    of: BTreeMap<String, String>,
 }
 
 /// What one CustomResourceDefinition adds.
@@ -156,10 +223,9 @@ struct Custom {
 
 impl Registry {
     pub fn new(built_in: Vec<Arc<dyn Kind>>) -> Self {
-        let none = std::iter::empty();
-        let current = ArcSwap::from_pointee(Kinds::new(&built_in, none, 0));
-        let generations = watch::Sender::new(0);
-        Self { built_in, custom: Mutex::default(), current, generations }
+        let (base, current) = (Kinds::new(&built_in), ArcSwap::from_pointee(Kinds::new(&built_in)));
+        let (own, generations) = (Own::of(&built_in), watch::Sender::new(0));
+        Self { built_in, own, base, custom: Mutex::default(), current, generations }
     }
 
     /// The kinds that are always served.
@@ -180,15 +246,38 @@ impl Registry {
         converter: Option<Arc<dyn Converter>>,
     ) {
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
-        if kinds.is_empty() {
-            if custom.remove(definition).is_none() {
-                return;
-            }
-        } else {
-            custom.insert(definition.to_owned(), Custom { kinds, converter });
+        let Customs { groups, of } = &mut *custom;
+        let before = of.remove(definition);
+        if let Some(group) = &before
+            && let Some(definitions) = groups.get_mut(group)
+        {
+            definitions.remove(definition);
         }
-        let generation = self.current.load().generation + 1;
-        let kinds = Kinds::new(&self.built_in, custom.values(), generation);
+        let now = kinds.first().map(|it| it.names().group.clone());
+        if let Some(group) = &now {
+            of.insert(definition.to_owned(), group.clone());
+            let definitions = groups.entry(group.clone()).or_default();
+            definitions.insert(definition.to_owned(), Custom { kinds, converter });
+        }
+        let mut touched: Vec<String> = [before, now].into_iter().flatten().collect();
+        touched.dedup();
+        for group in touched {
+            let definitions = groups.get(&group);
+            self.renew(&group, definitions.into_iter().flat_map(BTreeMap::values));
+            if groups.get(&group).is_some_and(BTreeMap::is_empty) {
+                groups.remove(&group);
+            }
+        }
+    }
+
+    /// Makes one group what its definitions make it.
+    fn renew<'a>(&self, name: &str, customs: impl Iterator<Item = &'a Custom>) {
+        let mut group = self.base.groups.get(name).map(|it| Group::clone(it)).unwrap_or_default();
+        for custom in customs {
+            group.add(custom, &self.own);
+        }
+        let kinds = self.current.load().with(name, group);
+        let generation = kinds.generation;
         self.current.store(Arc::new(kinds));
         self.generations.send_replace(generation);
     }

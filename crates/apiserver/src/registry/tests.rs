@@ -98,3 +98,36 @@ fn a_family_is_stored_as_its_hub_even_where_that_is_not_served() {
         }
     }
 }
+
+/// Whoever kept a group sees that it is another, and that the others are not.
+#[test]
+fn a_definition_changes_its_own_group_alone() {
+    let registry = Registry::new(api::kinds());
+    let mut before = registry.kinds();
+    let mut changed = || {
+        let now = registry.kinds();
+        let names = now.changed_since(&before);
+        before = now;
+        names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    let set = |group: &str, plural: &str, is_there: bool| {
+        let kinds = if is_there { kinds_of(group, "v1", plural) } else { Vec::new() };
+        registry.set_custom(&format!("{plural}.{group}"), kinds, None);
+    };
+    set("a.example.com", "xs", true);
+    assert_eq!(changed(), "a.example.com");
+    set("b.example.com", "xs", true);
+    set("a.example.com", "ys", true);
+    assert_eq!(changed(), "a.example.com b.example.com");
+    set("a.example.com", "none", false);
+    assert_eq!(changed(), "");
+    set("b.example.com", "xs", false);
+    assert_eq!(changed(), "b.example.com");
+    assert!(!registry.kinds().has_group("b.example.com"));
+    set("a.example.com", "xs", false);
+    let kinds = registry.kinds();
+    assert!(kinds.find(&GroupVersionResource::new("a.example.com", "v1", "xs")).is_none());
+    assert!(kinds.find(&GroupVersionResource::new("a.example.com", "v1", "ys")).is_some());
+    assert!(kinds.stored_at("a.example.com/xs").is_none());
+    assert!(kinds.locate("a.example.com/ys/ns/name").is_some());
+}

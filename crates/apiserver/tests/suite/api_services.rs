@@ -132,8 +132,9 @@ async fn what_another_server_should_serve_is_said_not_to_be_there() {
     });
     let service = APIService::decode(service.to_string().as_bytes()).expect("an APIService");
     services.create(service).await.expect("created");
+    settle().await;
     let found = services.get("", "v1.metrics.example.com").await.expect("found");
-    assert_eq!(shown(&found), " False (NotProxied)");
+    assert_eq!(shown(&found), " False (ServiceNotFound)");
     // It becomes what its spec makes it.
     let mut local = (*found).clone();
     let spec = local.spec.as_mut().expect("a spec");

@@ -2,6 +2,7 @@
 
 mod admission_context;
 mod admission_policies;
+mod aggregation;
 mod api_services;
 mod certificates;
 mod costs;

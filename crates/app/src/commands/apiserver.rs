@@ -12,7 +12,7 @@ use crate::api_server::{ApiServer, Settings, serve_on};
 use crate::cluster::{Name, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
-use crate::{component, data_dir, datastore, kubeconfig_file, serve, server_names};
+use crate::{component, data_dir, datastore, front_proxy, kubeconfig_file, serve, server_names};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -33,6 +33,8 @@ pub(crate) struct Flags {
     /// Ports of Services of the type NodePort, the last one included
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = parse_port_range)]
     service_node_port_range: PortRange,
+    #[command(flatten)]
+    front_proxy: front_proxy::Flags,
     #[command(flatten)]
     datastore: datastore::Flags,
     /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more
@@ -68,6 +70,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             node_addresses: Vec::new(),
             names: flags.names,
             datastore: flags.datastore,
+            front_proxy: flags.front_proxy,
             has_components: false,
             gates: flags.component.gates(),
             runtime_config,

@@ -26,7 +26,10 @@ use crate::cluster::{Claim, Cluster, ContainerRuntime, Name, NodeWishes, Registr
 use crate::control_plane::{self, PodNetwork};
 use crate::detach::{self, Parent};
 use crate::progress::{Progress, say};
-use crate::{component, data_dir, datastore, kubeconfig_file, node, serve, server_names, signing};
+use crate::{
+    component, data_dir, datastore, front_proxy, kubeconfig_file, node, serve, server_names,
+    signing,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -88,6 +91,8 @@ pub(crate) struct Flags {
     /// Simulated nodes beside it
     #[arg(long, value_name = "N", default_value_t = 0)]
     simulate: usize,
+    #[command(flatten)]
+    front_proxy: front_proxy::Flags,
     #[command(flatten)]
     datastore: datastore::Flags,
     #[command(flatten)]
@@ -227,6 +232,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         node_addresses: machine.as_ref().map(Machine::addresses).unwrap_or_default(),
         names: flags.names.clone(),
         datastore: flags.datastore.clone(),
+        front_proxy: flags.front_proxy.clone(),
         has_components: true,
         gates: flags.component.gates(),
         runtime_config: flags.api.runtime_config(control_plane::FOLLOWED)?,

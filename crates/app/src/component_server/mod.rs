@@ -102,7 +102,7 @@ impl Flags {
             let core = core.clone();
             async move { core.answer(certificate.as_deref(), request).await }
         };
-        let identify = |it: Option<&[u8]>| it.map(|it| Arc::new(ClientCertificate::read(it)));
+        let identify = ClientCertificate::of_connection;
         serving::serve_https(listener, Arc::new(tls), SHARE, parts.tasks, identify, answer);
         Ok(())
     }

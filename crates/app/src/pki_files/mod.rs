@@ -27,33 +27,37 @@ pub(crate) struct Pki {
     pub(crate) admin: Identity,
     pub(crate) service_account_key: Arc<ServiceAccountKey>,
     cabinet: Cabinet,
+    /// Of those who speak for others, and nobody else.
+    front_proxy: Cabinet,
 }
 
 impl Pki {
     pub(crate) fn load_or_create(folder: &Path, world: &World) -> Result<Self> {
         make_private(folder).with_context(|| format!("making {}", folder.display()))?;
-        let authority = match read_pair(folder, "ca")? {
-            Some(pair) => Authority::load(&pair.certificate_pem, &pair.private_key_pem)
-                .with_context(|| {
-                    format!("reading the certificate authority in {}", folder.display())
-                })?,
-            None => {
-                let authority = Authority::create("xebec", world.clock.now(), &world.random)?;
-                write_pair(folder, "ca", &authority.identity())?;
-                authority
-            }
-        };
-        let authority = Arc::new(authority);
-        let cabinet = Cabinet {
+        let users = Arc::new(authority(folder, "ca", "xebec", world)?);
+        let front_proxy = authority(folder, "front-proxy-ca", "xebec-front-proxy", world)?;
+        let of = |authority: Arc<Authority>| Cabinet {
             folder: folder.to_owned(),
-            authority: authority.clone(),
+            authority,
             world: world.clone(),
         };
+        let (cabinet, front_proxy) = (of(users.clone()), of(Arc::new(front_proxy)));
         let admin =
             cabinet.load_or_issue(&Leaf::client("admin", "xebec-admin", &["system:masters"]))?;
         let service_account_key =
             Arc::new(service_account_key(&folder.join("service-account.key"))?);
-        Ok(Self { authority, admin, service_account_key, cabinet })
+        Ok(Self { authority: users, admin, service_account_key, cabinet, front_proxy })
+    }
+
+    /// By whom those are vouched for who speak for others, in PEM.
+    pub(crate) fn front_proxy_authority(&self) -> &str {
+        self.front_proxy.authority.certificate_pem()
+    }
+
+    /// What the API server shows to servers that serve parts of its API.
+    pub(crate) fn front_proxy_client(&self, tasks: &Tasks) -> Result<Arc<Rotating>> {
+        let leaf = Leaf::client("front-proxy-client", "front-proxy-client", &[]);
+        keep_current(&self.front_proxy, leaf, tasks)
     }
 
     /// The client certificate of a component that runs alone.
@@ -64,14 +68,14 @@ impl Pki {
     /// What the API server shows to its clients: for what it answers to at this start.
     pub(crate) fn server(&self, subjects: Subjects, tasks: &Tasks) -> Result<Arc<Rotating>> {
         let purpose = Purpose::Server { common_name: "kube-apiserver".to_owned(), subjects };
-        self.keep_current(Leaf { file: "apiserver".to_owned(), purpose }, tasks)
+        keep_current(&self.cabinet, Leaf { file: "apiserver".to_owned(), purpose }, tasks)
     }
 
     /// What the API server shows to kubelets.
     pub(crate) fn kubelet_client(&self, tasks: &Tasks) -> Result<Arc<Rotating>> {
         let user = "kube-apiserver-kubelet-client";
         let leaf = Leaf::client("apiserver-kubelet-client", user, &["system:masters"]);
-        self.keep_current(leaf, tasks)
+        keep_current(&self.cabinet, leaf, tasks)
     }
 
     /// What the kubelet shows to those who call it.
@@ -83,19 +87,29 @@ impl Pki {
     ) -> Result<Arc<Rotating>> {
         let subjects = Subjects { names: vec![node.to_owned()], addresses: addresses.to_vec() };
         let purpose = Purpose::Server { common_name: format!("system:node:{node}"), subjects };
-        self.keep_current(Leaf { file: "kubelet".to_owned(), purpose }, tasks)
+        keep_current(&self.cabinet, Leaf { file: "kubelet".to_owned(), purpose }, tasks)
     }
+}
 
-    /// A certificate that is good for as long as the process runs.
-    fn keep_current(&self, leaf: Leaf, tasks: &Tasks) -> Result<Arc<Rotating>> {
-        let identity = self.cabinet.load_or_issue(&leaf)?;
-        let (current, end) = (Rotating::new(&identity)?, identity.not_after()?);
-        let (cabinet, shown) = (self.cabinet.clone(), current.clone());
-        tasks.spawn("certificate-renewal", |shutdown| {
-            renewal::run(cabinet, leaf, shown, end, shutdown)
+fn authority(folder: &Path, file: &str, name: &str, world: &World) -> Result<Authority> {
+    if let Some(pair) = read_pair(folder, file)? {
+        return Authority::load(&pair.certificate_pem, &pair.private_key_pem).with_context(|| {
+            format!("reading the certificate authority `{file}` in {}", folder.display())
         });
-        Ok(current)
     }
+    let authority = Authority::create(name, world.clock.now(), &world.random)?;
+    write_pair(folder, file, &authority.identity())?;
+    Ok(authority)
+}
+
+/// A certificate that is good for as long as the process runs.
+fn keep_current(cabinet: &Cabinet, leaf: Leaf, tasks: &Tasks) -> Result<Arc<Rotating>> {
+    let identity = cabinet.load_or_issue(&leaf)?;
+    let (current, end) = (Rotating::new(&identity)?, identity.not_after()?);
+    let (cabinet, shown) = (cabinet.clone(), current.clone());
+    tasks
+        .spawn("certificate-renewal", |shutdown| renewal::run(cabinet, leaf, shown, end, shutdown));
+    Ok(current)
 }
 
 fn service_account_key(path: &Path) -> Result<ServiceAccountKey> {

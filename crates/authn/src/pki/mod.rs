@@ -17,12 +17,15 @@ use jiff::Timestamp;
 use x509_parser::pem::parse_x509_pem;
 
 pub use authority::Authority;
-pub use clients::garbage;
+pub use clients::{Trust, garbage};
 pub use pod_key::PodKey;
 pub use requested::Terms;
 pub use rotating::Rotating;
 pub use service_account_key::ServiceAccountKey;
-pub use tls::{client_config, rotating_client_config, rotating_server_config, server_config};
+pub use tls::{
+    client_config, rotating_client_config, rotating_server_config, server_config,
+    trusting_server_config,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use super::{Error, Identity, Rotating, clients};
+use super::{Error, Identity, Rotating, Trust};
 
 /// HTTP/2 first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -16,15 +16,15 @@ const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// open many at once.
 const TICKETS: usize = 1;
 
-pub(super) fn provider() -> Arc<CryptoProvider> {
+pub(in crate::pki) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn tls(err: impl std::fmt::Display) -> Error {
+pub(in crate::pki) fn tls(err: impl std::fmt::Display) -> Error {
     Error::Tls(err.to_string())
 }
 
-fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+pub(in crate::pki) fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().map_err(tls)
 }
 
@@ -32,7 +32,9 @@ fn key(pem: &str) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(tls)
 }
 
-fn roots(certificates: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>, Error> {
+pub(in crate::pki) fn roots(
+    certificates: &[CertificateDer<'static>],
+) -> Result<Arc<RootCertStore>, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
         roots.add(certificate.clone()).map_err(tls)?;
@@ -64,12 +66,18 @@ pub fn rotating_server_config(
     identity: Arc<Rotating>,
     client_ca_pem: &str,
 ) -> Result<ServerConfig, Error> {
-    let authorities = chain(client_ca_pem)?;
-    let verifier = clients::verifier(&authorities, roots(&authorities)?).map_err(tls)?;
+    trusting_server_config(identity, Trust::new(client_ca_pem, None)?)
+}
+
+/// The same, with more authorities than one.
+pub fn trusting_server_config(
+    identity: Arc<Rotating>,
+    trust: Trust,
+) -> Result<ServerConfig, Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(tls)?
-        .with_client_cert_verifier(verifier)
+        .with_client_cert_verifier(Arc::new(trust))
         .with_cert_resolver(identity);
     config.alpn_protocols = protocols();
     config.ticketer = aws_lc_rs::Ticketer::new().map_err(tls)?;

@@ -104,7 +104,7 @@ pub(super) fn as_json(bytes: Bytes) -> Result<Bytes, ApiError> {
 }
 
 /// The answer to a call: an object, a list or a Status of success.
-pub(super) fn reply(bytes: &Bytes, is_list: bool) -> Result<Reply, ApiError> {
+pub fn reply(bytes: &Bytes, is_list: bool) -> Result<Reply, ApiError> {
     if is_list {
         return list(bytes).map(Reply::List);
     }
@@ -165,7 +165,7 @@ pub(super) fn event(line: &[u8]) -> Result<WatchEvent, ApiError> {
 }
 
 /// The error of a refused call. What is not a Status came from something between us and the server.
-pub(super) fn error(code: u16, body: &[u8], retry_after: Option<i32>) -> ApiError {
+pub fn error(code: u16, body: &[u8], retry_after: Option<i32>) -> ApiError {
     let error = match serde_json::from_slice::<Status>(body) {
         Ok(status) if status.status.as_deref() != Some("Success") => {
             let code = status.code.filter(|it| *it != 0).or_else(|| Some(i32::from(code)));

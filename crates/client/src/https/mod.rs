@@ -18,7 +18,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{Method, Response, Uri};
+use http::{Response, Uri};
+use http_body::Body;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use lifecycle::Tasks;
@@ -31,9 +32,10 @@ use tokio::time::Instant;
 use crate::request::{Request, Verb};
 use crate::transport::{Discovered, Reply, Transport, WatchEvent, WatchStream};
 use connection::{Connections, Endpoint};
+pub use decode::{error, reply};
 use lines::Lines;
 use metrics::Metrics;
-use path::Rendered;
+pub use path::Rendered;
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -231,13 +233,7 @@ impl Shared {
     }
 
     async fn get(&self, path: &str, accept: &str) -> Result<Bytes, ApiError> {
-        let rendered = Rendered {
-            method: Method::GET,
-            path: path.to_owned(),
-            content_type: None,
-            body: Vec::new(),
-        };
-        self.exchange(rendered, accept).await
+        self.exchange(Rendered::get(path.to_owned()), accept).await
     }
 
     async fn discover(&self) -> Result<Vec<Discovered>, ApiError> {
@@ -271,17 +267,17 @@ async fn refusal(response: Response<Incoming>) -> ApiError {
     let retry_after = response.headers().get(RETRY_AFTER);
     let retry_after = retry_after.and_then(|it| it.to_str().ok()?.parse().ok());
     let body = collect(response).await.and_then(decode::as_json).unwrap_or_default();
-    decode::error(code, &body, retry_after)
+    error(code, &body, retry_after)
 }
 
 /// A watch under way: what came and is not cut into lines yet.
-struct Watch {
-    body: Incoming,
+struct Watch<B> {
+    body: B,
     lines: Lines,
     is_over: bool,
 }
 
-impl Watch {
+impl<B: Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin> Watch<B> {
     async fn next(&mut self) -> Option<Result<WatchEvent, ApiError>> {
         while !self.is_over {
             match self.lines.next(lines::LINE_MAX) {
@@ -314,6 +310,20 @@ impl Watch {
     }
 }
 
+/// The events of a watch, from the body of its answer.
+pub fn events<B>(body: B) -> WatchStream
+where
+    B: Body<Data = Bytes, Error: std::error::Error + 'static> + Send + Unpin + 'static,
+{
+    let watch = Watch { body, lines: Lines::default(), is_over: false };
+    let events =
+        stream::unfold(
+            watch,
+            |mut watch| async move { watch.next().await.map(|event| (event, watch)) },
+        );
+    events.boxed()
+}
+
 impl Transport for Https {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, ApiError>> {
         let is_list = request.verb == Verb::List;
@@ -328,7 +338,7 @@ impl Transport for Https {
         async move {
             let accept = if is_protobuf { EITHER } else { JSON };
             let answer = self.shared.exchange(rendered, accept).await?;
-            decode::reply(&decode::as_json(answer)?, is_list)
+            reply(&decode::as_json(answer)?, is_list)
         }
         .boxed()
     }
@@ -339,11 +349,7 @@ impl Transport for Https {
         async move {
             let head = tokio::time::timeout(TIMEOUT_CALL, self.shared.send(rendered, JSON)).await;
             let body = head.unwrap_or_else(|_| Err(timed_out()))?.into_body();
-            let watch = Watch { body, lines: Lines::default(), is_over: false };
-            let events = stream::unfold(watch, |mut watch| async move {
-                watch.next().await.map(|event| (event, watch))
-            });
-            Ok(events.boxed())
+            Ok(events(body))
         }
         .boxed()
     }

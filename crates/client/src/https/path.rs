@@ -10,12 +10,22 @@ use crate::request::{DeleteOptions, Payload, Request, Verb};
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// What goes on the wire.
-pub(super) struct Rendered {
-    pub(super) method: Method,
+pub struct Rendered {
+    pub method: Method,
     /// With the query.
-    pub(super) path: String,
-    pub(super) content_type: Option<&'static str>,
-    pub(super) body: Vec<u8>,
+    pub path: String,
+    pub content_type: Option<&'static str>,
+    pub body: Vec<u8>,
+}
+
+impl Rendered {
+    pub fn of(request: &Request) -> Self {
+        render(request)
+    }
+
+    pub fn get(path: String) -> Self {
+        Self { method: Method::GET, path, content_type: None, body: Vec::new() }
+    }
 }
 
 impl Rendered {

@@ -64,11 +64,6 @@ pub(crate) struct Core {
     pub(crate) tasks: Tasks,
 }
 
-/// Once for each connection.
-fn identify(certificate: Option<&[u8]>) -> Option<Arc<ClientCertificate>> {
-    certificate.map(|it| Arc::new(ClientCertificate::read(it)))
-}
-
 /// Serves until shutdown. `tls` verifies client certificates, and takes clients without:
 /// [`authn::pki::server_config`].
 pub fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, parts: Parts, tasks: &Tasks) {
@@ -80,8 +75,15 @@ pub fn serve(listener: TcpListener, tls: Arc<rustls::ServerConfig>, parts: Parts
     let stats = Stats::new(node_name, memory, cgroups);
     let core = Core { pods, containers, sandboxes, stats, world, metrics, access, tasks: own };
     let core = Arc::new(core);
-    serving::serve_https(listener, tls, SHARE, &tasks, identify, move |certificate, request| {
-        let core = core.clone();
-        async move { route::answer(&core, certificate.as_deref(), request).await }
-    });
+    serving::serve_https(
+        listener,
+        tls,
+        SHARE,
+        &tasks,
+        ClientCertificate::of_connection,
+        move |certificate, request| {
+            let core = core.clone();
+            async move { route::answer(&core, certificate.as_deref(), request).await }
+        },
+    );
 }

@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use lifecycle::{Shutdown, Tasks};
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -43,17 +44,19 @@ const RESETS_OURS_MAX: usize = 256;
 const PING_INTERVAL: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Serves until shutdown. `identify` gets the certificate of each connection, in DER, which TLS has
-/// verified; `answer` gets what it made of it, and the request.
-pub fn serve<P, F, R, B>(
+/// Serves until shutdown. `identify` gets the certificates of each connection, which TLS has
+/// verified: the client's own first, none of a client without; `answer` gets what it made of them,
+/// and the request.
+pub fn serve<P, I, F, R, B>(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
     share: Share,
     tasks: &Tasks,
-    identify: fn(Option<&[u8]>) -> P,
+    identify: I,
     answer: F,
 ) where
     P: Clone + Send + Sync + 'static,
+    I: Fn(&[CertificateDer<'_>]) -> P + Clone + Send + Sync + 'static,
     F: Fn(P, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
@@ -107,17 +110,18 @@ where
 type Answered<B> = Pin<Box<dyn Future<Output = Result<Response<Measured<B>>, Infallible>> + Send>>;
 
 #[derive(Clone)]
-pub(crate) struct Server<P, F> {
+pub(crate) struct Server<I, F> {
     pub(crate) timeouts: Timeouts,
     pub(crate) tasks: Tasks,
     pub(crate) refusals: Arc<Refusals>,
-    pub(crate) identify: fn(Option<&[u8]>) -> P,
+    pub(crate) identify: I,
     pub(crate) answer: F,
 }
 
-impl<P, F, R, B> Server<P, F>
+impl<P, I, F, R, B> Server<I, F>
 where
     P: Clone + Send + Sync + 'static,
+    I: Fn(&[CertificateDer<'_>]) -> P + Clone + Send + Sync + 'static,
     F: Fn(P, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
@@ -191,9 +195,8 @@ where
         stream: &TlsStream<Stream<S>>,
         peer: Peer,
         meter: &Arc<Meter>,
-    ) -> impl Fn(Request<Incoming>) -> Answered<B> + use<P, F, R, B, S> {
-        let certificates = stream.get_ref().1.peer_certificates();
-        let client = (self.identify)(certificates.and_then(|it| it.first()).map(AsRef::as_ref));
+    ) -> impl Fn(Request<Incoming>) -> Answered<B> + use<P, I, F, R, B, S> {
+        let client = (self.identify)(stream.get_ref().1.peer_certificates().unwrap_or_default());
         let (answer, meter) = (self.answer.clone(), meter.clone());
         move |mut request| {
             let exchange = meter.begin();

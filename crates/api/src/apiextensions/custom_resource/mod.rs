@@ -6,6 +6,7 @@
 
 mod columns;
 mod finalizers;
+mod schemas;
 mod stored_defaults;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use crate::kind::{DeletePolicy, Kind, Part, Scale, Subresource, VERBS_ALL};
 use crate::object::{ApiObject, Dynamic, Stored};
 use crate::{codec, halves};
 use columns::PrinterColumn;
+use schemas::Schemas;
 use stored_defaults::StoredDefaults;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -41,12 +43,7 @@ pub struct CustomKind {
     scope: Scope,
     storage_version: String,
     stored_defaults: StoredDefaults,
-    /// As the author wrote it, for OpenAPI.
-    written: Value,
-    /// What the author wrote: prunes, defaults and validates everything but metadata.
-    own: SchemaRef,
-    /// The same with apiVersion, kind and metadata.
-    whole: SchemaRef,
+    schemas: Schemas,
     columns: Vec<PrinterColumn>,
     has_status: bool,
     scale: Option<ScalePaths>,
@@ -85,17 +82,17 @@ impl CustomKind {
     /// The kind of one version of a valid definition, under its accepted names.
     pub fn new(crd: &CustomResourceDefinition, version: &CustomResourceDefinitionVersion) -> Self {
         let storage = crd.spec.versions.iter().find(|it| it.storage).unwrap_or(version);
-        let written = written(version);
-        let own = read_schema(&written);
+        // One copy, however many versions there are to serve.
+        let texts: Vec<(String, Arc<str>)> =
+            crd.spec.versions.iter().map(|it| (it.name.clone(), written(it))).collect();
+        let own = texts.iter().find(|it| it.0 == version.name).map(|it| it.1.clone());
         let names = names(crd, version);
         let subresources = version.subresources.as_ref();
         Self {
-            whole: with_metadata(&own),
-            own,
-            written,
+            schemas: Schemas::new(own.unwrap_or_else(|| written(version))),
             scope: if crd.spec.scope == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
             storage_version: storage.name.clone(),
-            stored_defaults: StoredDefaults::of(crd),
+            stored_defaults: StoredDefaults::of(&crd.spec.group, texts),
             columns: columns::of(version),
             has_status: subresources.is_some_and(|it| it.status.is_some()),
             scale: subresources.and_then(|it| it.scale.as_ref()).and_then(|it| {
@@ -140,9 +137,10 @@ fn selectable_in_any(crd: &CustomResourceDefinition) -> Vec<(String, JsonPath)> 
     all.collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
-fn written(version: &CustomResourceDefinitionVersion) -> Value {
+/// The text of its schema.
+fn written(version: &CustomResourceDefinitionVersion) -> Arc<str> {
     let written = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
-    written.map(codec::tree).unwrap_or_default()
+    written.map(codec::tree).unwrap_or_default().to_string().into()
 }
 
 /// The definition was validated when it was written.
@@ -263,7 +261,7 @@ impl Kind for CustomKind {
     }
 
     fn schema(&self) -> SchemaRef {
-        self.whole.clone()
+        self.schemas.whole().clone()
     }
 
     /// `org.example.v1.Fruit`
@@ -274,7 +272,14 @@ impl Kind for CustomKind {
     }
 
     fn written_schema(&self) -> Option<Value> {
-        Some(self.written.clone())
+        Some(self.schemas.written())
+    }
+
+    fn description_id(&self) -> Option<[u8; 32]> {
+        let names = &self.names;
+        let subresources: Vec<&str> = self.subresources().iter().map(|it| it.name).collect();
+        let said = format!("{names:?} {:?} {:?} {subresources:?}", self.scope, self.verbs());
+        Some(Sha256::new().chain_update(said).chain_update(self.schemas.text()).finalize().into())
     }
 
     fn name_rule(&self) -> NameRule {
@@ -314,7 +319,7 @@ impl Kind for CustomKind {
     /// `schema().validate_fields`, on the bytes.
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error> {
         let mut object = Dynamic::decode(bytes)?;
-        with_tree(&mut object.rest, |it| self.own.prune(it));
+        with_tree(&mut object.rest, |it| self.schemas.own().prune(it));
         let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
         if object.api_version.is_empty() || group == self.names.group {
             object.api_version = self.names.api_version();
@@ -332,7 +337,7 @@ impl Kind for CustomKind {
         &self,
         bytes: &[u8],
     ) -> Result<(Box<dyn ApiObject>, FieldReport), serde_json::Error> {
-        let mut report = self.whole.validate_fields(bytes);
+        let mut report = self.schemas.whole().validate_fields(bytes);
         let rank = |problem: &str| match problem.strip_prefix("unknown field \"") {
             None => 0,
             Some(path) if path.starts_with("metadata.") => 1,
@@ -351,7 +356,7 @@ impl Kind for CustomKind {
     }
 
     fn apply_defaults(&self, object: &mut dyn ApiObject) {
-        with_tree(&mut of_mut(object).rest, |it| self.own.apply_defaults(it));
+        with_tree(&mut of_mut(object).rest, |it| self.schemas.own().apply_defaults(it));
     }
 
     fn prepare_create(&self, object: &mut dyn ApiObject) {
@@ -394,7 +399,7 @@ impl Kind for CustomKind {
         if kind != self.names.kind {
             errors.invalid(&Path::new("kind"), kind, &format!("must be {}", self.names.kind));
         }
-        self.own.validate(&object.to_value(), &Path::root(), errors);
+        self.schemas.own().validate(&object.to_value(), &Path::root(), errors);
     }
 
     fn validate_update(

@@ -4,15 +4,23 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, OnceLock};
 
 use apimachinery::schema::SchemaRef;
 
-use super::{
-    CustomResourceDefinition, CustomResourceDefinitionVersion, read_schema, with_tree, written,
-};
+use super::schemas::tree;
+use super::{read_schema, with_tree};
 use crate::object::{Dynamic, Stored};
 
 pub(super) struct StoredDefaults {
+    group: String,
+    /// Of every version, by name.
+    texts: Vec<(String, Arc<str>)>,
+    /// Made when an object is first read.
+    compiled: OnceLock<Compiled>,
+}
+
+struct Compiled {
     /// Of every version that has defaults, by apiVersion: objects may be stored in any.
     schemas: BTreeMap<String, SchemaRef>,
     /// Stands for the schemas; not 0.
@@ -20,44 +28,43 @@ pub(super) struct StoredDefaults {
 }
 
 impl StoredDefaults {
-    pub(super) fn of(crd: &CustomResourceDefinition) -> Self {
-        let mut hasher = DefaultHasher::new();
-        let mut schemas = BTreeMap::new();
-        for version in &crd.spec.versions {
-            let written = written(version);
-            let schema = read_schema(&written);
-            if schema.has_defaults() {
-                let name = api_version(crd, version);
-                (&name, written.to_string()).hash(&mut hasher);
-                schemas.insert(name, schema);
+    pub(super) fn of(group: &str, texts: Vec<(String, Arc<str>)>) -> Self {
+        Self { group: group.to_owned(), texts, compiled: OnceLock::new() }
+    }
+
+    fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| {
+            let mut hasher = DefaultHasher::new();
+            let mut schemas = BTreeMap::new();
+            for (version, text) in &self.texts {
+                let schema = read_schema(&tree(text));
+                if schema.has_defaults() {
+                    let name = format!("{}/{version}", self.group);
+                    (&name, text).hash(&mut hasher);
+                    schemas.insert(name, schema);
+                }
             }
-        }
-        Self { schemas, id: hasher.finish().max(1) }
+            Compiled { schemas, id: hasher.finish().max(1) }
+        })
     }
 
     /// The object with what it lacks; `None` if it lacks nothing.
     pub(super) fn complete(&self, stored: &Stored) -> Option<Dynamic> {
-        if self.schemas.is_empty() || stored.is_known_complete(self.id) {
+        let Compiled { schemas, id } = self.compiled();
+        if schemas.is_empty() || stored.is_known_complete(*id) {
             return None;
         }
-        let completed = self.fill_in(&stored.bytes);
+        let completed = fill_in(schemas, &stored.bytes);
         if completed.is_none() {
-            stored.know_complete(self.id);
+            stored.know_complete(*id);
         }
         completed
     }
-
-    fn fill_in(&self, json: &[u8]) -> Option<Dynamic> {
-        let mut object = Dynamic::decode(json).ok()?;
-        let schema = self.schemas.get(&object.api_version)?;
-        let is_changed = with_tree(&mut object.rest, |it| schema.apply_defaults(it));
-        is_changed.then_some(object)
-    }
 }
 
-fn api_version(
-    crd: &CustomResourceDefinition,
-    version: &CustomResourceDefinitionVersion,
-) -> String {
-    format!("{}/{}", crd.spec.group, version.name)
+fn fill_in(schemas: &BTreeMap<String, SchemaRef>, json: &[u8]) -> Option<Dynamic> {
+    let mut object = Dynamic::decode(json).ok()?;
+    let schema = schemas.get(&object.api_version)?;
+    let is_changed = with_tree(&mut object.rest, |it| schema.apply_defaults(it));
+    is_changed.then_some(object)
 }

@@ -30,11 +30,16 @@ impl TakenNames {
         crd: &CustomResourceDefinition,
         others: impl IntoIterator<Item = &'a CustomResourceDefinition>,
     ) -> Self {
-        let mut taken = Self::default();
         let accepted = others
             .into_iter()
             .filter(|it| it.spec.group == crd.spec.group && it.metadata.name != crd.metadata.name)
             .filter_map(|it| it.status.as_ref()?.accepted_names.as_ref());
+        Self::of(accepted)
+    }
+
+    /// All of these.
+    pub fn of<'a>(accepted: impl IntoIterator<Item = &'a CustomResourceDefinitionNames>) -> Self {
+        let mut taken = Self::default();
         for names in accepted {
             let singular = names.singular.iter();
             let short = names.short_names.iter().flatten();

@@ -1,5 +1,5 @@
-//! The condition Available: what this server serves itself is there; what another one should serve
-//! is not, since requests are not passed on.
+//! The condition Available: what this server serves itself is there; what another one serves is if
+//! it was found and answered. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,30 +9,51 @@ use super::APIService;
 use crate::check::text;
 
 const AVAILABLE: &str = "Available";
+const REASON_LOCAL: &str = "Local";
 
-/// What holds, without its time.
-fn present(service: &APIService) -> APIServiceCondition {
-    let is_local = service.spec.as_ref().is_none_or(|it| it.service.is_none());
-    let (status, reason, message) = match is_local {
-        true => ("True", "Local", "Local APIServices are always available"),
-        false => (
-            "False",
-            "NotProxied",
-            "requests for this group and version are not passed on: this server serves only its own APIs",
-        ),
-    };
-    APIServiceCondition {
-        type_: AVAILABLE.to_owned(),
-        status: status.to_owned(),
-        reason: Some(reason.to_owned()),
-        message: Some(message.to_owned()),
-        last_transition_time: None,
+/// What a look at an APIService found, in the words that clients know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub is_available: bool,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl Verdict {
+    pub fn local() -> Self {
+        let message = "Local APIServices are always available".to_owned();
+        Self { is_available: true, reason: REASON_LOCAL, message }
+    }
+
+    pub fn passed() -> Self {
+        Self { is_available: true, reason: "Passed", message: "all checks passed".to_owned() }
+    }
+
+    pub fn refused(reason: &'static str, message: String) -> Self {
+        Self { is_available: false, reason, message }
     }
 }
 
+/// Whether this server serves it itself.
+pub fn is_local(service: &APIService) -> bool {
+    service.spec.as_ref().is_none_or(|it| it.service.is_none())
+}
+
+/// Whether another server is known to answer for it.
+pub fn is_reachable(service: &APIService) -> bool {
+    let found = condition(service);
+    found.is_some_and(|it| it.status == "True" && text(it.reason.as_ref()) != REASON_LOCAL)
+}
+
 /// Makes the condition what holds. Its time changes with its status alone.
-pub fn set(service: &mut APIService, now: Timestamp) {
-    let mut wanted = present(service);
+pub fn set(service: &mut APIService, verdict: Verdict, now: Timestamp) {
+    let mut wanted = APIServiceCondition {
+        type_: AVAILABLE.to_owned(),
+        status: if verdict.is_available { "True" } else { "False" }.to_owned(),
+        reason: Some(verdict.reason.to_owned()),
+        message: Some(verdict.message),
+        last_transition_time: None,
+    };
     let status = service.status.get_or_insert_default();
     let conditions = status.conditions.get_or_insert_default();
     let now = || Some(Time(Timestamp::from_second(now.as_second()).unwrap_or(now)));
@@ -50,11 +71,14 @@ pub fn set(service: &mut APIService, now: Timestamp) {
     }
 }
 
+fn condition(service: &APIService) -> Option<&APIServiceCondition> {
+    let conditions = service.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|it| it.type_ == AVAILABLE)
+}
+
 /// `True`, or what is the matter.
 pub(super) fn cell(service: &APIService) -> String {
-    let conditions = service.status.as_ref().and_then(|it| it.conditions.as_ref());
-    let found = conditions.into_iter().flatten().find(|it| it.type_ == AVAILABLE);
-    match found {
+    match condition(service) {
         None => "Unknown".to_owned(),
         Some(it) if it.status == "True" || text(it.reason.as_ref()).is_empty() => it.status.clone(),
         Some(it) => format!("{} ({})", it.status, text(it.reason.as_ref())),

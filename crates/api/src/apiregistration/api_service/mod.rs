@@ -10,6 +10,7 @@ use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use self::availability::Verdict;
 use crate::cell;
 use crate::check::text;
 use crate::kind::{Part, Resource};
@@ -32,11 +33,13 @@ impl Resource for APIService {
         }
     }
 
-    /// Whether it is served is known from the start.
+    /// Whether it is served here is known from the start; of others nothing is known yet.
     fn prepare_create(&mut self) {
         self.clear_status();
-        let now = self.metadata.creation_timestamp.as_ref().map(|it| it.0).unwrap_or_default();
-        availability::set(self, now);
+        if availability::is_local(self) {
+            let now = self.metadata.creation_timestamp.as_ref().map(|it| it.0).unwrap_or_default();
+            availability::set(self, Verdict::local(), now);
+        }
     }
 
     /// What is wrong depends on the part: see below.

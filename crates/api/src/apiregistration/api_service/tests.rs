@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{APIService, availability};
+use super::APIService;
+use super::availability::{self, Verdict};
 use crate::kind::{Part, Resource};
 use crate::testing::{check, check_created, check_row, check_update, created};
 
@@ -94,22 +95,24 @@ fn what_is_served_here_is_available_and_nothing_else() {
     let mut remote =
         created::<APIService>(service(json!({"service": {"namespace": "n", "name": "s"}})));
     let row = |it: &APIService| it.row("2024-01-02T03:05:05Z".parse().unwrap());
-    assert_eq!(
-        Value::from(row(&remote)),
-        json!(["v1.example.com", "n/s", "False (NotProxied)", "60s"])
-    );
+    assert_eq!(Value::from(row(&remote)), json!(["v1.example.com", "n/s", "Unknown", "60s"]));
+    assert!(!availability::is_reachable(&remote));
+    let mut judge = |verdict: Verdict, at: &str, expected: &str, since: &str| {
+        availability::set(&mut remote, verdict, at.parse().unwrap());
+        let condition = &remote.status.as_ref().unwrap().conditions.as_ref().unwrap()[0];
+        assert_eq!(condition.last_transition_time.as_ref().unwrap().0.to_string(), since);
+        assert_eq!(availability::cell(&remote), expected);
+        availability::is_reachable(&remote)
+    };
+    let (first, second) = ("2024-01-02T03:05:05Z", "2024-01-02T03:06:05Z");
+    let missing = Verdict::refused("ServiceNotFound", "gone".to_owned());
+    assert!(!judge(missing, first, "False (ServiceNotFound)", first));
     // A time stays while what it is of does.
-    let same = remote.clone();
-    availability::set(&mut remote, "2024-01-02T03:05:05Z".parse().unwrap());
-    assert_eq!(remote, same);
-    remote.spec.as_mut().unwrap().service = None;
-    availability::set(&mut remote, "2024-01-02T03:05:05Z".parse().unwrap());
-    let condition = &remote.status.unwrap().conditions.unwrap()[0];
-    assert_eq!(condition.status, "True");
-    assert_eq!(
-        condition.last_transition_time.as_ref().unwrap().0.to_string(),
-        "2024-01-02T03:05:05Z"
-    );
+    let silent = Verdict::refused("FailedDiscoveryCheck", "silent".to_owned());
+    assert!(!judge(silent, second, "False (FailedDiscoveryCheck)", first));
+    assert!(judge(Verdict::passed(), second, "True", second));
+    // What is served here leads nowhere else.
+    assert!(!judge(Verdict::local(), second, "True", second));
 }
 
 #[test]

@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use api::Lookup;
 use api::apiregistration::APIService;
-use api::apiregistration::api_service::availability;
-use apimachinery::{ApiError, GroupResource, ObjectKey};
+use api::apiregistration::api_service::availability::{self, Verdict};
+use apimachinery::{ApiError, GroupResource, GroupVersion, ObjectKey};
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
-use self::registrations::{Step, Wanted, step, step_at_start, wanted, wanted_always};
+use self::registrations::{Step, Wanted, renew, step, step_at_start, wanted};
 use crate::cache::Change;
 use crate::own_calls;
 use crate::pipeline::Core;
 use crate::pipeline::hooks::{Hooks, Of};
 use crate::plan::Plan;
+use crate::registry::Kinds;
 
 /// Before one whose write failed is looked at again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -37,11 +38,11 @@ pub(crate) fn plan_at_start(core: &Core, plan: &mut Plan) {
         }
     }
     for mut service in wanted.into_values() {
-        availability::set(&mut service, now);
+        availability::set(&mut service, Verdict::local(), now);
         plan.ensure(core, service, |found, wanted| {
             match step_at_start(Some(found), Some(wanted)) {
                 Step::Update(mut better) => {
-                    availability::set(&mut better, now);
+                    availability::set(&mut better, Verdict::local(), now);
                     Some(better)
                 }
                 Step::Keep | Step::Create(_) | Step::Delete => None,
@@ -70,13 +71,18 @@ impl ApiServices {
         let mut generations = core.registry.generations();
         let mut again: BTreeSet<String> = BTreeSet::new();
         let mut wanted = Wanted::new();
+        let mut seen: Option<Arc<Kinds>> = None;
         loop {
             generations.mark_unchanged();
-            let before = std::mem::replace(&mut wanted, wanted_always(&core.registry.kinds()));
-            let is_new = |it: &&String| !before.contains_key(*it);
-            let is_gone = |it: &&String| !wanted.contains_key(*it);
-            self.enqueue(wanted.keys().filter(is_new).cloned());
-            self.enqueue(before.keys().filter(is_gone).cloned());
+            let kinds = core.registry.kinds();
+            let changed = match &seen {
+                Some(seen) => kinds.changed_since(seen),
+                None => kinds.groups().keys().cloned().collect(),
+            };
+            for group in changed {
+                self.enqueue(renew(&mut wanted, &kinds, &group));
+            }
+            seen = Some(kinds);
             while let Some(name) = self.next() {
                 if let Err(err) = reconcile(&core, &name, wanted.get(&name)).await {
                     // Another server, or its author, was faster: what they wrote comes by here.
@@ -122,9 +128,13 @@ async fn reconcile(core: &Core, name: &str, wanted: Option<&APIService>) -> Resu
         (Step::Create(service), _) => own_calls::create(core, service).await,
         (Step::Update(service), _) => own_calls::update(core, service, None).await,
         (Step::Delete, Some(found)) => own_calls::delete(core, found.as_ref()).await,
+        // Of those that others serve, others see to that.
         (Step::Keep, Some(found)) => {
             let mut better = APIService::clone(&found);
-            availability::set(&mut better, core.world.clock.now());
+            match verdict(core, &found) {
+                Some(verdict) => availability::set(&mut better, verdict, core.world.clock.now()),
+                None => return Ok(()),
+            }
             if better == *found {
                 return Ok(());
             }
@@ -132,4 +142,18 @@ async fn reconcile(core: &Core, name: &str, wanted: Option<&APIService>) -> Resu
         }
         (Step::Keep | Step::Delete, None) => Ok(()),
     }
+}
+
+/// What is known without asking anybody.
+fn verdict(core: &Core, service: &APIService) -> Option<Verdict> {
+    if availability::is_local(service) {
+        return Some(Verdict::local());
+    }
+    let spec = service.spec.as_ref()?;
+    let (group, version) = (spec.group.as_deref()?, spec.version.as_deref()?);
+    if core.aggregated.find(&GroupVersion::new(group, version)).is_some() {
+        return None;
+    }
+    let message = "this server serves the group and version itself, and passes nothing on";
+    Some(Verdict::refused("NotProxied", message.to_owned()))
 }

@@ -4,7 +4,9 @@
 //! definitions add is kept right. What nobody marked as managed is its author's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use api::Kind;
 use api::apiregistration::APIService;
 use api::apiregistration::api_service::name_of;
 use api::discovery_documents::{group_priority, version_priority};
@@ -30,17 +32,25 @@ pub(super) type Wanted = BTreeMap<String, APIService>;
 
 /// Every group and version of the set but the one of APIServices.
 pub(super) fn wanted(kinds: &Kinds) -> Wanted {
-    all(kinds, |_| true)
+    all(kinds.iter(), |_| true)
 }
 
-/// Those that definitions add.
-pub(super) fn wanted_always(kinds: &Kinds) -> Wanted {
-    all(kinds, |is_custom| is_custom)
+/// Makes those of one group that definitions add what they are now; the names of those that came
+/// or went.
+pub(super) fn renew(wanted: &mut Wanted, kinds: &Kinds, group: &str) -> Vec<String> {
+    let now = kinds.groups().get(group);
+    let now = all(now.into_iter().flat_map(|it| it.iter()), |is_custom| is_custom);
+    let is_of_group = |name: &&String| name.split_once('.').is_some_and(|it| it.1 == group);
+    let before: Vec<String> = wanted.keys().filter(is_of_group).cloned().collect();
+    let gone: Vec<String> = before.iter().filter(|it| !now.contains_key(*it)).cloned().collect();
+    let new: Vec<String> = now.keys().filter(|it| !before.contains(it)).cloned().collect();
+    wanted.retain(|name, _| !gone.contains(name));
+    wanted.extend(now);
+    [gone, new].concat()
 }
 
-fn all(kinds: &Kinds, is_meant: fn(bool) -> bool) -> Wanted {
+fn all<'a>(kinds: impl Iterator<Item = &'a Arc<dyn Kind>>, is_meant: fn(bool) -> bool) -> Wanted {
     let versions: BTreeMap<GroupVersion, bool> = kinds
-        .iter()
         .filter(|it| ![OWN_GROUP, UNREGISTERED].contains(&it.names().group.as_str()))
         .map(|it| (it.names().gvr().group_version(), it.is_custom()))
         .collect();
@@ -170,6 +180,8 @@ mod tests {
         assert!(!wanted.contains_key("v1.apiregistration.k8s.io"));
         let spec = wanted["v1.apps"].spec.as_ref().expect("a spec");
         assert_eq!((spec.group_priority_minimum, spec.version_priority), (17_800, 15));
-        assert!(wanted_always(&registry.kinds()).is_empty());
+        let mut always = Wanted::new();
+        assert!(renew(&mut always, &registry.kinds(), "apps").is_empty());
+        assert!(always.is_empty());
     }
 }

@@ -11,10 +11,11 @@ use api::apiextensions::custom_resource_definition::naming::{
     TakenNames, mark_terminating, status_with_names,
 };
 use api::apiextensions::{CustomKind, CustomResourceDefinition};
-use api::{ApiObject, Kind, Lookup, Resource, Stored};
+use api::{ApiObject, Kind, Resource, Stored};
 use apimachinery::{ApiError, GroupResource};
 use client::{DeleteOptions, Verb};
 use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionNames;
 use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
@@ -42,6 +43,8 @@ pub(crate) struct Definitions {
     pending: Mutex<BTreeSet<String>>,
     /// What is being removed, by resource: the last object to go brings the definition up again.
     terminating: Mutex<BTreeMap<GroupResource, String>>,
+    /// The names that each definition has, by group and by its own name.
+    names: Mutex<BTreeMap<String, BTreeMap<String, CustomResourceDefinitionNames>>>,
     changed: Notify,
 }
 
@@ -52,8 +55,31 @@ impl Definitions {
             cache,
             pending: Mutex::default(),
             terminating: Mutex::default(),
+            names: Mutex::default(),
             changed: Notify::new(),
         }
+    }
+
+    /// What a definition holds now.
+    fn note_names(&self, name: &str, definition: Option<&CustomResourceDefinition>) {
+        let mut groups = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(definition) = definition else {
+            groups.retain(|_, names| {
+                names.remove(name);
+                !names.is_empty()
+            });
+            return;
+        };
+        let accepted = definition.status.as_ref().and_then(|it| it.accepted_names.clone());
+        let names = groups.entry(definition.spec.group.clone()).or_default();
+        names.insert(name.to_owned(), accepted.unwrap_or_default());
+    }
+
+    /// Those of other definitions of the group.
+    fn taken_beside(&self, name: &str, group: &str) -> TakenNames {
+        let groups = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = groups.get(group).into_iter().flatten().filter(|it| it.0 != name);
+        TakenNames::of(names.map(|it| it.1))
     }
 
     fn enqueue(&self, name: &str) {
@@ -83,7 +109,7 @@ impl Definitions {
         let mut again: BTreeSet<String> = BTreeSet::new();
         loop {
             while let Some(name) = self.next() {
-                match reconcile(&core, &name).await {
+                match self.reconcile(&core, &name).await {
                     Ok(()) => {
                         again.remove(&name);
                     }
@@ -135,7 +161,9 @@ impl Hooks for Definitions {
         let name = change.latest().meta.key.name.clone();
         let decode = |it: &Arc<Stored>| CustomResourceDefinition::decode(&it.bytes).ok();
         let before = change.previous.as_ref().and_then(decode);
-        match change.object.as_ref().and_then(decode) {
+        let now = change.object.as_ref().and_then(decode);
+        self.note_names(&name, now.as_ref());
+        match now {
             Some(definition) => {
                 if definition.metadata.deletion_timestamp.is_some() {
                     self.terminating().insert(resource_of(&definition), name.clone());
@@ -167,25 +195,26 @@ fn resource_of(definition: &CustomResourceDefinition) -> GroupResource {
     GroupResource::new(definition.spec.group.as_str(), definition.spec.names.plural.as_str())
 }
 
-async fn reconcile(core: &Core, name: &str) -> Result<(), ApiError> {
-    let kind = core.kind_of::<CustomResourceDefinition>();
-    let path = ObjectPath::of(kind.as_ref(), "", name)?;
-    let Some(stored) = core.cache.get(kind.as_ref(), &path) else { return Ok(()) };
-    let definition = CustomResourceDefinition::decode(&stored.bytes)
-        .map_err(|err| ApiError::internal("a stored definition cannot be read").with_source(err))?;
-    if definition.metadata.deletion_timestamp.is_some() {
-        return clean_up(core, definition).await;
+impl Definitions {
+    async fn reconcile(&self, core: &Core, name: &str) -> Result<(), ApiError> {
+        let kind = core.kind_of::<CustomResourceDefinition>();
+        let path = ObjectPath::of(kind.as_ref(), "", name)?;
+        let Some(stored) = core.cache.get(kind.as_ref(), &path) else { return Ok(()) };
+        let definition = CustomResourceDefinition::decode(&stored.bytes).map_err(|err| {
+            ApiError::internal("a stored definition cannot be read").with_source(err)
+        })?;
+        if definition.metadata.deletion_timestamp.is_some() {
+            return clean_up(core, definition).await;
+        }
+        let group = &definition.spec.group;
+        let taken = self.taken_beside(name, group).with_built_in(group, core.registry.built_in());
+        let status = status_with_names(&definition, &taken, core.world.clock.now());
+        if definition.status.as_ref() != Some(&status) {
+            let updated = CustomResourceDefinition { status: Some(status), ..definition };
+            own_calls::update(core, updated, Some("status")).await?;
+        }
+        Ok(())
     }
-    let lookup: &dyn Lookup = core.cache.as_ref();
-    let others = lookup.all::<CustomResourceDefinition>(None);
-    let taken = TakenNames::beside(&definition, others.iter().map(AsRef::as_ref))
-        .with_built_in(&definition.spec.group, core.registry.built_in());
-    let status = status_with_names(&definition, &taken, core.world.clock.now());
-    if definition.status.as_ref() != Some(&status) {
-        let updated = CustomResourceDefinition { status: Some(status), ..definition };
-        own_calls::update(core, updated, Some("status")).await?;
-    }
-    Ok(())
 }
 
 /// Removes the definition's objects, then its own last finalizer. What the objects' own finalizers

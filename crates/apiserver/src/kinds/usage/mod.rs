@@ -1,6 +1,6 @@
 //! metrics.k8s.io: what nodes and pods use now, as their kubelets say. Asked for when a client
 //! asks, a few nodes at a time, and for a bounded time: of nodes that do not answer, nothing is
-//! shown. Served unless somebody has registered another server for it.
+//! shown. Served unless somebody has registered another server for it: requests are then passed on.
 
 mod summary;
 
@@ -8,11 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use api::apiregistration::APIService;
-use api::apiregistration::api_service::name_of;
 use api::core::node::is_simulated;
 use api::core::{Node, Pod};
-use api::metrics::{self, GROUP, Interval, SIMULATED_USAGE, Usage, VERSION};
+use api::metrics::{self, GROUP, Interval, SIMULATED_USAGE, Usage};
 use api::{Lookup, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, Reason};
 use bytes::Bytes;
@@ -58,7 +56,6 @@ impl Hooks for Usages {
 
     fn act<'a>(&'a self, core: &'a Core, request: &'a mut Request) -> Acting<'a> {
         Box::pin(async move {
-            refuse_if_registered(core)?;
             core.cache.wait_current().await?;
             let is_one = match request.call.verb {
                 Verb::Get => true,
@@ -80,21 +77,6 @@ impl Hooks for Usages {
                 ListAnswer { items, resource_version: 0, continue_token: None, remaining: None };
             Ok((Outcome::List(answer), 200))
         })
-    }
-}
-
-/// Whoever registered a server for it means that one, whether it can be reached or not.
-fn refuse_if_registered(core: &Core) -> Result<(), ApiError> {
-    let lookup: &dyn Lookup = core.cache.as_ref();
-    let key = ObjectKey::new("", name_of(GROUP, VERSION));
-    let found = lookup.get::<APIService>(&key);
-    let service = found.as_ref().and_then(|it| it.spec.as_ref()?.service.as_ref());
-    match service {
-        None => Ok(()),
-        Some(_) => {
-            let message = "the server is currently unable to handle the request";
-            Err(ApiError::new(Reason::ServiceUnavailable, message))
-        }
     }
 }
 

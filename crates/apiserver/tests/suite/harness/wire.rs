@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use admission::Plugin;
-use authn::pki::{Authority, client_config, server_config};
+use apiserver::Config;
+use authn::pki::{Authority, Identity, Rotating, Trust, client_config, trusting_server_config};
 use bytes::Bytes;
 use http::response::Parts;
 use http_body_util::{BodyExt as _, Full};
@@ -51,19 +52,33 @@ impl Site {
         store: Arc<dyn kvstore::Store>,
         plugins: Vec<Arc<dyn Plugin>>,
     ) -> Self {
+        Self::start_configured(store, plugins, |_, _| harness::everything()).await
+    }
+
+    /// With a configuration that knows the authority of clients.
+    pub(crate) async fn start_configured(
+        store: Arc<dyn kvstore::Store>,
+        plugins: Vec<Arc<dyn Plugin>>,
+        configure: impl FnOnce(&World, &Authority) -> Config,
+    ) -> Self {
         let world = World::system();
-        let config = harness::everything();
-        let harness = harness::try_start_with(world.clone(), store, config, plugins).await;
-        let harness = harness.expect("the server starts");
         let now = world.clock.now();
         let authority = Authority::create("test", now, &world.random).expect("an authority");
+        let config = configure(&world, &authority);
+        let trust = config.front_proxy.trust.clone();
+        let harness = harness::try_start_with(world.clone(), store, config, plugins).await;
+        let harness = harness.expect("the server starts");
         let address: IpAddr = [127, 0, 0, 1].into();
         let server = authority
             .issue_server("server", &["localhost"], &[address], now, &world.random)
             .expect("a certificate");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let tls = server_config(&server, authority.certificate_pem()).expect("TLS");
+        let trust = trust.unwrap_or_else(|| {
+            Trust::new(authority.certificate_pem(), None).expect("an authority")
+        });
+        let identity = Rotating::new(&server).expect("an identity");
+        let tls = trusting_server_config(identity, trust).expect("TLS");
         harness.server.serve(listener, Arc::new(tls));
         Self { harness, authority, address }
     }
@@ -98,6 +113,24 @@ impl Site {
             let now = world.clock.now();
             self.authority.issue_client(name, groups, now, &world.random).expect("a certificate")
         });
+        self.stream_as(identity, protocol).await
+    }
+
+    /// With any certificate.
+    pub(crate) async fn connect_as(&self, identity: Identity) -> Connection {
+        let stream = TokioIo::new(self.stream_as(Some(identity), b"http/1.1").await);
+        let (sender, connection) = http1::handshake(stream).await.expect("HTTP");
+        self.harness.tasks.spawn("test-client", |_| async move {
+            let _ = connection.await;
+        });
+        Connection { sender: Sender::Http1(sender) }
+    }
+
+    async fn stream_as(
+        &self,
+        identity: Option<Identity>,
+        protocol: &[u8],
+    ) -> tokio_rustls::client::TlsStream<TcpStream> {
         let ca = self.authority.certificate_pem();
         let mut tls = client_config(ca, identity.as_ref()).expect("TLS");
         tls.alpn_protocols = vec![protocol.to_vec()];

@@ -9,6 +9,7 @@
 mod authority;
 mod der;
 pub mod garbage;
+mod trust;
 mod version1;
 
 #[cfg(test)]
@@ -26,6 +27,8 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, Sig
 use self::authority::Authority;
 use self::version1::Version1;
 use super::tls::provider;
+
+pub use self::trust::Trust;
 
 /// Clients without a certificate are let in, as nobody. `roots` are the same authorities.
 pub(super) fn verifier(
