@@ -16,6 +16,8 @@ pub mod plugins;
 mod reservation;
 #[cfg(test)]
 mod tests;
+mod versions;
+pub mod webhook;
 
 pub use attributes::{Attributes, Operation};
 pub use authorizer::Authorizer;
@@ -25,3 +27,4 @@ pub use draft::{Codec, Draft, Forms};
 pub use notes::Notes;
 pub use options::{Deletion, Options};
 pub use reservation::{Beside, Reservation};
+pub use versions::{OneVersion, Versions};

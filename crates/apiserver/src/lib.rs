@@ -31,6 +31,7 @@ mod own_calls;
 mod plan;
 
 mod relay;
+mod webhooks;
 
 mod proxy;
 

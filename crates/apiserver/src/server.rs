@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admission::webhook::{Blocked, Webhooks};
 use admission::{Chain, Plugin};
 use api::Lookup;
 use apimachinery::{ApiError, GroupVersionResource, User};
@@ -10,12 +11,14 @@ use authn::tokens::TokenIssuer;
 use authn::{Authenticator, Component};
 use authz::{Authorizer, NodeAuthorizer, Rbac};
 use bytes::Bytes;
+use client::hooks::Caller;
 use client::{Client, ListOptions};
 use kvstore::Store;
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 use telemetry::Registry as MetricsRegistry;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 use crate::cache::Cache;
 use crate::config::Config;
@@ -30,7 +33,7 @@ use crate::metrics::Metrics;
 use crate::pipeline::hooks::HookSet;
 use crate::pipeline::{Core, Recent};
 use crate::registry::Registry;
-use crate::{bootstrap, compaction, kinds};
+use crate::{bootstrap, compaction, kinds, webhooks};
 
 /// The name of the readiness check of this crate.
 const CHECK: &str = "apiserver";
@@ -93,6 +96,10 @@ impl Server {
         )
         .map_err(Error::Tokens)?;
         let legacy_tokens = LegacyTokens::default();
+        let (notices, blocked) = webhooks::notices();
+        let resolve = Arc::new(webhooks::Services::new(&cache));
+        let caller = Caller::new(&tasks, &world.random, resolve);
+        let webhooks = Arc::new(Webhooks::new(caller, &world, &metrics, Arc::new(notices)));
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
             world: &world,
@@ -101,6 +108,7 @@ impl Server {
             rbac: &rbac,
             issuer,
             legacy_tokens: legacy_tokens.clone(),
+            webhooks: &webhooks,
         })));
         cache.set_observers(vec![hooks.clone()]);
         let feed = cache.load().await.map_err(Error::Load)?;
@@ -119,7 +127,7 @@ impl Server {
                 clock: world.clock.clone(),
                 lookup: lookup.clone(),
             }),
-            admission: Chain::new([admission::plugins::all(&world), more].concat()),
+            admission: Chain::new([admission::plugins::all(&world, &webhooks), more].concat()),
             authorizer,
             flow: Flow::new(&world.random),
             heavy: Heavy::new(),
@@ -139,12 +147,14 @@ impl Server {
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
         let lease = kubernetes_service::join(&core).await.map_err(Error::Bootstrap)?;
         let server = Arc::new(Self { core, tasks });
-        server.spawn_tasks(lease);
+        server.spawn_tasks(lease, blocked);
         readiness.mark_ready(CHECK);
         Ok(server)
     }
 
-    fn spawn_tasks(&self, lease: Option<MasterLease>) {
+    fn spawn_tasks(&self, lease: Option<MasterLease>, blocked: mpsc::Receiver<Blocked>) {
+        let core = self.core.clone();
+        self.tasks.spawn("webhook-notices", |shutdown| webhooks::run(core, blocked, shutdown));
         self.core.hooks.spawn(&self.core);
         let core = self.core.clone();
         self.tasks.spawn("compaction", |shutdown| compaction::run(core, shutdown));

@@ -33,4 +33,5 @@ mod storage;
 mod subresources;
 mod token_secrets;
 mod watches;
+mod webhooks;
 mod wire;
