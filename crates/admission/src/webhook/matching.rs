@@ -66,26 +66,22 @@ pub(super) fn invocation(
     Ok(Some(Invocation { resource: names.gvr(), kind: kind_of(request, names) }))
 }
 
-/// The names by which a rule has the resource: those of the request, else the first of `served`
-/// that any rule has.
+/// The names by which a rule has the resource: those of the request, else the first of `served` that
+/// any rule has.
 fn by_rules<'a>(
     hook: &Hook,
     asked: &Asked<'_>,
     requested: &'a Names,
     served: &'a [Names],
 ) -> Option<&'a Names> {
-    let resource = requested.gvr();
-    if hook.rules.iter().any(|it| it.matches(asked, &resource)) {
+    if hook.rules.iter().any(|it| it.matches(asked, requested)) {
         return Some(requested);
     }
     if !hook.is_equivalent {
         return None;
     }
-    let others: Vec<_> = served.iter().map(|it| (it, it.gvr())).collect();
-    hook.rules.iter().find_map(|rule| {
-        let found = others.iter().find(|(_, it)| *it != resource && rule.matches(asked, it));
-        found.map(|it| it.0)
-    })
+    let rules = hook.rules.iter();
+    rules.filter_map(|rule| served.iter().find(|it| rule.matches(asked, it))).next()
 }
 
 /// Of the object that the webhook is shown: what is below an object may have a kind of its own,

@@ -1,7 +1,7 @@
 //! Which requests a webhook is for: operations on resources of groups and versions, in a scope.
 //! Pure.
 
-use apimachinery::GroupVersionResource;
+use apimachinery::Names;
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 
 use crate::attributes::Operation;
@@ -52,20 +52,20 @@ impl Rule {
         }
     }
 
-    pub(super) fn matches(&self, asked: &Asked<'_>, resource: &GroupVersionResource) -> bool {
-        self.has_scope(asked, resource)
+    pub(super) fn matches(&self, asked: &Asked<'_>, names: &Names) -> bool {
+        self.has_scope(asked, names)
             && has(&self.operations, asked.operation.text())
-            && has(&self.groups, &resource.group)
-            && has(&self.versions, &resource.version)
+            && has(&self.groups, &names.group)
+            && has(&self.versions, &names.version)
             && self.resources.iter().any(|(name, subresource)| {
-                (name == ALL || *name == resource.resource)
+                (name == ALL || *name == names.plural)
                     && (subresource == ALL || subresource == asked.subresource)
             })
     }
 
     /// A Namespace is in no namespace, whatever the request says.
-    fn has_scope(&self, asked: &Asked<'_>, resource: &GroupVersionResource) -> bool {
-        let is_namespace = resource.group.is_empty() && resource.resource == "namespaces";
+    fn has_scope(&self, asked: &Asked<'_>, names: &Names) -> bool {
+        let is_namespace = names.group.is_empty() && names.plural == "namespaces";
         let is_cluster = is_namespace || asked.namespace.is_empty();
         match self.scope {
             Scope::All => true,

@@ -1,6 +1,6 @@
 //! Rules, answers and texts. What is asked over the wire is tested with the API server.
 
-use apimachinery::{GroupVersionResource, User};
+use apimachinery::{Names, User};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
@@ -39,13 +39,15 @@ fn check(rule_text: &str, asked: &str, expected: bool) {
     };
     let mut place = parts.next().unwrap().splitn(4, '/');
     let mut next = || place.next().unwrap_or_default();
-    let resource = GroupVersionResource::new(next(), next(), next());
-    let asked = Asked {
-        operation,
-        subresource: next(),
-        namespace: parts.next().unwrap_or_default(),
+    let names = Names {
+        group: next().to_owned(),
+        version: next().to_owned(),
+        plural: next().to_owned(),
+        ..Names::default()
     };
-    assert_eq!(rule(rule_text).matches(&asked, &resource), expected, "{rule_text}");
+    let asked =
+        Asked { operation, subresource: next(), namespace: parts.next().unwrap_or_default() };
+    assert_eq!(rule(rule_text).matches(&asked, &names), expected, "{rule_text}");
 }
 
 #[test]
@@ -102,14 +104,15 @@ fn the_configurations_themselves_are_nobodys_business() {
 
 #[test]
 fn what_lives_goes_on() {
-    let check = |user: (&str, &[&str]), resource: &str, (namespace, name): (&str, &str), expected| {
-        let user = User::new(user.0, user.1);
-        let case = Case { namespace, name, ..Case::of(Operation::Update, resource, &user) };
-        let objects = Objects::default();
-        let found =
-            case.with((&objects, &Nobody), (None, None), |it| vital::is_vital(&it.request));
-        assert_eq!(found, expected, "{resource} {namespace}/{name} by {}", user.name);
-    };
+    let check =
+        |user: (&str, &[&str]), resource: &str, (namespace, name): (&str, &str), expected| {
+            let user = User::new(user.0, user.1);
+            let case = Case { namespace, name, ..Case::of(Operation::Update, resource, &user) };
+            let objects = Objects::default();
+            let found =
+                case.with((&objects, &Nobody), (None, None), |it| vital::is_vital(&it.request));
+            assert_eq!(found, expected, "{resource} {namespace}/{name} by {}", user.name);
+        };
     let leases = "coordination.k8s.io/leases";
     let node: (&str, &[&str]) = ("system:node:n1", &["system:nodes"]);
     let manager: (&str, &[&str]) = ("system:kube-controller-manager", &[]);
@@ -139,14 +142,52 @@ fn an_answer_is_to_the_question_and_whole() {
     for (is_mutating, response, expected) in [
         (true, json!({"uid": "u", "allowed": true}), Ok("true ")),
         (false, json!({"uid": "u"}), Ok("false ")),
-        (true, json!({"uid": "u", "allowed": true, "patchType": "JSONPatch", "patch": patch}), Ok("true []")),
+        (
+            true,
+            json!({"uid": "u", "allowed": true, "patchType": "JSONPatch", "patch": patch}),
+            Ok("true []"),
+        ),
         (true, Value::Null, Err("received invalid webhook response: webhook response was absent")),
-        (true, json!({"uid": "v"}), Err("received invalid webhook response: expected response.uid=\"u\", got \"v\"")),
-        (true, json!({"uid": "u", "patch": patch}), Err("received invalid webhook response: webhook returned response.patch but not response.patchType")),
-        (true, json!({"uid": "u", "patchType": "JSONPatch"}), Err("received invalid webhook response: webhook returned response.patchType but not response.patch")),
-        (true, json!({"uid": "u", "patchType": "", "patch": patch}), Err("received invalid webhook response: webhook returned invalid response.patchType of \"\"")),
-        (false, json!({"uid": "u", "patch": patch}), Err("received invalid webhook response: validating webhook may not return response.patch")),
-        (false, json!({"uid": "u", "patchType": "JSONPatch"}), Err("received invalid webhook response: validating webhook may not return response.patchType")),
+        (
+            true,
+            json!({"uid": "v"}),
+            Err("received invalid webhook response: expected response.uid=\"u\", got \"v\""),
+        ),
+        (
+            true,
+            json!({"uid": "u", "patch": patch}),
+            Err(
+                "received invalid webhook response: webhook returned response.patch but not response.patchType",
+            ),
+        ),
+        (
+            true,
+            json!({"uid": "u", "patchType": "JSONPatch"}),
+            Err(
+                "received invalid webhook response: webhook returned response.patchType but not response.patch",
+            ),
+        ),
+        (
+            true,
+            json!({"uid": "u", "patchType": "", "patch": patch}),
+            Err(
+                "received invalid webhook response: webhook returned invalid response.patchType of \"\"",
+            ),
+        ),
+        (
+            false,
+            json!({"uid": "u", "patch": patch}),
+            Err(
+                "received invalid webhook response: validating webhook may not return response.patch",
+            ),
+        ),
+        (
+            false,
+            json!({"uid": "u", "patchType": "JSONPatch"}),
+            Err(
+                "received invalid webhook response: validating webhook may not return response.patchType",
+            ),
+        ),
     ] {
         let found = answer(Version::V1, is_mutating, response.clone());
         assert_eq!(found.as_deref().map_err(String::as_str), expected, "{response}");
@@ -160,9 +201,8 @@ fn an_answer_is_to_the_question_and_whole() {
     let text = "received invalid webhook response: expected webhook response of \
                 admission.k8s.io/v1, Kind=AdmissionReview, got /v1, Kind=Status";
     assert_eq!(why, text);
-    let named = |it: &[&str]| {
-        Version::of(&it.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>())
-    };
+    let named =
+        |it: &[&str]| Version::of(&it.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
     assert_eq!(named(&["v2", "v1beta1", "v1"]), Some(Version::V1Beta1));
     assert_eq!(named(&["v2"]), None);
 }
@@ -184,8 +224,17 @@ fn a_refusal_is_one_whatever_it_says_of_itself() {
     let by = "admission webhook \"w\" denied the request";
     check(Value::Null, &format!("400 \"\" {by} without explanation"));
     check(json!({"message": "no"}), &format!("400 \"\" {by}: no"));
-    check(json!({"code": 200, "status": "Success", "reason": "Odd"}), &format!("400 \"Odd\" {by}: Odd"));
-    check(json!({"code": 409, "reason": "Conflict", "message": "no"}), &format!("409 \"Conflict\" {by}: no"));
-    let denied = messages::denied("w", serde_json::from_value(json!({"code": 409, "reason": "Conflict"})).ok());
+    check(
+        json!({"code": 200, "status": "Success", "reason": "Odd"}),
+        &format!("400 \"Odd\" {by}: Odd"),
+    );
+    check(
+        json!({"code": 409, "reason": "Conflict", "message": "no"}),
+        &format!("409 \"Conflict\" {by}: no"),
+    );
+    let denied = messages::denied(
+        "w",
+        serde_json::from_value(json!({"code": 409, "reason": "Conflict"})).ok(),
+    );
     assert!(!denied.is_conflict(), "it is no race of ours");
 }

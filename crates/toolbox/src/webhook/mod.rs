@@ -91,8 +91,8 @@ fn tls(flags: &Flags) -> Result<ServerConfig> {
     let certificates = CertificateDer::pem_file_iter(chain)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .with_context(|| format!("reading {}", chain.display()))?;
-    let key = PrivateKeyDer::from_pem_file(key)
-        .with_context(|| format!("reading {}", key.display()))?;
+    let key =
+        PrivateKeyDer::from_pem_file(key).with_context(|| format!("reading {}", key.display()))?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
