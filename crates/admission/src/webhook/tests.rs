@@ -238,3 +238,10 @@ fn a_refusal_is_one_whatever_it_says_of_itself() {
     );
     assert!(!denied.is_conflict(), "it is no race of ours");
 }
+
+#[test]
+fn who_does_something_else_is_not_asked_on_a_dry_run() {
+    let refused = messages::no_dry_run("w");
+    assert_eq!(refused.code(), 400);
+    assert_eq!(refused.message(), "admission webhook \"w\" does not support dry run");
+}

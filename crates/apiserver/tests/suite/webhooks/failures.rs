@@ -82,7 +82,7 @@ async fn leases_of_nodes_and_leaders_go_on_whatever_fails() {
     let mut on = Setting::start().await;
     let everything = json!([rule(&["*"], "*", "*", "*/*")]);
     let hook = with(brief(on.webhook.hook("broken")), "rules", everything.clone());
-    on.configure("mutating", "everything", &[hook.clone()]).await;
+    on.configure("mutating", "everything", std::slice::from_ref(&hook)).await;
     on.configure("validating", "everything", &[hook]).await;
     let node = User::new("system:node:n1", &["system:nodes", "system:authenticated"]);
     let manager = User::new("system:kube-controller-manager", &["system:authenticated"]);

@@ -24,89 +24,70 @@ fn shown((_, it): &(String, Value)) -> String {
     )
 }
 
-#[tokio::test]
-async fn all_that_happens_is_asked_about_but_configurations() {
-    let mut on = Setting::start().await;
-    let pod = json!({
-        "metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
-    });
-    on.create(PODS, &pod).await;
-    for name in ["a", "b"] {
-        let body = json!({"metadata": {"name": name, "labels": {"mine": "yes"}}});
-        on.create(MAPS, &body).await;
-    }
-    let hook = with(on.webhook.hook("allow"), "rules", everything());
-    on.configure("validating", "all", &[hook]).await;
-    let pod_path = |below: &str| format!("{PODS}/web/{below}");
-    let (one, maps) = (format!("{MAPS}/a"), format!("{MAPS}?labelSelector=mine%3Dyes"));
-    let binding = json!({"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n"}});
-    let phase = json!({"status": {"phase": "Running"}});
-    let nothing = Value::Null;
-    for (method, path, body, expected) in [
-        (
-            "POST",
-            MAPS,
-            &named("c"),
-            vec!["CREATE configmaps/ ConfigMap \"c\": ConfigMap for nothing, CreateOptions"],
-        ),
-        (
-            "PATCH",
-            &one,
-            &json!({"data": {"k": "v"}}),
-            vec!["UPDATE configmaps/ ConfigMap \"a\": ConfigMap for ConfigMap, UpdateOptions"],
-        ),
-        (
-            "DELETE",
-            &maps,
-            &nothing,
-            vec![
-                "DELETE configmaps/ ConfigMap \"a\": nothing for ConfigMap, DeleteOptions",
-                "DELETE configmaps/ ConfigMap \"b\": nothing for ConfigMap, DeleteOptions",
-            ],
-        ),
-        (
-            "PATCH",
-            &pod_path("status"),
-            &phase,
-            vec!["UPDATE pods/status Pod \"web\": Pod for Pod, UpdateOptions"],
-        ),
-        (
-            "POST",
-            &pod_path("binding"),
-            &binding,
-            vec!["CREATE pods/binding Binding \"web\": Binding for nothing, CreateOptions"],
-        ),
-        (
-            "POST",
-            &pod_path("exec?command=date&stdout=true"),
-            &nothing,
-            vec!["CONNECT pods/exec PodExecOptions \"web\": PodExecOptions for nothing, nothing"],
-        ),
-        (
-            "POST",
-            &pod_path("attach"),
-            &nothing,
-            vec![
-                "CONNECT pods/attach PodAttachOptions \"web\": PodAttachOptions for nothing, nothing",
-            ],
-        ),
-        (
-            "POST",
-            &pod_path("eviction"),
-            &named("web"),
-            vec!["CREATE pods/eviction Eviction \"web\": Eviction for nothing, CreateOptions"],
-        ),
-        ("GET", MAPS, &nothing, vec![]),
-    ] {
-        on.connection.call(method, path, body).await;
-        let asked: Vec<String> = on.webhook.take_all().iter().map(shown).collect();
+impl Setting {
+    /// What the webhook is asked when this is called.
+    async fn check(&mut self, (method, path, body): (&str, &str, &Value), expected: &[&str]) {
+        self.connection.call(method, path, body).await;
+        let asked: Vec<String> = self.webhook.take_all().iter().map(shown).collect();
         let about: Vec<&String> = asked.iter().filter(|it| !it.contains("events/")).collect();
         assert_eq!(about, expected, "{method} {path}");
     }
-    let configurations =
-        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/all";
-    on.connection.call("PATCH", configurations, &json!({"metadata": {"labels": {"a": "b"}}})).await;
-    assert!(on.webhook.take().is_empty(), "whoever registers wrongly must be able to undo it");
+
+    /// A pod and two config maps, and a webhook that is asked about everything.
+    async fn start_asking() -> Self {
+        let mut on = Self::start().await;
+        let pod = json!({
+            "metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+        });
+        on.create(PODS, &pod).await;
+        for name in ["a", "b"] {
+            let body = json!({"metadata": {"name": name, "labels": {"mine": "yes"}}});
+            on.create(MAPS, &body).await;
+        }
+        let hook = with(on.webhook.hook("allow"), "rules", everything());
+        on.configure("validating", "all", &[hook]).await;
+        on
+    }
+}
+
+#[tokio::test]
+async fn writes_and_deletions_are_asked_about_one_by_one() {
+    let mut on = Setting::start_asking().await;
+    let (one, maps) = (format!("{MAPS}/a"), format!("{MAPS}?labelSelector=mine%3Dyes"));
+    let created = "CREATE configmaps/ ConfigMap \"c\": ConfigMap for nothing, CreateOptions";
+    on.check(("POST", MAPS, &named("c")), &[created]).await;
+    let changed = "UPDATE configmaps/ ConfigMap \"a\": ConfigMap for ConfigMap, UpdateOptions";
+    on.check(("PATCH", &one, &json!({"data": {"k": "v"}})), &[changed]).await;
+    let deleted = [
+        "DELETE configmaps/ ConfigMap \"a\": nothing for ConfigMap, DeleteOptions",
+        "DELETE configmaps/ ConfigMap \"b\": nothing for ConfigMap, DeleteOptions",
+    ];
+    on.check(("DELETE", &maps, &Value::Null), &deleted).await;
+    on.check(("GET", MAPS, &Value::Null), &[]).await;
+    // Whoever registers wrongly must be able to undo it.
+    let own = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/all";
+    on.check(("PATCH", own, &json!({"metadata": {"labels": {"a": "b"}}})), &[]).await;
+}
+
+#[tokio::test]
+async fn what_is_below_a_pod_is_asked_about_as_its_own_kind() {
+    let mut on = Setting::start_asking().await;
+    let below = |it: &str| format!("{PODS}/web/{it}");
+    let phase = json!({"status": {"phase": "Running"}});
+    let status = "UPDATE pods/status Pod \"web\": Pod for Pod, UpdateOptions";
+    on.check(("PATCH", &below("status"), &phase), &[status]).await;
+    let binding = json!({"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n"}});
+    let bound = "CREATE pods/binding Binding \"web\": Binding for nothing, CreateOptions";
+    on.check(("POST", &below("binding"), &binding), &[bound]).await;
+    for (stream, kind) in
+        [("exec?command=date&stdout=true", "PodExecOptions"), ("attach", "PodAttachOptions")]
+    {
+        let name = stream.split('?').next().unwrap_or_default();
+        let asked = format!("CONNECT pods/{name} {kind} \"web\": {kind} for nothing, nothing");
+        on.check(("POST", &below(stream), &Value::Null), &[&asked]).await;
+    }
+    let evicted = "CREATE pods/eviction Eviction \"web\": Eviction for nothing, CreateOptions";
+    on.check(("POST", &below("eviction"), &named("web")), &[evicted]).await;
 }
 
 #[tokio::test]
@@ -149,7 +130,7 @@ async fn an_object_is_shown_in_the_version_that_was_asked_for() {
     };
     let rules = json!([rule(&["CREATE"], "autoscaling", "v2", "horizontalpodautoscalers")]);
     let hook = with(on.webhook.hook("label/seen"), "rules", rules);
-    on.configure("mutating", "all", &[hook.clone()]).await;
+    on.configure("mutating", "all", std::slice::from_ref(&hook)).await;
     let made = on.create(old, &scaler("a")).await;
     assert_eq!(made["metadata"]["labels"]["seen"], "yes", "{made}");
     assert_eq!(made["apiVersion"], "autoscaling/v1");

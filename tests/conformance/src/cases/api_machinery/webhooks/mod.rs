@@ -305,7 +305,7 @@ async fn timeouts(scope: &Scope) -> Result<()> {
         (Some(10), "Fail", false),
         (None, "Fail", false),
     ] {
-        let name = hook.register(Kind::Validating, "slow", &[deny.clone()]).await?;
+        let name = hook.register(Kind::Validating, "slow", std::slice::from_ref(&deny)).await?;
         until_refused(scope, true).await?;
         let webhooks = json!([slow(seconds, policy)]);
         let change = |it: &mut Value| it["webhooks"] = webhooks.clone();
