@@ -136,6 +136,11 @@ impl<'a> Context<'a> {
         self.notes
     }
 
+    /// See `Notes::annotate_with_content`.
+    pub fn annotate_with_content(&self, key: &str, value: &str) {
+        self.notes.annotate_with_content(key, value);
+    }
+
     /// Calls from within the process have none.
     pub fn audit_id(&self) -> Option<String> {
         self.notes.audit_id().map(ToString::to_string)

@@ -17,6 +17,8 @@ pub mod plugins;
 mod reservation;
 #[cfg(test)]
 mod tests;
+mod versions;
+pub mod webhook;
 
 pub use attributes::{Attributes, Operation};
 pub use authorizer::Authorizer;
@@ -29,3 +31,4 @@ pub use options::{Deletion, Options};
 pub use plugins::namespace_auto_provision::Provisioner;
 pub use plugins::selection::{Error as SelectionError, Selection};
 pub use reservation::{Beside, Reservation};
+pub use versions::{OneVersion, Versions};

@@ -24,6 +24,8 @@ struct Inner {
     audit_id: Option<AuditId>,
     warnings: Mutex<Warnings>,
     annotations: Mutex<Annotations>,
+    /// Those with content of objects, for an audit log that has requests in it.
+    with_content: Mutex<Annotations>,
 }
 
 #[derive(Default)]
@@ -81,29 +83,42 @@ impl Notes {
 
     /// For the audit log, under a key like `plugin.example.com/why`. Who comes first is right.
     pub fn annotate(&self, key: &str, value: &str) {
-        if key.split('/').count() != 2 || !is_qualified_name(key).is_empty() {
-            tracing::warn!(key, "an audit annotation's key is no qualified name");
-            return;
-        }
-        let mut annotations = lock(&self.0.annotations);
-        if let Some(first) = annotations.by_key.get(key) {
-            if first != value {
-                tracing::warn!(key, value, first, "an audit annotation has been set already");
-            }
-            return;
-        }
-        let n_bytes = annotations.n_bytes + key.len() + value.len();
-        if n_bytes > ANNOTATIONS_MAX {
-            tracing::warn!(key, "an audit annotation is dropped: the request has too many");
-            return;
-        }
-        annotations.n_bytes = n_bytes;
-        annotations.by_key.insert(key.to_owned(), value.to_owned());
+        annotate(&self.0.annotations, key, value);
+    }
+
+    /// The same of what is content of the object: not for logs that have none of it.
+    pub fn annotate_with_content(&self, key: &str, value: &str) {
+        annotate(&self.0.with_content, key, value);
     }
 
     pub fn annotations(&self) -> BTreeMap<String, String> {
         lock(&self.0.annotations).by_key.clone()
     }
+
+    pub fn annotations_with_content(&self) -> BTreeMap<String, String> {
+        lock(&self.0.with_content).by_key.clone()
+    }
+}
+
+fn annotate(annotations: &Mutex<Annotations>, key: &str, value: &str) {
+    if key.split('/').count() != 2 || !is_qualified_name(key).is_empty() {
+        tracing::warn!(key, "an audit annotation's key is no qualified name");
+        return;
+    }
+    let mut annotations = lock(annotations);
+    if let Some(first) = annotations.by_key.get(key) {
+        if first != value {
+            tracing::warn!(key, "an audit annotation has been set already");
+        }
+        return;
+    }
+    let n_bytes = annotations.n_bytes + key.len() + value.len();
+    if n_bytes > ANNOTATIONS_MAX {
+        tracing::warn!(key, "an audit annotation is dropped: the request has too many");
+        return;
+    }
+    annotations.n_bytes = n_bytes;
+    annotations.by_key.insert(key.to_owned(), value.to_owned());
 }
 
 impl Extend<String> for Notes {

@@ -128,7 +128,7 @@ impl fmt::Display for GroupKind {
 }
 
 /// Every name that one served kind goes by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     pub group: String,
     pub version: String,

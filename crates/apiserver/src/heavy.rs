@@ -3,7 +3,9 @@
 //! answered meanwhile. Small requests stay where they are: a change of threads would cost them more
 //! than their work does.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -38,16 +40,37 @@ impl Heavy {
         }
     }
 
-    /// The same for work that waits now and then.
+    /// The same for work that waits now and then. While it waits (for the disk, or for a webhook
+    /// that takes its time) it has no place: others go on.
     pub(crate) async fn drive<F: Future>(&self, bytes: usize, work: F) -> F::Output {
-        match &self.places {
-            Some(places) if bytes >= BYTES_MIN => {
-                let _place = places.acquire().await;
-                tokio::task::block_in_place(|| Handle::current().block_on(work))
+        let Some(places) = self.places.as_ref().filter(|_| bytes >= BYTES_MIN) else {
+            return work.await;
+        };
+        let mut work = pin!(work);
+        loop {
+            let place = places.acquire().await;
+            let polled = poll_fn(|context| {
+                Poll::Ready(tokio::task::block_in_place(|| work.as_mut().poll(context)))
+            });
+            let polled = polled.await;
+            drop(place);
+            match polled {
+                Poll::Ready(output) => return output,
+                // The work has this task's waker.
+                Poll::Pending => woken().await,
             }
-            _ => work.await,
         }
     }
+}
+
+/// Until somebody wakes this task.
+async fn woken() {
+    let mut has_waited = false;
+    poll_fn(|_| match std::mem::replace(&mut has_waited, true) {
+        false => Poll::Pending,
+        true => Poll::Ready(()),
+    })
+    .await;
 }
 
 #[cfg(test)]
@@ -83,6 +106,34 @@ mod tests {
             });
             assert_eq!(done.recv().await, Some(7));
             drop(go_on);
+        });
+    }
+
+    #[test]
+    fn who_waits_for_others_has_no_place() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+        runtime.expect("a runtime").block_on(async {
+            let (heavy, tasks) = (Arc::new(Heavy::new()), Tasks::new());
+            let n_places = heavy.places.as_ref().expect("threads").available_permits();
+            let answers = Arc::new(tokio::sync::Semaphore::new(0));
+            let (done_tx, mut done) = tokio::sync::mpsc::channel(n_places);
+            for _ in 0..n_places {
+                let (heavy, answers, done) = (heavy.clone(), answers.clone(), done_tx.clone());
+                tasks.spawn("asking", |_| async move {
+                    let work = async { answers.acquire().await.map(drop).is_ok() };
+                    let _ = done.try_send(heavy.drive(BYTES_MIN, work).await);
+                });
+            }
+            let (light_tx, mut light) = tokio::sync::mpsc::channel(1);
+            let driving = heavy.clone();
+            tasks.spawn("large", |_| async move {
+                let _ = light_tx.try_send(driving.drive(BYTES_MIN, async { 7 }).await);
+            });
+            assert_eq!(light.recv().await, Some(7), "nobody has answered yet");
+            answers.add_permits(n_places);
+            for _ in 0..n_places {
+                assert_eq!(done.recv().await, Some(true));
+            }
         });
     }
 

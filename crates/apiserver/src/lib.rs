@@ -35,6 +35,7 @@ mod own_calls;
 mod plan;
 
 mod relay;
+mod webhooks;
 
 mod proxy;
 

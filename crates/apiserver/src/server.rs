@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use admission::plugins::Needs;
+use admission::webhook::{Blocked, Webhooks};
 use admission::{Chain, Plugin, Provisioner};
 use api::Lookup;
 use apimachinery::{ApiError, GroupVersionResource, User};
@@ -11,12 +12,14 @@ use authn::tokens::TokenIssuer;
 use authn::{Authenticator, Component};
 use authz::{Authorizer, NodeAuthorizer, Rbac};
 use bytes::Bytes;
+use client::hooks::Caller;
 use client::{Client, ListOptions};
 use kvstore::Store;
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 use telemetry::Registry as MetricsRegistry;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 use crate::aggregated::Aggregated;
 use crate::aggregation::Aggregation;
@@ -34,7 +37,7 @@ use crate::namespaces::Namespaces;
 use crate::pipeline::hooks::HookSet;
 use crate::pipeline::{Core, Recent};
 use crate::registry::Registry;
-use crate::{bootstrap, compaction, kinds};
+use crate::{bootstrap, compaction, kinds, webhooks};
 
 /// The name of the readiness check of this crate.
 const CHECK: &str = "apiserver";
@@ -70,7 +73,7 @@ pub enum Error {
 fn plugins(
     config: &Config,
     (world, metrics): (&World, &MetricsRegistry),
-    provisioner: Arc<dyn Provisioner>,
+    (provisioner, webhooks): (Arc<dyn Provisioner>, &Arc<Webhooks>),
     more: Vec<Arc<dyn Plugin>>,
 ) -> Result<Chain, Error> {
     let needs = Needs {
@@ -79,6 +82,7 @@ fn plugins(
         gates: &config.gates,
         configuration: &config.admission_configuration,
         provisioner: &provisioner,
+        webhooks: Some(webhooks),
     };
     let own = admission::plugins::all(&config.admission_plugins, &needs);
     Ok(Chain::new([own.map_err(Error::Admission)?, more].concat()))
@@ -117,6 +121,10 @@ impl Server {
         )
         .map_err(Error::Tokens)?;
         let legacy_tokens = LegacyTokens::default();
+        let (notices, blocked) = webhooks::notices();
+        let resolve = Arc::new(webhooks::Services::new(&cache));
+        let caller = Caller::new(&tasks, &world.random, resolve);
+        let webhooks = Arc::new(Webhooks::new(caller, &world, &metrics, Arc::new(notices)));
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
             world: &world,
@@ -125,6 +133,7 @@ impl Server {
             rbac: &rbac,
             issuer,
             legacy_tokens: legacy_tokens.clone(),
+            webhooks: &webhooks,
         })));
         let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
         let (aggregation, own_name) = (aggregated.clone(), world.random.uuid());
@@ -139,7 +148,8 @@ impl Server {
         let nodes = NodeAuthorizer::new(lookup.clone(), &config.gates);
         let authorizer = Arc::new(Authorizer::new(rbac, nodes));
         let namespaces = Arc::new(Namespaces::default());
-        let admission = plugins(&config, (&world, &metrics), namespaces.clone(), more)?;
+        let others = (namespaces.clone() as Arc<dyn Provisioner>, &webhooks);
+        let admission = plugins(&config, (&world, &metrics), others, more)?;
         let core = Arc::new(Core {
             authenticator: Authenticator::new(authn::Parts {
                 service_account_keys: keys.clone(),
@@ -172,12 +182,14 @@ impl Server {
         let lease = kubernetes_service::join(&core).await.map_err(Error::Bootstrap)?;
         let server = Arc::new(Self { core, tasks });
         aggregation.spawn(&server.core);
-        server.spawn_tasks(lease);
+        server.spawn_tasks(lease, blocked);
         readiness.mark_ready(CHECK);
         Ok(server)
     }
 
-    fn spawn_tasks(&self, lease: Option<MasterLease>) {
+    fn spawn_tasks(&self, lease: Option<MasterLease>, blocked: mpsc::Receiver<Blocked>) {
+        let core = self.core.clone();
+        self.tasks.spawn("webhook-notices", |shutdown| webhooks::run(core, blocked, shutdown));
         self.core.hooks.spawn(&self.core);
         let core = self.core.clone();
         self.tasks.spawn("compaction", |shutdown| compaction::run(core, shutdown));

@@ -4,6 +4,7 @@
 //! authentication, authorization and admission), without sockets or encoding.
 
 mod api;
+pub mod hooks;
 pub mod https;
 pub mod kubeconfig;
 mod request;

@@ -17,6 +17,7 @@ mod http;
 mod sleep;
 mod stop;
 mod tar;
+mod webhook;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub const PROGRAM: &str = "toolbox";
 /// The tools that can also be called by their own name, as links in `/bin`.
 pub const TOOLS: &[&str] = &[
     "cat", "count", "dns", "eat", "echo", "env", "false", "get", "http", "ls", "rm", "sleep",
-    "tar", "touch", "true", "try",
+    "tar", "touch", "true", "try", "webhook",
 ];
 
 /// Small tools to try a cluster with
@@ -74,6 +75,8 @@ enum Tool {
     Env,
     /// Pack and unpack archives, as far as `kubectl cp` needs it
     Tar(tar::Flags),
+    /// Answer the questions of API servers about what is written, over HTTPS
+    Webhook(webhook::Flags),
     /// Succeed
     True,
     /// Fail
@@ -121,6 +124,7 @@ fn start(tool: Tool) -> Result<ExitCode> {
         Tool::Rm(paths) => files::rm(&paths)?,
         Tool::Env => files::environment()?,
         Tool::Tar(flags) => tar::run(&flags)?,
+        Tool::Webhook(flags) => block_on(webhook::run(flags))?,
         Tool::True => {}
         Tool::False => return Ok(ExitCode::FAILURE),
     }

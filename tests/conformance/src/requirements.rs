@@ -7,7 +7,7 @@ pub struct Requirement {
     /// Upstream's name of it.
     pub codename: &'static str,
     /// T0: needs an API server alone. T1: and controllers. T2: and nodes that
-    /// run pods, or say that they do.
+    /// run pods, or say that they do. T3: and programs in these pods.
     pub tier: &'static str,
     /// Why there is no case for it, if there is none.
     pub out_of_scope: Option<&'static str>,

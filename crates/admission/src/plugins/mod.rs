@@ -10,6 +10,7 @@ use self::namespace_auto_provision::Provisioner;
 use self::selection::Selection;
 use crate::chain::Plugin;
 use crate::configuration::{Configuration, Error};
+use crate::webhook::Webhooks;
 
 pub mod always_admit;
 pub mod always_deny;
@@ -28,6 +29,7 @@ mod finalizers;
 pub mod job_validation;
 pub mod limit_pod_hard_anti_affinity_topology;
 pub mod limit_ranger;
+pub mod mutating_webhook;
 pub mod namespace_auto_provision;
 pub mod namespace_exists;
 pub mod namespace_lifecycle;
@@ -51,6 +53,7 @@ mod signers;
 pub mod storage_object_in_use_protection;
 pub mod taint_nodes_by_condition;
 mod tolerations;
+pub mod validating_webhook;
 
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -64,7 +67,7 @@ pub struct Needs<'a> {
     pub provisioner: &'a Arc<dyn Provisioner>,
 }
 
-type Made = Result<Arc<dyn Plugin>, Error>;
+type Made = Result<Option<Arc<dyn Plugin>>, Error>;
 
 /// One plugin, and whether it runs where nobody says.
 pub struct Entry {
@@ -83,7 +86,7 @@ const fn off(name: &'static str, make: fn(&Needs<'_>) -> Made) -> Entry {
 
 #[expect(clippy::unnecessary_wraps, reason = "others can fail")]
 fn made(plugin: impl Plugin + 'static) -> Made {
-    Ok(Arc::new(plugin))
+    Ok(Some(Arc::new(plugin)))
 }
 
 /// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what
@@ -173,5 +176,31 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Those that run, in order; or what of their configuration cannot be.
 pub fn all(selection: &Selection, needs: &Needs<'_>) -> Result<Vec<Arc<dyn Plugin>>, Error> {
-    ALL.iter().filter(|it| selection.includes(it)).map(|it| (it.make)(needs)).collect()
+    let running = ALL.iter().filter(|it| selection.includes(it));
+    running.filter_map(|it| (it.make)(needs).transpose()).collect()
+/// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what
+/// earlier ones changed.
+pub fn all(world: &World, webhooks: &Arc<Webhooks>) -> Vec<Arc<dyn Plugin>> {
+    vec![
+        Arc::new(namespace_lifecycle::NamespaceLifecycle),
+        Arc::new(limit_ranger::LimitRanger),
+        Arc::new(service_account::ServiceAccounts::new(world.random.clone())),
+        Arc::new(node_restriction::NodeRestriction),
+        Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
+        Arc::new(priority::Priority),
+        Arc::new(default_toleration_seconds::DefaultTolerationSeconds),
+        Arc::new(default_storage_class::DefaultStorageClass),
+        Arc::new(persistent_volume_claim_resize::PersistentVolumeClaimResize),
+        Arc::new(runtime_class::RuntimeClasses),
+        Arc::new(certificate_approval::CertificateApproval),
+        Arc::new(certificate_signing::CertificateSigning),
+        Arc::new(cluster_trust_bundle_attest::ClusterTrustBundleAttest),
+        Arc::new(certificate_subject_restriction::CertificateSubjectRestriction),
+        Arc::new(default_ingress_class::DefaultIngressClass),
+        Arc::new(node_declared_feature_validator::NodeDeclaredFeatureValidator),
+        Arc::new(pod_resize_validator::PodResizeValidator),
+        Arc::new(mutating_webhook::MutatingWebhook(webhooks.clone())),
+        Arc::new(validating_webhook::ValidatingWebhook(webhooks.clone())),
+        Arc::new(resource_quota::ResourceQuotas::new(world.clock.clone())),
+    ]
 }

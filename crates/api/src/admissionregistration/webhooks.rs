@@ -19,10 +19,6 @@ use super::{match_conditions, rules};
 use crate::check;
 use crate::webhook_client::{self, ServiceTarget};
 
-/// Whoever registers a webhook believes that it is asked.
-pub(super) const NOT_CALLED: &str =
-    "webhooks: accepted, but admission webhooks are not called on this server";
-
 /// Versions of AdmissionReview that a server can send.
 const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
 /// Of webhooks that can be asked on a dry run.

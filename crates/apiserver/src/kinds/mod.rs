@@ -26,6 +26,7 @@ mod secret;
 mod service;
 mod service_account;
 mod usage;
+mod webhook_configuration;
 
 pub(crate) use config_map::plan_at_start as plan_token_tracking;
 pub(crate) use flow_control::plan as plan_flow_control;
@@ -33,6 +34,7 @@ pub(crate) use service::plan as plan_addresses;
 
 use std::sync::{Arc, Weak};
 
+use admission::webhook::Webhooks;
 use authn::tokens::TokenIssuer;
 use authz::Rbac;
 use stdx::World;
@@ -53,11 +55,12 @@ pub(crate) struct Needs<'a> {
     pub(crate) rbac: &'a Arc<Rbac>,
     pub(crate) issuer: TokenIssuer,
     pub(crate) legacy_tokens: LegacyTokens,
+    pub(crate) webhooks: &'a Arc<Webhooks>,
 }
 
 /// Every kind that has hooks.
 pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
-    let Needs { config, world, registry, cache, rbac, issuer, legacy_tokens } = needs;
+    let Needs { config, world, registry, cache, rbac, issuer, legacy_tokens, webhooks } = needs;
     let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
@@ -86,6 +89,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(service::Addresses::new(&cidrs, ports, world.random.clone())),
         Arc::new(service_account::ServiceAccounts::new(issuer)),
         Arc::new(usage::Usages::new(kubelets)),
+        Arc::new(webhook_configuration::WebhookConfigurations::new(webhooks.clone())),
     ];
     all.extend(reviews::all().map(|it| Arc::new(it) as Arc<dyn Hooks>));
     all

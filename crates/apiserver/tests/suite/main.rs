@@ -34,4 +34,5 @@ mod storage;
 mod subresources;
 mod token_secrets;
 mod watches;
+mod webhooks;
 mod wire;

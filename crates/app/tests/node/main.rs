@@ -34,3 +34,4 @@ mod sources;
 mod streams;
 mod usage;
 mod volumes;
+mod webhooks;

@@ -57,6 +57,7 @@ const ALL: &[&[Case]] = &[
     api_machinery::published_schemas::CASES,
     api_machinery::resource_quotas::CASES,
     api_machinery::watch::CASES,
+    api_machinery::webhooks::CASES,
     apps::cron_jobs::CASES,
     apps::daemon_sets::CASES,
     apps::disruption_budgets::CASES,

@@ -51,9 +51,7 @@ impl Resource for ValidatingWebhookConfiguration {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let has_some = self.webhooks.as_ref().is_some_and(|it| !it.is_empty());
-        let others: &[&str] = if has_some { &[webhooks::NOT_CALLED] } else { &[] };
-        reserved_names::warnings(&self.metadata, others)
+        reserved_names::warnings(&self.metadata, &[])
     }
 
     fn columns() -> &'static [Column] {

@@ -12,3 +12,4 @@ pub(super) mod namespaces;
 pub(super) mod published_schemas;
 pub(super) mod resource_quotas;
 pub(super) mod watch;
+pub(super) mod webhooks;

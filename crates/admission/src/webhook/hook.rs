@@ -1,0 +1,133 @@
+//! A webhook as its configuration says it, made ready once per change.
+
+use std::time::Duration;
+
+use apimachinery::selector::Labels;
+use client::hooks::{Place, Target};
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MutatingWebhook, RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::conditions::MatchConditions;
+use super::rules::Rule;
+
+const TIMEOUT_SECONDS: i32 = 10;
+const PORT: u16 = 443;
+
+pub(super) struct Hook {
+    /// Of the object that it is part of.
+    pub(super) configuration: String,
+    pub(super) name: String,
+    pub(super) rules: Vec<Rule>,
+    /// Also in the versions that the rules do not name.
+    pub(super) is_equivalent: bool,
+    pub(super) namespaces: Result<Labels, String>,
+    pub(super) objects: Result<Labels, String>,
+    pub(super) conditions: MatchConditions,
+    /// What cannot be asked is left out, instead of refusing the request.
+    pub(super) fails_open: bool,
+    /// Whether it does nothing else on a dry run.
+    pub(super) takes_dry_runs: bool,
+    /// Asked again if the object changed since.
+    pub(super) is_reinvoked: bool,
+    pub(super) timeout: Duration,
+    /// Of AdmissionReview, as it prefers them.
+    pub(super) review_versions: Vec<String>,
+    pub(super) target: Target,
+}
+
+/// What both kinds of webhooks say.
+struct Said<'a> {
+    name: &'a str,
+    client: &'a WebhookClientConfig,
+    rules: Option<&'a Vec<RuleWithOperations>>,
+    match_policy: Option<&'a str>,
+    namespaces: Option<&'a LabelSelector>,
+    objects: Option<&'a LabelSelector>,
+    conditions: Option<&'a Vec<MatchCondition>>,
+    failure_policy: Option<&'a str>,
+    side_effects: &'a str,
+    reinvocation: Option<&'a str>,
+    timeout_seconds: Option<i32>,
+    review_versions: &'a [String],
+}
+
+impl Hook {
+    pub(super) fn mutating(configuration: &str, it: &MutatingWebhook) -> Self {
+        let said = Said {
+            name: &it.name,
+            client: &it.client_config,
+            rules: it.rules.as_ref(),
+            match_policy: it.match_policy.as_deref(),
+            namespaces: it.namespace_selector.as_ref(),
+            objects: it.object_selector.as_ref(),
+            conditions: it.match_conditions.as_ref(),
+            failure_policy: it.failure_policy.as_deref(),
+            side_effects: &it.side_effects,
+            reinvocation: it.reinvocation_policy.as_deref(),
+            timeout_seconds: it.timeout_seconds,
+            review_versions: &it.admission_review_versions,
+        };
+        Self::new(configuration, &said)
+    }
+
+    pub(super) fn validating(configuration: &str, it: &ValidatingWebhook) -> Self {
+        let said = Said {
+            name: &it.name,
+            client: &it.client_config,
+            rules: it.rules.as_ref(),
+            match_policy: it.match_policy.as_deref(),
+            namespaces: it.namespace_selector.as_ref(),
+            objects: it.object_selector.as_ref(),
+            conditions: it.match_conditions.as_ref(),
+            failure_policy: it.failure_policy.as_deref(),
+            side_effects: &it.side_effects,
+            reinvocation: None,
+            timeout_seconds: it.timeout_seconds,
+            review_versions: &it.admission_review_versions,
+        };
+        Self::new(configuration, &said)
+    }
+
+    fn new(configuration: &str, said: &Said<'_>) -> Self {
+        let selector = |it: Option<&LabelSelector>| {
+            let all = LabelSelector::default();
+            Labels::from_selector(Some(it.unwrap_or(&all))).map_err(|err| err.to_string())
+        };
+        let seconds = said.timeout_seconds.unwrap_or(TIMEOUT_SECONDS);
+        let ca_bundle = said.client.ca_bundle.as_ref().map_or(&[][..], |it| &it.0);
+        Self {
+            configuration: configuration.to_owned(),
+            name: said.name.to_owned(),
+            rules: said.rules.into_iter().flatten().map(Rule::new).collect(),
+            is_equivalent: said.match_policy != Some("Exact"),
+            namespaces: selector(said.namespaces),
+            objects: selector(said.objects),
+            conditions: MatchConditions::new(said.conditions.map_or(&[], Vec::as_slice)),
+            fails_open: said.failure_policy == Some("Ignore"),
+            takes_dry_runs: matches!(said.side_effects, "None" | "NoneOnDryRun"),
+            is_reinvoked: said.reinvocation == Some("IfNeeded"),
+            timeout: Duration::from_secs(u64::try_from(seconds).unwrap_or_default().max(1)),
+            review_versions: said.review_versions.to_vec(),
+            target: Target::new(place_of(said.client), ca_bundle),
+        }
+    }
+
+    /// Which of all, while its configuration is what it is.
+    pub(super) fn id(&self) -> (&str, &str) {
+        (&self.configuration, &self.name)
+    }
+}
+
+fn place_of(client: &WebhookClientConfig) -> Place {
+    match &client.service {
+        Some(service) => Place::Service {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            port: service.port.and_then(|it| u16::try_from(it).ok()).unwrap_or(PORT),
+            path: service.path.clone().unwrap_or_default(),
+        },
+        None => Place::Url { url: client.url.clone().unwrap_or_default() },
+    }
+}

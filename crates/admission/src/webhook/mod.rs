@@ -1,0 +1,133 @@
+//! Webhooks: whom both plugins ask, about what, and what becomes of what they answer.
+//!
+//! Configurations are made ready when they change, so that a request that no webhook is for costs a
+//! look at a list.
+
+mod call;
+mod conditions;
+mod configured;
+mod hook;
+mod matching;
+mod messages;
+mod metrics;
+mod mutating;
+mod review;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod validating;
+mod vital;
+
+use std::sync::Arc;
+
+use api::admissionregistration::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use apimachinery::ApiError;
+use client::hooks::Caller;
+use stdx::World;
+use telemetry::Registry;
+
+use crate::attributes::Attributes;
+use crate::context::Context;
+use conditions::Verdict;
+use configured::Configured;
+use hook::Hook;
+use matching::Invocation;
+use metrics::Metrics;
+use review::Shown;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Mutating,
+    Validating,
+}
+
+impl Kind {
+    /// As metrics name it.
+    fn phase(self) -> &'static str {
+        match self {
+            Self::Mutating => "admit",
+            Self::Validating => "validating",
+        }
+    }
+
+    fn object(self) -> &'static str {
+        match self {
+            Self::Mutating => "MutatingWebhookConfiguration",
+            Self::Validating => "ValidatingWebhookConfiguration",
+        }
+    }
+}
+
+/// A configuration that keeps the pods of its own Service from being made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    pub kind: &'static str,
+    pub configuration: String,
+    pub text: String,
+}
+
+/// Told of what somebody should see who does not make the request. Must not wait.
+pub trait Notice: Send + Sync {
+    fn blocks_itself(&self, blocked: Blocked);
+}
+
+/// All webhooks of a server.
+pub struct Webhooks {
+    caller: Caller,
+    world: World,
+    metrics: Metrics,
+    notice: Arc<dyn Notice>,
+    mutating: Configured,
+    validating: Configured,
+}
+
+impl Webhooks {
+    pub fn new(caller: Caller, world: &World, metrics: &Registry, notice: Arc<dyn Notice>) -> Self {
+        Self {
+            caller,
+            world: world.clone(),
+            metrics: Metrics::new(metrics),
+            notice,
+            mutating: Configured::default(),
+            validating: Configured::default(),
+        }
+    }
+
+    /// What a configuration is from now on; `None`: there is none of this name.
+    pub fn set_mutating(&self, name: &str, configuration: Option<&MutatingWebhookConfiguration>) {
+        let webhooks = configuration.iter().flat_map(|it| it.webhooks.iter().flatten());
+        self.mutating.set(name, webhooks.map(|it| Hook::mutating(name, it)));
+    }
+
+    pub fn set_validating(
+        &self,
+        name: &str,
+        configuration: Option<&ValidatingWebhookConfiguration>,
+    ) {
+        let webhooks = configuration.iter().flat_map(|it| it.webhooks.iter().flatten());
+        self.validating.set(name, webhooks.map(|it| Hook::validating(name, it)));
+    }
+
+    pub(crate) fn has_mutating(&self, request: &Attributes<'_>) -> bool {
+        !self.mutating.is_empty() && !matching::is_exempt(request)
+    }
+
+    pub(crate) fn has_validating(&self, request: &Attributes<'_>) -> bool {
+        !self.validating.is_empty() && !matching::is_exempt(request)
+    }
+}
+
+/// How a webhook is asked about the request, if it is.
+async fn match_hook(
+    hook: &Hook,
+    context: &Context<'_>,
+) -> Result<Option<(Invocation, Shown)>, ApiError> {
+    let Some(invocation) = matching::invocation(hook, context)? else { return Ok(None) };
+    let shown = Shown::new(context, &invocation).await?;
+    match hook.conditions.evaluate(context, &shown) {
+        Verdict::Match => Ok(Some((invocation, shown))),
+        Verdict::No => Ok(None),
+        Verdict::Error(_) if hook.fails_open => Ok(None),
+        Verdict::Error(why) => Err(context.forbidden(&why)),
+    }
+}

@@ -1,0 +1,43 @@
+//! Webhooks that only look, all at the same time. All are waited for; of several refusals the first
+//! in their order is the answer.
+
+use std::sync::Arc;
+
+use apimachinery::ApiError;
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::hook::Hook;
+use super::matching::Invocation;
+use super::review::Shown;
+use super::{Kind, Webhooks, match_hook};
+use crate::context::Context;
+
+impl Webhooks {
+    pub(crate) async fn validate(&self, context: &Context<'_>) -> Result<(), ApiError> {
+        let mut asked: Vec<(Arc<Hook>, Invocation, Shown)> = Vec::new();
+        for hook in self.validating.all().iter() {
+            if let Some((invocation, shown)) = match_hook(hook, context).await? {
+                asked.push((hook.clone(), invocation, shown));
+            }
+        }
+        let all = asked.iter().enumerate().map(|(index, (hook, invocation, shown))| {
+            self.look(hook, index, (context, invocation, shown))
+        });
+        join_all(all).await.into_iter().collect()
+    }
+
+    async fn look(
+        &self,
+        hook: &Hook,
+        index: usize,
+        about: (&Context<'_>, &Invocation, &Shown),
+    ) -> Result<(), ApiError> {
+        let begin = Instant::now();
+        let outcome = self.ask(hook, Kind::Validating, about).await;
+        let elapsed = begin.elapsed();
+        let open = format!("failed-open.validation.webhook.admission.k8s.io/round_0_index_{index}");
+        self.settle(hook, Kind::Validating, about.0, (outcome, elapsed, &open))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Webhooks that cannot be asked, or do not answer: refused or let through, as the failurePolicy
+//! says; and what must go on in either case.
+
+use std::time::Duration;
+
+use apimachinery::User;
+use serde_json::{Value, json};
+
+use super::{MAPS, Setting, named, rule, with};
+
+/// With one second to answer.
+fn brief(hook: Value) -> Value {
+    with(hook, "timeoutSeconds", json!(1))
+}
+
+#[tokio::test]
+async fn who_does_not_answer_is_a_refusal_or_none() {
+    let mut on = Setting::start().await;
+    for (path, why) in [
+        ("hang", "context deadline exceeded"),
+        ("broken", "an error on the server (\"oh no\") has prevented the request from succeeding"),
+        (
+            "redirect",
+            "the server responded with the status code 307, and redirects are not followed",
+        ),
+        ("garbage", "failed to call webhook: couldn't get version/kind; json parse error: "),
+        ("lie", "received invalid webhook response: expected response.uid="),
+        (
+            "kindless",
+            "received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=",
+        ),
+        ("endless", "the answer has more than 8388608 bytes"),
+    ] {
+        for kind in ["mutating", "validating"] {
+            let hook = brief(on.webhook.hook(path));
+            let (code, answer) = on.ask_one(kind, hook).await;
+            let message = answer["message"].as_str().unwrap_or_default();
+            let begin =
+                format!("Internal error occurred: failed calling webhook \"{path}.example.com\": ");
+            assert!(code == 500 && message.starts_with(&begin), "{path}: {answer}");
+            assert!(message.contains(why), "{path}: {message}");
+            assert_eq!(answer["reason"], "InternalError");
+            let hook = with(brief(on.webhook.hook(path)), "failurePolicy", json!("Ignore"));
+            let (code, answer) = on.ask_one(kind, hook).await;
+            assert_eq!(code, 201, "{path}: {answer}");
+        }
+    }
+    let asked = on.webhook.take();
+    assert!(!asked.iter().any(|it| it == "allow"), "no redirect was followed");
+    let hook = on.webhook.hook("patch-only");
+    let (_, answer) = on.ask_one("mutating", hook).await;
+    let why = "webhook returned response.patch but not response.patchType";
+    assert!(answer["message"].as_str().unwrap_or_default().contains(why), "{answer}");
+    let hook = on.webhook.hook("label/a");
+    let (_, answer) = on.ask_one("validating", hook).await;
+    let why = "validating webhook may not return response.patch";
+    assert!(answer["message"].as_str().unwrap_or_default().contains(why), "{answer}");
+}
+
+#[tokio::test]
+async fn a_service_without_endpoints_is_named() {
+    let mut on = Setting::start().await;
+    let mut hook = on.webhook.hook("allow");
+    hook["clientConfig"] = json!({"service": {"namespace": "default", "name": "hook"}});
+    let (code, answer) = on.ask_one("validating", hook.clone()).await;
+    let message = answer["message"].as_str().unwrap_or_default();
+    let text = "failed to call webhook: Post \"https://hook.default.svc:443/?timeout=10s\": service \"hook\" not found in namespace \"default\"";
+    assert!(code == 500 && message.contains(text), "{answer}");
+    let service = json!({
+        "metadata": {"name": "hook"},
+        "spec": {"selector": {"app": "hook"}, "ports": [{"port": 443}]},
+    });
+    on.create("/api/v1/namespaces/default/services", &service).await;
+    let (_, answer) = on.ask_one("validating", hook).await;
+    let message = answer["message"].as_str().unwrap_or_default();
+    assert!(message.contains("no endpoints available for service \"hook\""), "{answer}");
+}
+
+/// Nobody answers, and whoever fails closed is for everything.
+#[tokio::test]
+async fn leases_of_nodes_and_leaders_go_on_whatever_fails() {
+    let mut on = Setting::start().await;
+    let everything = json!([rule(&["*"], "*", "*", "*/*")]);
+    let hook = with(brief(on.webhook.hook("broken")), "rules", everything.clone());
+    on.configure("mutating", "everything", std::slice::from_ref(&hook)).await;
+    on.configure("validating", "everything", &[hook]).await;
+    let node = User::new("system:node:n1", &["system:nodes", "system:authenticated"]);
+    let manager = User::new("system:kube-controller-manager", &["system:authenticated"]);
+    let lease = |name: &str, namespace: &str| {
+        serde_json::from_value::<api::coordination::Lease>(json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": 40},
+        }))
+        .expect("a lease")
+    };
+    let server = &on.site.harness.server;
+    let leases =
+        |user: &User| server.client(user.clone(), "test").api::<api::coordination::Lease>();
+    leases(&node).create(lease("n1", "kube-node-lease")).await.expect("a node lives");
+    let leader = lease("kube-controller-manager", "kube-system");
+    leases(&manager).create(leader).await.expect("somebody leads");
+    // Of others, and elsewhere, the webhook must be asked.
+    let other = server.client(User::new("admin", &["system:masters"]), "test");
+    let other = other.api::<api::coordination::Lease>();
+    for namespace in ["kube-node-lease", "kube-system", "default"] {
+        let err = other.create(lease("x", namespace)).await.expect_err("it fails closed");
+        assert_eq!(err.code(), 500);
+    }
+    // A refusal is one.
+    on.unconfigure().await;
+    let hook = with(on.webhook.hook("deny/no"), "rules", everything);
+    on.configure("validating", "everything", &[hook]).await;
+    let server = &on.site.harness.server;
+    let leases = server.client(node, "test").api::<api::coordination::Lease>();
+    let err = leases.create(lease("n1", "kube-node-lease")).await.expect_err("it says no");
+    assert_eq!(err.code(), 400);
+}
+
+#[tokio::test]
+async fn who_keeps_its_own_pods_away_is_told() {
+    let mut on = Setting::start().await;
+    let service = json!({
+        "metadata": {"name": "hook"},
+        "spec": {"selector": {"app": "hook"}, "ports": [{"port": 443}]},
+    });
+    on.create("/api/v1/namespaces/default/services", &service).await;
+    let mut hook = on.webhook.hook("allow");
+    hook["clientConfig"] = json!({"service": {"namespace": "default", "name": "hook"}});
+    hook["rules"] = json!([rule(&["CREATE"], "", "v1", "pods")]);
+    on.configure("validating", "locked-out", &[hook]).await;
+    let pod = json!({
+        "metadata": {"generateName": "hook-", "labels": {"app": "hook"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    for _ in 0..3 {
+        let headers = [("content-type", "application/json")];
+        let (head, _) = on.connection.send("POST", super::PODS, &headers, &pod).await;
+        assert_eq!(head.status.as_u16(), 500);
+        let warning = head.headers["warning"].to_str().expect("text").to_owned();
+        assert!(warning.contains("keeps its own pods from being created"), "{warning}");
+    }
+    let events = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dlocked-out";
+    let found = loop {
+        let (_, list) = on.connection.call("GET", events, &Value::Null).await;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        if !items.is_empty() {
+            break items;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(found.len(), 1, "it is said once in a while");
+    assert_eq!(found[0]["reason"], "WebhookBlocksItself");
+    assert_eq!(found[0]["involvedObject"]["kind"], "ValidatingWebhookConfiguration");
+}
+
+#[tokio::test]
+async fn calls_are_counted() {
+    let mut on = Setting::start().await;
+    for path in ["allow", "deny/no", "broken"] {
+        let hook = on.webhook.hook(path);
+        on.ask_one("validating", hook).await;
+    }
+    let hook = with(on.webhook.hook("broken"), "failurePolicy", json!("Ignore"));
+    on.ask_one("mutating", hook).await;
+    let (_, page) = on.connection.get("/metrics", "text/plain").await;
+    let page = page.as_str().unwrap_or_default();
+    for line in [
+        r#"apiserver_admission_webhook_request_total{code="200",name="allow.example.com",operation="CREATE",rejected="false",type="validating"} 1"#,
+        r#"apiserver_admission_webhook_rejection_count{error_type="no_error",name="deny-no.example.com",operation="CREATE",rejection_code="400",type="validating"} 1"#,
+        r#"apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error",name="broken.example.com",operation="CREATE",rejection_code="500",type="validating"} 1"#,
+        r#"apiserver_admission_webhook_fail_open_count{name="broken.example.com",type="admit"} 1"#,
+        r#"apiserver_admission_webhook_admission_duration_seconds_count{name="deny-no.example.com",operation="CREATE",rejected="true",type="validating"} 1"#,
+    ] {
+        assert!(page.contains(line), "{line}");
+    }
+    let (code, _) = on.connection.call("POST", MAPS, &named("m")).await;
+    assert_eq!(code, 201);
+}

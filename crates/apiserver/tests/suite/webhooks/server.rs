@@ -1,0 +1,200 @@
+//! A webhook on the loopback interface that does what the path says, and writes down what it was
+//! asked.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use authn::pki::{Authority, server_config};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use lifecycle::Tasks;
+use serde_json::{Value, json};
+use stdx::World;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+type Body = BoxBody<Bytes, Infallible>;
+
+/// What it was asked: the path and the request, in order.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
+pub(super) struct Webhook {
+    asked: Asked,
+    port: u16,
+    authority: String,
+}
+
+impl Webhook {
+    pub(super) async fn start(tasks: &Tasks) -> Self {
+        let world = World::system();
+        let now = world.clock.now();
+        let authority = Authority::create("hooks", now, &world.random).expect("an authority");
+        let loopback: IpAddr = [127, 0, 0, 1].into();
+        let identity = authority
+            .issue_server("hook", &["localhost"], &[loopback], now, &world.random)
+            .expect("a certificate");
+        let mut tls = server_config(&identity, authority.certificate_pem()).expect("TLS");
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let asked = Asked::default();
+        let (connections, noted) = (tasks.clone(), asked.clone());
+        tasks.spawn("hook", |shutdown| async move {
+            while let Some(Ok((tcp, _))) = shutdown.run_until_cancelled(listener.accept()).await {
+                let (acceptor, noted) = (acceptor.clone(), noted.clone());
+                connections.spawn("hook-connection", |shutdown| async move {
+                    let Ok(stream) = acceptor.accept(tcp).await else { return };
+                    let service = service_fn(move |request| answer(request, noted.clone()));
+                    let serving =
+                        http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                    let _ = shutdown.run_until_cancelled(serving).await;
+                });
+            }
+        });
+        Self { asked, port, authority: authority.certificate_pem().to_owned() }
+    }
+
+    /// The paths that were asked since the last time, in order.
+    pub(super) fn take(&self) -> Vec<String> {
+        self.take_all().into_iter().map(|it| it.0).collect()
+    }
+
+    pub(super) fn take_all(&self) -> Vec<(String, Value)> {
+        std::mem::take(&mut *self.asked.lock().expect("no panic"))
+    }
+
+    /// A webhook that is asked at `path`, for CREATE and UPDATE of config maps.
+    pub(super) fn hook(&self, path: &str) -> Value {
+        json!({
+            "name": format!("{}.example.com", path.replace(['/', '='], "-")),
+            "clientConfig": {
+                "url": format!("https://localhost:{}/{path}", self.port),
+                "caBundle": STANDARD.encode(&self.authority),
+            },
+            "rules": [rule(&["CREATE", "UPDATE"], "", "v1", "configmaps")],
+            "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        })
+    }
+}
+
+pub(super) fn rule(operations: &[&str], group: &str, version: &str, resource: &str) -> Value {
+    json!({
+        "operations": operations, "apiGroups": [group], "apiVersions": [version],
+        "resources": [resource],
+    })
+}
+
+fn patch(operations: &Value) -> Value {
+    json!({
+        "allowed": true, "patchType": "JSONPatch",
+        "patch": STANDARD.encode(operations.to_string()),
+    })
+}
+
+/// Adds a label, unless it is there.
+fn label(object: &Value, name: &str) -> Value {
+    if object["metadata"]["labels"][name].is_string() {
+        return json!({"allowed": true});
+    }
+    let mut operations = Vec::new();
+    if object["metadata"]["labels"].is_null() {
+        operations.push(json!({"op": "add", "path": "/metadata/labels", "value": {}}));
+    }
+    let path = format!("/metadata/labels/{name}");
+    operations.push(json!({"op": "add", "path": path, "value": "yes"}));
+    patch(&json!(operations))
+}
+
+fn set(path: &str, value: &Value) -> Value {
+    patch(&json!([{"op": "add", "path": path, "value": value}]))
+}
+
+/// What the first segment of the path says, with the second.
+fn respond(what: &str, with: &str, request: &Value) -> Value {
+    let object = &request["object"];
+    match what {
+        "allow" => json!({"allowed": true}),
+        "warn" => {
+            json!({"allowed": true, "warnings": ["mind the gap"], "auditAnnotations": {"why": with}})
+        }
+        "deny" => json!({"allowed": false, "status": {"message": with}}),
+        "refuse" => {
+            json!({"allowed": false, "status": {"code": 409, "reason": "Conflict", "message": with}})
+        }
+        "silent" => json!({"allowed": false}),
+        "label" => label(object, with),
+        "unlabel" if object["metadata"]["labels"][with].is_string() => {
+            patch(&json!([{"op": "remove", "path": format!("/metadata/labels/{with}")}]))
+        }
+        "unlabel" => json!({"allowed": true}),
+        "break" => set("/data", &json!(7)),
+        "misfit" => patch(&json!([{"op": "remove", "path": "/nothing/here"}])),
+        "move" => set("/metadata/namespace", &json!("kube-system")),
+        "version" => set("/metadata/resourceVersion", &json!("7")),
+        "spec" => set("/spec", &json!({"kept": "yes", "pruned": "no"})),
+        "sidecar" => set("/spec/containers/-", &json!({"name": "sidecar", "image": "i"})),
+        "patch-only" => json!({"allowed": true, "patch": STANDARD.encode("[]")}),
+        _ => Value::Null,
+    }
+}
+
+async fn answer(request: Request<Incoming>, asked: Asked) -> Result<Response<Body>, Infallible> {
+    let path = request.uri().path().trim_start_matches('/').to_owned();
+    let body = request.into_body().collect().await.expect("a body").to_bytes();
+    let review: Value = serde_json::from_slice(&body).expect("JSON");
+    let request = &review["request"];
+    asked.lock().expect("no panic").push((path.clone(), request.clone()));
+    let (what, with) = path.split_once('/').unwrap_or((&path, ""));
+    let text = |code: u16, text: String| {
+        let body = Full::new(Bytes::from(text)).boxed();
+        Response::builder().status(code).body(body).expect("an answer")
+    };
+    Ok(match what {
+        "hang" => std::future::pending().await,
+        "slow" => {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let mut response = json!({"allowed": false, "status": {"message": with}});
+            response["uid"] = request["uid"].clone();
+            text(200, review_of(&review, response).to_string())
+        }
+        "garbage" => text(200, "<html>".to_owned()),
+        "broken" => text(500, "oh no".to_owned()),
+        "redirect" => {
+            let mut response = text(307, String::new());
+            response.headers_mut().insert("location", "/allow".parse().expect("a path"));
+            response
+        }
+        "lie" => {
+            let response = json!({"uid": "another", "allowed": true});
+            text(200, review_of(&review, response).to_string())
+        }
+        "kindless" => {
+            let response = json!({"uid": request["uid"], "allowed": true});
+            text(200, json!({"response": response}).to_string())
+        }
+        "endless" => {
+            let chunk = || Ok(Frame::data(Bytes::from(vec![b' '; 1 << 16])));
+            Response::new(StreamBody::new(futures_util::stream::repeat_with(chunk)).boxed())
+        }
+        _ => {
+            let mut response = respond(what, with, request);
+            response["uid"] = request["uid"].clone();
+            text(200, review_of(&review, response).to_string())
+        }
+    })
+}
+
+fn review_of(review: &Value, response: Value) -> Value {
+    json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
+}
