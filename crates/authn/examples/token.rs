@@ -27,8 +27,7 @@ impl Lookup for Both {
 }
 
 fn stored(name: &str, uid: &str) -> Arc<Stored> {
-    let meta =
-        Meta { key: ObjectKey::new("ns", name), uid: uid.to_owned(), ..Meta::default() };
+    let meta = Meta { key: ObjectKey::new("ns", name), uid: uid.to_owned(), ..Meta::default() };
     Arc::new(Stored::new(meta, b"{}".to_vec().into()))
 }
 
@@ -43,13 +42,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = Arc::new(ServiceAccountKey::create()?);
     let audiences = vec![ISSUER_DEFAULT.to_owned()];
     let random = Random::from_seed(1);
-    let issuer = TokenIssuer::new(
-        key.clone(),
-        ISSUER_DEFAULT,
-        audiences.clone(),
-        clock.clone(),
-        random,
-    )?;
+    let issuer =
+        TokenIssuer::new(key.clone(), ISSUER_DEFAULT, audiences.clone(), clock.clone(), random)?;
     let authenticator = Authenticator::new(Parts {
         service_account_keys: vec![key],
         issuer: ISSUER_DEFAULT.to_owned(),

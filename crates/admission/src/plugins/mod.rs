@@ -65,6 +65,9 @@ pub struct Needs<'a> {
     pub metrics: &'a Registry,
     pub configuration: &'a Configuration,
     pub provisioner: &'a Arc<dyn Provisioner>,
+    /// Absent: there is nobody to ask, because all that is wanted is whether the configuration can
+    /// be.
+    pub webhooks: Option<&'a Arc<Webhooks>>,
 }
 
 type Made = Result<Option<Arc<dyn Plugin>>, Error>;
@@ -153,6 +156,14 @@ pub const ALL: &[Entry] = &[
     }),
     on("JobValidation", |it| made(job_validation::JobValidation::new(it.gates))),
     on("PodResizeValidator", |_| made(pod_resize_validator::PodResizeValidator)),
+    on("MutatingAdmissionWebhook", |it| {
+        let plugin = |it: &Arc<Webhooks>| mutating_webhook::MutatingWebhook(it.clone());
+        Ok(it.webhooks.map(|it| Arc::new(plugin(it)) as Arc<dyn Plugin>))
+    }),
+    on("ValidatingAdmissionWebhook", |it| {
+        let plugin = |it: &Arc<Webhooks>| validating_webhook::ValidatingWebhook(it.clone());
+        Ok(it.webhooks.map(|it| Arc::new(plugin(it)) as Arc<dyn Plugin>))
+    }),
     on("ResourceQuota", |it| {
         let clock = it.world.clock.clone();
         made(resource_quota::ResourceQuotas::new(it.configuration, clock)?)
@@ -164,9 +175,7 @@ pub const ALL: &[Entry] = &[
 pub const ABSENT: &[(&str, &str)] = &[
     ("ImagePolicyWebhook", "nobody outside is asked about images"),
     ("MutatingAdmissionPolicy", "admission policies are not evaluated"),
-    ("MutatingAdmissionWebhook", "admission webhooks are not called"),
     ("ValidatingAdmissionPolicy", "admission policies are not evaluated"),
-    ("ValidatingAdmissionWebhook", "admission webhooks are not called"),
 ];
 
 /// All names that can be said.
@@ -178,29 +187,4 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub fn all(selection: &Selection, needs: &Needs<'_>) -> Result<Vec<Arc<dyn Plugin>>, Error> {
     let running = ALL.iter().filter(|it| selection.includes(it));
     running.filter_map(|it| (it.make)(needs).transpose()).collect()
-/// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what
-/// earlier ones changed.
-pub fn all(world: &World, webhooks: &Arc<Webhooks>) -> Vec<Arc<dyn Plugin>> {
-    vec![
-        Arc::new(namespace_lifecycle::NamespaceLifecycle),
-        Arc::new(limit_ranger::LimitRanger),
-        Arc::new(service_account::ServiceAccounts::new(world.random.clone())),
-        Arc::new(node_restriction::NodeRestriction),
-        Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
-        Arc::new(priority::Priority),
-        Arc::new(default_toleration_seconds::DefaultTolerationSeconds),
-        Arc::new(default_storage_class::DefaultStorageClass),
-        Arc::new(persistent_volume_claim_resize::PersistentVolumeClaimResize),
-        Arc::new(runtime_class::RuntimeClasses),
-        Arc::new(certificate_approval::CertificateApproval),
-        Arc::new(certificate_signing::CertificateSigning),
-        Arc::new(cluster_trust_bundle_attest::ClusterTrustBundleAttest),
-        Arc::new(certificate_subject_restriction::CertificateSubjectRestriction),
-        Arc::new(default_ingress_class::DefaultIngressClass),
-        Arc::new(node_declared_feature_validator::NodeDeclaredFeatureValidator),
-        Arc::new(pod_resize_validator::PodResizeValidator),
-        Arc::new(mutating_webhook::MutatingWebhook(webhooks.clone())),
-        Arc::new(validating_webhook::ValidatingWebhook(webhooks.clone())),
-        Arc::new(resource_quota::ResourceQuotas::new(world.clock.clone())),
-    ]
 }
