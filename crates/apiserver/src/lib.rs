@@ -20,7 +20,6 @@ mod flow;
 mod heavy;
 
 mod metrics;
-mod namespaces;
 
 mod legacy_tokens;
 
@@ -30,6 +29,8 @@ mod http;
 mod kubelets;
 mod own_calls;
 mod plan;
+
+mod namespaces;
 
 mod relay;
 
