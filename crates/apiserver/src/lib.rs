@@ -23,7 +23,6 @@ mod flow;
 mod heavy;
 
 mod metrics;
-mod namespaces;
 
 mod legacy_tokens;
 
@@ -33,6 +32,8 @@ mod http;
 mod kubelets;
 mod own_calls;
 mod plan;
+
+mod namespaces;
 
 mod relay;
 mod webhooks;
