@@ -66,8 +66,8 @@ pub(super) fn invocation(
     Ok(Some(Invocation { resource: names.gvr(), kind: kind_of(request, names) }))
 }
 
-/// The names by which a rule has the resource: those of the request, else the first of `served` that
-/// any rule has.
+/// The names by which a rule has the resource: those of the request, else the first of `served`
+/// that any rule has.
 fn by_rules<'a>(
     hook: &Hook,
     asked: &Asked<'_>,

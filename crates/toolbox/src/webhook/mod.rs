@@ -33,9 +33,10 @@ use answer::{Reply, reply};
 
 /// Answers reviews. What it says is chosen by the path:
 ///
-/// /allow, /deny/WHY, /deny-marked/KEY (if a label, annotation or data KEY is `deny`), /label/KEY, /annotate/KEY and
-/// /data/KEY (set to `yes` by a JSON patch), /container/NAME (added to a pod), /delay/SECONDS, /hang, /lie (another
-/// uid), /garbage, /endless, /convert (v1 has `hostPort`, v2 `host` and `port`)
+/// /allow, /deny/WHY, /deny-marked/KEY (if a label, annotation or data KEY is `deny`), /label/KEY,
+/// /annotate/KEY and /data/KEY (set to `yes` by a JSON patch), /container/NAME (added to a pod),
+/// /delay/SECONDS, /hang, /lie (another uid), /garbage, /endless, /convert (v1 has `hostPort`, v2
+/// `host` and `port`)
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Flags {
