@@ -79,7 +79,7 @@ pub(super) fn placed_groups<'a>(shown: &Shown<'a>) -> Vec<(u32, &'a str, Version
             (place, group, versions)
         })
         .collect();
-    // The core group is before all. Stable: groups of one priority stay in the order of their names.
+    // The core group is before all. Stable: those of one priority stay in the order of their names.
     groups.sort_by_key(|(place, group, _)| (!group.is_empty(), Reverse(*place)));
     groups
 }
