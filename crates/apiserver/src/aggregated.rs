@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use authn::pki::Rotating;
 use bytes::Bytes;
 use client::Discovered;
+use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -168,7 +169,8 @@ impl Aggregated {
         if table.remotes.is_empty() {
             return None;
         }
-        let mut segments = path.strip_prefix("/apis/")?.split('/');
+        let rest = path.trim_start_matches('/').strip_prefix("apis/")?;
+        let mut segments = rest.split('/').map(|it| percent_decode_str(it).decode_utf8_lossy());
         let group_version = GroupVersion::new(segments.next()?, segments.next()?);
         table.find(&group_version).cloned()
     }
@@ -333,7 +335,12 @@ mod tests {
         let at = |path: &str| aggregated.find_path(path).map(|it| it.host());
         assert_eq!(at("/apis/example.org/v1"), None);
         aggregated.set(&service(remote(), true), false);
-        for path in ["/apis/example.org/v1", "/apis/example.org/v1/", "/apis/example.org/v1/a/b"] {
+        for path in [
+            "/apis/example.org/v1",
+            "//apis/example.org/v1/",
+            "/apis/example.org/v1/a/b",
+            "/apis/example%2Eorg/v1",
+        ] {
             assert_eq!(at(path).as_deref(), Some("s.n.svc"), "{path}");
         }
         for path in ["/apis/example.org", "/apis/example.org/v2/a", "/api/v1", "/apis", "/x"] {

@@ -91,7 +91,7 @@ impl InProcess {
         let authenticated = pipeline::authenticate(&self.core, &credential, None)?;
         let path = rendered.path.as_str();
         let (bare, query) = path.split_once('?').map_or((path, None), |it| (it.0, Some(it.1)));
-        let asked = Asked::of(&rendered.method, bare, query);
+        let asked = Asked::of(&rendered.method, bare, query)?;
         let class = asked.class(authenticated.user(), bare);
         let let_in = asked.enter(&self.core, authenticated, class).await?;
         let unsendable = |err: http::Error| ApiError::bad_request(err.to_string());

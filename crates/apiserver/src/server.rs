@@ -136,8 +136,7 @@ impl Server {
             webhooks: &webhooks,
         })));
         let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
-        let (aggregation, own_name) = (aggregated.clone(), world.random.uuid());
-        let aggregation = Arc::new(Aggregation::new(aggregation, registry.clone(), own_name));
+        let aggregation = Aggregation::shared(&aggregated, &registry, &world);
         cache.set_observers(vec![hooks.clone(), aggregation.clone()]);
         let feed = cache.load().await.map_err(Error::Load)?;
         let runner = cache.clone();

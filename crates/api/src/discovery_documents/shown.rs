@@ -79,8 +79,8 @@ pub(super) fn placed_groups<'a>(shown: &Shown<'a>) -> Vec<(u32, &'a str, Version
             (place, group, versions)
         })
         .collect();
-    // Stable: groups of one priority stay in the order of their names.
-    groups.sort_by_key(|(place, ..)| Reverse(*place));
+    // The core group is before all. Stable: those of one priority stay in the order of their names.
+    groups.sort_by_key(|(place, group, _)| (!group.is_empty(), Reverse(*place)));
     groups
 }
 

@@ -1,7 +1,8 @@
 //! A client's request, passed on to the server whose it is, and its answer, passed back.
 //!
 //! Who asked is told by this server alone, over a connection that shows its identity. Redirects are
-//! refused: nobody is sent elsewhere by a server that was not asked for. Bodies pass piece by piece.
+//! refused: nobody is sent elsewhere by a server that was not asked for. Bodies pass piece by
+//! piece.
 
 use std::sync::Arc;
 

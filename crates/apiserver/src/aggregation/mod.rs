@@ -26,6 +26,7 @@ use apimachinery::{ApiError, GroupResource, GroupVersion};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use lifecycle::Shutdown;
+use stdx::World;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -57,20 +58,20 @@ pub(crate) struct Aggregation {
 }
 
 impl Aggregation {
-    pub(crate) fn new(
-        aggregated: Arc<Aggregated>,
-        registry: Arc<Registry>,
-        own_name: String,
-    ) -> Self {
-        Self {
-            aggregated,
-            registry,
+    pub(crate) fn shared(
+        aggregated: &Arc<Aggregated>,
+        registry: &Arc<Registry>,
+        world: &World,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            aggregated: aggregated.clone(),
+            registry: registry.clone(),
+            own_name: world.random.uuid(),
             pending: Mutex::default(),
             changed: Notify::new(),
-            own_name,
             openapi: openapi::Downloads::default(),
             unpublished: Notify::new(),
-        }
+        })
     }
 
     pub(crate) fn spawn(self: &Arc<Self>, core: &Arc<Core>) {
@@ -155,7 +156,7 @@ impl Aggregation {
                 Some((version, outcome)) = checks.next(), if !running.is_empty() => {
                     running.remove(&version);
                     if let Some(after) = outcome.wait(&version, &mut failures) {
-                        due.entry(version).or_insert(Instant::now() + after);
+                        due.entry(version).or_insert_with(|| Instant::now() + after);
                     }
                 }
                 () = tokio::time::sleep_until(next.unwrap_or(now)), if next.is_some() => {}

@@ -29,11 +29,20 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn of(method: &Method, url_path: &str, query: Option<&str>) -> Self {
+    /// A slash that is encoded is refused: whoever reads the path after us may take it for one that
+    /// is not, and then what was authorized is not what is done.
+    pub(crate) fn of(
+        method: &Method,
+        url_path: &str,
+        query: Option<&str>,
+    ) -> Result<Self, ApiError> {
+        if url_path.to_ascii_lowercase().contains("%2f") {
+            return Err(ApiError::bad_request("the path has an encoded slash"));
+        }
         let lower = method.as_str().to_ascii_lowercase();
         let Some(target) = path::parse_any(url_path) else {
             let length = if is_read(method) { Length::Read } else { Length::Write };
-            return Self { attributes: Attributes::path(&lower, url_path), length };
+            return Ok(Self { attributes: Attributes::path(&lower, url_path), length });
         };
         let verb = verb_of(method, &target, Query::parse(query).flag("watch"));
         let is_stream = leads_to_stream(&target);
@@ -54,7 +63,7 @@ impl Asked {
             is_resource: true,
             ..Attributes::default()
         };
-        Self { attributes: attributes.within_itself(), length }
+        Ok(Self { attributes: attributes.within_itself(), length })
     }
 
     pub(crate) fn class(&self, user: &User, url_path: &str) -> Class {
@@ -154,7 +163,8 @@ mod tests {
         let check = |method: &str, uri: &str, expected: &str| {
             let uri: http::Uri = uri.parse().unwrap();
             let method = Method::from_bytes(method.as_bytes()).unwrap();
-            let Asked { attributes: it, length } = Asked::of(&method, uri.path(), uri.query());
+            let asked = Asked::of(&method, uri.path(), uri.query());
+            let Asked { attributes: it, length } = asked.expect("a path");
             let what = match it.is_resource {
                 true => format!("{}/{}/{}/{}", it.namespace, it.resource, it.name, it.subresource),
                 false => it.path.clone(),
@@ -175,6 +185,10 @@ mod tests {
         check("DELETE", &format!("{base}/x"), "deletecollection /x// Write");
         check("DELETE", &format!("{base}/x/b"), "delete /x/b/ Write");
         check("GET", &format!("{base}/x/b/exec"), "get /x/b/exec Long");
+        for hidden in ["x/b%2Fexec", "namespaces/a%2f../x"] {
+            let refused = Asked::of(&Method::GET, &format!("{base}/{hidden}"), None);
+            assert_eq!(refused.err().map(|it| it.code()), Some(400), "{hidden}");
+        }
         // Deeper than resources go: still the same object's.
         check("GET", &format!("{base}/namespaces/a/x/b/c/d/e"), "get a/x/b/c Read");
     }

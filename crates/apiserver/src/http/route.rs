@@ -124,7 +124,7 @@ async fn routed(
     let authenticated = pipeline::authenticate(core, &credential, impersonate.as_ref())?;
     let url_path = head.uri.path();
     if let Some(remote) = core.aggregated.find_path(url_path) {
-        let asked = Asked::of(&head.method, url_path, head.uri.query());
+        let asked = Asked::of(&head.method, url_path, head.uri.query())?;
         let class = asked.class(authenticated.user(), url_path);
         seen.class = Some(class);
         let let_in = asked.enter(core, authenticated, class).await?;

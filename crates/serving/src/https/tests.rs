@@ -10,7 +10,7 @@ use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use lifecycle::Tasks;
-use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -77,7 +77,7 @@ impl Site {
             timeouts: Timeouts::HTTPS,
             tasks: self.tasks.clone(),
             refusals: Arc::default(),
-            identify: |_| (),
+            identify: |_: &[CertificateDer<'_>]| (),
             answer,
         };
         self.tasks.spawn("connection", |shutdown| server.run(acceptor, guest, shutdown));

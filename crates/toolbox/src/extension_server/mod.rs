@@ -53,8 +53,8 @@ pub(crate) struct Flags {
     /// Its key
     #[arg(long, value_name = "FILE")]
     tls_private_key_file: PathBuf,
-    /// Authorities of those who may speak for users: `requestheader-client-ca-file` of the ConfigMap
-    /// `extension-apiserver-authentication`
+    /// Authorities of those who may speak for users: `requestheader-client-ca-file` of the
+    /// ConfigMap `extension-apiserver-authentication`
     #[arg(long, value_name = "FILE")]
     requestheader_client_ca_file: PathBuf,
     /// Their common names
