@@ -88,6 +88,21 @@ fn plugins(
     Ok(Chain::new([own.map_err(Error::Admission)?, more].concat()))
 }
 
+fn issuer(
+    config: &Config,
+    keys: &[Arc<ServiceAccountKey>],
+    world: &World,
+) -> Result<TokenIssuer, Error> {
+    TokenIssuer::new(
+        keys.first().cloned().ok_or(Error::NoKey)?,
+        config.issuer.clone(),
+        config.audiences.clone(),
+        world.clock.clone(),
+        world.random.clone(),
+    )
+    .map_err(Error::Tokens)
+}
+
 pub struct Server {
     pub(crate) core: Arc<Core>,
     pub(crate) tasks: Tasks,
@@ -112,18 +127,9 @@ impl Server {
         let registry = Arc::new(Registry::new(kinds));
         let cache = Arc::new(Cache::new(store, registry.clone(), config.encoding));
         let rbac = Arc::new(Rbac::new());
-        let issuer = TokenIssuer::new(
-            keys.first().cloned().ok_or(Error::NoKey)?,
-            config.issuer.clone(),
-            config.audiences.clone(),
-            world.clock.clone(),
-            world.random.clone(),
-        )
-        .map_err(Error::Tokens)?;
         let legacy_tokens = LegacyTokens::default();
         let (notices, blocked) = webhooks::notices();
-        let resolve = Arc::new(webhooks::Services::new(&cache));
-        let caller = Caller::new(&tasks, &world.random, resolve);
+        let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
         let webhooks = Arc::new(Webhooks::new(caller, &world, &metrics, Arc::new(notices)));
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
@@ -131,7 +137,7 @@ impl Server {
             registry: &registry,
             cache: Arc::downgrade(&cache),
             rbac: &rbac,
-            issuer,
+            issuer: issuer(&config, &keys, &world)?,
             legacy_tokens: legacy_tokens.clone(),
             webhooks: &webhooks,
         })));
