@@ -58,7 +58,7 @@ enum Command {
     /// Snapshot, restore, check and serve the store
     Store(commands::store::Flags),
     /// Run the API server alone
-    Apiserver(commands::apiserver::Flags),
+    Apiserver(Box<commands::apiserver::Flags>),
     /// Run the controllers alone, against any API server
     ControllerManager(Box<commands::controller_manager::Flags>),
     /// Run the scheduler alone, against any API server
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
         Command::Enroll(flags) => commands::enroll::run(&flags),
         Command::Image(flags) => commands::image::run(flags),
         Command::Store(flags) => commands::store::run(flags),
-        Command::Apiserver(flags) => commands::apiserver::run(flags),
+        Command::Apiserver(flags) => commands::apiserver::run(*flags),
         Command::ControllerManager(flags) => commands::controller_manager::run(*flags),
         Command::Scheduler(flags) => commands::scheduler::run(flags),
         Command::Kubelet(flags) => commands::kubelet::run(*flags),

@@ -92,6 +92,11 @@ fn made(plugin: impl Plugin + 'static) -> Made {
     Ok(Some(Arc::new(plugin)))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "others can fail")]
+fn asking<P: Plugin + 'static>(plugin: fn(Arc<Webhooks>) -> P, needs: &Needs<'_>) -> Made {
+    Ok(needs.webhooks.map(|it| Arc::new(plugin(it.clone())) as Arc<dyn Plugin>))
+}
+
 /// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what
 /// earlier ones changed. On are those that are on upstream, and NodeRestriction, which whoever sets
 /// up a cluster switches on there; StorageObjectInUseProtection is not while nobody would take its
@@ -156,14 +161,8 @@ pub const ALL: &[Entry] = &[
     }),
     on("JobValidation", |it| made(job_validation::JobValidation::new(it.gates))),
     on("PodResizeValidator", |_| made(pod_resize_validator::PodResizeValidator)),
-    on("MutatingAdmissionWebhook", |it| {
-        let plugin = |it: &Arc<Webhooks>| mutating_webhook::MutatingWebhook(it.clone());
-        Ok(it.webhooks.map(|it| Arc::new(plugin(it)) as Arc<dyn Plugin>))
-    }),
-    on("ValidatingAdmissionWebhook", |it| {
-        let plugin = |it: &Arc<Webhooks>| validating_webhook::ValidatingWebhook(it.clone());
-        Ok(it.webhooks.map(|it| Arc::new(plugin(it)) as Arc<dyn Plugin>))
-    }),
+    on("MutatingAdmissionWebhook", |it| asking(mutating_webhook::MutatingWebhook, it)),
+    on("ValidatingAdmissionWebhook", |it| asking(validating_webhook::ValidatingWebhook, it)),
     on("ResourceQuota", |it| {
         let clock = it.world.clock.clone();
         made(resource_quota::ResourceQuotas::new(it.configuration, clock)?)

@@ -94,12 +94,12 @@ impl Extension {
     }
 
     pub(crate) fn set(&self, mood: Mood) {
-        *self.state.mood.lock().unwrap() = mood;
+        *self.state.mood.lock().expect("the server of a test") = mood;
     }
 
     /// Requests of others than the aggregator itself.
     pub(crate) fn seen(&self) -> Vec<Seen> {
-        let seen = self.state.seen.lock().unwrap();
+        let seen = self.state.seen.lock().expect("the server of a test");
         let is_client = |it: &&Seen| {
             it.headers.get("x-remote-user").is_none_or(|it| it != "system:kube-aggregator")
         };
@@ -109,7 +109,7 @@ impl Extension {
     /// Whether somebody watched, who is told.
     pub(crate) fn tell(&self, event: &Value) -> bool {
         let line = Bytes::from(format!("{event}\n"));
-        let mut watchers = self.state.watchers.lock().unwrap();
+        let mut watchers = self.state.watchers.lock().expect("the server of a test");
         watchers.retain(|it| it.send(line.clone()).is_ok());
         !watchers.is_empty()
     }
@@ -117,8 +117,10 @@ impl Extension {
 
 fn full(code: u16, kind: &str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()).boxed_unsync());
-    *response.status_mut() = StatusCode::from_u16(code).unwrap();
-    response.headers_mut().insert(header::CONTENT_TYPE, kind.parse().unwrap());
+    *response.status_mut() = StatusCode::from_u16(code).expect("the server of a test");
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, kind.parse().expect("the server of a test"));
     response
 }
 
@@ -150,8 +152,8 @@ impl State {
             false => request.body_mut().collect().await.map(|it| it.to_bytes()).unwrap_or_default(),
         };
         let seen = Seen { method, path: path.clone(), headers: headers.clone(), certificate, body };
-        self.seen.lock().unwrap().push(seen);
-        let mood = *self.mood.lock().unwrap();
+        self.seen.lock().expect("the server of a test").push(seen);
+        let mood = *self.mood.lock().expect("the server of a test");
         match mood {
             Mood::Healthy | Mood::Old => {}
             Mood::Garbage => return full(200, "application/json", "<html>not what you think"),
@@ -160,7 +162,8 @@ impl State {
             Mood::Slow => std::future::pending().await,
             Mood::Elsewhere => {
                 let mut response = full(302, "text/plain", "");
-                let location = "https://127.0.0.1/api/v1/secrets".parse().unwrap();
+                let location =
+                    "https://127.0.0.1/api/v1/secrets".parse().expect("the server of a test");
                 response.headers_mut().insert(header::LOCATION, location);
                 return response;
             }
@@ -221,12 +224,12 @@ impl State {
 
     fn watch(&self) -> Response<Body> {
         let (tx, rx) = mpsc::unbounded_channel();
-        self.watchers.lock().unwrap().push(tx);
+        self.watchers.lock().expect("the server of a test").push(tx);
         let frames = futures_util::stream::unfold(rx, |mut rx| async move {
             Some((Ok(Frame::data(rx.recv().await?)), rx))
         });
         let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-        let kind = "application/json".parse().unwrap();
+        let kind = "application/json".parse().expect("the server of a test");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
     }
@@ -246,8 +249,12 @@ impl State {
             }
         });
         let mut response = full(101, "text/plain", "");
-        response.headers_mut().insert(header::CONNECTION, "Upgrade".parse().unwrap());
-        response.headers_mut().insert(header::UPGRADE, "echo".parse().unwrap());
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, "Upgrade".parse().expect("the server of a test"));
+        response
+            .headers_mut()
+            .insert(header::UPGRADE, "echo".parse().expect("the server of a test"));
         response
     }
 }
