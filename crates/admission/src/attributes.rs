@@ -1,9 +1,10 @@
 //! What is asked for, as plugins see it. Nothing here changes while they run.
 
-use api::Kind;
-use apimachinery::{GroupVersionKind, User};
+use api::{Kind, Subresource};
+use apimachinery::{GroupVersionKind, Names, User};
 
 use crate::options::Options;
+use crate::versions::Versions;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -30,6 +31,9 @@ pub struct Attributes<'a> {
     pub operation: Operation,
     /// Of the resource. The object may be of another: see `kind_of_object`.
     pub kind: &'a dyn Kind,
+    /// The same in the version that the client asked for: `kind` is the one that rules are for.
+    pub requested: &'a Names,
+    pub versions: &'a dyn Versions,
     /// Empty for the main resource.
     pub subresource: &'a str,
     pub namespace: &'a str,
@@ -53,9 +57,19 @@ impl Attributes<'_> {
     /// Of what is read and written at this path: a Binding, for one, below a pod.
     pub fn kind_of_object(&self) -> GroupVersionKind {
         let names = self.kind.names();
-        let subresources = self.kind.subresources();
-        let found = subresources.iter().find(|it| it.name == self.subresource);
-        found.map_or_else(|| names.gvk(), |it| it.kind_below(names))
+        self.below().map_or_else(|| names.gvk(), |it| it.kind_below(names))
+    }
+
+    /// Whether that is another kind than the resource's, and hence the same in all its versions.
+    pub fn has_own_kind(&self) -> bool {
+        self.below().is_some_and(|it| it.kind != ("", "", ""))
+    }
+
+    fn below(&self) -> Option<Subresource> {
+        if self.subresource.is_empty() {
+            return None;
+        }
+        self.kind.subresources().into_iter().find(|it| it.name == self.subresource)
     }
 
     /// Nothing of it will be stored, whatever anybody says.

@@ -13,9 +13,11 @@ mod draft;
 mod notes;
 mod options;
 pub mod plugins;
+pub mod policy;
 mod reservation;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 pub use attributes::{Attributes, Operation};
 pub use authorizer::Authorizer;
@@ -25,3 +27,4 @@ pub use draft::{Codec, Draft, Forms};
 pub use notes::Notes;
 pub use options::{Deletion, Options};
 pub use reservation::{Beside, Reservation};
+pub use versions::{OneVersion, Versions};

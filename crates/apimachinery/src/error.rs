@@ -114,6 +114,8 @@ struct Parts {
     /// `Status.metadata.continue` of an expired list.
     continue_token: Option<String>,
     source: Source,
+    /// Code and reason that somebody else chose, who may have reasons of their own.
+    said: Option<(u16, String)>,
 }
 
 /// Why, for the log of whoever made the error. It is no part of the wire form.
@@ -135,6 +137,7 @@ impl ApiError {
             details: None,
             continue_token: None,
             source: Source::default(),
+            said: None,
         }))
     }
 
@@ -295,7 +298,7 @@ impl ApiError {
     }
 
     pub fn code(&self) -> u16 {
-        self.0.reason.code()
+        self.0.said.as_ref().map_or_else(|| self.0.reason.code(), |it| it.0)
     }
 
     pub fn message(&self) -> &str {
@@ -342,7 +345,10 @@ impl ApiError {
     pub fn to_status(&self) -> Status {
         Status {
             code: Some(i32::from(self.code())),
-            reason: non_empty(self.0.reason.name()),
+            reason: non_empty(match &self.0.said {
+                Some((_, reason)) => reason,
+                None => self.0.reason.name(),
+            }),
             message: Some(self.0.message.clone()),
             status: Some("Failure".to_owned()),
             details: self.0.details.clone(),
@@ -351,6 +357,17 @@ impl ApiError {
                 ..Default::default()
             },
         }
+    }
+
+    /// The refusal of somebody whom this server asked, to be passed on as it is: whatever reason it
+    /// names, it is none of ours to act on.
+    pub fn said(status: Status) -> Self {
+        let code = status.code.and_then(|it| u16::try_from(it).ok()).unwrap_or(500);
+        let reason = status.reason.clone().unwrap_or_default();
+        let mut error = Self::from_status(status);
+        error.0.reason = Reason::Unknown;
+        error.0.said = Some((code, reason));
+        error
     }
 
     /// Reads the wire form back; an unknown reason falls back to the HTTP code.
@@ -370,6 +387,7 @@ impl ApiError {
             details: status.details,
             continue_token: status.metadata.continue_,
             source: Source::default(),
+            said: None,
         }))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admission::policy::Policies;
 use admission::{Chain, Plugin};
 use api::Lookup;
 use apimachinery::{ApiError, GroupVersionResource, User};
@@ -93,6 +94,8 @@ impl Server {
         )
         .map_err(Error::Tokens)?;
         let legacy_tokens = LegacyTokens::default();
+        let parameters = kinds::ParametersFromCache::new(registry.clone(), Arc::downgrade(&cache));
+        let policies = Arc::new(Policies::new(Arc::new(parameters)));
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
             world: &world,
@@ -101,6 +104,7 @@ impl Server {
             rbac: &rbac,
             issuer,
             legacy_tokens: legacy_tokens.clone(),
+            policies: &policies,
         })));
         cache.set_observers(vec![hooks.clone()]);
         let feed = cache.load().await.map_err(Error::Load)?;
@@ -119,7 +123,7 @@ impl Server {
                 clock: world.clock.clone(),
                 lookup: lookup.clone(),
             }),
-            admission: Chain::new([admission::plugins::all(&world), more].concat()),
+            admission: Chain::new([admission::plugins::all(&world, &policies), more].concat()),
             authorizer,
             flow: Flow::new(&world.random),
             heavy: Heavy::new(),

@@ -19,6 +19,7 @@ use crate::context::{Context, Surroundings};
 use crate::draft::{Codec, Draft, Forms};
 use crate::notes::Notes;
 use crate::options::Options;
+use crate::versions::OneVersion;
 
 #[derive(Default)]
 pub(crate) struct Objects(BTreeMap<(String, ObjectKey), Arc<Stored>>);
@@ -129,6 +130,8 @@ impl Case<'_> {
         let request = Attributes {
             operation: self.operation,
             kind: kind.as_ref(),
+            requested: kind.names(),
+            versions: &OneVersion,
             subresource: part(),
             namespace: self.namespace,
             name: self.name,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stdx::World;
 
 use crate::chain::Plugin;
+use crate::policy::Policies;
 
 pub mod certificate_approval;
 pub mod certificate_signing;
@@ -14,6 +15,7 @@ pub mod default_ingress_class;
 pub mod default_storage_class;
 pub mod default_toleration_seconds;
 pub mod limit_ranger;
+pub mod mutating_admission_policy;
 pub mod namespace_lifecycle;
 pub mod node_declared_feature_validator;
 pub mod node_restriction;
@@ -25,13 +27,14 @@ pub mod runtime_class;
 pub mod service_account;
 mod signers;
 pub mod taint_nodes_by_condition;
+pub mod validating_admission_policy;
 
 #[cfg(test)]
 pub(crate) mod fixture;
 
 /// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what
 /// earlier ones changed.
-pub fn all(world: &World) -> Vec<Arc<dyn Plugin>> {
+pub fn all(world: &World, policies: &Arc<Policies>) -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle),
         Arc::new(limit_ranger::LimitRanger),
@@ -50,6 +53,8 @@ pub fn all(world: &World) -> Vec<Arc<dyn Plugin>> {
         Arc::new(default_ingress_class::DefaultIngressClass),
         Arc::new(node_declared_feature_validator::NodeDeclaredFeatureValidator),
         Arc::new(pod_resize_validator::PodResizeValidator),
+        Arc::new(mutating_admission_policy::MutatingAdmissionPolicy(policies.clone())),
+        Arc::new(validating_admission_policy::ValidatingAdmissionPolicy(policies.clone())),
         Arc::new(resource_quota::ResourceQuotas::new(world.clock.clone())),
     ]
 }

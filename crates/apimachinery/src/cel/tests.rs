@@ -10,7 +10,8 @@ use super::libraries::authz::{self, Decision, Decisions, Resource, Subject, Targ
 
 /// What an expression comes to: the value, or `error: …`.
 fn evaluate(text: &str) -> String {
-    let checked = environment().compile(text).unwrap_or_else(|err| panic!("{text}: {err}"));
+    let env = environment().clone().extend(super::libraries::json_patch());
+    let checked = env.compile(text).unwrap_or_else(|err| panic!("{text}: {err}"));
     let program = checked.program_unfolded().unwrap_or_else(|err| panic!("{text}: {err}"));
     match program.evaluate(&Bindings::new(), u64::MAX).result {
         Ok(value) => value.to_string(),
@@ -43,6 +44,7 @@ impl Sizer for ShortTexts {
 fn check_costs(rows: &[(&str, u64, u64, u64)]) {
     let decisions = Arc::new(Decisions::default());
     let env = environment().variable("authorizer", authz::authorizer_type());
+    let env = env.extend(super::libraries::json_patch());
     for (text, min, max, actual) in rows {
         let checked = env.compile(text).unwrap_or_else(|err| panic!("{text}: {err}"));
         let estimate = checked.estimate(&ShortTexts);

@@ -17,6 +17,8 @@ fn context<'a>(core: &'a Core, request: &'a Request, operation: Operation) -> Co
     let attributes = Attributes {
         operation,
         kind: request.working_kind(),
+        requested: request.kind.names(),
+        versions: request.family.as_ref(),
         subresource: request.subresource().unwrap_or_default(),
         namespace: request.namespace(),
         name: request.name(),

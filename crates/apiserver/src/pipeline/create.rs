@@ -63,6 +63,8 @@ async fn create_once(
     let mut context = admit::writing(core, request, draft, None);
     let mutated = admit::mutate(core, &mut context).await?;
     let draft = context.draft_mut().expect("a write has an object");
+    // Whoever was asked outside may have moved it.
+    metadata::place_again(request, draft.object().meta())?;
     // Plugins that change objects see the prefix of a name, those that judge them see the name: as
     // upstream, whose webhooks rely on it.
     metadata::generate_name(core, draft.change().meta_mut());

@@ -46,6 +46,24 @@ pub(super) fn place_new(request: &Request, meta: &mut ObjectMeta) -> Result<(), 
     Ok(())
 }
 
+/// Whether it is still where the request puts it, once others have changed it.
+pub(super) fn place_again(request: &Request, meta: &ObjectMeta) -> Result<(), ApiError> {
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    if namespace != request.namespace() {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let name = meta.name.as_deref().unwrap_or_default();
+    if !request.name().is_empty() && name != request.name() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.name()
+        )));
+    }
+    Ok(())
+}
+
 /// Whether there is only a `generateName`.
 pub(super) fn needs_name(meta: &ObjectMeta) -> bool {
     let has = |text: &Option<String>| text.as_deref().is_some_and(|it| !it.is_empty());

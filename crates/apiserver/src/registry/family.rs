@@ -11,7 +11,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use api::{ApiObject as _, Dynamic, Kind, Stored};
-use apimachinery::{ApiError, Reason};
+use apimachinery::{ApiError, Names, Reason};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
@@ -35,6 +35,8 @@ pub struct Family {
     /// By apiVersion: what is served, and what is stored.
     versions: BTreeMap<String, Arc<dyn Kind>>,
     converter: Option<Arc<dyn Converter>>,
+    /// What clients can ask for.
+    served: Vec<Names>,
 }
 
 impl Family {
@@ -55,7 +57,8 @@ impl Family {
             true => format!("{}/{}", names.group, first.storage_version()),
             false => stored.names().api_version(),
         };
-        Self { stored, stored_api_version, versions, converter }
+        let served = kinds.iter().map(|it| it.names().clone()).collect();
+        Self { stored, stored_api_version, versions, converter, served }
     }
 
     /// The kind that objects are stored as, and that knows what to make of what is stored.
@@ -213,6 +216,20 @@ impl Family {
             (names.group_resource(), names.api_version(), objects.len());
         let what = format!("{n_objects} {resource} cannot be had in {version}: {why}");
         ApiError::new(Reason::InternalError, format!("Internal error occurred: {what}"))
+    }
+}
+
+impl admission::Versions for Family {
+    fn served(&self) -> &[Names] {
+        &self.served
+    }
+
+    fn convert<'a>(
+        &'a self,
+        json: Bytes,
+        api_version: &'a str,
+    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
+        Box::pin(self.convert(json, api_version))
     }
 }
 

@@ -4,7 +4,8 @@ use cel::{Error, Function, Library, Overload, Type, Value};
 
 use super::reading;
 
-pub(super) fn library() -> Library {
+/// For expressions that make patches alone.
+pub fn library() -> Library {
     let escape =
         Overload::global("string_jsonpatch_escapeKey_string", [Type::String], Type::String, escape)
             .cost(reading::once)

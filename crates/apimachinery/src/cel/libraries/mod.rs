@@ -14,6 +14,7 @@ mod regex;
 mod semver;
 mod url;
 
+pub use self::json_patch::library as json_patch;
 pub use self::quantity::{Quantity, quantity_type};
 pub use self::semver::{Version, semver_type};
 
@@ -30,6 +31,5 @@ pub(super) fn all() -> Vec<cel::Library> {
         semver::library(),
         format::library(),
         authz::library(),
-        json_patch::library(),
     ]
 }
