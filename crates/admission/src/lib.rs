@@ -14,6 +14,7 @@ mod draft;
 mod notes;
 mod options;
 pub mod plugins;
+pub mod policy;
 mod reservation;
 #[cfg(test)]
 mod tests;

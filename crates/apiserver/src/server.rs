@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use admission::plugins::Needs;
+use admission::plugins::{Deciders, Needs};
+use admission::policy::Policies;
 use admission::webhook::{Blocked, Webhooks};
 use admission::{Chain, Plugin, Provisioner};
 use api::Lookup;
@@ -73,7 +74,7 @@ pub enum Error {
 fn plugins(
     config: &Config,
     (world, metrics): (&World, &MetricsRegistry),
-    (provisioner, webhooks): (Arc<dyn Provisioner>, &Arc<Webhooks>),
+    (provisioner, deciders): (Arc<dyn Provisioner>, Deciders<'_>),
     more: Vec<Arc<dyn Plugin>>,
 ) -> Result<Chain, Error> {
     let needs = Needs {
@@ -82,7 +83,7 @@ fn plugins(
         gates: &config.gates,
         configuration: &config.admission_configuration,
         provisioner: &provisioner,
-        webhooks: Some(webhooks),
+        deciders: Some(deciders),
     };
     let own = admission::plugins::all(&config.admission_plugins, &needs);
     Ok(Chain::new([own.map_err(Error::Admission)?, more].concat()))
@@ -131,6 +132,8 @@ impl Server {
         let (notices, blocked) = webhooks::notices();
         let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
         let webhooks = Arc::new(Webhooks::new(caller, &world, &metrics, Arc::new(notices)));
+        let parameters = kinds::ParametersFromCache::new(registry.clone(), Arc::downgrade(&cache));
+        let policies = Arc::new(Policies::new(Arc::new(parameters)));
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
             world: &world,
@@ -140,6 +143,7 @@ impl Server {
             issuer: issuer(&config, &keys, &world)?,
             legacy_tokens: legacy_tokens.clone(),
             webhooks: &webhooks,
+            policies: &policies,
         })));
         let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
         let aggregation = Aggregation::shared(&aggregated, &registry, &world);
@@ -153,7 +157,8 @@ impl Server {
         let nodes = NodeAuthorizer::new(lookup.clone(), &config.gates);
         let authorizer = Arc::new(Authorizer::new(rbac, nodes));
         let namespaces = Arc::new(Namespaces::default());
-        let others = (namespaces.clone() as Arc<dyn Provisioner>, &webhooks);
+        let deciders = Deciders { webhooks: &webhooks, policies: &policies };
+        let others = (namespaces.clone() as Arc<dyn Provisioner>, deciders);
         let admission = plugins(&config, (&world, &metrics), others, more)?;
         let core = Arc::new(Core {
             authenticator: Authenticator::new(authn::Parts {

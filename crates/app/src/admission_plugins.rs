@@ -64,7 +64,7 @@ impl Flags {
             metrics: &Registry::default(),
             configuration: &configuration,
             provisioner: &provisioner,
-            webhooks: None,
+            deciders: None,
         };
         plugins::all(&selection, &needs).context("--admission-control-config-file")?;
         Ok(Plugins { selection, configuration })

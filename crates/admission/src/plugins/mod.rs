@@ -10,6 +10,7 @@ use self::namespace_auto_provision::Provisioner;
 use self::selection::Selection;
 use crate::chain::Plugin;
 use crate::configuration::{Configuration, Error};
+use crate::policy::Policies;
 use crate::webhook::Webhooks;
 
 pub mod always_admit;
@@ -29,6 +30,7 @@ mod finalizers;
 pub mod job_validation;
 pub mod limit_pod_hard_anti_affinity_topology;
 pub mod limit_ranger;
+pub mod mutating_admission_policy;
 pub mod mutating_webhook;
 pub mod namespace_auto_provision;
 pub mod namespace_exists;
@@ -53,6 +55,7 @@ mod signers;
 pub mod storage_object_in_use_protection;
 pub mod taint_nodes_by_condition;
 mod tolerations;
+pub mod validating_admission_policy;
 pub mod validating_webhook;
 
 #[cfg(test)]
@@ -67,7 +70,14 @@ pub struct Needs<'a> {
     pub provisioner: &'a Arc<dyn Provisioner>,
     /// Absent: there is nobody to ask, because all that is wanted is whether the configuration can
     /// be.
-    pub webhooks: Option<&'a Arc<Webhooks>>,
+    pub deciders: Option<Deciders<'a>>,
+}
+
+/// What users have decide about requests.
+#[derive(Clone, Copy)]
+pub struct Deciders<'a> {
+    pub webhooks: &'a Arc<Webhooks>,
+    pub policies: &'a Arc<Policies>,
 }
 
 type Made = Result<Option<Arc<dyn Plugin>>, Error>;
@@ -94,7 +104,12 @@ fn made(plugin: impl Plugin + 'static) -> Made {
 
 #[expect(clippy::unnecessary_wraps, reason = "others can fail")]
 fn asking<P: Plugin + 'static>(plugin: fn(Arc<Webhooks>) -> P, needs: &Needs<'_>) -> Made {
-    Ok(needs.webhooks.map(|it| Arc::new(plugin(it.clone())) as Arc<dyn Plugin>))
+    Ok(needs.deciders.map(|it| Arc::new(plugin(it.webhooks.clone())) as Arc<dyn Plugin>))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "others can fail")]
+fn judging<P: Plugin + 'static>(plugin: fn(Arc<Policies>) -> P, needs: &Needs<'_>) -> Made {
+    Ok(needs.deciders.map(|it| Arc::new(plugin(it.policies.clone())) as Arc<dyn Plugin>))
 }
 
 /// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what
@@ -161,7 +176,13 @@ pub const ALL: &[Entry] = &[
     }),
     on("JobValidation", |it| made(job_validation::JobValidation::new(it.gates))),
     on("PodResizeValidator", |_| made(pod_resize_validator::PodResizeValidator)),
+    on("MutatingAdmissionPolicy", |it| {
+        judging(mutating_admission_policy::MutatingAdmissionPolicy, it)
+    }),
     on("MutatingAdmissionWebhook", |it| asking(mutating_webhook::MutatingWebhook, it)),
+    on("ValidatingAdmissionPolicy", |it| {
+        judging(validating_admission_policy::ValidatingAdmissionPolicy, it)
+    }),
     on("ValidatingAdmissionWebhook", |it| asking(validating_webhook::ValidatingWebhook, it)),
     on("ResourceQuota", |it| {
         let clock = it.world.clock.clone();
@@ -171,11 +192,8 @@ pub const ALL: &[Entry] = &[
 ];
 
 /// Upstream's that are not here, and why.
-pub const ABSENT: &[(&str, &str)] = &[
-    ("ImagePolicyWebhook", "nobody outside is asked about images"),
-    ("MutatingAdmissionPolicy", "admission policies are not evaluated"),
-    ("ValidatingAdmissionPolicy", "admission policies are not evaluated"),
-];
+pub const ABSENT: &[(&str, &str)] =
+    &[("ImagePolicyWebhook", "nobody outside is asked about images")];
 
 /// All names that can be said.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {

@@ -9,8 +9,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::conditions::MatchConditions;
 use super::rules::Rule;
+use crate::policy::conditions::MatchConditions;
 
 const TIMEOUT_SECONDS: i32 = 10;
 const PORT: u16 = 443;

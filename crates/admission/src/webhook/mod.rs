@@ -4,7 +4,6 @@
 //! look at a list.
 
 mod call;
-mod conditions;
 mod configured;
 mod hook;
 mod matching;
@@ -28,7 +27,7 @@ use telemetry::Registry;
 
 use crate::attributes::Attributes;
 use crate::context::Context;
-use conditions::Verdict;
+use crate::policy::conditions::Verdict;
 use configured::Configured;
 use hook::Hook;
 use matching::Invocation;
@@ -124,7 +123,12 @@ async fn match_hook(
 ) -> Result<Option<(Invocation, Shown)>, ApiError> {
     let Some(invocation) = matching::invocation(hook, context)? else { return Ok(None) };
     let shown = Shown::new(context, &invocation).await?;
-    match hook.conditions.evaluate(context, &shown) {
+    if hook.conditions.is_empty() {
+        return Ok(Some((invocation, shown)));
+    }
+    let (object, old) = (shown.object_tree()?, shown.old_tree()?);
+    let asked = (&invocation.resource, &invocation.kind);
+    match hook.conditions.evaluate(context, asked, (&object, &old)).await {
         Verdict::Match => Ok(Some((invocation, shown))),
         Verdict::No => Ok(None),
         Verdict::Error(_) if hook.fails_open => Ok(None),

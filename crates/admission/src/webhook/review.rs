@@ -16,6 +16,12 @@ use super::messages;
 use crate::attributes::Operation;
 use crate::context::Context;
 
+fn tree(json: Option<&Bytes>) -> Result<Value, ApiError> {
+    let Some(json) = json else { return Ok(Value::Null) };
+    serde_json::from_slice(json)
+        .map_err(|err| ApiError::internal("failed to read the object").with_source(err))
+}
+
 /// The objects of a request in the version that a webhook asks for.
 #[derive(Clone, Default)]
 pub(super) struct Shown {
@@ -24,6 +30,15 @@ pub(super) struct Shown {
 }
 
 impl Shown {
+    /// For expressions; null: there is none.
+    pub(super) fn object_tree(&self) -> Result<Value, ApiError> {
+        tree(self.object.as_ref())
+    }
+
+    pub(super) fn old_tree(&self) -> Result<Value, ApiError> {
+        tree(self.old.as_ref())
+    }
+
     pub(super) async fn new(
         context: &Context<'_>,
         invocation: &Invocation,

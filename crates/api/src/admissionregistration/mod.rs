@@ -1,6 +1,7 @@
 //! The group admissionregistration.k8s.io: one folder per kind, and what they share.
 
 mod bindings;
+pub mod expressions;
 mod match_conditions;
 mod match_resources;
 pub mod mutating_admission_policy;

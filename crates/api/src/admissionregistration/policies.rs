@@ -1,5 +1,4 @@
 //! What both kinds of policies say: what they are for, by which parameters, with which variables.
-//! Expressions are in CEL, which nothing here compiles: they are there, and have their length.
 
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MatchResources, ParamKind, Variable,
@@ -8,15 +7,12 @@ use k8s_openapi::api::admissionregistration::v1::{
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 
+use super::expressions::{Compiler, Sees};
 use super::{match_conditions, match_resources, parameters};
 use crate::semantic;
 
 pub(super) const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
 pub(super) const REINVOCATION_POLICIES: &[&str] = &["IfNeeded", "Never"];
-
-/// Whoever writes a policy or a binding believes that requests are held against it.
-pub(super) const NOT_EVALUATED: &str =
-    "spec: accepted, but admission policies are not evaluated on this server";
 
 /// Words of CEL that are no names.
 const RESERVED: &[&str] = &[
@@ -84,19 +80,38 @@ impl Frame<'_> {
         }
     }
 
+    /// What expressions of the policy see.
+    pub(super) fn sees(&self) -> Sees {
+        Sees { params: self.param_kind.is_some(), authorizer: true, patches: false }
+    }
+
+    /// Gives the compiler for what comes after the variables.
     pub(super) fn validate_conditions(
         &self,
         stored: Option<&Self>,
         path: &Path,
         errors: &mut FieldErrors,
-    ) {
+    ) -> Compiler {
         if !stored.is_some_and(|it| self.has_same_conditions(it)) {
             let path = path.child("matchConditions");
-            match_conditions::validate(self.match_conditions, &path, errors);
+            match_conditions::validate(self.match_conditions, self.sees(), &path, errors);
         }
+        let mut compiler = match self.variables.is_empty() {
+            true => Compiler::default(),
+            false => Compiler::with_variables(),
+        };
         for (index, variable) in self.variables.iter().enumerate() {
-            validate_variable(variable, &path.child("variables").index(index), errors);
+            let path = path.child("variables").index(index);
+            validate_variable(variable, &path, errors);
+            let expression = variable.expression.as_str();
+            if expression.trim().is_empty() {
+                continue;
+            }
+            if let Err(problem) = compiler.declare(&variable.name, expression, self.sees()) {
+                problem.report(&path.child("expression"), expression, errors);
+            }
         }
+        compiler
     }
 }
 

@@ -13,6 +13,7 @@ use apimachinery::validation::{
     is_dns_subdomain, is_dns1035_label, validate_label_selector, validate_older_label_selector,
 };
 
+use super::expressions::Sees;
 use super::match_resources::MATCH_POLICIES;
 use super::policies::{FAILURE_POLICIES, REINVOCATION_POLICIES};
 use super::{match_conditions, rules};
@@ -195,7 +196,8 @@ impl Webhook<'_> {
         validate_client_config(self.client_config, &path.child("clientConfig"), errors);
         if !tolerated.any_conditions {
             let path = path.child("matchConditions");
-            match_conditions::validate(self.match_conditions, &path, errors);
+            let sees = Sees { params: false, authorizer: true, patches: false };
+            match_conditions::validate(self.match_conditions, sees, &path, errors);
         }
         self.validate_review_versions(tolerated, &path.child("admissionReviewVersions"), errors);
     }

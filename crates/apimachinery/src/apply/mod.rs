@@ -245,6 +245,25 @@ pub fn apply(
     Ok(object)
 }
 
+/// Merges `config` into `live` without keeping track of who owns what, as mutating policies do.
+/// What is owned as a whole only, by its schema, may not be set: parts of it would be lost.
+pub fn merge_unowned(schema: &SchemaRef, live: &Value, config: &Value) -> Result<Value, String> {
+    typed::validate(schema, config, Repeats::Refused)
+        .map_err(|why| format!("failed to convert patch object to typed object: {why}"))?;
+    let mut atomics = Vec::new();
+    shape::find_atomics(schema, config, "", &mut atomics);
+    if !atomics.is_empty() {
+        let all = atomics.join(", ");
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {all}"
+        ));
+    }
+    typed::validate(schema, live, Repeats::Allowed)
+        .map_err(|why| format!("failed to convert original object to typed object: {why}"))?;
+    merge::merge(schema, Some(live.clone()), config)
+        .map_err(|why| format!("failed to merge patch: {why}"))
+}
+
 fn take_managed_fields(object: &mut Value) -> Option<Value> {
     entries::metadata_of(object).and_then(|it| it.remove("managedFields"))
 }

@@ -154,3 +154,34 @@ impl<'a> Place<'a> {
 pub(super) fn value_element(item: &Value) -> String {
     format!("v:{item}")
 }
+
+/// Where a value sets something that is owned as a whole: a list, map or struct that is atomic.
+pub(super) fn find_atomics(
+    schema: &SchemaRef,
+    value: &Value,
+    path: &str,
+    atomics: &mut Vec<String>,
+) {
+    let place = Place::new(schema);
+    match value {
+        Value::Object(fields) if place.resolved.kind == Type::Object => {
+            if place.is_atomic() {
+                atomics.push(path.to_owned());
+            }
+            for (name, value) in fields {
+                if let Some(below) = place.resolved.properties.get(name) {
+                    find_atomics(below, value, &format!("{path}.{name}"), atomics);
+                }
+            }
+        }
+        Value::Array(items) if place.is_list() => {
+            if *place.list_type() == ListType::Atomic {
+                atomics.push(path.to_owned());
+            }
+            for (index, item) in items.iter().enumerate() {
+                find_atomics(place.item(), item, &format!("{path}[{index}]"), atomics);
+            }
+        }
+        _ => {}
+    }
+}

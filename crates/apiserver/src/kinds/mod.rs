@@ -28,12 +28,14 @@ mod service_account;
 mod usage;
 mod webhook_configuration;
 
+pub(crate) use admission_policy::FromCache as ParametersFromCache;
 pub(crate) use config_map::plan_at_start as plan_token_tracking;
 pub(crate) use flow_control::plan as plan_flow_control;
 pub(crate) use service::plan as plan_addresses;
 
 use std::sync::{Arc, Weak};
 
+use admission::policy::Policies;
 use admission::webhook::Webhooks;
 use authn::tokens::TokenIssuer;
 use authz::Rbac;
@@ -56,15 +58,17 @@ pub(crate) struct Needs<'a> {
     pub(crate) issuer: TokenIssuer,
     pub(crate) legacy_tokens: LegacyTokens,
     pub(crate) webhooks: &'a Arc<Webhooks>,
+    pub(crate) policies: &'a Arc<Policies>,
 }
 
 /// Every kind that has hooks.
 pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
-    let Needs { config, world, registry, cache, rbac, issuer, legacy_tokens, webhooks } = needs;
+    let Needs { config, world, registry, cache, rbac, issuer, legacy_tokens, .. } = needs;
+    let Needs { webhooks, policies, .. } = needs;
     let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
-        Arc::new(admission_policy::Parameters),
+        Arc::new(admission_policy::AdmissionPolicies::new(policies.clone())),
         Arc::new(api_service::ApiServices::default()),
         Arc::new(certificate_signing_request::CertificateSigningRequests),
         Arc::new(component_status::ComponentStatuses),

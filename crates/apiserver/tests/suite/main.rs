@@ -25,6 +25,7 @@ mod jobs;
 mod kubernetes_service;
 mod limits;
 mod list_and_watch;
+mod policies;
 mod quotas;
 mod reviews;
 mod scope;

@@ -13,7 +13,6 @@ use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::policies::NOT_EVALUATED;
 use super::{match_resources, parameters, reserved_names};
 use crate::kind::{Part, Resource};
 use crate::{cell, semantic, version};
@@ -62,7 +61,7 @@ impl Resource for MutatingAdmissionPolicy {
     }
 
     fn warnings(&self) -> Vec<String> {
-        reserved_names::warnings(&self.metadata, &[NOT_EVALUATED])
+        reserved_names::warnings(&self.metadata, &[])
     }
 
     fn columns() -> &'static [Column] {

@@ -1,4 +1,4 @@
-//! What is wrong with a MutatingAdmissionPolicy. Expressions are not compiled.
+//! What is wrong with a MutatingAdmissionPolicy.
 
 use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicySpec, Mutation};
 
@@ -6,6 +6,7 @@ use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 
 use super::MutatingAdmissionPolicy;
+use crate::admissionregistration::expressions::{Compiler, Returns, Sees};
 use crate::admissionregistration::policies::{Frame, REINVOCATION_POLICIES};
 use crate::admissionregistration::rules;
 use crate::check::{self, text};
@@ -37,21 +38,28 @@ pub(super) fn validate(
     let rules_path = path.child("matchConstraints").child("resourceRules");
     rules::validate_mutating(all_rules, &rules_path, errors);
     let stored = stored.and_then(|it| it.spec.as_ref()).map(frame);
-    frame_here.validate_conditions(stored.as_ref(), &path, errors);
+    let compiler = frame_here.validate_conditions(stored.as_ref(), &path, errors);
+    let sees = Sees { patches: true, ..frame_here.sees() };
 
     let mutations = spec.mutations.as_deref().unwrap_or_default();
     if mutations.is_empty() {
         errors.required(&path.child("mutations"), "mutations must contain at least one item");
     }
     for (index, mutation) in mutations.iter().enumerate() {
-        validate_mutation(mutation, &path.child("mutations").index(index), errors);
+        let path = path.child("mutations").index(index);
+        validate_mutation(mutation, (&compiler, sees), &path, errors);
     }
     let policy = text(spec.reinvocation_policy.as_ref());
     check::one_of(policy, REINVOCATION_POLICIES, &path.child("reinvocationPolicy"), errors);
 }
 
 /// Of the two ways to say it, the one that the type names.
-fn validate_mutation(mutation: &Mutation, path: &Path, errors: &mut FieldErrors) {
+fn validate_mutation(
+    mutation: &Mutation,
+    (compiler, sees): (&Compiler, Sees),
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let patch = mutation.json_patch.as_ref().map(|it| text(it.expression.as_ref()));
     let apply = mutation.apply_configuration.as_ref().map(|it| text(it.expression.as_ref()));
     let (wanted, other) = match mutation.patch_type.as_str() {
@@ -70,7 +78,13 @@ fn validate_mutation(mutation: &Mutation, path: &Path, errors: &mut FieldErrors)
         Some(expression) if expression.trim().is_empty() => {
             errors.required(&path.child(field).child("expression"), "");
         }
-        Some(_) => {}
+        Some(expression) => {
+            let returns = if field == "jsonPatch" { Returns::JsonPatches } else { Returns::Object };
+            let expression = expression.trim();
+            if let Err(problem) = compiler.compile(expression, sees, returns) {
+                problem.report(&path.child(field).child("expression"), expression, errors);
+            }
+        }
     }
     if let (field, Some(_)) = other {
         let why = format!("must not be specified when patchType is {patch_type}");

@@ -12,7 +12,6 @@ use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::policies::NOT_EVALUATED;
 use super::{bindings, match_resources, parameters, reserved_names, rules};
 use crate::check::text;
 use crate::kind::Resource;
@@ -60,7 +59,7 @@ impl Resource for MutatingAdmissionPolicyBinding {
     }
 
     fn warnings(&self) -> Vec<String> {
-        reserved_names::warnings(&self.metadata, &[NOT_EVALUATED])
+        reserved_names::warnings(&self.metadata, &[])
     }
 
     fn columns() -> &'static [Column] {

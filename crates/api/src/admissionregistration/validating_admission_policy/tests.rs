@@ -198,14 +198,6 @@ fn the_status_is_for_whoever_checks_types() {
 }
 
 #[test]
-fn whoever_writes_one_is_told_that_it_is_not_evaluated() {
-    assert_eq!(
-        created::<ValidatingAdmissionPolicy>(policy(json!({}))).warnings(),
-        ["spec: accepted, but admission policies are not evaluated on this server"]
-    );
-}
-
-#[test]
 fn columns_show_what_it_takes() {
     let row = |kind: Value, expected: Value| {
         let mut manifest = policy(json!({"paramKind": kind}));

@@ -1,4 +1,4 @@
-//! What is wrong with a ValidatingAdmissionPolicy. Expressions are not compiled.
+//! What is wrong with a ValidatingAdmissionPolicy.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,7 @@ use apimachinery::field::Path;
 use apimachinery::validation::is_qualified_name;
 
 use super::ValidatingAdmissionPolicy;
+use crate::admissionregistration::expressions::{Compiler, Returns, Sees};
 use crate::admissionregistration::policies::Frame;
 use crate::apiextensions::json_path::JsonPath;
 use crate::check::{self, text};
@@ -41,7 +42,8 @@ pub(super) fn validate(
     frame_here.validate_failure_policy(&path, errors);
     frame_here.validate_constraints(&path, errors);
     let stored = stored.and_then(|it| it.spec.as_ref()).map(frame);
-    frame_here.validate_conditions(stored.as_ref(), &path, errors);
+    let compiler = frame_here.validate_conditions(stored.as_ref(), &path, errors);
+    let expressions = Expressions { compiler: &compiler, sees: frame_here.sees() };
 
     let validations = spec.validations.as_deref().unwrap_or_default();
     let annotations = spec.audit_annotations.as_deref().unwrap_or_default();
@@ -52,20 +54,55 @@ pub(super) fn validate(
         }
     }
     for (index, validation) in validations.iter().enumerate() {
-        validate_validation(validation, &path.child("validations").index(index), errors);
+        validate_validation(
+            validation,
+            &expressions,
+            &path.child("validations").index(index),
+            errors,
+        );
     }
     let name = text(policy.metadata.name.as_ref());
-    validate_annotations(name, annotations, &path.child("auditAnnotations"), errors);
+    validate_annotations(name, annotations, &expressions, &path.child("auditAnnotations"), errors);
 }
 
-fn validate_validation(validation: &Validation, path: &Path, errors: &mut FieldErrors) {
+/// How the expressions of one policy are compiled.
+struct Expressions<'a> {
+    compiler: &'a Compiler,
+    sees: Sees,
+}
+
+impl Expressions<'_> {
+    fn validate(&self, text: &str, returns: Returns, path: &Path, errors: &mut FieldErrors) {
+        if let Err(problem) = self.compiler.compile(text, self.sees, returns) {
+            problem.report(path, text, errors);
+        }
+    }
+
+    /// A message is made without asking whether anybody may do anything.
+    fn without_authorizer(&self) -> Self {
+        Self { sees: Sees { authorizer: false, ..self.sees }, ..*self }
+    }
+}
+
+fn validate_validation(
+    validation: &Validation,
+    expressions: &Expressions<'_>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     if validation.expression.trim().is_empty() {
         errors.required(&path.child("expression"), "expression is not specified");
+    } else {
+        let path = path.child("expression");
+        expressions.validate(&validation.expression, Returns::Bool, &path, errors);
     }
     const EMPTY: &str = "must be non-empty if specified";
     let expression = text(validation.message_expression.as_ref());
     if !expression.is_empty() && expression.trim().is_empty() {
         errors.invalid(&path.child("messageExpression"), expression, EMPTY);
+    } else if !expression.is_empty() {
+        let path = path.child("messageExpression");
+        expressions.without_authorizer().validate(expression, Returns::Text, &path, errors);
     }
     let message = text(validation.message.as_ref());
     if !message.is_empty() && message.trim().is_empty() {
@@ -82,6 +119,7 @@ fn validate_validation(validation: &Validation, path: &Path, errors: &mut FieldE
 fn validate_annotations(
     policy: &str,
     annotations: &[AuditAnnotation],
+    expressions: &Expressions<'_>,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
@@ -105,6 +143,8 @@ fn validate_annotations(
         } else if trimmed.len() > VALUE_EXPRESSION_BYTES_MAX {
             let why = format!("must not exceed {VALUE_EXPRESSION_BYTES_MAX} bytes in length");
             errors.required(&path, &why);
+        } else {
+            expressions.validate(trimmed, Returns::TextOrNull, &path, errors);
         }
         if !keys.insert(key) {
             errors.duplicate(&key_path, key.as_str());

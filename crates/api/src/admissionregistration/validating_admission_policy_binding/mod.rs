@@ -9,7 +9,6 @@ use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::policies::NOT_EVALUATED;
 use super::{match_resources, parameters, reserved_names};
 use crate::cell;
 use crate::kind::Resource;
@@ -35,7 +34,7 @@ impl Resource for ValidatingAdmissionPolicyBinding {
     }
 
     fn warnings(&self) -> Vec<String> {
-        reserved_names::warnings(&self.metadata, &[NOT_EVALUATED])
+        reserved_names::warnings(&self.metadata, &[])
     }
 
     fn columns() -> &'static [Column] {

@@ -1,27 +1,40 @@
-//! Policies and their bindings: nobody lets a policy read, as parameters, what they may not read
-//! themselves.
+//! Policies and their bindings: what they say holds from the moment it is stored, and nobody lets a
+//! policy read, as parameters, what they may not read themselves.
+
+mod parameters;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
+use admission::policy::Policies;
 use api::admissionregistration::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 };
 use api::{ApiObject, Lookup};
 use apimachinery::field::Path;
-use apimachinery::{ApiError, FieldErrors, ObjectKey, User};
+use apimachinery::{ApiError, FieldErrors, GroupResource, ObjectKey, User};
 use authz::Attributes;
 use k8s_openapi::api::admissionregistration::v1::{ParamKind, ParamRef};
 
+use crate::cache::Change;
 use crate::pipeline::Core;
 use crate::pipeline::hooks::{Hooks, Of, Write};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const GROUP_MASTERS: &str = "system:masters";
 
-pub(crate) struct Parameters;
+pub(crate) use parameters::FromCache;
 
-impl Hooks for Parameters {
+pub(crate) struct AdmissionPolicies(Arc<Policies>);
+
+impl AdmissionPolicies {
+    pub(crate) fn new(policies: Arc<Policies>) -> Self {
+        Self(policies)
+    }
+}
+
+impl Hooks for AdmissionPolicies {
     fn of(&self) -> &'static [Of] {
         &[
             (GROUP, "mutatingadmissionpolicies"),
@@ -29,6 +42,29 @@ impl Hooks for Parameters {
             (GROUP, "validatingadmissionpolicies"),
             (GROUP, "validatingadmissionpolicybindings"),
         ]
+    }
+
+    fn observe(&self, resource: &GroupResource, change: &Change) {
+        let name = change.latest().meta.key.name.as_str();
+        let stored = change.object.as_deref();
+        match resource.resource.as_str() {
+            "mutatingadmissionpolicies" => {
+                let it = stored.and_then(|it| it.shared().ok());
+                self.0.set_mutating(name, it.as_deref());
+            }
+            "mutatingadmissionpolicybindings" => {
+                let it = stored.and_then(|it| it.shared().ok());
+                self.0.set_mutating_binding(name, it.as_deref());
+            }
+            "validatingadmissionpolicies" => {
+                let it = stored.and_then(|it| it.shared().ok());
+                self.0.set_validating(name, it.as_deref());
+            }
+            _ => {
+                let it = stored.and_then(|it| it.shared().ok());
+                self.0.set_validating_binding(name, it.as_deref());
+            }
+        }
     }
 
     fn validate_write(&self, core: &Core, write: &Write<'_>) -> Result<(), ApiError> {

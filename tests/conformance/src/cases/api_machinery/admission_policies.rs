@@ -1,13 +1,31 @@
-//! Admission policies and their bindings, as objects; what they do is not asked.
+//! Admission policies and their bindings: as objects, and what they do to Deployments of one
+//! namespace.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cases::{Case, case};
+use crate::expect::{refused, same, says};
 use crate::operations::{Operations, Status};
-use crate::scope::Scope;
+use crate::scope::{Scope, named};
 
 pub(crate) const CASES: &[Case] = &[
+    case!(
+        "[sig-api-machinery] MutatingAdmissionPolicy [Privileged:ClusterAdmin] should mutate a Deployment [Conformance]",
+        mutates
+    ),
+    case!(
+        "[sig-api-machinery] MutatingAdmissionPolicy [Privileged:ClusterAdmin] should mutate a Deployment with annotations [Conformance]",
+        annotates
+    ),
+    case!(
+        "[sig-api-machinery] ValidatingAdmissionPolicy [Privileged:ClusterAdmin] should allow expressions to refer variables. [Conformance]",
+        refers_to_variables
+    ),
+    case!(
+        "[sig-api-machinery] ValidatingAdmissionPolicy [Privileged:ClusterAdmin] should validate against a Deployment [Conformance]",
+        validates
+    ),
     case!(
         "[sig-api-machinery] MutatingAdmissionPolicy [Privileged:ClusterAdmin] should support MutatingAdmissionPolicy API operations [Conformance]",
         mutating
@@ -111,4 +129,107 @@ async fn validating_bindings(scope: &Scope) -> Result<()> {
         names: None,
     };
     bindings.check(scope).await
+}
+
+/// Deployments of the case's namespace alone.
+fn own_deployments(scope: &Scope) -> Value {
+    let mut constraints = deployments();
+    constraints["namespaceSelector"] =
+        json!({ "matchLabels": { "kubernetes.io/metadata.name": scope.namespace } });
+    constraints
+}
+
+fn deployment(scope: &Scope, name: &str, replicas: i64) -> Value {
+    json!({ "metadata": named(scope, name), "spec": {
+        "replicas": replicas,
+        "selector": { "matchLabels": { "app": name } },
+        "template": {
+            "metadata": { "labels": { "app": name } },
+            "spec": { "containers": [{ "name": "main", "image": "example.com/image:1" }] },
+        },
+    } })
+}
+
+/// A policy of this kind, `Mutating` or `Validating`, and its binding.
+async fn bind(scope: &Scope, kind: &str, mut spec: Value, mut binding: Value) -> Result<()> {
+    spec["matchConstraints"] = own_deployments(scope);
+    let name = scope.unique("policy");
+    let policies = scope.all(GROUP, &format!("{kind}admissionpolicies"));
+    policies.create(&json!({ "metadata": named(scope, &name), "spec": spec })).await?;
+    binding["policyName"] = json!(name);
+    let bindings = scope.all(GROUP, &format!("{kind}admissionpolicybindings"));
+    bindings.create(&json!({ "metadata": named(scope, &name), "spec": binding })).await?;
+    Ok(())
+}
+
+/// Tries until the policy holds, which servers may take a while to notice.
+async fn until_refused(scope: &Scope, replicas: i64) -> Result<String> {
+    let apps = scope.own("apps/v1", "deployments");
+    let dry_run = [("dryRun", "All")];
+    let attempt = deployment(scope, "attempt", replicas);
+    let refusal = scope
+        .until("the policy refuses a Deployment", async || {
+            refused("a Deployment", apps.create_with(&attempt, &dry_run).await, 422)
+        })
+        .await?;
+    Ok(refusal.message().to_owned())
+}
+
+async fn validates(scope: &Scope) -> Result<()> {
+    let spec = json!({ "validations": [
+        { "expression": "object.spec.replicas > 1", "messageExpression": "'wants ' + string(2)" },
+        { "expression": "namespaceObject.metadata.name == object.metadata.namespace" },
+    ] });
+    bind(scope, "validating", spec, json!({ "validationActions": ["Deny"] })).await?;
+    let said = until_refused(scope, 1).await?;
+    says("the refusal", &said, &["ValidatingAdmissionPolicy", "denied request: wants 2"])?;
+    let apps = scope.own("apps/v1", "deployments");
+    apps.create(&deployment(scope, "replicated", 2)).await?;
+    Ok(())
+}
+
+async fn refers_to_variables(scope: &Scope) -> Result<()> {
+    let spec = json!({
+        "variables": [
+            { "name": "replicas", "expression": "object.spec.replicas" },
+            { "name": "is_odd", "expression": "int(variables.replicas) % 2 == 1" },
+        ],
+        "validations": [
+            { "expression": "variables.replicas > 1" },
+            { "expression": "variables.is_odd" },
+        ],
+    });
+    bind(scope, "validating", spec, json!({ "validationActions": ["Deny"] })).await?;
+    says("the refusal", &until_refused(scope, 1).await?, &["variables.replicas > 1"])?;
+    says("the refusal", &until_refused(scope, 4).await?, &["variables.is_odd"])?;
+    scope.own("apps/v1", "deployments").create(&deployment(scope, "odd", 3)).await?;
+    Ok(())
+}
+
+/// Deployments as they come out, once the policy holds.
+async fn mutated(scope: &Scope, expression: &str, pointer: &str, expected: Value) -> Result<()> {
+    let configuration = json!({ "expression": expression });
+    let mutation =
+        json!({ "patchType": "ApplyConfiguration", "applyConfiguration": configuration });
+    let spec = json!({ "reinvocationPolicy": "Never", "mutations": [mutation] });
+    bind(scope, "mutating", spec, json!({})).await?;
+    let apps = scope.own("apps/v1", "deployments");
+    let attempt = deployment(scope, "attempt", 1);
+    scope
+        .until("the policy changes a Deployment", async || {
+            let made = apps.create_with(&attempt, &[("dryRun", "All")]).await?;
+            same("what the policy sets", made.pointer(pointer), Some(&expected))
+        })
+        .await
+}
+
+async fn mutates(scope: &Scope) -> Result<()> {
+    let expression = "Object{spec: Object.spec{replicas: object.spec.replicas + 100}}";
+    mutated(scope, expression, "/spec/replicas", json!(101)).await
+}
+
+async fn annotates(scope: &Scope) -> Result<()> {
+    let expression = "Object{metadata: Object.metadata{annotations: {'seen': 'by ' + \
+                      string(request.operation)}}}";
+    mutated(scope, expression, "/metadata/annotations/seen", json!("by CREATE")).await
 }

@@ -1,0 +1,337 @@
+//! Objects are changed by the expressions of MutatingAdmissionPolicies, where those are bound.
+
+mod patches;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::admissionregistration::MutatingAdmissionPolicy as Object;
+use api::admissionregistration::expressions::{Returns, Sees};
+use apimachinery::ApiError;
+use apimachinery::cel::libraries::authz::Decisions;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusCause;
+use serde_json::Value;
+
+use crate::attributes::Attributes;
+use crate::chain::{Admitting, Phase, Plugin, Reinvocation};
+use crate::context::Context;
+use crate::policy::Policies;
+use crate::policy::conditions::Verdict;
+use crate::policy::evaluation::{Expression, Inputs};
+use crate::policy::matching::{Invocation, is_exempt, namespace_of};
+use crate::policy::params;
+use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
+use crate::policy::source::{Binding, Definition, Frame, OnFailure};
+
+pub struct MutatingAdmissionPolicy(pub Arc<Policies>);
+
+/// What a policy changes, compiled.
+pub(crate) struct Mutations {
+    mutations: Vec<Mutation>,
+    is_reinvoked: bool,
+}
+
+/// One change.
+pub(crate) enum Mutation {
+    Apply(Expression),
+    JsonPatch(Expression),
+}
+
+impl Mutations {
+    pub(crate) fn compile(policy: &Object) -> Option<Definition<Self>> {
+        let spec = policy.spec.as_ref()?;
+        let frame = Frame {
+            name: policy.metadata.name.as_deref().unwrap_or_default(),
+            failure_policy: spec.failure_policy.as_deref(),
+            param_kind: spec.param_kind.as_ref(),
+            constraints: spec.match_constraints.as_ref(),
+            conditions: spec.match_conditions.as_deref().unwrap_or_default(),
+            variables: spec.variables.as_deref().unwrap_or_default(),
+        };
+        let sees = Sees { params: false, authorizer: true, patches: true };
+        Some(Definition::new(&frame, |composition| {
+            let compile = |text: Option<&String>, returns| {
+                composition.compile(text.map_or("", String::as_str), sees, returns)
+            };
+            let mutation = |it: &k8s_openapi::api::admissionregistration::v1::Mutation| {
+                if let Some(patch) = &it.json_patch {
+                    let text = patch.expression.as_ref();
+                    return Some(Mutation::JsonPatch(compile(text, Returns::JsonPatches)));
+                }
+                let apply = it.apply_configuration.as_ref()?;
+                Some(Mutation::Apply(compile(apply.expression.as_ref(), Returns::Object)))
+            };
+            Self {
+                mutations: spec.mutations.iter().flatten().filter_map(mutation).collect(),
+                is_reinvoked: spec.reinvocation_policy.as_deref() == Some("IfNeeded"),
+            }
+        }))
+    }
+}
+
+impl Plugin for MutatingAdmissionPolicy {
+    fn name(&self) -> &'static str {
+        "MutatingAdmissionPolicy"
+    }
+
+    fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
+        phase == Phase::Mutate && self.0.mutating.has(request) && !is_exempt(request)
+    }
+
+    fn reinvocation(&self) -> Reinvocation {
+        Reinvocation::Outside
+    }
+
+    fn admit<'a>(&'a self, context: &'a mut Context<'_>) -> Admitting<'a> {
+        Box::pin(admit(&self.0, context))
+    }
+}
+
+/// Policy, binding and parameter.
+type Key = (String, String, String);
+
+/// Who ran, for when the chain runs for the second time.
+#[derive(Default)]
+struct Memory {
+    /// With IfNeeded, and not since the object was last changed.
+    invoked: BTreeSet<Key>,
+    /// To be run again: they ran before somebody else changed the object.
+    due: BTreeSet<Key>,
+    /// How the object was when the last of them was done.
+    left: u64,
+}
+
+impl Memory {
+    /// Somebody changed the object.
+    fn require_all(&mut self) {
+        self.due.append(&mut self.invoked);
+    }
+}
+
+/// One policy with one binding and one parameter.
+struct Case {
+    definition: Arc<Definition<Mutations>>,
+    binding: Arc<Binding>,
+    invocation: Invocation,
+    params: Option<Arc<Value>>,
+}
+
+impl Case {
+    fn key(&self) -> Key {
+        let metadata = self.params.as_ref().map(|it| &it["metadata"]);
+        let text = |field: &str| metadata.and_then(|it| it[field].as_str()).unwrap_or_default();
+        let params = format!("{}/{}", text("namespace"), text("name"));
+        (self.definition.name.clone(), self.binding.name.clone(), params)
+    }
+}
+
+/// What went wrong with policies that do not ignore failures.
+#[derive(Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    fn add(&mut self, definition: &Definition<Mutations>, binding: Option<&str>, why: &str) {
+        let policy = &definition.name;
+        if definition.on_failure == OnFailure::Deny {
+            self.0.push(match binding {
+                Some(binding) => {
+                    format!("policy '{policy}' with binding '{binding}' denied request: {why}")
+                }
+                None => format!("policy {policy:?} denied request: {why}"),
+            });
+        }
+    }
+}
+
+async fn admit(policies: &Policies, context: &mut Context<'_>) -> Result<(), ApiError> {
+    let mut problems = Problems::default();
+    let cases = find(policies, context, &mut problems).await;
+    if context.is_reinvocation() && context.generation() != context.memory::<Memory>().left {
+        context.memory::<Memory>().require_all();
+    }
+    let decisions = Arc::new(Decisions::default());
+    for case in cases {
+        run(context, &case, &decisions, &mut problems).await?;
+    }
+    context.memory::<Memory>().left = context.generation();
+    if problems.0.is_empty() { Ok(()) } else { Err(refused(context, problems.0)) }
+}
+
+/// What applies to the request.
+async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problems) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let configuring = |what: &str, why: &str| format!("failed to configure {what}: {why}");
+    for hook in policies.mutating.find(&context.request) {
+        let definition = &hook.definition;
+        let found = match &definition.constraints {
+            Some(constraints) => constraints.find(context),
+            None => Err("policy contained no match constraints, a required field".to_owned()),
+        };
+        let invocation = match found {
+            Ok(Some(invocation)) => invocation,
+            Ok(None) => continue,
+            Err(why) => {
+                problems.add(definition, None, &configuring("policy", &why));
+                continue;
+            }
+        };
+        let parameters = policies.parameters.as_ref();
+        if let Some(why) = params::configuration_error(definition, parameters) {
+            problems.add(definition, None, &configuring("policy", &why));
+            continue;
+        }
+        for binding in &hook.bindings {
+            let bound = binding
+                .constraints
+                .as_ref()
+                .map_or(Ok(true), |it| it.find(context).map(|it| it.is_some()));
+            let collected = match bound {
+                Ok(false) => continue,
+                Ok(true) => {
+                    let namespace = namespace_of(context);
+                    params::collect(definition, binding, namespace, parameters).await
+                }
+                Err(why) => Err(why),
+            };
+            match collected {
+                Ok(all) => cases.extend(all.into_iter().map(|params| Case {
+                    definition: definition.clone(),
+                    binding: binding.clone(),
+                    invocation: invocation.clone(),
+                    params,
+                })),
+                Err(why) => {
+                    problems.add(definition, Some(&binding.name), &configuring("binding", &why));
+                }
+            }
+        }
+    }
+    cases
+}
+
+async fn run(
+    context: &mut Context<'_>,
+    case: &Case,
+    decisions: &Arc<Decisions>,
+    problems: &mut Problems,
+) -> Result<(), ApiError> {
+    if context.draft().is_none() {
+        return Ok(());
+    }
+    let (definition, binding) = (&case.definition, Some(case.binding.name.as_str()));
+    match matches(context, case, decisions).await? {
+        Verdict::Match => {}
+        Verdict::No => return Ok(()),
+        Verdict::Error(why) => {
+            problems.add(definition, binding, &why);
+            return Ok(());
+        }
+    }
+    let key = case.key();
+    if context.is_reinvocation() && !context.memory::<Memory>().due.contains(&key) {
+        return Ok(());
+    }
+    let before = context.generation();
+    for mutation in &definition.effect.mutations {
+        match mutate(context, case, mutation, decisions).await? {
+            Ok(Some(tree)) => replace(context, case, tree).await?,
+            Ok(None) => {}
+            Err(why) => problems.add(definition, binding, &why),
+        }
+    }
+    let is_changed = context.generation() != before;
+    let memory = context.memory::<Memory>();
+    if is_changed {
+        memory.require_all();
+    }
+    if definition.effect.is_reinvoked {
+        memory.invoked.insert(key);
+    }
+    Ok(())
+}
+
+async fn matches(
+    context: &Context<'_>,
+    case: &Case,
+    decisions: &Arc<Decisions>,
+) -> Result<Verdict, ApiError> {
+    let evaluate = |inputs: &Inputs<'_>| {
+        let nowhere = Inputs { namespace: &Value::Null, ..*inputs };
+        case.definition.conditions.judge(&case.definition.composition, &nowhere)
+    };
+    with_inputs(context, case, decisions, evaluate).await
+}
+
+/// The object as it will be, if the mutation says anything; or why it cannot be told.
+async fn mutate(
+    context: &Context<'_>,
+    case: &Case,
+    mutation: &Mutation,
+    decisions: &Arc<Decisions>,
+) -> Result<Result<Option<Value>, String>, ApiError> {
+    let schema = context.request.kind.schema();
+    let composition = &case.definition.composition;
+    let evaluate = |inputs: &Inputs<'_>| match mutation {
+        Mutation::Apply(expression) => patches::apply(expression, composition, inputs, &schema),
+        Mutation::JsonPatch(expression) => patches::json_patch(expression, composition, inputs),
+    };
+    with_inputs(context, case, decisions, evaluate).await
+}
+
+async fn with_inputs<T>(
+    context: &Context<'_>,
+    case: &Case,
+    decisions: &Arc<Decisions>,
+    evaluate: impl Fn(&Inputs<'_>) -> T,
+) -> Result<T, ApiError> {
+    let shown = Shown::new(context, &case.invocation).await?;
+    let request = request_value(context, &case.invocation);
+    let namespace = namespace_value(context)?;
+    let asked = requested_resource(context);
+    let params = case.params.as_deref().unwrap_or(&Value::Null);
+    Ok(settle(context, decisions, || {
+        evaluate(&Inputs {
+            object: &shown.object,
+            old: &shown.old,
+            request: &request,
+            namespace: &namespace,
+            params,
+            authorizer: Some((decisions, &asked)),
+        })
+    })
+    .await)
+}
+
+/// Takes the result, in the version that is worked on, with defaults.
+async fn replace(context: &mut Context<'_>, case: &Case, tree: Value) -> Result<(), ApiError> {
+    let working = context.request.kind.names().api_version();
+    let tree = if tree["apiVersion"] == case.invocation.kind.api_version().as_str()
+        && tree["apiVersion"] != working.as_str()
+        && !context.request.has_own_kind()
+    {
+        let json = tree.to_string().into_bytes().into();
+        let converted = context.request.versions.convert(json, &working).await?;
+        serde_json::from_slice(&converted).map_err(unreadable)?
+    } else {
+        tree
+    };
+    context.replace(&tree).map_err(unreadable)?;
+    Ok(())
+}
+
+fn unreadable(err: serde_json::Error) -> ApiError {
+    ApiError::internal("what a mutating policy made of the object cannot be read").with_source(err)
+}
+
+/// All that went wrong are causes; the first is the message.
+fn refused(context: &Context<'_>, problems: Vec<String>) -> ApiError {
+    let mut status = context.forbidden("").to_status();
+    status.message = problems.first().cloned();
+    status.reason = Some("Invalid".to_owned());
+    let cause = |message| StatusCause { message: Some(message), ..StatusCause::default() };
+    let causes = status.details.get_or_insert_default().causes.get_or_insert_default();
+    causes.extend(problems.into_iter().map(cause));
+    ApiError::said(status)
+}

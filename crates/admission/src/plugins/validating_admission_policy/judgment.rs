@@ -1,0 +1,157 @@
+//! What the expressions of a policy come to for one request and one parameter. Pure.
+
+use apimachinery::cel::OBJECT_BUDGET;
+
+use super::{Validation, Validations};
+use crate::policy::conditions::Verdict;
+use crate::policy::evaluation::{Inputs, evaluate};
+use crate::policy::source::{Definition, OnFailure};
+
+/// Longer messages are not used.
+const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Admit,
+    Deny { message: String, reason: Option<String> },
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Annotation {
+    Value(String),
+    /// The expression says that there is nothing to note.
+    None,
+    Error(String),
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Judgment<'d> {
+    /// One for each validation; or one for all if they could not be evaluated.
+    pub(super) decisions: Vec<Decision>,
+    pub(super) annotations: Vec<(&'d str, Annotation)>,
+}
+
+impl Judgment<'_> {
+    fn failed(on_failure: OnFailure, message: String) -> Self {
+        Self { decisions: vec![Decision::failed(on_failure, message)], annotations: Vec::new() }
+    }
+}
+
+impl Decision {
+    fn failed(on_failure: OnFailure, message: String) -> Self {
+        match on_failure {
+            OnFailure::Deny => Self::Deny { message, reason: None },
+            OnFailure::Ignore => Self::Admit,
+        }
+    }
+}
+
+pub(super) fn judge<'d>(
+    definition: &'d Definition<Validations>,
+    inputs: &Inputs<'_>,
+) -> Judgment<'d> {
+    let on_failure = definition.on_failure;
+    let nowhere = Inputs { namespace: &serde_json::Value::Null, ..*inputs };
+    match definition.conditions.judge(&definition.composition, &nowhere) {
+        Verdict::Match => {}
+        Verdict::No => return Judgment::default(),
+        Verdict::Error(_) if on_failure == OnFailure::Ignore => return Judgment::default(),
+        Verdict::Error(why) => return Judgment::failed(on_failure, why),
+    }
+    let decisions = match decide(definition, inputs) {
+        Ok(decisions) => decisions,
+        Err(why) => return Judgment::failed(on_failure, why),
+    };
+    match annotate(definition, inputs) {
+        Ok(annotations) => Judgment { decisions, annotations },
+        Err(why) => Judgment::failed(on_failure, why),
+    }
+}
+
+/// Messages are made with what is left of the budget, without asking the authorizer.
+fn decide(
+    definition: &Definition<Validations>,
+    inputs: &Inputs<'_>,
+) -> Result<Vec<Decision>, String> {
+    let (composition, on_failure) = (&definition.composition, definition.on_failure);
+    let validations = &definition.effect.validations;
+    let mut budget = OBJECT_BUDGET;
+    let expressions = validations.iter().map(|it| &it.expression);
+    let read = |value: &cel::Value<'_>| Ok(value.as_bool());
+    let results = evaluate(expressions, composition, inputs, &mut budget, read)?;
+
+    let silent = Inputs { authorizer: None, ..*inputs };
+    let expressions = validations.iter().filter_map(|it| it.message_expression.as_ref());
+    let read = |value: &cel::Value<'_>| Ok(value.as_str().map(str::to_owned));
+    let messages = evaluate(expressions, composition, &silent, &mut budget, read);
+    let mut messages = match messages {
+        Ok(messages) => Ok(messages.into_iter()),
+        Err(err) => Err(err),
+    };
+    let decide = |(validation, result): (&Validation, Result<Option<bool>, String>)| {
+        let own = match (&mut messages, &validation.message_expression) {
+            (Ok(messages), Some(_)) => messages.next().and_then(Result::ok).flatten(),
+            _ => None,
+        };
+        match (result, &messages) {
+            (Err(why), _) => Decision::failed(on_failure, why),
+            (Ok(_), Err(why)) => {
+                Decision::failed(on_failure, format!("failed messageExpression: {why}"))
+            }
+            (Ok(Some(true)), Ok(_)) => Decision::Admit,
+            (Ok(_), Ok(_)) => Decision::Deny {
+                message: message(validation, own),
+                reason: Some(validation.reason.clone().unwrap_or_else(|| "Invalid".to_owned())),
+            },
+        }
+    };
+    Ok(validations.iter().zip(results).map(decide).collect())
+}
+
+/// The one that was made, else the one that was written, else the expression.
+fn message(validation: &Validation, own: Option<String>) -> String {
+    let own = own.unwrap_or_default();
+    let own = own.trim();
+    if !own.is_empty() && own.len() <= MESSAGE_BYTES_MAX && !own.contains('\n') {
+        return own.to_owned();
+    }
+    let written = validation.message.trim();
+    if !written.is_empty() {
+        return written.to_owned();
+    }
+    format!("failed expression: {}", validation.expression.text.trim())
+}
+
+fn annotate<'d>(
+    definition: &'d Definition<Validations>,
+    inputs: &Inputs<'_>,
+) -> Result<Vec<(&'d str, Annotation)>, String> {
+    let silent = Inputs { authorizer: None, ..*inputs };
+    let annotations = &definition.effect.annotations;
+    let mut budget = OBJECT_BUDGET;
+    let read = |value: &cel::Value<'_>| {
+        Ok(match value {
+            cel::Value::String(text) if text.trim().is_empty() => Annotation::None,
+            cel::Value::String(text) => Annotation::Value(text.trim().to_owned()),
+            cel::Value::Null => Annotation::None,
+            other => Annotation::Error(other.type_name().to_owned()),
+        })
+    };
+    let expressions = annotations.iter().map(|it| &it.1);
+    let results = evaluate(expressions, &definition.composition, &silent, &mut budget, read)?;
+    let read = |((key, expression), result): (&'d (String, _), Result<Annotation, String>)| {
+        let expression: &crate::policy::evaluation::Expression = expression;
+        let annotation = match result {
+            Ok(Annotation::Error(got)) => Annotation::Error(format!(
+                "valueExpression '{}' resulted in unsupported return type: {got}. Return type must \
+                 be either string or null.",
+                expression.text
+            )),
+            Ok(annotation) => annotation,
+            Err(_) if definition.on_failure == OnFailure::Ignore => Annotation::None,
+            Err(why) => Annotation::Error(why),
+        };
+        (key.as_str(), annotation)
+    };
+    Ok(annotations.iter().zip(results).map(read).collect())
+}

@@ -1,0 +1,304 @@
+//! Requests are held against the expressions of ValidatingAdmissionPolicies, where those are bound:
+//! what does not meet them is refused, warned of, or noted in the audit log.
+
+mod judgment;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::admissionregistration::ValidatingAdmissionPolicy as Object;
+use api::admissionregistration::expressions::{Returns, Sees};
+use apimachinery::ApiError;
+use apimachinery::cel::libraries::authz::Decisions;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusCause;
+use serde_json::{Value, json};
+
+use crate::attributes::Attributes;
+use crate::chain::{Phase, Plugin, Validating};
+use crate::context::Context;
+use crate::policy::Policies;
+use crate::policy::evaluation::{Expression, Inputs};
+use crate::policy::matching::{Invocation, is_exempt, namespace_of};
+use crate::policy::params;
+use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
+use crate::policy::source::{Binding, Definition, Frame, Hook, OnFailure};
+use judgment::{Annotation, Decision, Judgment};
+
+/// Values of audit annotations are cut here.
+const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
+const FAILURE_KEY: &str = "validation.policy.admission.k8s.io/validation_failure";
+
+pub struct ValidatingAdmissionPolicy(pub Arc<Policies>);
+
+/// What a policy demands, compiled.
+pub(crate) struct Validations {
+    validations: Vec<Validation>,
+    /// By key.
+    annotations: Vec<(String, Expression)>,
+}
+
+struct Validation {
+    expression: Expression,
+    message_expression: Option<Expression>,
+    message: String,
+    reason: Option<String>,
+}
+
+impl Validations {
+    pub(crate) fn compile(policy: &Object) -> Option<Definition<Self>> {
+        let spec = policy.spec.as_ref()?;
+        let frame = Frame {
+            name: policy.metadata.name.as_deref().unwrap_or_default(),
+            failure_policy: spec.failure_policy.as_deref(),
+            param_kind: spec.param_kind.as_ref(),
+            constraints: spec.match_constraints.as_ref(),
+            conditions: spec.match_conditions.as_deref().unwrap_or_default(),
+            variables: spec.variables.as_deref().unwrap_or_default(),
+        };
+        let asking = Sees { params: false, authorizer: true, patches: false };
+        let silent = Sees { authorizer: false, ..asking };
+        Some(Definition::new(&frame, |composition| {
+            let validations = spec.validations.iter().flatten().map(|it| Validation {
+                expression: composition.compile(&it.expression, asking, Returns::Bool),
+                message_expression: it
+                    .message_expression
+                    .as_deref()
+                    .filter(|it| !it.is_empty())
+                    .map(|text| composition.compile(text, silent, Returns::Text)),
+                message: it.message.clone().unwrap_or_default(),
+                reason: it.reason.clone(),
+            });
+            let annotations = spec.audit_annotations.iter().flatten().map(|it| {
+                let value = it.value_expression.as_str();
+                (it.key.clone(), composition.compile(value, asking, Returns::TextOrNull))
+            });
+            Self { validations: validations.collect(), annotations: annotations.collect() }
+        }))
+    }
+}
+
+impl Plugin for ValidatingAdmissionPolicy {
+    fn name(&self) -> &'static str {
+        "ValidatingAdmissionPolicy"
+    }
+
+    fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
+        phase == Phase::Validate && self.0.validating.has(request) && !is_exempt(request)
+    }
+
+    fn validate<'a>(&'a self, context: &'a Context<'_>) -> Validating<'a> {
+        Box::pin(async { validate(&self.0, context).await.map(|()| None) })
+    }
+}
+
+/// The first reason to refuse.
+#[derive(Default)]
+struct Refusal(Option<(String, Option<String>)>);
+
+impl Refusal {
+    fn add(&mut self, policy: &str, binding: Option<&str>, why: &str, reason: Option<&str>) {
+        let message = match binding {
+            Some(binding) => format!(
+                "ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: \
+                 {why}"
+            ),
+            None => format!("ValidatingAdmissionPolicy '{policy}' denied request: {why}"),
+        };
+        self.0.get_or_insert((message, reason.map(str::to_owned)));
+    }
+
+    /// Something is wrong with the policy or the binding itself.
+    fn misconfigured(
+        &mut self,
+        definition: &Definition<Validations>,
+        binding: Option<&str>,
+        why: &str,
+    ) {
+        if definition.on_failure == OnFailure::Deny {
+            let what = if binding.is_some() { "binding" } else { "policy" };
+            let why = format!("failed to configure {what}: {why}");
+            self.add(&definition.name, binding, &why, None);
+        }
+    }
+}
+
+async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiError> {
+    let mut refusal = Refusal::default();
+    let decisions = Arc::new(Decisions::default());
+    for hook in policies.validating.find(&context.request) {
+        let definition = &hook.definition;
+        let Some(constraints) = &definition.constraints else {
+            let why = "policy contained no match constraints, a required field";
+            refusal.misconfigured(definition, None, why);
+            continue;
+        };
+        match constraints.find(context) {
+            Err(why) => refusal.misconfigured(definition, None, &why),
+            Ok(None) => {}
+            Ok(Some(invocation)) => {
+                match params::configuration_error(definition, policies.parameters.as_ref()) {
+                    Some(why) => refusal.misconfigured(definition, None, &why),
+                    None => {
+                        let case = Case { policies, context, decisions: &decisions };
+                        case.hold_against(&hook, &invocation, &mut refusal).await?;
+                    }
+                }
+            }
+        }
+    }
+    match refusal.0 {
+        Some((message, reason)) => Err(refused(context, &message, reason.as_deref())),
+        None => Ok(()),
+    }
+}
+
+/// One request.
+struct Case<'a> {
+    policies: &'a Policies,
+    context: &'a Context<'a>,
+    decisions: &'a Arc<Decisions>,
+}
+
+impl Case<'_> {
+    /// All bindings of one policy.
+    async fn hold_against(
+        &self,
+        hook: &Hook<Validations>,
+        invocation: &Invocation,
+        refusal: &mut Refusal,
+    ) -> Result<(), ApiError> {
+        let definition = &hook.definition;
+        let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut shown: Option<Shown> = None;
+        for binding in &hook.bindings {
+            let is_bound = binding
+                .constraints
+                .as_ref()
+                .map_or(Ok(true), |it| it.find(self.context).map(|it| it.is_some()));
+            match is_bound {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(why) => {
+                    refusal.misconfigured(definition, Some(&binding.name), &why);
+                    continue;
+                }
+            }
+            let namespace = namespace_of(self.context);
+            let parameters = self.policies.parameters.as_ref();
+            let found = match params::collect(definition, binding, namespace, parameters).await {
+                Ok(found) => found,
+                Err(why) => {
+                    refusal.misconfigured(definition, Some(&binding.name), &why);
+                    continue;
+                }
+            };
+            if found.is_empty() {
+                continue;
+            }
+            if shown.is_none() {
+                shown = Some(Shown::new(self.context, invocation).await?);
+            }
+            let Some(shown) = &shown else { continue };
+            let namespace = namespace_value(self.context)?;
+            let request = request_value(self.context, invocation);
+            for params in found {
+                let params = params.as_deref().unwrap_or(&Value::Null);
+                let judgment = self.judge(definition, shown, [&request, &namespace, params]).await;
+                self.act(definition, binding, judgment, &mut annotations, refusal);
+            }
+        }
+        for (key, values) in annotations {
+            self.context.annotate(&format!("{}/{key}", definition.name), &values.join(", "));
+        }
+        Ok(())
+    }
+
+    async fn judge<'d>(
+        &self,
+        definition: &'d Definition<Validations>,
+        shown: &Shown,
+        [request, namespace, params]: [&Value; 3],
+    ) -> Judgment<'d> {
+        let asked = requested_resource(self.context);
+        settle(self.context, self.decisions, || {
+            let inputs = Inputs {
+                object: &shown.object,
+                old: &shown.old,
+                request,
+                namespace,
+                params,
+                authorizer: Some((self.decisions, &asked)),
+            };
+            judgment::judge(definition, &inputs)
+        })
+        .await
+    }
+
+    /// What follows from a judgment, by what the binding asks for.
+    fn act<'d>(
+        &self,
+        definition: &'d Definition<Validations>,
+        binding: &Binding,
+        judgment: Judgment<'d>,
+        annotations: &mut BTreeMap<&'d str, Vec<String>>,
+        refusal: &mut Refusal,
+    ) {
+        let (policy, name) = (definition.name.as_str(), binding.name.as_str());
+        for (index, decision) in judgment.decisions.iter().enumerate() {
+            let Decision::Deny { message, reason } = decision else { continue };
+            for action in &binding.actions {
+                match action.as_str() {
+                    "Deny" => refusal.add(policy, Some(name), message, reason.as_deref()),
+                    "Warn" => self.context.warn(&format!(
+                        "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding \
+                         '{name}': {message}"
+                    )),
+                    "Audit" => self.note_failure(binding, index, message),
+                    _ => {}
+                }
+            }
+        }
+        for (key, annotation) in judgment.annotations {
+            match annotation {
+                Annotation::Value(mut value) => {
+                    value.truncate(value.floor_char_boundary(ANNOTATION_BYTES_MAX));
+                    let values = annotations.entry(key).or_default();
+                    if !values.contains(&value) {
+                        values.push(value);
+                    }
+                }
+                Annotation::None => {}
+                Annotation::Error(why) => refusal.add(policy, Some(name), &why, None),
+            }
+        }
+    }
+
+    fn note_failure(&self, binding: &Binding, index: usize, message: &str) {
+        let failure = json!([{
+            "message": message,
+            "policy": binding.policy,
+            "binding": binding.name,
+            "expressionIndex": index,
+            "validationActions": binding.actions,
+        }]);
+        self.context.annotate(FAILURE_KEY, &failure.to_string());
+    }
+}
+
+/// With the reason that the validation asks for.
+fn refused(context: &Context<'_>, message: &str, reason: Option<&str>) -> ApiError {
+    let mut status = context.forbidden(message).to_status();
+    let reason = reason.filter(|it| !it.is_empty()).unwrap_or("Invalid");
+    status.code = Some(match reason {
+        "Unauthorized" => 401,
+        "Forbidden" => 403,
+        "RequestEntityTooLarge" => 413,
+        _ => 422,
+    });
+    status.reason = Some(reason.to_owned());
+    let cause = StatusCause { message: Some(message.to_owned()), ..StatusCause::default() };
+    status.details.get_or_insert_default().causes.get_or_insert_default().push(cause);
+    ApiError::said(status)
+}

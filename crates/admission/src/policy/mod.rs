@@ -1,0 +1,63 @@
+//! What validating and mutating policies share, and the conditions of webhooks: which requests they
+//! are for (`matching`), with which parameters (`params`), and the evaluation of their expressions
+//! (`evaluation`). Policies are compiled when they change, not when requests come.
+
+pub mod conditions;
+pub(crate) mod evaluation;
+pub(crate) mod matching;
+pub mod params;
+pub(crate) mod request;
+mod rules;
+pub(crate) mod source;
+mod variables;
+
+use std::sync::Arc;
+
+use api::admissionregistration::{
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+};
+
+pub use params::{Found, Parameters};
+
+use crate::plugins::mutating_admission_policy::Mutations;
+use crate::plugins::validating_admission_policy::Validations;
+use source::{Binding, Source};
+
+/// All policies that there are. Told of every change of one.
+pub struct Policies {
+    pub(crate) validating: Source<Validations>,
+    pub(crate) mutating: Source<Mutations>,
+    pub(crate) parameters: Arc<dyn Parameters>,
+}
+
+impl Policies {
+    pub fn new(parameters: Arc<dyn Parameters>) -> Self {
+        Self { validating: Source::default(), mutating: Source::default(), parameters }
+    }
+
+    /// `None`: it is gone.
+    pub fn set_validating(&self, name: &str, policy: Option<&ValidatingAdmissionPolicy>) {
+        self.validating.set_definition(name, policy.and_then(Validations::compile));
+    }
+
+    pub fn set_validating_binding(
+        &self,
+        name: &str,
+        binding: Option<&ValidatingAdmissionPolicyBinding>,
+    ) {
+        self.validating.set_binding(name, binding.map(Binding::validating));
+    }
+
+    pub fn set_mutating(&self, name: &str, policy: Option<&MutatingAdmissionPolicy>) {
+        self.mutating.set_definition(name, policy.and_then(Mutations::compile));
+    }
+
+    pub fn set_mutating_binding(
+        &self,
+        name: &str,
+        binding: Option<&MutatingAdmissionPolicyBinding>,
+    ) {
+        self.mutating.set_binding(name, binding.and_then(Binding::mutating));
+    }
+}
