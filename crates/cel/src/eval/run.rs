@@ -8,7 +8,7 @@ use crate::cost::{LIST_CREATE, MAP_CREATE, STRUCT_CREATE, traversal};
 use crate::env::Overload;
 use crate::error::Error;
 use crate::types::Type;
-use crate::value::{Key, List, Map, NativeMap, Value};
+use crate::value::{Key, List, Map, NativeMap, Text, Value};
 
 pub(super) struct Frame<'a, 'v> {
     program: &'a Program,
@@ -58,7 +58,7 @@ impl<'a, 'v> Frame<'a, 'v> {
 
     pub(super) fn eval(&mut self, node: &'a Node) -> Result1<'a> {
         match node {
-            Node::Constant(value) => Ok(value.clone()),
+            Node::Constant(value) => Ok(constant(value)),
             Node::Variable { name, charge } => {
                 self.charge(*charge)?;
                 let value = self.activation.resolve(name);
@@ -68,23 +68,12 @@ impl<'a, 'v> Frame<'a, 'v> {
             Node::Select(select) => self.select(select),
             Node::Has { operand, field } => self.has(operand, field),
             Node::Index(index) => self.index(index),
-            Node::And(sides) => self.logical(sides, false),
-            Node::Or(sides) => self.logical(sides, true),
+            Node::And(_)
+            | Node::Or(_)
+            | Node::NotStrictlyFalse(_)
+            | Node::Not(_)
+            | Node::Equals { .. } => self.test(node).map(Value::Bool),
             Node::Conditional(parts) => self.conditional(parts),
-            Node::NotStrictlyFalse(arg) => {
-                let value = self.eval(arg);
-                self.charge(1)?;
-                match value {
-                    Ok(Value::Bool(value)) => Ok(Value::Bool(value)),
-                    Err(Error::CostExceeded) => Err(Error::CostExceeded),
-                    _ => Ok(Value::Bool(true)),
-                }
-            }
-            Node::Not(arg) => {
-                let value = self.eval_then_charge(arg, 1)?;
-                value.as_bool().map(|it| Value::Bool(!it)).ok_or(Error::NoSuchOverload)
-            }
-            Node::Equals { sides, negated } => self.equals(sides, *negated),
             Node::OptionalOr { sides, unwraps } => self.optional_or(sides, *unwraps),
             Node::InSet { value, set } => {
                 let value = self.eval(value)?;
@@ -99,6 +88,37 @@ impl<'a, 'v> Frame<'a, 'v> {
             Node::Bind(bind) => self.bind(bind),
             Node::Append { slot, element } => self.append(*slot, element),
             Node::Insert { slot, key, value } => self.insert(*slot, key.as_deref(), value),
+        }
+    }
+
+    /// The truth of a node. That most of these are no values on their way saves time.
+    fn test(&mut self, node: &'a Node) -> Result<bool, Error> {
+        match node {
+            Node::And(sides) => self.logical(sides, false),
+            Node::Or(sides) => self.logical(sides, true),
+            Node::NotStrictlyFalse(arg) => {
+                let value = self.test(arg);
+                self.charge(1)?;
+                match value {
+                    Ok(value) => Ok(value),
+                    Err(Error::CostExceeded) => Err(Error::CostExceeded),
+                    Err(_) => Ok(true),
+                }
+            }
+            Node::Not(arg) => {
+                let value = self.test(arg);
+                self.charge(1)?;
+                value.map(|it| !it)
+            }
+            Node::Equals { sides, negated } => self.equals(sides, *negated),
+            Node::Local { slot, charge }
+                if let Local::Value(Ok(Value::Bool(value))) = self.locals[*slot] =>
+            {
+                self.charge(*charge)?;
+                Ok(value)
+            }
+            Node::Constant(Value::Bool(value)) => Ok(*value),
+            other => self.eval(other)?.as_bool().ok_or(Error::NoSuchOverload),
         }
     }
 
@@ -189,39 +209,34 @@ impl<'a, 'v> Frame<'a, 'v> {
 
     /// `&&` with `deciding` false, `||` with true. An error counts only if the other side does not
     /// decide.
-    fn logical(&mut self, sides: &'a [Node; 2], deciding: bool) -> Result1<'a> {
+    fn logical(&mut self, sides: &'a [Node; 2], deciding: bool) -> Result<bool, Error> {
         let mut failure = None;
         for side in sides {
-            match self.eval(side) {
-                Ok(Value::Bool(value)) if value == deciding => return Ok(Value::Bool(deciding)),
-                Ok(Value::Bool(_)) => {}
-                Ok(_) => failure = failure.or(Some(Error::NoSuchOverload)),
+            match self.test(side) {
+                Ok(value) if value == deciding => return Ok(deciding),
+                Ok(_) => {}
                 Err(Error::CostExceeded) => return Err(Error::CostExceeded),
                 Err(err) => failure = failure.or(Some(err)),
             }
         }
-        failure.map_or(Ok(Value::Bool(!deciding)), Err)
+        failure.map_or(Ok(!deciding), Err)
     }
 
     fn conditional(&mut self, [condition, then, otherwise]: &'a [Node; 3]) -> Result1<'a> {
-        match self.eval(condition)? {
-            Value::Bool(true) => self.eval(then),
-            Value::Bool(false) => self.eval(otherwise),
-            _ => Err(Error::NoSuchOverload),
-        }
+        if self.test(condition)? { self.eval(then) } else { self.eval(otherwise) }
     }
 
-    fn equals(&mut self, [left, right]: &'a [Node; 2], negated: bool) -> Result1<'a> {
+    fn equals(&mut self, [left, right]: &'a [Node; 2], negated: bool) -> Result<bool, Error> {
         let left = match self.eval(left) {
             Ok(left) => left,
-            Err(err) => return self.fail_first(None, right, err),
+            Err(err) => return Err(self.fail_first(None, right, err)),
         };
         let right = match self.eval(right) {
             Ok(right) => right,
-            Err(err) => return self.fail(None, &[left, Value::Null], err),
+            Err(err) => return Err(self.fail(None, &[left, Value::Null], err)),
         };
         self.charge(cost_of_equality(&left, &right))?;
-        Ok(Value::Bool(left.equals(&right)? != negated))
+        Ok(left.equals(&right)? != negated)
     }
 
     #[inline(never)]
@@ -237,16 +252,16 @@ impl<'a, 'v> Frame<'a, 'v> {
         match &call.args[..] {
             [one] => match self.eval(one) {
                 Ok(one) => self.apply(call, &[one]),
-                Err(err) => self.fail(Some(call), &[Value::Null], err),
+                Err(err) => Err(self.fail(Some(call), &[Value::Null], err)),
             },
             [one, two] => {
                 let one = match self.eval(one) {
                     Ok(one) => one,
-                    Err(err) => return self.fail_first(Some(call), two, err),
+                    Err(err) => return Err(self.fail_first(Some(call), two, err)),
                 };
                 match self.eval(two) {
                     Ok(two) => self.apply(call, &[one, two]),
-                    Err(err) => self.fail(Some(call), &[one, Value::Null], err),
+                    Err(err) => Err(self.fail(Some(call), &[one, Value::Null], err)),
                 }
             }
             many => {
@@ -256,7 +271,7 @@ impl<'a, 'v> Frame<'a, 'v> {
                         Ok(value) => args.push(value),
                         Err(err) if index + 1 == many.len() => {
                             args.push(Value::Null);
-                            return self.fail(Some(call), &args, err);
+                            return Err(self.fail(Some(call), &args, err));
                         }
                         // Upstream looks at no argument after it, and misses the call.
                         Err(err) => return Err(err),
@@ -270,30 +285,29 @@ impl<'a, 'v> Frame<'a, 'v> {
     /// The end of a call (or of an equality) whose first operand of two failed: the second is
     /// evaluated all the same.
     #[cold]
-    fn fail_first(&mut self, call: Option<&'a Call>, second: &'a Node, err: Error) -> Result1<'a> {
+    fn fail_first(&mut self, call: Option<&'a Call>, second: &'a Node, err: Error) -> Error {
         if err == Error::CostExceeded {
-            return Err(err);
+            return err;
         }
         match self.eval(second) {
             Ok(second) => self.fail(call, &[Value::Null, second], err),
-            Err(Error::CostExceeded) => Err(Error::CostExceeded),
+            Err(Error::CostExceeded) => Error::CostExceeded,
             Err(_) => self.fail(call, &[Value::Null, Value::Null], err),
         }
     }
 
     /// The end of a call (or of an equality) with an operand that failed; that has the size of null.
     #[cold]
-    fn fail(&mut self, call: Option<&'a Call>, args: &[Value<'a>], err: Error) -> Result1<'a> {
+    fn fail(&mut self, call: Option<&'a Call>, args: &[Value<'a>], err: Error) -> Error {
         if err == Error::CostExceeded {
-            return Err(err);
+            return err;
         }
         let cost = match (call, args) {
             (Some(call), args) => call.cost.map_or(1, |cost| cost(args, None)),
             (None, [left, right]) => cost_of_equality(left, right),
             (None, _) => 1,
         };
-        self.charge(cost)?;
-        Err(err)
+        self.charge(cost).err().unwrap_or(err)
     }
 
     fn apply(&mut self, call: &'a Call, args: &[Value<'a>]) -> Result1<'a> {
@@ -440,8 +454,8 @@ impl<'a, 'v> Frame<'a, 'v> {
             slot += 1;
         }
         self.set(slot, Ok(last));
-        match self.eval(&fold.condition) {
-            Ok(Value::Bool(false)) => return Ok(false),
+        match self.test(&fold.condition) {
+            Ok(false) => return Ok(false),
             Err(Error::CostExceeded) => return Err(Error::CostExceeded),
             _ => {}
         }
@@ -496,6 +510,14 @@ impl<'a, 'v> Frame<'a, 'v> {
             (None, _) => return Err(Error::NoSuchOverload),
         }
         Ok(Value::Map(Map::Native(map)))
+    }
+}
+
+/// A text of the program is lent: counting its owners takes time.
+fn constant<'a>(value: &'a Value<'static>) -> Value<'a> {
+    match value {
+        Value::String(text) => Value::String(Text::Borrowed(text)),
+        other => other.clone(),
     }
 }
 
