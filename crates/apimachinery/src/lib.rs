@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod bounds;
+pub mod cel;
 pub mod cron;
 pub mod error;
 pub mod field;

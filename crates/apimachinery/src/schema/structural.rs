@@ -112,11 +112,20 @@ fn validate_patterns(patterns: &BTreeSet<&str>, path: &Path, errors: &mut FieldE
 
 /// Every object has these, whether the schema names them or not.
 fn add_type_and_metadata(schema: &mut Schema) {
+    let is_text = |it: &SchemaRef| it.kind == Type::String;
+    let said = ["apiVersion", "kind"];
+    let is_said = said.iter().all(|it| schema.properties.get(*it).is_some_and(is_text));
+    schema.names_type |= is_said && !schema.has_given_metadata;
     for name in ["apiVersion", "kind"] {
         let text = || Arc::new(Schema { kind: Type::String, ..Schema::default() });
         schema.properties.entry(name.to_owned()).or_insert_with(text);
     }
-    schema.properties.insert("metadata".to_owned(), object_meta());
+    let was_given = std::mem::replace(&mut schema.has_given_metadata, true);
+    let own = schema.properties.insert("metadata".to_owned(), object_meta());
+    // The root may be an embedded resource by its own account, too.
+    if schema.own_metadata.is_none() && !was_given {
+        schema.own_metadata = own;
+    }
 }
 
 fn read_node(
