@@ -206,7 +206,35 @@ impl Schema {
     /// Checks types and values, with upstream's texts (`spec.x in body must be of type integer:
     /// "string"`).
     pub fn validate(self: &Arc<Self>, value: &Value, path: &Path, errors: &mut FieldErrors) {
-        values::validate(self, value, path, errors);
+        self.validate_values(value, None, path, errors);
+        self.validate_embedded(value, path, errors);
+        self.validate_lists(value, path, errors);
+    }
+
+    /// The first part of that. Parts that are as they were `before` are not refused.
+    pub fn validate_values(
+        self: &Arc<Self>,
+        value: &Value,
+        before: Option<&Correlated<'_>>,
+        path: &Path,
+        errors: &mut FieldErrors,
+    ) {
+        values::validate(self, value, before, path, errors);
+    }
+
+    /// The second: embedded objects have an apiVersion and a kind.
+    pub fn validate_embedded(
+        self: &Arc<Self>,
+        value: &Value,
+        path: &Path,
+        errors: &mut FieldErrors,
+    ) {
+        values::validate_embedded(self, value, path, errors);
+    }
+
+    /// The third: nothing is twice in lists where it must not be.
+    pub fn validate_lists(self: &Arc<Self>, value: &Value, path: &Path, errors: &mut FieldErrors) {
+        values::validate_lists(self, value, path, errors);
     }
 
     /// Builds the schema of a custom resource version; problems are structural-schema violations.

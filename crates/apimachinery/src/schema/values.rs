@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Number, Value};
 
 use super::format::has_format;
-use super::{ListType, Schema, SchemaRef, Type};
+use super::{Correlated, ListType, Schema, SchemaRef, Type};
 use crate::field::{Cause, FieldErrors, Path};
 
 /// Of a compiled pattern; also of the memory it takes while it runs.
@@ -47,24 +47,51 @@ fn compiled(checks: &Map<String, Value>) -> Patterns {
     found.into_iter().map(|it| (it.to_owned(), compile(it).ok())).collect()
 }
 
-pub(super) fn validate(schema: &SchemaRef, value: &Value, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate(
+    schema: &SchemaRef,
+    value: &Value,
+    before: Option<&Correlated<'_>>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let left = Cell::new(CHECKS_MAX);
-    validate_value(schema, value, path, &left, errors);
+    validate_value(schema, value, (before, path), &left, errors);
     if left.get() == 0 {
         errors.forbidden(path, "the schema takes too many checks for a value of this size");
     }
 }
 
+/// A part of the object: what it was before, if that is known, and where it is.
+type Place<'p> = (Option<&'p Correlated<'p>>, &'p Path);
+
+/// What is wrong with a part that was so before is no reason to refuse.
 fn validate_value(
     schema: &SchemaRef,
     value: &Value,
-    path: &Path,
+    (before, path): Place<'_>,
     left: &Cell<usize>,
     errors: &mut FieldErrors,
 ) {
     if errors.is_full() {
         return;
     }
+    let Some(before) = before else {
+        return validate_new(schema, value, (None, path), left, errors);
+    };
+    let mut found = FieldErrors::new();
+    validate_new(schema, value, (Some(before), path), left, &mut found);
+    if !found.is_empty() && !before.is_same() {
+        errors.extend(found);
+    }
+}
+
+fn validate_new(
+    schema: &SchemaRef,
+    value: &Value,
+    (before, path): Place<'_>,
+    left: &Cell<usize>,
+    errors: &mut FieldErrors,
+) {
     let schema = schema.resolve();
     if value.is_null() && schema.nullable {
         return;
@@ -74,8 +101,8 @@ fn validate_value(
         return;
     }
     match value {
-        Value::Object(fields) => validate_fields(&schema, fields, path, left, errors),
-        Value::Array(items) => validate_items(&schema, items, path, left, errors),
+        Value::Object(fields) => validate_fields(&schema, fields, (before, path), left, errors),
+        Value::Array(items) => validate_items(&schema, items, (before, path), left, errors),
         Value::String(text) if schema.kind == Type::String && !has_format(&schema.format, text) => {
             let detail = format!("{path} in body must be of type {}: {text:?}", schema.format);
             errors.invalid(path, text.as_str(), &detail);
@@ -139,26 +166,69 @@ fn wrong_type(wanted: &str, value: &Value, path: &Path, errors: &mut FieldErrors
 fn validate_fields(
     schema: &Schema,
     fields: &Map<String, Value>,
-    path: &Path,
+    (before, path): Place<'_>,
     left: &Cell<usize>,
     errors: &mut FieldErrors,
 ) {
     left.set(left.get().saturating_sub(schema.required.len()));
     require(&schema.required, fields, path, errors);
     for (name, value) in fields {
-        if let Some(field) = schema.properties.get(name) {
-            validate_value(field, value, &path.child(name), left, errors);
-        } else if let Some(values) = &schema.additional {
-            validate_value(values, value, &path.child(name), left, errors);
+        // What the type of the whole object was cannot be seen: it was converted.
+        let is_type = path.as_str().is_empty() && ["apiVersion", "kind"].contains(&name.as_str());
+        let before = before.filter(|_| !is_type).and_then(|it| it.key(name));
+        if let Some(field) = schema.field(name) {
+            validate_value(field, value, (before.as_ref(), &path.child(name)), left, errors);
         }
     }
-    if schema.is_embedded_resource {
+}
+
+/// What does not come from the schema's words: embedded objects say what they are.
+pub(super) fn validate_embedded(
+    schema: &SchemaRef,
+    value: &Value,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if errors.is_full() {
+        return;
+    }
+    if let Value::Object(fields) = value
+        && schema.is_embedded_resource
+    {
         for name in ["apiVersion", "kind"] {
             let is_set = fields.get(name).and_then(Value::as_str).is_some_and(|it| !it.is_empty());
             if !is_set {
                 errors.required(&path.child(name), "must not be empty");
             }
         }
+    }
+    for_each_below(schema, value, path, &mut |schema, value, path| {
+        validate_embedded(schema, value, path, errors);
+    });
+}
+
+fn for_each_below(
+    schema: &SchemaRef,
+    value: &Value,
+    path: &Path,
+    visit: &mut dyn FnMut(&SchemaRef, &Value, &Path),
+) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let Some(field) = schema.field(name) {
+                    visit(field, value, &path.child(name));
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                if let Some(item) = &schema.items {
+                    visit(item, value, &path.index(index));
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -171,15 +241,38 @@ fn require(names: &[String], fields: &Map<String, Value>, path: &Path, errors: &
 fn validate_items(
     schema: &Schema,
     items: &[Value],
-    path: &Path,
+    (before, path): Place<'_>,
     left: &Cell<usize>,
     errors: &mut FieldErrors,
 ) {
     if let Some(item) = &schema.items {
         for (index, value) in items.iter().enumerate() {
-            validate_value(item, value, &path.index(index), left, errors);
+            let before = before.and_then(|it| it.index(index));
+            let place = (before.as_ref(), &path.index(index));
+            validate_value(item, value, place, left, errors);
         }
     }
+}
+
+/// Elements of sets, and keys of lists that are maps, are there once.
+pub(super) fn validate_lists(
+    schema: &SchemaRef,
+    value: &Value,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if errors.is_full() {
+        return;
+    }
+    for_each_below(schema, value, path, &mut |schema, value, path| {
+        validate_lists(schema, value, path, errors);
+    });
+    if let Value::Array(items) = value {
+        validate_unique(schema, items, path, errors);
+    }
+}
+
+fn validate_unique(schema: &Schema, items: &[Value], path: &Path, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (index, value) in items.iter().enumerate() {
         let identity = match &schema.list_type {

@@ -5,6 +5,7 @@
 //! object that was stored in another version of the group is read by rewriting it.
 
 mod columns;
+mod judge;
 mod stored_defaults;
 #[cfg(test)]
 mod tests;
@@ -12,13 +13,14 @@ mod tests;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use apimachinery::cel::rules::Rules;
 use apimachinery::schema::{FieldReport, Schema, SchemaRef, Type};
 use apimachinery::table::Column;
 use apimachinery::{FieldErrors, NameRule, Names, Path, Scope};
@@ -44,6 +46,8 @@ pub struct CustomKind {
     written: Value,
     /// What the author wrote: prunes, defaults and validates everything but metadata.
     own: SchemaRef,
+    /// The author's rules, compiled when first needed; `None` if there are none.
+    rules: OnceLock<Option<Rules>>,
     /// The same with apiVersion, kind and metadata.
     whole: SchemaRef,
     columns: Vec<PrinterColumn>,
@@ -91,6 +95,7 @@ impl CustomKind {
         Self {
             whole: with_metadata(&own),
             own,
+            rules: OnceLock::new(),
             written,
             scope: if crd.spec.scope == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
             storage_version: storage.name.clone(),
@@ -393,16 +398,20 @@ impl Kind for CustomKind {
         if kind != self.names.kind {
             errors.invalid(&Path::new("kind"), kind, &format!("must be {}", self.names.kind));
         }
-        self.own.validate(&object.to_value(), &Path::root(), errors);
+    }
+
+    fn validate_create(&self, object: &dyn ApiObject, errors: &mut FieldErrors) {
+        self.judge(&object.to_value(), None, errors);
     }
 
     fn validate_update(
         &self,
-        _object: &dyn ApiObject,
-        _stored: &dyn ApiObject,
-        _part: Part,
-        _errors: &mut FieldErrors,
+        object: &dyn ApiObject,
+        stored: &dyn ApiObject,
+        part: Part,
+        errors: &mut FieldErrors,
     ) {
+        self.judge(&object.to_value(), Some((&stored.to_value(), part)), errors);
     }
 
     fn deprecation(&self) -> Option<String> {
