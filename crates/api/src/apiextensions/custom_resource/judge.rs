@@ -1,7 +1,8 @@
 //! Whether an object is as its definition says: values first, then, if those leave nothing to be
 //! desired, the rules. On updates only what changed is held against the author's words.
 
-use apimachinery::cel::rules::{BUDGET, Before, Rules};
+use apimachinery::cel::OBJECT_BUDGET;
+use apimachinery::cel::rules::{Before, Rules};
 use apimachinery::cel::schema::Role;
 use apimachinery::field::Cause;
 use apimachinery::schema::{Correlated, Ratchet};
@@ -49,7 +50,7 @@ impl CustomKind {
         }
         let before =
             Before { value: stored.map(|(old, _)| old), ratchet: Ratchet::of(before.as_ref()) };
-        rules.evaluate(object, before, &root, BUDGET, errors);
+        rules.evaluate(object, before, &root, OBJECT_BUDGET, errors);
     }
 
     /// Whoever writes a status does not answer for the rest.

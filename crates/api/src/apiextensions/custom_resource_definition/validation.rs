@@ -8,7 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Value, json};
 
-use apimachinery::cel::rules::{BUDGET, Before, Costs, Outcome, Rules, validate_definition};
+use apimachinery::cel::OBJECT_BUDGET;
+use apimachinery::cel::rules::{Before, Costs, Outcome, Rules, validate_definition};
 use apimachinery::cel::schema::Role;
 use apimachinery::schema::{ListType, Schema, SchemaRef, Type};
 use apimachinery::validation::{is_dns_subdomain, is_dns1035_label};
@@ -309,7 +310,7 @@ fn validate_version(
     let tree = codec::tree(written);
     let mut found = FieldErrors::new();
     let schema = Schema::from_open_api(&tree, &schema_path, &mut found);
-    let mut budget = Some(BUDGET);
+    let mut budget = Some(OBJECT_BUDGET);
     for (name, property) in schema.properties.iter().filter(|(name, _)| !is_given(name)) {
         let path = schema_path.child("properties").key(name);
         validate_node(property, &path, &mut budget, &mut found);

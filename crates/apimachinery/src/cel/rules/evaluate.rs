@@ -7,13 +7,12 @@ use ::cel::{Bindings, Error, Value as CelValue, from_json};
 use serde_json::Value;
 
 use super::compile::{Compiled, Compiler, Expression};
-use super::{CALL_COST_MAX, Rule, own_fields, type_text};
+use super::{Rule, own_fields, type_text};
+use crate::cel::EVALUATION_BUDGET;
 use crate::cel::schema::{Node, Role};
 use crate::field::{FieldErrors, Path};
 use crate::schema::{Keyed, ListType, Ratchet, Schema, SchemaRef};
 
-/// What all rules together may cost on one object.
-pub const BUDGET: u64 = 10_000_000;
 /// Bytes of a message that an expression made.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
@@ -202,7 +201,7 @@ impl<'a> Turn<'_, '_, 'a> {
         (expression, variables): (&'a Expression, &Bindings<'a>),
         left: u64,
     ) -> Outcome {
-        let evaluated = expression.program.evaluate(variables, CALL_COST_MAX);
+        let evaluated = expression.program.evaluate(variables, EVALUATION_BUDGET);
         let Some(left) = left.checked_sub(evaluated.cost) else {
             self.refuse(&format!("validation {OUT_OF_BUDGET}"));
             return None;
@@ -305,7 +304,7 @@ fn message_of<'a>(
     variables: &Bindings<'a>,
     budget: u64,
 ) -> Result<(Option<String>, u64), String> {
-    let evaluated = expression.program.evaluate(variables, CALL_COST_MAX);
+    let evaluated = expression.program.evaluate(variables, EVALUATION_BUDGET);
     let Some(left) = budget.checked_sub(evaluated.cost) else {
         return Err(format!("messageExpression evaluation {OUT_OF_BUDGET}"));
     };

@@ -15,11 +15,8 @@ use serde_json::Value;
 use crate::schema::{Schema, SchemaRef};
 
 pub use definition::{Costs, validate_definition};
-pub use evaluate::{BUDGET, Before, Outcome, Rules};
+pub use evaluate::{Before, Outcome, Rules};
 pub use path::{FieldPath, find_field};
-
-/// What one evaluation may cost.
-const CALL_COST_MAX: u64 = 1_000_000;
 
 /// A rule as written.
 #[derive(Clone, Debug, Default, PartialEq)]
