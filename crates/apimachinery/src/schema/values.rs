@@ -54,22 +54,38 @@ pub(super) fn validate(
     path: &Path,
     errors: &mut FieldErrors,
 ) {
-    let left = Cell::new(CHECKS_MAX);
+    let left = Work { left: Cell::new(CHECKS_MAX), origin: path };
     validate_value(schema, value, (before, path), &left, errors);
     if left.get() == 0 {
         errors.forbidden(path, "the schema takes too many checks for a value of this size");
     }
 }
 
+/// What is left of an object's share of work, and where the checks began.
+struct Work<'w> {
+    left: Cell<usize>,
+    origin: &'w Path,
+}
+
+impl Work<'_> {
+    fn get(&self) -> usize {
+        self.left.get()
+    }
+
+    fn set(&self, left: usize) {
+        self.left.set(left);
+    }
+}
+
 /// A part of the object: what it was before, if that is known, and where it is.
-type Place<'p> = (Option<&'p Correlated<'p>>, &'p Path);
+type Place<'p, 'a> = (Option<&'p Correlated<'a>>, &'p Path);
 
 /// What is wrong with a part that was so before is no reason to refuse.
 fn validate_value(
     schema: &SchemaRef,
     value: &Value,
-    (before, path): Place<'_>,
-    left: &Cell<usize>,
+    (before, path): Place<'_, '_>,
+    left: &Work<'_>,
     errors: &mut FieldErrors,
 ) {
     if errors.is_full() {
@@ -88,8 +104,8 @@ fn validate_value(
 fn validate_new(
     schema: &SchemaRef,
     value: &Value,
-    (before, path): Place<'_>,
-    left: &Cell<usize>,
+    (before, path): Place<'_, '_>,
+    left: &Work<'_>,
     errors: &mut FieldErrors,
 ) {
     let schema = schema.resolve();
@@ -166,8 +182,8 @@ fn wrong_type(wanted: &str, value: &Value, path: &Path, errors: &mut FieldErrors
 fn validate_fields(
     schema: &Schema,
     fields: &Map<String, Value>,
-    (before, path): Place<'_>,
-    left: &Cell<usize>,
+    (before, path): Place<'_, '_>,
+    left: &Work<'_>,
     errors: &mut FieldErrors,
 ) {
     left.set(left.get().saturating_sub(schema.required.len()));
@@ -241,8 +257,8 @@ fn require(names: &[String], fields: &Map<String, Value>, path: &Path, errors: &
 fn validate_items(
     schema: &Schema,
     items: &[Value],
-    (before, path): Place<'_>,
-    left: &Cell<usize>,
+    (before, path): Place<'_, '_>,
+    left: &Work<'_>,
     errors: &mut FieldErrors,
 ) {
     if let Some(item) = &schema.items {
@@ -294,7 +310,7 @@ fn validate_unique(schema: &Schema, items: &[Value], path: &Path, errors: &mut F
 #[derive(Clone, Copy)]
 struct Scope<'a> {
     patterns: &'a Patterns,
-    left: &'a Cell<usize>,
+    left: &'a Work<'a>,
 }
 
 impl Scope<'_> {
@@ -439,28 +455,40 @@ impl Scope<'_> {
         errors: &mut FieldErrors,
     ) {
         let branches = |key: &str| checks.get(key).and_then(Value::as_array);
-        let n_valid = |all: &[Value]| {
-            all.iter().filter(|it| self.problems(it, value, path).is_empty()).count()
+        let judge = |all: &[Value]| -> Vec<FieldErrors> {
+            all.iter().map(|it| self.problems(it, value, path)).collect()
         };
-        let mut refuse =
-            |what: &str| errors.invalid(path, value.clone(), &format!("\"{path}\" {what}"));
-        if branches("anyOf").is_some_and(|all| n_valid(all) == 0 && !all.is_empty()) {
-            refuse("must validate at least one schema (anyOf)");
+        // Upstream names the place in the text alone.
+        let (origin, empty) = (self.left.origin, Value::from(""));
+        let mut refuse = |what: &str, problems: Option<FieldErrors>| {
+            errors.invalid(origin, empty.clone(), &format!("\"{path}\" {what}"));
+            errors.extend(problems.unwrap_or_default());
+        };
+        let n_valid = |all: &[FieldErrors]| all.iter().filter(|it| it.is_empty()).count();
+        if let Some(all) = branches("anyOf").filter(|it| !it.is_empty()).map(|it| judge(it))
+            && n_valid(&all) == 0
+        {
+            refuse("must validate at least one schema (anyOf)", all.into_iter().next());
         }
-        if let Some(all) = branches("oneOf") {
-            match n_valid(all) {
+        if let Some(all) = branches("oneOf").filter(|it| !it.is_empty()).map(|it| judge(it)) {
+            let only = "must validate one and only one schema (oneOf). Found";
+            match n_valid(&all) {
                 1 => {}
-                0 => refuse("must validate one and only one schema (oneOf). Found none valid"),
-                n => refuse(&format!(
-                    "must validate one and only one schema (oneOf). Found {n} valid alternatives"
-                )),
+                0 => refuse(&format!("{only} none valid"), all.into_iter().next()),
+                n => refuse(&format!("{only} {n} valid alternatives"), None),
             }
         }
-        if checks.get("not").is_some_and(|it| self.problems(it, value, path).is_empty()) {
-            refuse("must not validate the schema (not)");
+        if let Some(all) = branches("allOf").map(|it| judge(it)) {
+            let n = n_valid(&all);
+            if n < all.len() {
+                let none = if n == 0 { ". None validated" } else { "" };
+                refuse(&format!("must validate all the schemas (allOf){none}"), None);
+            }
+            all.into_iter().for_each(|it| errors.extend(it));
         }
-        for branch in branches("allOf").into_iter().flatten() {
-            errors.extend(self.problems(branch, value, path));
+        if checks.get("not").is_some_and(|it| self.problems(it, value, path).is_empty()) {
+            let what = format!("\"{path}\" must not validate the schema (not)");
+            errors.invalid(origin, "", &what);
         }
     }
 }

@@ -63,7 +63,15 @@ impl CustomKind {
         let schema = self.own.properties.get("status");
         if let (Some(schema), Some(status)) = (schema, object.get("status")) {
             let before = before.and_then(|it| it.key("status"));
-            schema.validate_values(status, before.as_ref(), &Path::new("status"), errors);
+            let mut found = FieldErrors::new();
+            schema.validate_values(status, before.as_ref(), &Path::new("status"), &mut found);
+            // What is said of a value names it from where the status begins.
+            for it in found.iter() {
+                let below = it.path.as_str().trim_start_matches("status").trim_start_matches('.');
+                let message =
+                    it.message.replacen(&format!("{} in body", it.path), &format!("{below} in body"), 1);
+                errors.push(&it.path, it.cause, message);
+            }
         }
     }
 

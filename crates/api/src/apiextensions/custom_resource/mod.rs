@@ -6,6 +6,8 @@
 
 mod columns;
 mod judge;
+#[cfg(test)]
+mod rule_tests;
 mod stored_defaults;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 mod approval;
 pub mod naming;
+mod structure;
 #[cfg(test)]
 mod tests;
 mod v1beta1;

@@ -8,7 +8,7 @@ use super::hint::{Above, hint};
 use super::path::find_field;
 use super::{Rule, own_fields};
 use crate::cel::schema::{Node, Role};
-use crate::field::{FieldErrors, Path};
+use crate::field::{Cause, FieldErrors, Path};
 use crate::schema::{ListType, Schema, SchemaRef, Type};
 
 /// Of one rule or message expression.
@@ -153,7 +153,7 @@ impl Walk {
         let path = path.child("rule");
         let expression = match &compiled.rule {
             Some(Ok(expression)) => expression,
-            Some(Err(why)) => return self.errors.invalid(&path, rule.shown_by_go(), why),
+            Some(Err(why)) => return self.refuse(&path, rule, why),
             None => return,
         };
         let repeats = |above: &Above<'_>| above.repeats(&[]).unwrap_or_else(|| node.repeats_max());
@@ -170,7 +170,7 @@ impl Walk {
         let path = path.child("messageExpression");
         let expression: &Expression = match &compiled.message {
             Some(Ok(expression)) => expression,
-            Some(Err(why)) => return self.errors.invalid(&path, rule.shown_by_go(), why),
+            Some(Err(why)) => return self.refuse(&path, rule, why),
             None => return,
         };
         let cost = expression.cost_max();
@@ -180,6 +180,11 @@ impl Walk {
             self.errors.forbidden(&path, &text);
         }
         self.observe(path, cost);
+    }
+
+    fn refuse(&mut self, path: &Path, rule: &Rule, why: &str) {
+        let message = format!("Invalid value: {}: {why}", rule.shown_by_go());
+        self.errors.push(path, Cause::Invalid, message);
     }
 
     /// `oldSelf` needs a past.
@@ -270,14 +275,20 @@ pub(super) fn multiplies(schema: &Schema) -> Option<u64> {
 
 impl Rule {
     /// As upstream prints it: the struct in Go, as JSON.
-    fn shown_by_go(&self) -> serde_json::Value {
-        serde_json::json!({
-            "Rule": self.rule,
-            "Message": self.message,
-            "MessageExpression": self.message_expression,
-            "Reason": self.reason,
-            "FieldPath": self.field_path,
-            "OptionalOldSelf": self.optional_old_self,
-        })
+    fn shown_by_go(&self) -> String {
+        let text = |it: &str| {
+            let quoted = serde_json::Value::from(it).to_string();
+            quoted.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
+        };
+        let optional = |it: Option<String>| it.unwrap_or_else(|| "null".to_owned());
+        format!(
+            r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
+            text(&self.rule),
+            text(&self.message),
+            text(&self.message_expression),
+            optional(self.reason.as_deref().map(text)),
+            text(&self.field_path),
+            optional(self.optional_old_self.map(|it| it.to_string())),
+        )
     }
 }
