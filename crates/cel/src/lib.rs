@@ -48,6 +48,7 @@ mod env;
 mod error;
 mod estimate;
 mod eval;
+pub mod garbage;
 pub mod library;
 mod syntax;
 mod types;

@@ -89,7 +89,7 @@ impl Checker<'_> {
                     self.check(element);
                     let it = self.get(element.id);
                     let it = self.unwrapped(element.id, it, optional.contains(&index));
-                    joined = Some(self.join(element.id, joined, it));
+                    joined = Some(self.join(joined, it));
                 }
                 let element = joined.unwrap_or_else(|| self.mapping.fresh());
                 self.set(id, Type::list(element));
@@ -112,18 +112,13 @@ impl Checker<'_> {
         inner.clone()
     }
 
-    fn join(&mut self, id: ExprId, previous: Option<Type>, current: Type) -> Type {
+    /// The type of elements of both types. Whether they may differ is for `literals` to say.
+    fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else { return current };
         if self.mapping.assign(&previous, &current) {
             return most_general(&previous, &current).clone();
         }
-        if !self.env.get_strictness().homogeneous_literals {
-            return Type::Dyn;
-        }
-        let (previous, current) =
-            (self.mapping.substitute(&previous, false), self.mapping.substitute(&current, false));
-        self.mismatch(id, &previous, &current);
-        Type::Error
+        Type::Dyn
     }
 
     fn find(&self, name: &str) -> Option<Found> {
@@ -318,11 +313,11 @@ impl Checker<'_> {
         for entry in entries {
             self.check(&mut entry.key);
             let it = self.get(entry.key.id);
-            keys = Some(self.join(entry.key.id, keys, it));
+            keys = Some(self.join(keys, it));
             self.check(&mut entry.value);
             let it = self.get(entry.value.id);
             let it = self.unwrapped(entry.value.id, it, entry.optional);
-            values = Some(self.join(entry.value.id, values, it));
+            values = Some(self.join(values, it));
         }
         let keys = keys.unwrap_or_else(|| self.mapping.fresh());
         let values = values.unwrap_or_else(|| self.mapping.fresh());

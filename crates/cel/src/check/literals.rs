@@ -77,24 +77,26 @@ impl Literals<'_> {
                 let types = elements.iter().enumerate();
                 let types: Vec<_> =
                     types.map(|(index, it)| (it, type_of(it, optional.contains(&index)))).collect();
-                self.check_same(&types);
+                self.check_same(&types, 1);
             }
             Kind::Map(entries) => {
                 let keys: Vec<_> =
                     entries.iter().map(|it| (&it.key, type_of(&it.key, false))).collect();
                 let values: Vec<_> =
                     entries.iter().map(|it| (&it.value, type_of(&it.value, it.optional))).collect();
-                self.check_same(&keys);
-                self.check_same(&values);
+                self.check_same(&keys, usize::MAX);
+                self.check_same(&values, usize::MAX);
             }
             _ => {}
         }
         expr.for_each_child(&mut |child| self.check_elements(child));
     }
 
-    fn check_same(&mut self, types: &[(&Expr, Type)]) {
+    /// Of a list the first that differs is told, of a map all.
+    fn check_same(&mut self, types: &[(&Expr, Type)], n_told: usize) {
         let Some((_, expected)) = types.first() else { return };
-        if let Some((expr, found)) = types.iter().find(|(_, it)| !expected.is_equivalent(it)) {
+        let others = types.iter().filter(|(_, it)| !expected.is_equivalent(it)).take(n_told);
+        for (expr, found) in others {
             self.wrong(expr, format!("expected type '{expected}' but found '{found}'"));
         }
     }

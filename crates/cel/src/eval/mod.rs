@@ -114,7 +114,9 @@ struct Index {
     operand: Node,
     index: Node,
     is_optional: bool,
-    charge: u64,
+    own: u64,
+    /// As that of `Select`.
+    extra: u64,
 }
 
 #[derive(Debug, Clone)]

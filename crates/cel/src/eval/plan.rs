@@ -155,9 +155,9 @@ impl Planner<'_> {
         // An index that is a path itself is not counted apart; one that is a conditional makes the
         // step free (upstream, `interpreter/runtimecost.go`).
         let own = u64::from(!matches!(index, Node::Conditional(_)));
-        let charge = own + u64::from(!is_attribute(&operand));
+        let extra = u64::from(!is_attribute(&operand));
         let index = if is_attribute(&index) { free_root(index) } else { index };
-        Ok(Node::Index(Box::new(Index { operand, index, is_optional, charge })))
+        Ok(Node::Index(Box::new(Index { operand, index, is_optional, own, extra })))
     }
 
     fn plan_list(&mut self, elements: &[Expr], optional: &[usize]) -> Planned {
@@ -327,7 +327,7 @@ fn free_root(node: Node) -> Node {
             Node::Select(select)
         }
         Node::Index(mut index) if !is_attribute(&index.operand) => {
-            index.charge -= 1;
+            index.extra = 0;
             Node::Index(index)
         }
         Node::Index(mut index) => {
@@ -342,7 +342,7 @@ fn constant_map(entries: &[MapEntry]) -> Option<NativeMap<'static>> {
     let mut map = NativeMap::default();
     for entry in entries {
         let key = Key::from_value(as_constant(&entry.key)?)?;
-        if entry.value.is_optional || map.contains(&key) {
+        if entry.value.is_optional {
             return None;
         }
         map.insert(key, as_constant(&entry.value.node)?.clone());

@@ -71,8 +71,7 @@ impl<'a, 'v> Frame<'a, 'v> {
                 }
             }
             Node::Not(arg) => {
-                let value = self.eval(arg)?;
-                self.charge(1)?;
+                let value = self.eval_then_charge(arg, 1)?;
                 value.as_bool().map(|it| Value::Bool(!it)).ok_or(Error::NoSuchOverload)
             }
             Node::Equals { sides, negated } => self.equals(sides, *negated),
@@ -93,6 +92,34 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
     }
 
+    /// What a step costs is charged also if its operand failed, as upstream does: the error may be
+    /// absorbed later.
+    fn eval_then_charge(&mut self, node: &'a Node, n: u64) -> Result1<'a> {
+        let value = self.eval(node);
+        if matches!(value, Err(Error::CostExceeded)) {
+            return value;
+        }
+        self.charge(n)?;
+        value
+    }
+
+    /// Both operands, also if the first failed; only a budget used up ends it at once.
+    fn eval_both(
+        &mut self,
+        left: &'a Node,
+        right: &'a Node,
+    ) -> Result<(Result1<'a>, Result1<'a>), Error> {
+        let left = self.eval(left);
+        if matches!(left, Err(Error::CostExceeded)) {
+            return Err(Error::CostExceeded);
+        }
+        let right = self.eval(right);
+        if matches!(right, Err(Error::CostExceeded)) {
+            return Err(Error::CostExceeded);
+        }
+        Ok((left, right))
+    }
+
     fn local(&mut self, slot: usize, charge: u64) -> Result1<'a> {
         if let Local::Unused(init) = self.locals[slot] {
             let value = self.eval(init);
@@ -106,8 +133,7 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn select(&mut self, select: &'a Select) -> Result1<'a> {
-        let operand = self.eval(&select.operand)?;
-        self.charge(select.extra)?;
+        let operand = self.eval_then_charge(&select.operand, select.extra)?;
         match operand {
             Value::Optional(None) => Ok(Value::NONE),
             Value::Optional(Some(inner)) => self.select_if_there(&inner, &select.field),
@@ -141,20 +167,20 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn index(&mut self, index: &'a Index) -> Result1<'a> {
-        let operand = self.eval(&index.operand)?;
-        let key = self.eval(&index.index)?;
+        let operand = self.eval_then_charge(&index.operand, index.extra)?;
         let (container, is_optional) = match operand {
             Value::Optional(None) => return Ok(Value::NONE),
             Value::Optional(Some(inner)) => ((*inner).clone(), true),
             other => (other, index.is_optional),
         };
-        let found = element(&container, &key)?;
         if is_optional {
-            let Some(value) = found else { return Ok(Value::NONE) };
-            self.charge(index.charge)?;
+            let key = self.eval(&index.index)?;
+            let Some(value) = element(&container, &key)? else { return Ok(Value::NONE) };
+            self.charge(index.own)?;
             return Ok(Value::some(value));
         }
-        self.charge(index.charge)?;
+        let key = self.eval_then_charge(&index.index, index.own)?;
+        let found = element(&container, &key)?;
         found.ok_or_else(|| missing(&container, &key))
     }
 
@@ -183,14 +209,14 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn equals(&mut self, [left, right]: &'a [Node; 2], negated: bool) -> Result1<'a> {
-        let left = self.eval(left)?;
-        let right = self.eval(right)?;
+        let (left, right) = self.eval_both(left, right)?;
+        let size = |value: &Result1<'a>| value.as_ref().map_or(1, Value::size);
         let cost = match &left {
-            Value::Opaque(_) => 1,
-            _ => traversal(left.size().min(right.size())),
+            Ok(Value::Opaque(_)) => 1,
+            _ => traversal(size(&left).min(size(&right))),
         };
         self.charge(cost)?;
-        Ok(Value::Bool(left.equals(&right)? != negated))
+        Ok(Value::Bool(left?.equals(&right?)? != negated))
     }
 
     fn optional_or(&mut self, [left, right]: &'a [Node; 2], unwraps: bool) -> Result1<'a> {
@@ -203,22 +229,40 @@ impl<'a, 'v> Frame<'a, 'v> {
 
     fn call(&mut self, call: &'a Call) -> Result1<'a> {
         match &call.args[..] {
-            [one] => {
-                let args = [self.eval(one)?];
-                self.apply(call, &args)
-            }
-            [one, two] => {
-                let args = [self.eval(one)?, self.eval(two)?];
-                self.apply(call, &args)
-            }
+            [one] => match self.eval(one) {
+                Ok(one) => self.apply(call, &[one]),
+                Err(err) => self.fail(call, &[Value::Null], err),
+            },
+            [one, two] => match self.eval_both(one, two)? {
+                (Ok(one), Ok(two)) => self.apply(call, &[one, two]),
+                (Err(err), two) => self.fail(call, &[Value::Null, two.unwrap_or(Value::Null)], err),
+                (Ok(one), Err(err)) => self.fail(call, &[one, Value::Null], err),
+            },
             many => {
                 let mut args = Vec::with_capacity(many.len());
-                for arg in many {
-                    args.push(self.eval(arg)?);
+                for (index, arg) in many.iter().enumerate() {
+                    match self.eval(arg) {
+                        Ok(value) => args.push(value),
+                        Err(err) if index + 1 == many.len() => {
+                            args.push(Value::Null);
+                            return self.fail(call, &args, err);
+                        }
+                        // Upstream looks at no argument after it, and misses the call.
+                        Err(err) => return Err(err),
+                    }
                 }
                 self.apply(call, &args)
             }
         }
+    }
+
+    /// The end of a call with an argument that failed; that has the size of null.
+    fn fail(&mut self, call: &'a Call, args: &[Value<'a>], err: Error) -> Result1<'a> {
+        if err == Error::CostExceeded {
+            return Err(err);
+        }
+        self.charge(call.cost.map_or(1, |cost| cost(args, None)))?;
+        Err(err)
     }
 
     fn apply(&mut self, call: &'a Call, args: &[Value<'a>]) -> Result1<'a> {
@@ -242,11 +286,11 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn list(&mut self, elements: &'a [Element]) -> Result1<'a> {
+        self.charge(LIST_CREATE)?;
         let mut items = Vec::with_capacity(elements.len());
         for element in elements {
             items.extend(self.element(element)?);
         }
-        self.charge(LIST_CREATE)?;
         Ok(Value::list(items))
     }
 
@@ -268,31 +312,26 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn map(&mut self, entries: &'a [MapEntry]) -> Result1<'a> {
+        self.charge(MAP_CREATE)?;
         let mut map = NativeMap::default();
         for entry in entries {
             let key = key(&self.eval(&entry.key)?)?;
             if let Some(value) = self.element(&entry.value)? {
-                if map.contains(&key) {
-                    return Err(Error::refused(format!(
-                        "duplicate key: {}",
-                        show(&key.to_value())
-                    )));
-                }
+                // As upstream: of one key the last value counts.
                 map.insert(key, value);
             }
         }
-        self.charge(MAP_CREATE)?;
         Ok(map.into())
     }
 
     fn object(&mut self, name: &str, fields: &'a [(Arc<str>, Element)]) -> Result1<'a> {
+        self.charge(STRUCT_CREATE)?;
         let mut values = Vec::with_capacity(fields.len());
         for (field, element) in fields {
             if let Some(value) = self.element(element)? {
                 values.push((field.clone(), value));
             }
         }
-        self.charge(STRUCT_CREATE)?;
         self.program.provider.construct(name, values)
     }
 
@@ -383,9 +422,8 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn append(&mut self, slot: usize, element: &'a Node) -> Result1<'a> {
-        let element = self.eval(element)?;
         // The accumulator, the list of one, and the sum.
-        self.charge(1 + LIST_CREATE + 1)?;
+        let element = self.eval_then_charge(element, 1 + LIST_CREATE + 1)?;
         match self.take(slot)? {
             Value::List(List::Native(mut items)) => {
                 Arc::make_mut(&mut items).push(element);
@@ -396,12 +434,12 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn insert(&mut self, slot: usize, key: Option<&'a Node>, value: &'a Node) -> Result1<'a> {
+        self.charge(1)?;
         let name = match key {
             Some(node) => Some(self::key(&self.eval(node)?)?),
             None => None,
         };
-        let value = self.eval(value)?;
-        self.charge(2)?;
+        let value = self.eval_then_charge(value, 1)?;
         let Value::Map(Map::Native(mut map)) = self.take(slot)? else {
             return Err(Error::NoSuchOverload);
         };

@@ -193,7 +193,7 @@ fn fixed(it: f64, precision: usize) -> String {
     out
 }
 
-/// `1.234500\u{202f}\u{d7}\u{202f}10\u{2070}\u{2073}`, as en-US has it.
+/// A mantissa, a multiplication sign and ten with the exponent raised, as en-US has it.
 fn scientific(it: f64, precision: usize) -> String {
     if let Some(text) = without_digits(it) {
         return text;
@@ -211,7 +211,7 @@ fn scientific(it: f64, precision: usize) -> String {
         other => char::from_u32(0x2070 + other as u32 - '0' as u32).unwrap_or(other),
     };
     let digits: String = format!("{digits:0>2}").chars().map(raised).collect();
-    format!("{mantissa}\u{202f}\u{d7}\u{202f}10{sign}{digits}")
+    format!("{mantissa}\u{d7}10{sign}{digits}")
 }
 
 fn text(arg: &Value<'_>) -> Result<String, String> {

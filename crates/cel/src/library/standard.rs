@@ -90,9 +90,6 @@ fn text() -> Vec<Function> {
         let overload = Overload::member(id, two(), Type::Bool, implementation);
         Function::new(name, [overload.cost_if_resolved(cost).estimate(estimate)])
     };
-    let matching = |overload: Overload| {
-        overload.cost_if_resolved(cost_matches).estimate(estimate_matches).prepare(prepare_matches)
-    };
     vec![
         member("contains", "contains_string", contains, cost_contains, estimate_contains),
         member("startsWith", "starts_with_string", starts_with, cost_affix, estimate_affix),
@@ -100,8 +97,12 @@ fn text() -> Vec<Function> {
         Function::new(
             "matches",
             [
-                matching(Overload::global("matches", two(), Type::Bool, matches)),
-                matching(Overload::member("matches_string", two(), Type::Bool, matches)),
+                // Called as a function it costs 1, as upstream has it.
+                Overload::global("matches", two(), Type::Bool, matches).prepare(prepare_matches),
+                Overload::member("matches_string", two(), Type::Bool, matches)
+                    .cost_if_resolved(cost_matches)
+                    .estimate(estimate_matches)
+                    .prepare(prepare_matches),
             ],
         ),
     ]
@@ -175,8 +176,9 @@ fn estimate_contains(call: &CallShape<'_>) -> Option<CallEstimate> {
     Some(CallEstimate::of(cost))
 }
 
+/// By the whole text, while the estimate goes by the affix: upstream's numbers.
 fn cost_affix(args: &[Value<'_>], _result: Option<&Value<'_>>) -> u64 {
-    traversal(size_at(args, 1))
+    traversal(size_at(args, 0))
 }
 
 fn estimate_affix(call: &CallShape<'_>) -> Option<CallEstimate> {

@@ -38,6 +38,29 @@ const RESERVED: &[&str] = &[
 const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, \
                        NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
+const AND: u8 = 1;
+
+/// The function of a binary operator, and how tight it binds.
+fn operator(token: Token) -> Option<(&'static str, u8)> {
+    Some(match token {
+        Token::Mark("||") => ("_||_", 0),
+        Token::Mark("&&") => ("_&&_", AND),
+        Token::Mark("<") => ("_<_", 2),
+        Token::Mark("<=") => ("_<=_", 2),
+        Token::Mark(">=") => ("_>=_", 2),
+        Token::Mark(">") => ("_>_", 2),
+        Token::Mark("==") => ("_==_", 2),
+        Token::Mark("!=") => ("_!=_", 2),
+        Token::In => ("@in", 2),
+        Token::Mark("+") => ("_+_", 3),
+        Token::Mark("-") => ("_-_", 3),
+        Token::Mark("*") => ("_*_", 4),
+        Token::Mark("/") => ("_/_", 4),
+        Token::Mark("%") => ("_%_", 4),
+        _ => return None,
+    })
+}
+
 /// A parsed expression: the tree, and the position of each of its nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Parsed {
@@ -177,16 +200,6 @@ impl<'t> Parser<'t> {
         self.source.position(token.start)
     }
 
-    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(self.too_deep());
-        }
-        let result = parse(self);
-        self.depth -= 1;
-        result
-    }
-
     fn too_deep(&self) -> Stop {
         let what = format!("expression recursion limit exceeded: {DEPTH_MAX}");
         self.stop(self.peek(), what)
@@ -204,31 +217,46 @@ impl<'t> Parser<'t> {
     }
 
     fn expr(&mut self) -> Parse<Expr> {
-        self.deeper(|it| {
-            let condition =
-                it.logical("||", "_||_", |it| it.logical("&&", "_&&_", Self::relation))?;
-            let Some(op) = it.take("?") else { return Ok(condition) };
-            let position = it.position(op);
-            let then = it.logical("||", "_||_", |it| it.logical("&&", "_&&_", Self::relation))?;
-            it.expect(":")?;
-            let otherwise = it.expr()?;
-            Ok(it.build.call(position, "_?_:_", vec![condition, then, otherwise]))
-        })
+        self.grow()?;
+        let condition = self.binary(0)?;
+        if let Some(op) = self.take("?") {
+            let position = self.position(op);
+            let then = self.binary(0)?;
+            self.expect(":")?;
+            let otherwise = self.expr()?;
+            self.depth -= 1;
+            return Ok(self.build.call(position, "_?_:_", vec![condition, then, otherwise]));
+        }
+        self.depth -= 1;
+        Ok(condition)
     }
 
-    fn logical(
-        &mut self,
-        mark: &'static str,
-        name: &str,
-        term: impl Fn(&mut Self) -> Parse<Expr>,
-    ) -> Parse<Expr> {
-        let mut terms = vec![term(self)?];
-        let mut positions = Vec::new();
-        while let Some(op) = self.take(mark) {
-            positions.push(self.position(op));
-            terms.push(term(self)?);
+    /// Operators that bind at least as tight as `level`, from left to right. One function for all
+    /// levels keeps the stack flat.
+    fn binary(&mut self, level: u8) -> Parse<Expr> {
+        let depth = self.depth;
+        let mut left = self.unary()?;
+        while let Some((name, tightness)) = operator(self.peek().token)
+            && tightness >= level
+        {
+            let op = self.next();
+            let mut positions = vec![self.position(op)];
+            let right = self.binary(tightness + 1)?;
+            if tightness > AND {
+                left = self.build.call(positions[0], name, vec![left, right]);
+                self.grow()?;
+                continue;
+            }
+            let mut terms = vec![left, right];
+            while operator(self.peek().token) == Some((name, tightness)) {
+                let op = self.next();
+                positions.push(self.position(op));
+                terms.push(self.binary(tightness + 1)?);
+            }
+            left = self.balance(name, terms, &positions);
         }
-        Ok(self.balance(name, terms, &positions))
+        self.depth = depth;
+        Ok(left)
     }
 
     fn balance(&mut self, name: &str, mut terms: Vec<Expr>, positions: &[Position]) -> Expr {
@@ -242,56 +270,7 @@ impl<'t> Parser<'t> {
         terms.pop().unwrap_or_else(|| unreachable!("a chain has at least one term"))
     }
 
-    fn relation(&mut self) -> Parse<Expr> {
-        self.chain(Self::sum, |token| match token {
-            Token::Mark("<") => Some("_<_"),
-            Token::Mark("<=") => Some("_<=_"),
-            Token::Mark(">=") => Some("_>=_"),
-            Token::Mark(">") => Some("_>_"),
-            Token::Mark("==") => Some("_==_"),
-            Token::Mark("!=") => Some("_!=_"),
-            Token::In => Some("@in"),
-            _ => None,
-        })
-    }
-
-    fn sum(&mut self) -> Parse<Expr> {
-        self.chain(Self::product, |token| match token {
-            Token::Mark("+") => Some("_+_"),
-            Token::Mark("-") => Some("_-_"),
-            _ => None,
-        })
-    }
-
-    fn product(&mut self) -> Parse<Expr> {
-        self.chain(Self::unary, |token| match token {
-            Token::Mark("*") => Some("_*_"),
-            Token::Mark("/") => Some("_/_"),
-            Token::Mark("%") => Some("_%_"),
-            _ => None,
-        })
-    }
-
-    /// Operators of one precedence, from left to right.
-    fn chain(
-        &mut self,
-        term: fn(&mut Self) -> Parse<Expr>,
-        name: fn(Token) -> Option<&'static str>,
-    ) -> Parse<Expr> {
-        let depth = self.depth;
-        let mut left = term(self)?;
-        while let Some(name) = name(self.peek().token) {
-            let op = self.next();
-            let position = self.position(op);
-            let right = term(self)?;
-            left = self.build.call(position, name, vec![left, right]);
-            self.grow()?;
-        }
-        self.depth = depth;
-        Ok(left)
-    }
-
-    /// One more step of a chain, which makes the tree deeper on its left side.
+    /// One more level of nesting: of an expression, or of a chain, which is deep on its left side.
     fn grow(&mut self) -> Parse<()> {
         self.depth += 1;
         if self.depth > DEPTH_MAX { Err(self.too_deep()) } else { Ok(()) }

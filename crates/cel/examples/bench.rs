@@ -1,0 +1,53 @@
+//! `cargo run --release -p cel --example bench`: how long evaluations take, by evaluation and by unit
+//! of cost.
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![expect(clippy::print_stdout, reason = "its result is what it prints")]
+
+use std::time::Instant;
+
+use cel::{Bindings, Env, Type, UNTYPED, from_json};
+
+const ROUNDS: u32 = 200_000;
+
+fn main() {
+    let items: Vec<_> =
+        (0..50).map(|n| serde_json::json!({"name": format!("n{n}"), "v": n})).collect();
+    let json = serde_json::json!({"min": 1, "max": 3, "name": "web-server-1", "items": items});
+    let item = Type::map(Type::String, Type::Dyn);
+    let env = Env::extended()
+        .variable("self", Type::map(Type::String, Type::Dyn))
+        .variable("items", Type::list(item))
+        .variable("name", Type::String);
+    let rules = [
+        "self.min <= self.max",
+        "self.min > 0 && self.max < 10",
+        "has(self.name) && self.name != ''",
+        "name.startsWith('web') && name.matches('^[a-z0-9-]+$')",
+        "name in ['a', 'b', 'web-server-1']",
+        "items.all(x, x.v >= 0)",
+        "items.exists(x, x.name == 'n49')",
+        "items.map(x, x.v).size() == 50",
+        "items.filter(x, x.v > 25).map(x, x.name).join(',') != ''",
+        "items.all(x, items.exists_one(y, y.name == x.name))",
+    ];
+    for rule in rules {
+        let program = env.compile(rule).expect("it compiles").program().expect("constants fold");
+        let variables = Bindings::new()
+            .with("self", from_json(&json, &UNTYPED).expect("JSON"))
+            .with("items", from_json(&json["items"], &UNTYPED).expect("JSON"))
+            .with("name", from_json(&json["name"], &UNTYPED).expect("JSON"));
+        let cost = program.evaluate(&variables, u64::MAX).cost;
+        let rounds = ROUNDS / u32::try_from(1 + cost / 10).unwrap_or(1);
+        let start = Instant::now();
+        for _ in 0..rounds {
+            std::hint::black_box(
+                program.evaluate(std::hint::black_box(&variables), 10_000_000).cost,
+            );
+        }
+        let each = start.elapsed().as_nanos() / u128::from(rounds);
+        println!(
+            "{each:>9} ns {cost:>7} units {:>5} ns/unit  {rule}",
+            each / u128::from(cost.max(1))
+        );
+    }
+}
