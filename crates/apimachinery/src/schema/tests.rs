@@ -202,7 +202,8 @@ fn values_are_checked_with_upstreams_texts() {
     check(
         json!({"size": 1}),
         &[
-            "spec: Invalid value: {\"size\":1}: \"spec\" must validate one and only one schema (oneOf). Found none valid",
+            "<nil>: Invalid value: \"\": \"spec\" must validate one and only one schema (oneOf). Found none valid",
+            "spec.mode: Required value",
         ],
     );
     check(

@@ -114,6 +114,15 @@ fn validate_new(
     }
     if !has_type(schema.kind, value) {
         wrong_type(type_name(schema.kind), value, path, errors);
+        if schema.kind == Type::Integer && value.is_number() {
+            // Upstream looks at numbers once more.
+            let format = match schema.format.as_str() {
+                "" => "(default format)".to_owned(),
+                format => format!("with format {format}"),
+            };
+            let what = format!("Checked value must be of type integer {format} in {path}");
+            errors.invalid(left.origin, "", &what);
+        }
         return;
     }
     match value {

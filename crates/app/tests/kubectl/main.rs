@@ -16,6 +16,7 @@ mod cluster;
 mod fruit;
 mod quotas;
 mod rollout;
+mod rules;
 mod scheduling;
 mod sets;
 mod versions;
