@@ -17,7 +17,12 @@ pub(super) struct Frame<'a, 'v> {
     locals: Vec<Local<'a>>,
     cost: u64,
     budget: u64,
+    /// Memory of all that was made so far, also if it is gone again.
+    n_bytes: usize,
 }
+
+/// So much one evaluation may make: what it costs does not bound that.
+const BYTES_MAX: usize = 128 << 20;
 
 /// What a slot holds.
 enum Local<'a> {
@@ -34,7 +39,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         activation: &'v dyn Activation<'a>,
         budget: u64,
     ) -> Self {
-        Self { program, activation, locals: Vec::new(), cost: 0, budget }
+        Self { program, activation, locals: Vec::new(), cost: 0, budget, n_bytes: 0 }
     }
 
     pub(super) fn cost(&self) -> u64 {
@@ -44,6 +49,11 @@ impl<'a, 'v> Frame<'a, 'v> {
     fn charge(&mut self, n: u64) -> Result<(), Error> {
         self.cost = self.cost.saturating_add(n);
         if self.cost > self.budget { Err(Error::CostExceeded) } else { Ok(()) }
+    }
+
+    fn make(&mut self, n_bytes: usize) -> Result<(), Error> {
+        self.n_bytes += n_bytes;
+        if self.n_bytes > BYTES_MAX { Err(Error::CostExceeded) } else { Ok(()) }
     }
 
     pub(super) fn eval(&mut self, node: &'a Node) -> Result1<'a> {
@@ -103,23 +113,6 @@ impl<'a, 'v> Frame<'a, 'v> {
         value
     }
 
-    /// Both operands, also if the first failed; only a budget used up ends it at once.
-    fn eval_both(
-        &mut self,
-        left: &'a Node,
-        right: &'a Node,
-    ) -> Result<(Result1<'a>, Result1<'a>), Error> {
-        let left = self.eval(left);
-        if matches!(left, Err(Error::CostExceeded)) {
-            return Err(Error::CostExceeded);
-        }
-        let right = self.eval(right);
-        if matches!(right, Err(Error::CostExceeded)) {
-            return Err(Error::CostExceeded);
-        }
-        Ok((left, right))
-    }
-
     fn local(&mut self, slot: usize, charge: u64) -> Result1<'a> {
         if let Local::Unused(init) = self.locals[slot] {
             let value = self.eval(init);
@@ -133,6 +126,16 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn select(&mut self, select: &'a Select) -> Result1<'a> {
+        // The field of a variable of a fold: no need for a copy of the variable.
+        if let Node::Local { slot, charge } = select.operand
+            && let Local::Value(Ok(Value::Map(Map::Json { entries, shape }))) = &self.locals[slot]
+            && !select.is_optional
+        {
+            let (entries, shape) = (*entries, *shape);
+            self.charge(charge + select.extra + 1)?;
+            let found = shape.get(entries, &select.field)?;
+            return found.ok_or_else(|| Error::NoSuchKey(select.field.to_string()));
+        }
         let operand = self.eval_then_charge(&select.operand, select.extra)?;
         match operand {
             Value::Optional(None) => Ok(Value::NONE),
@@ -209,16 +212,19 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn equals(&mut self, [left, right]: &'a [Node; 2], negated: bool) -> Result1<'a> {
-        let (left, right) = self.eval_both(left, right)?;
-        let size = |value: &Result1<'a>| value.as_ref().map_or(1, Value::size);
-        let cost = match &left {
-            Ok(Value::Opaque(_)) => 1,
-            _ => traversal(size(&left).min(size(&right))),
+        let left = match self.eval(left) {
+            Ok(left) => left,
+            Err(err) => return self.fail_first(None, right, err),
         };
-        self.charge(cost)?;
-        Ok(Value::Bool(left?.equals(&right?)? != negated))
+        let right = match self.eval(right) {
+            Ok(right) => right,
+            Err(err) => return self.fail(None, &[left, Value::Null], err),
+        };
+        self.charge(cost_of_equality(&left, &right))?;
+        Ok(Value::Bool(left.equals(&right)? != negated))
     }
 
+    #[inline(never)]
     fn optional_or(&mut self, [left, right]: &'a [Node; 2], unwraps: bool) -> Result1<'a> {
         match self.eval(left)? {
             Value::Optional(Some(inner)) if unwraps => Ok((*inner).clone()),
@@ -231,13 +237,18 @@ impl<'a, 'v> Frame<'a, 'v> {
         match &call.args[..] {
             [one] => match self.eval(one) {
                 Ok(one) => self.apply(call, &[one]),
-                Err(err) => self.fail(call, &[Value::Null], err),
+                Err(err) => self.fail(Some(call), &[Value::Null], err),
             },
-            [one, two] => match self.eval_both(one, two)? {
-                (Ok(one), Ok(two)) => self.apply(call, &[one, two]),
-                (Err(err), two) => self.fail(call, &[Value::Null, two.unwrap_or(Value::Null)], err),
-                (Ok(one), Err(err)) => self.fail(call, &[one, Value::Null], err),
-            },
+            [one, two] => {
+                let one = match self.eval(one) {
+                    Ok(one) => one,
+                    Err(err) => return self.fail_first(Some(call), two, err),
+                };
+                match self.eval(two) {
+                    Ok(two) => self.apply(call, &[one, two]),
+                    Err(err) => self.fail(Some(call), &[one, Value::Null], err),
+                }
+            }
             many => {
                 let mut args = Vec::with_capacity(many.len());
                 for (index, arg) in many.iter().enumerate() {
@@ -245,7 +256,7 @@ impl<'a, 'v> Frame<'a, 'v> {
                         Ok(value) => args.push(value),
                         Err(err) if index + 1 == many.len() => {
                             args.push(Value::Null);
-                            return self.fail(call, &args, err);
+                            return self.fail(Some(call), &args, err);
                         }
                         // Upstream looks at no argument after it, and misses the call.
                         Err(err) => return Err(err),
@@ -256,12 +267,32 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
     }
 
-    /// The end of a call with an argument that failed; that has the size of null.
-    fn fail(&mut self, call: &'a Call, args: &[Value<'a>], err: Error) -> Result1<'a> {
+    /// The end of a call (or of an equality) whose first operand of two failed: the second is
+    /// evaluated all the same.
+    #[cold]
+    fn fail_first(&mut self, call: Option<&'a Call>, second: &'a Node, err: Error) -> Result1<'a> {
         if err == Error::CostExceeded {
             return Err(err);
         }
-        self.charge(call.cost.map_or(1, |cost| cost(args, None)))?;
+        match self.eval(second) {
+            Ok(second) => self.fail(call, &[Value::Null, second], err),
+            Err(Error::CostExceeded) => Err(Error::CostExceeded),
+            Err(_) => self.fail(call, &[Value::Null, Value::Null], err),
+        }
+    }
+
+    /// The end of a call (or of an equality) with an operand that failed; that has the size of null.
+    #[cold]
+    fn fail(&mut self, call: Option<&'a Call>, args: &[Value<'a>], err: Error) -> Result1<'a> {
+        if err == Error::CostExceeded {
+            return Err(err);
+        }
+        let cost = match (call, args) {
+            (Some(call), args) => call.cost.map_or(1, |cost| cost(args, None)),
+            (None, [left, right]) => cost_of_equality(left, right),
+            (None, _) => 1,
+        };
+        self.charge(cost)?;
         Err(err)
     }
 
@@ -277,13 +308,19 @@ impl<'a, 'v> Frame<'a, 'v> {
         let cost = call.cost.map_or(1, |cost| cost(args, result.as_ref().ok()));
         self.charge(cost)?;
         match result {
+            Ok(value) => {
+                self.make(value.n_bytes_made())?;
+                Ok(value)
+            }
             Err(Error::NoSuchOverload) => Err(no_such_overload(&call.name, args)),
-            other => other,
+            Err(err) => Err(err),
         }
     }
 
+    #[inline(never)]
     fn list(&mut self, elements: &'a [Element]) -> Result1<'a> {
         self.charge(LIST_CREATE)?;
+        self.make(elements.len() * size_of::<Value<'_>>())?;
         let mut items = Vec::with_capacity(elements.len());
         for element in elements {
             items.extend(self.element(element)?);
@@ -295,9 +332,7 @@ impl<'a, 'v> Frame<'a, 'v> {
     fn element(&mut self, element: &'a Element) -> Result<Option<Value<'a>>, Error> {
         let value = self.eval(&element.node)?;
         match value {
-            Value::Optional(inner) if element.is_optional => {
-                Ok(inner.map(|inner| Arc::unwrap_or_clone(inner)))
-            }
+            Value::Optional(inner) if element.is_optional => Ok(inner.map(Arc::unwrap_or_clone)),
             _ if element.is_optional => {
                 let what = format!(
                     "cannot initialize optional list element from non-optional value {value}"
@@ -308,8 +343,10 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
     }
 
+    #[inline(never)]
     fn map(&mut self, entries: &'a [MapEntry]) -> Result1<'a> {
         self.charge(MAP_CREATE)?;
+        self.make(entries.len() * 2 * size_of::<Value<'_>>())?;
         let mut map = NativeMap::default();
         for entry in entries {
             let key = key(&self.eval(&entry.key)?)?;
@@ -321,6 +358,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         Ok(map.into())
     }
 
+    #[inline(never)]
     fn object(&mut self, name: &str, fields: &'a [(Arc<str>, Element)]) -> Result1<'a> {
         self.charge(STRUCT_CREATE)?;
         let mut values = Vec::with_capacity(fields.len());
@@ -340,6 +378,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         self.locals[slot] = Local::Value(value);
     }
 
+    #[inline(never)]
     fn bind(&mut self, bind: &'a Bind) -> Result1<'a> {
         self.eval(&bind.range)?;
         self.set(bind.slot, Ok(Value::Null));
@@ -347,6 +386,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         self.eval(&bind.result)
     }
 
+    #[inline(never)]
     fn fold(&mut self, fold: &'a Fold) -> Result1<'a> {
         let range = self.eval(&fold.range)?;
         let init = self.eval(&fold.init);
@@ -430,6 +470,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
     }
 
+    #[inline(never)]
     fn insert(&mut self, slot: usize, key: Option<&'a Node>, value: &'a Node) -> Result1<'a> {
         self.charge(1)?;
         let name = match key {
@@ -452,6 +493,13 @@ impl<'a, 'v> Frame<'a, 'v> {
             (None, _) => return Err(Error::NoSuchOverload),
         }
         Ok(Value::Map(Map::Native(map)))
+    }
+}
+
+fn cost_of_equality(left: &Value<'_>, right: &Value<'_>) -> u64 {
+    match left {
+        Value::Opaque(_) => 1,
+        _ => traversal(left.size().min(right.size())),
     }
 }
 
