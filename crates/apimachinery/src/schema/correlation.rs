@@ -46,8 +46,9 @@ impl<'a> Correlated<'a> {
             (Value::Array(new), Value::Array(old)) => {
                 new.len() == old.len()
                     && match self.schema.list_type {
-                        ListType::Map { .. } => (0..new.len())
-                            .all(|it| self.index(it).is_some_and(|it| it.is_same())),
+                        ListType::Map { .. } => {
+                            (0..new.len()).all(|it| self.index(it).is_some_and(|it| it.is_same()))
+                        }
                         ListType::Atomic | ListType::Set => new == old,
                     }
             }

@@ -62,7 +62,14 @@ fn rules_of_custom_resources_are_kept() {
 
     let fit = cluster.file("fit.yaml", &boat(3, "Kiel"));
     cluster.ok(&["apply", "-f", &fit]);
-    let refused = cluster.refused(&["patch", "boat", "dinghy", "--type=merge", "-p", r#"{"spec":{"crew":9}}"#]);
+    let refused = cluster.refused(&[
+        "patch",
+        "boat",
+        "dinghy",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"crew":9}}"#,
+    ]);
     assert!(refused.contains("9 people on 4 seats"), "{refused}");
     let away = cluster.file("away.yaml", &boat(3, "Bergen"));
     let refused = cluster.refused(&["apply", "--server-side", "--force-conflicts", "-f", &away]);

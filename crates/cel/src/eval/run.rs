@@ -530,7 +530,7 @@ fn element<'a>(container: &Value<'a>, key: &Value<'_>) -> Result<Option<Value<'a
             None if matches!(key, Value::Double(_)) => Ok(None),
             None => Err(Error::refused(format!("unsupported key type: {}", key.type_name()))),
         },
-        _ => Err(Error::NoSuchOverload),
+        _ => Err(Error::NoSuchKey(show(key))),
     }
 }
 

@@ -68,8 +68,11 @@ impl CustomKind {
             // What is said of a value names it from where the status begins.
             for it in found.iter() {
                 let below = it.path.as_str().trim_start_matches("status").trim_start_matches('.');
-                let message =
-                    it.message.replacen(&format!("{} in body", it.path), &format!("{below} in body"), 1);
+                let message = it.message.replacen(
+                    &format!("{} in body", it.path),
+                    &format!("{below} in body"),
+                    1,
+                );
                 errors.push(&it.path, it.cause, message);
             }
         }

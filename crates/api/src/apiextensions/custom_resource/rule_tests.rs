@@ -80,9 +80,8 @@ struct Differences(Vec<String>);
 impl Differences {
     fn compare(&mut self, what: &str, ours: &[Value], upstream: &[Value]) {
         if ours != upstream {
-            let lines = |all: &[Value]| {
-                all.iter().map(|it| format!("\n    {it}")).collect::<String>()
-            };
+            let lines =
+                |all: &[Value]| all.iter().map(|it| format!("\n    {it}")).collect::<String>();
             self.0.push(format!("{what}\n  ours:{}\n  upstream:{}", lines(ours), lines(upstream)));
         }
     }

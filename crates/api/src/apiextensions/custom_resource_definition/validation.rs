@@ -342,12 +342,7 @@ fn is_given(name: &str) -> bool {
 
 /// Defaults must pass what they are a default for; keys of lists must be there to compare by. The
 /// reader of the schema bounds its depth.
-fn validate_node(
-    schema: &SchemaRef,
-    path: &Path,
-    budget: &mut Outcome,
-    errors: &mut FieldErrors,
-) {
+fn validate_node(schema: &SchemaRef, path: &Path, budget: &mut Outcome, errors: &mut FieldErrors) {
     if let Some(default) = &schema.default {
         let path = path.child("default");
         let unknown = schema.prune(&mut default.clone());

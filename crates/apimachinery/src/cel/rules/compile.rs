@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ::cel::{Checked, Program, Type};
 
-use super::path::find_field;
 use super::Rule;
+use super::path::find_field;
 use crate::cel::schema::{Bound, Node, Scope, Sizes};
 use crate::schema::Schema;
 

@@ -13,6 +13,8 @@ const BITS_MAX: u32 = 20;
 /// Places that are looked at.
 const PLACES_MAX: usize = 200;
 const DEPTH_MAX: usize = 8;
+/// A bound below is not much of a help if several would leave more room.
+const ROOM_MIN: u64 = 16;
 /// Places that are named if one alone does not do.
 const NAMED_MAX: usize = 4;
 
@@ -88,12 +90,15 @@ pub(super) fn hint(expression: &Expression, node: &Node, above: &Above<'_>, limi
     candidates.retain(|it| judge.cost(&[(it, 1)]) < cost);
     let alone = candidates.iter().filter_map(|it| Some((it, judge.largest(&[it], limit)?)));
     // The one that leaves most room.
-    if let Some((candidate, most)) = alone.max_by_key(|(_, most)| *most) {
+    let alone = alone.max_by_key(|(_, most)| *most);
+    let all: Vec<&Candidate> = candidates.iter().take(NAMED_MAX).collect();
+    let together = judge.largest(&all, limit);
+    if let Some((candidate, most)) = alone
+        && (most >= ROOM_MIN || together.is_none_or(|it| it <= most))
+    {
         return format!("; {}: {most} at {} would suffice", candidate.word, candidate.shown);
     }
-    candidates.truncate(NAMED_MAX);
-    let all: Vec<&Candidate> = candidates.iter().collect();
-    let Some(most) = judge.largest(&all, limit) else { return String::new() };
+    let Some(most) = together else { return String::new() };
     let mut text = String::from("; ");
     for (index, candidate) in all.iter().enumerate() {
         let comma = if index > 0 { ", " } else { "" };

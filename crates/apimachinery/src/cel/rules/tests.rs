@@ -31,7 +31,7 @@ fn the_bound_that_would_suffice_is_named() {
             "type": "object", "properties": {"names": names},
             "x-kubernetes-validations": rule("self.names.all(x, self.names.exists(y, x == y))")
         }),
-        "; maxItems: 1024 at spec.names would suffice",
+        "; maxItems: 256 at spec.names, maxLength: 256 at spec.names[*] together would suffice",
     );
     let item = json!({
         "type": "object", "properties": {"name": {"type": "string", "maxLength": 1000}},

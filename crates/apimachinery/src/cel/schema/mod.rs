@@ -39,7 +39,10 @@ pub(super) enum Form {
     /// By the names of the schema.
     Object(BTreeMap<String, Arc<Node>>),
     Map(Arc<Node>),
-    List { item: Arc<Node>, list_type: ListType },
+    List {
+        item: Arc<Node>,
+        list_type: ListType,
+    },
     Text,
     Bytes,
     Duration,

@@ -23,12 +23,8 @@ const RESERVED: &[&str] = &[
     "void",
     "while",
 ];
-const ESCAPES: &[(&str, &str)] = &[
-    ("__", "__underscores__"),
-    (".", "__dot__"),
-    ("-", "__dash__"),
-    ("/", "__slash__"),
-];
+const ESCAPES: &[(&str, &str)] =
+    &[("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
 
 pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)

@@ -20,9 +20,7 @@ impl Shape for Node {
             (Form::Integer | Form::IntOrString, Json::Number(it)) if it.is_i64() => {
                 Ok(Value::Int(it.as_i64().unwrap_or_default()))
             }
-            (Form::Number, Json::Number(it)) => {
-                Ok(Value::Double(it.as_f64().unwrap_or(f64::NAN)))
-            }
+            (Form::Number, Json::Number(it)) => Ok(Value::Double(it.as_f64().unwrap_or(f64::NAN))),
             (Form::Bytes, Json::String(text)) => base64::engine::general_purpose::STANDARD
                 .decode(text)
                 .map(Value::from)
@@ -30,7 +28,9 @@ impl Shape for Node {
             (Form::Duration, Json::String(text)) => parse_duration(text)
                 .map(|n| Value::Duration(Duration::from_nanoseconds(n)))
                 .ok_or_else(|| {
-                    Error::refused(format!("Invalid duration {text}: unable to parse {text} as duration"))
+                    Error::refused(format!(
+                        "Invalid duration {text}: unable to parse {text} as duration"
+                    ))
                 }),
             (Form::Date, Json::String(text)) => Timestamp::parse(&format!("{text}T00:00:00Z"))
                 .map(Value::Timestamp)
@@ -53,9 +53,7 @@ impl Shape for Node {
                 let found = json.zip(fields.get(&name));
                 found.map(|(json, node)| from_json(json, &**node)).transpose()
             }
-            Form::Map(value) => {
-                object.get(name).map(|json| from_json(json, &**value)).transpose()
-            }
+            Form::Map(value) => object.get(name).map(|json| from_json(json, &**value)).transpose(),
             _ => object.get(name).map(|json| from_json(json, &UNTYPED)).transpose(),
         }
     }
@@ -97,7 +95,8 @@ impl Shape for Node {
 
 fn date_time(text: &str) -> Result<Value<'_>, Error> {
     // What the language itself does not read may still be a time.
-    let loose = || text.parse::<jiff::Timestamp>().ok().and_then(|it| Timestamp::parse(&it.to_string()));
+    let loose =
+        || text.parse::<jiff::Timestamp>().ok().and_then(|it| Timestamp::parse(&it.to_string()));
     Timestamp::parse(text)
         .or_else(loose)
         .map(Value::Timestamp)
