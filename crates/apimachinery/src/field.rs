@@ -100,9 +100,12 @@ impl fmt::Display for FieldError {
 pub struct FieldErrors {
     all: Vec<FieldError>,
     n_bytes: usize,
+    /// Of problems that are no news.
+    warnings: Vec<String>,
 }
 
 const PROBLEMS_MAX: usize = 1_000;
+const WARNINGS_MAX: usize = 100;
 /// Of all paths and messages; the last may go beyond it.
 const PROBLEM_BYTES_MAX: usize = 256 * 1024;
 /// Of a value that is shown.
@@ -182,6 +185,22 @@ impl FieldErrors {
 
     pub fn duplicate(&mut self, path: &Path, value: impl Into<Value>) {
         self.push(path, Cause::Duplicate, format!("Duplicate value: {}", render(&value.into())));
+    }
+
+    /// Where the value is too much to show.
+    pub fn duplicate_unshown(&mut self, path: &Path) {
+        self.push(path, Cause::Duplicate, "Duplicate value".to_owned());
+    }
+
+    /// Tells of a problem that refuses nothing.
+    pub fn warn(&mut self, text: String) {
+        if self.warnings.len() < WARNINGS_MAX {
+            self.warnings.push(text);
+        }
+    }
+
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     pub fn not_found(&mut self, path: &Path, value: impl Into<Value>) {

@@ -4,6 +4,8 @@
 //! each use's own, added with `environment().variable(…)`, which copies nothing.
 
 pub mod libraries;
+pub mod rules;
+pub mod schema;
 #[cfg(test)]
 mod tests;
 

@@ -18,6 +18,7 @@ pub(super) fn has_format(format: &str, text: &str) -> bool {
         }),
         "hostname" => is_hostname(text),
         "uuid" | "uuid3" | "uuid4" | "uuid5" => is_uuid(format, text),
+        "duration" => super::parse_duration(text).is_some(),
         "byte" => base64::engine::general_purpose::STANDARD.decode(text).is_ok(),
         "k8s-short-name" => crate::validation::is_dns_label(text).is_empty(),
         "k8s-long-name" => crate::validation::is_dns_subdomain(text).is_empty(),

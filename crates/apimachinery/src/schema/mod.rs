@@ -1,7 +1,9 @@
 //! One schema model for built-in kinds and custom resources. It drives strict decoding, pruning,
 //! defaulting and validation of custom resources, strategic merge, server-side apply and OpenAPI.
 
+mod correlation;
 mod definitions;
+mod duration;
 mod format;
 mod go;
 mod go_text;
@@ -20,7 +22,9 @@ use serde_json::Value;
 
 use crate::field::{FieldErrors, Path};
 
+pub use correlation::{Correlated, Keyed, Ratchet};
 pub use definitions::Definitions;
+pub use duration::parse_duration;
 pub use values::Patterns;
 
 pub type SchemaRef = Arc<Schema>;
@@ -90,6 +94,12 @@ pub struct Schema {
     /// any form.)
     pub is_closed: bool,
     pub is_embedded_resource: bool,
+    /// Whether metadata is added to what the author says: of whole objects.
+    pub has_given_metadata: bool,
+    /// What the author says about metadata. Among the properties it is as every object has it.
+    pub own_metadata: Option<SchemaRef>,
+    /// Whether the author says what apiVersion and kind are.
+    pub names_type: bool,
     pub default: Option<Value>,
     /// The type in Go, where the rest does not say it: `v1.RestartPolicy`.
     pub go_type: String,
@@ -196,7 +206,35 @@ impl Schema {
     /// Checks types and values, with upstream's texts (`spec.x in body must be of type integer:
     /// "string"`).
     pub fn validate(self: &Arc<Self>, value: &Value, path: &Path, errors: &mut FieldErrors) {
-        values::validate(self, value, path, errors);
+        self.validate_values(value, None, path, errors);
+        self.validate_embedded(value, path, errors);
+        self.validate_lists(value, path, errors);
+    }
+
+    /// The first part of that. Parts that are as they were `before` are not refused.
+    pub fn validate_values(
+        self: &Arc<Self>,
+        value: &Value,
+        before: Option<&Correlated<'_>>,
+        path: &Path,
+        errors: &mut FieldErrors,
+    ) {
+        values::validate(self, value, before, path, errors);
+    }
+
+    /// The second: embedded objects have an apiVersion and a kind.
+    pub fn validate_embedded(
+        self: &Arc<Self>,
+        value: &Value,
+        path: &Path,
+        errors: &mut FieldErrors,
+    ) {
+        values::validate_embedded(self, value, path, errors);
+    }
+
+    /// The third: nothing is twice in lists where it must not be.
+    pub fn validate_lists(self: &Arc<Self>, value: &Value, path: &Path, errors: &mut FieldErrors) {
+        values::validate_lists(self, value, path, errors);
     }
 
     /// Builds the schema of a custom resource version; problems are structural-schema violations.

@@ -112,11 +112,20 @@ fn validate_patterns(patterns: &BTreeSet<&str>, path: &Path, errors: &mut FieldE
 
 /// Every object has these, whether the schema names them or not.
 fn add_type_and_metadata(schema: &mut Schema) {
+    let is_text = |it: &SchemaRef| it.kind == Type::String;
+    let said = ["apiVersion", "kind"];
+    let is_said = said.iter().all(|it| schema.properties.get(*it).is_some_and(is_text));
+    schema.names_type |= is_said && !schema.has_given_metadata;
     for name in ["apiVersion", "kind"] {
         let text = || Arc::new(Schema { kind: Type::String, ..Schema::default() });
         schema.properties.entry(name.to_owned()).or_insert_with(text);
     }
-    schema.properties.insert("metadata".to_owned(), object_meta());
+    let was_given = std::mem::replace(&mut schema.has_given_metadata, true);
+    let own = schema.properties.insert("metadata".to_owned(), object_meta());
+    // The root may be an embedded resource by its own account, too.
+    if schema.own_metadata.is_none() && !was_given {
+        schema.own_metadata = own;
+    }
 }
 
 fn read_node(
@@ -195,14 +204,6 @@ fn flag(source: &Map<String, Value>, key: &str) -> bool {
 
 fn validate_structure(source: &Map<String, Value>, path: &Path, errors: &mut FieldErrors) {
     validate_default_type(source, path, errors);
-    if source.contains_key("x-kubernetes-validations") {
-        // Accepting rules without checking them would let through what the author forbids.
-        errors.invalid(
-            &path.child("x-kubernetes-validations"),
-            source["x-kubernetes-validations"].clone(),
-            "CEL validation rules are not supported yet",
-        );
-    }
 }
 
 /// A default is of no type that there is not.
@@ -378,6 +379,31 @@ fn validate_branch(branch: &Value, path: &Path, errors: &mut FieldErrors) {
     for word in ["type", "default", "nullable", "additionalProperties", "description"] {
         if branch.get(word).is_some() && !is_int_or_string {
             errors.forbidden(&path.child(word), BRANCH);
+        }
+    }
+    forbid_rules(branch, path, errors);
+}
+
+/// Rules are for what describes, too. The depth was checked with the schema's.
+fn forbid_rules(branch: &Value, path: &Path, errors: &mut FieldErrors) {
+    const RULES: &str = "x-kubernetes-validations";
+    let has_rules = branch.get(RULES).and_then(Value::as_array).is_some_and(|it| !it.is_empty());
+    if has_rules {
+        errors.forbidden(&path.child(RULES), BRANCH);
+    }
+    let Some(branch) = branch.as_object() else { return };
+    for (word, value) in branch {
+        let path = path.child(word);
+        match (word.as_str(), value) {
+            ("properties", Value::Object(fields)) => {
+                fields.iter().for_each(|(name, it)| forbid_rules(it, &path.key(name), errors));
+            }
+            ("items" | "not", value) => forbid_rules(value, &path, errors),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(all)) => {
+                let all = all.iter().enumerate();
+                all.for_each(|(index, it)| forbid_rules(it, &path.index(index), errors));
+            }
+            _ => {}
         }
     }
 }

@@ -202,7 +202,8 @@ fn values_are_checked_with_upstreams_texts() {
     check(
         json!({"size": 1}),
         &[
-            "spec: Invalid value: {\"size\":1}: \"spec\" must validate one and only one schema (oneOf). Found none valid",
+            "<nil>: Invalid value: \"\": \"spec\" must validate one and only one schema (oneOf). Found none valid",
+            "spec.mode: Required value",
         ],
     );
     check(
@@ -210,8 +211,8 @@ fn values_are_checked_with_upstreams_texts() {
         &[
             "spec.at: Invalid value: \"noon\": spec.at in body must be of type date-time: \"noon\"",
             "spec.list[2].k: Required value",
-            "spec.list[1]: Duplicate value: {\"k\":\"x\"}",
             "spec.list: Too many: 3: must have at most 2 items",
+            "spec.list[1]: Duplicate value: {\"k\":\"x\"}",
         ],
     );
 }
@@ -250,10 +251,12 @@ fn schemas_must_be_structural() {
             "schema.properties[b].items: Required value: must be specified",
         ],
     );
+    let rules = json!([{"rule": "true"}]);
+    check(json!({"type": "object", "x-kubernetes-validations": rules}), &[]);
     check(
-        json!({"type": "object", "x-kubernetes-validations": []}),
+        json!({"type": "object", "allOf": [{"properties": {"a": {"x-kubernetes-validations": rules}}}]}),
         &[
-            "schema.x-kubernetes-validations: Invalid value: []: CEL validation rules are not supported yet",
+            "schema.allOf[0].properties[a].x-kubernetes-validations: Forbidden: must be empty to be structural",
         ],
     );
     check(

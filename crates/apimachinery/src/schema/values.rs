@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Number, Value};
 
 use super::format::has_format;
-use super::{ListType, Schema, SchemaRef, Type};
+use super::{Correlated, ListType, Schema, SchemaRef, Type};
 use crate::field::{Cause, FieldErrors, Path};
 
 /// Of a compiled pattern; also of the memory it takes while it runs.
@@ -47,35 +47,87 @@ fn compiled(checks: &Map<String, Value>) -> Patterns {
     found.into_iter().map(|it| (it.to_owned(), compile(it).ok())).collect()
 }
 
-pub(super) fn validate(schema: &SchemaRef, value: &Value, path: &Path, errors: &mut FieldErrors) {
-    let left = Cell::new(CHECKS_MAX);
-    validate_value(schema, value, path, &left, errors);
+pub(super) fn validate(
+    schema: &SchemaRef,
+    value: &Value,
+    before: Option<&Correlated<'_>>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    let left = Work { left: Cell::new(CHECKS_MAX), origin: path };
+    validate_value(schema, value, (before, path), &left, errors);
     if left.get() == 0 {
         errors.forbidden(path, "the schema takes too many checks for a value of this size");
     }
 }
 
+/// What is left of an object's share of work, and where the checks began.
+struct Work<'w> {
+    left: Cell<usize>,
+    origin: &'w Path,
+}
+
+impl Work<'_> {
+    fn get(&self) -> usize {
+        self.left.get()
+    }
+
+    fn set(&self, left: usize) {
+        self.left.set(left);
+    }
+}
+
+/// A part of the object: what it was before, if that is known, and where it is.
+type Place<'p, 'a> = (Option<&'p Correlated<'a>>, &'p Path);
+
+/// What is wrong with a part that was so before is no reason to refuse.
 fn validate_value(
     schema: &SchemaRef,
     value: &Value,
-    path: &Path,
-    left: &Cell<usize>,
+    (before, path): Place<'_, '_>,
+    left: &Work<'_>,
     errors: &mut FieldErrors,
 ) {
     if errors.is_full() {
         return;
     }
+    let Some(before) = before else {
+        return validate_new(schema, value, (None, path), left, errors);
+    };
+    let mut found = FieldErrors::new();
+    validate_new(schema, value, (Some(before), path), left, &mut found);
+    if !found.is_empty() && !before.is_same() {
+        errors.extend(found);
+    }
+}
+
+fn validate_new(
+    schema: &SchemaRef,
+    value: &Value,
+    (before, path): Place<'_, '_>,
+    left: &Work<'_>,
+    errors: &mut FieldErrors,
+) {
     let schema = schema.resolve();
     if value.is_null() && schema.nullable {
         return;
     }
     if !has_type(schema.kind, value) {
         wrong_type(type_name(schema.kind), value, path, errors);
+        if schema.kind == Type::Integer && value.is_number() {
+            // Upstream looks at numbers once more.
+            let format = match schema.format.as_str() {
+                "" => "(default format)".to_owned(),
+                format => format!("with format {format}"),
+            };
+            let what = format!("Checked value must be of type integer {format} in {path}");
+            errors.invalid(left.origin, "", &what);
+        }
         return;
     }
     match value {
-        Value::Object(fields) => validate_fields(&schema, fields, path, left, errors),
-        Value::Array(items) => validate_items(&schema, items, path, left, errors),
+        Value::Object(fields) => validate_fields(&schema, fields, (before, path), left, errors),
+        Value::Array(items) => validate_items(&schema, items, (before, path), left, errors),
         Value::String(text) if schema.kind == Type::String && !has_format(&schema.format, text) => {
             let detail = format!("{path} in body must be of type {}: {text:?}", schema.format);
             errors.invalid(path, text.as_str(), &detail);
@@ -139,26 +191,69 @@ fn wrong_type(wanted: &str, value: &Value, path: &Path, errors: &mut FieldErrors
 fn validate_fields(
     schema: &Schema,
     fields: &Map<String, Value>,
-    path: &Path,
-    left: &Cell<usize>,
+    (before, path): Place<'_, '_>,
+    left: &Work<'_>,
     errors: &mut FieldErrors,
 ) {
     left.set(left.get().saturating_sub(schema.required.len()));
     require(&schema.required, fields, path, errors);
     for (name, value) in fields {
-        if let Some(field) = schema.properties.get(name) {
-            validate_value(field, value, &path.child(name), left, errors);
-        } else if let Some(values) = &schema.additional {
-            validate_value(values, value, &path.child(name), left, errors);
+        // What the type of the whole object was cannot be seen: it was converted.
+        let is_type = path.as_str().is_empty() && ["apiVersion", "kind"].contains(&name.as_str());
+        let before = before.filter(|_| !is_type).and_then(|it| it.key(name));
+        if let Some(field) = schema.field(name) {
+            validate_value(field, value, (before.as_ref(), &path.child(name)), left, errors);
         }
     }
-    if schema.is_embedded_resource {
+}
+
+/// What does not come from the schema's words: embedded objects say what they are.
+pub(super) fn validate_embedded(
+    schema: &SchemaRef,
+    value: &Value,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if errors.is_full() {
+        return;
+    }
+    if let Value::Object(fields) = value
+        && schema.is_embedded_resource
+    {
         for name in ["apiVersion", "kind"] {
             let is_set = fields.get(name).and_then(Value::as_str).is_some_and(|it| !it.is_empty());
             if !is_set {
                 errors.required(&path.child(name), "must not be empty");
             }
         }
+    }
+    for_each_below(schema, value, path, &mut |schema, value, path| {
+        validate_embedded(schema, value, path, errors);
+    });
+}
+
+fn for_each_below(
+    schema: &SchemaRef,
+    value: &Value,
+    path: &Path,
+    visit: &mut dyn FnMut(&SchemaRef, &Value, &Path),
+) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let Some(field) = schema.field(name) {
+                    visit(field, value, &path.child(name));
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                if let Some(item) = &schema.items {
+                    visit(item, value, &path.index(index));
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -171,15 +266,38 @@ fn require(names: &[String], fields: &Map<String, Value>, path: &Path, errors: &
 fn validate_items(
     schema: &Schema,
     items: &[Value],
-    path: &Path,
-    left: &Cell<usize>,
+    (before, path): Place<'_, '_>,
+    left: &Work<'_>,
     errors: &mut FieldErrors,
 ) {
     if let Some(item) = &schema.items {
         for (index, value) in items.iter().enumerate() {
-            validate_value(item, value, &path.index(index), left, errors);
+            let before = before.and_then(|it| it.index(index));
+            let place = (before.as_ref(), &path.index(index));
+            validate_value(item, value, place, left, errors);
         }
     }
+}
+
+/// Elements of sets, and keys of lists that are maps, are there once.
+pub(super) fn validate_lists(
+    schema: &SchemaRef,
+    value: &Value,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if errors.is_full() {
+        return;
+    }
+    for_each_below(schema, value, path, &mut |schema, value, path| {
+        validate_lists(schema, value, path, errors);
+    });
+    if let Value::Array(items) = value {
+        validate_unique(schema, items, path, errors);
+    }
+}
+
+fn validate_unique(schema: &Schema, items: &[Value], path: &Path, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (index, value) in items.iter().enumerate() {
         let identity = match &schema.list_type {
@@ -201,7 +319,7 @@ fn validate_items(
 #[derive(Clone, Copy)]
 struct Scope<'a> {
     patterns: &'a Patterns,
-    left: &'a Cell<usize>,
+    left: &'a Work<'a>,
 }
 
 impl Scope<'_> {
@@ -346,28 +464,40 @@ impl Scope<'_> {
         errors: &mut FieldErrors,
     ) {
         let branches = |key: &str| checks.get(key).and_then(Value::as_array);
-        let n_valid = |all: &[Value]| {
-            all.iter().filter(|it| self.problems(it, value, path).is_empty()).count()
+        let judge = |all: &[Value]| -> Vec<FieldErrors> {
+            all.iter().map(|it| self.problems(it, value, path)).collect()
         };
-        let mut refuse =
-            |what: &str| errors.invalid(path, value.clone(), &format!("\"{path}\" {what}"));
-        if branches("anyOf").is_some_and(|all| n_valid(all) == 0 && !all.is_empty()) {
-            refuse("must validate at least one schema (anyOf)");
+        // Upstream names the place in the text alone.
+        let (origin, empty) = (self.left.origin, Value::from(""));
+        let mut refuse = |what: &str, problems: Option<FieldErrors>| {
+            errors.invalid(origin, empty.clone(), &format!("\"{path}\" {what}"));
+            errors.extend(problems.unwrap_or_default());
+        };
+        let n_valid = |all: &[FieldErrors]| all.iter().filter(|it| it.is_empty()).count();
+        if let Some(all) = branches("anyOf").filter(|it| !it.is_empty()).map(|it| judge(it))
+            && n_valid(&all) == 0
+        {
+            refuse("must validate at least one schema (anyOf)", all.into_iter().next());
         }
-        if let Some(all) = branches("oneOf") {
-            match n_valid(all) {
+        if let Some(all) = branches("oneOf").filter(|it| !it.is_empty()).map(|it| judge(it)) {
+            let only = "must validate one and only one schema (oneOf). Found";
+            match n_valid(&all) {
                 1 => {}
-                0 => refuse("must validate one and only one schema (oneOf). Found none valid"),
-                n => refuse(&format!(
-                    "must validate one and only one schema (oneOf). Found {n} valid alternatives"
-                )),
+                0 => refuse(&format!("{only} none valid"), all.into_iter().next()),
+                n => refuse(&format!("{only} {n} valid alternatives"), None),
             }
         }
-        if checks.get("not").is_some_and(|it| self.problems(it, value, path).is_empty()) {
-            refuse("must not validate the schema (not)");
+        if let Some(all) = branches("allOf").map(|it| judge(it)) {
+            let n = n_valid(&all);
+            if n < all.len() {
+                let none = if n == 0 { ". None validated" } else { "" };
+                refuse(&format!("must validate all the schemas (allOf){none}"), None);
+            }
+            all.into_iter().for_each(|it| errors.extend(it));
         }
-        for branch in branches("allOf").into_iter().flatten() {
-            errors.extend(self.problems(branch, value, path));
+        if checks.get("not").is_some_and(|it| self.problems(it, value, path).is_empty()) {
+            let what = format!("\"{path}\" must not validate the schema (not)");
+            errors.invalid(origin, "", &what);
         }
     }
 }

@@ -113,6 +113,7 @@ fn validate(request: &Request, object: &dyn ApiObject) -> Result<(), ApiError> {
     validate_metadata(object.meta(), kind.scope(), kind.name_rule(), &mut errors);
     kind.validate(object, &mut errors);
     kind.validate_create(object, &mut errors);
+    errors.warnings().iter().for_each(|it| request.notes.warn(it));
     invalid_if_any(request.working_kind(), object, &errors)
 }
 

@@ -305,6 +305,7 @@ fn validate(
         kind.validate(object, &mut errors);
         kind.validate_create(object, &mut errors);
     }
+    errors.warnings().iter().for_each(|it| request.notes.warn(it));
     invalid_if_any(request.working_kind(), object, &errors)
 }
 

@@ -19,6 +19,7 @@ mod migration;
 mod pod_security;
 mod quotas;
 mod rollout;
+mod rules;
 mod scheduling;
 mod sets;
 mod versions;

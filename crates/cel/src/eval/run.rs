@@ -326,10 +326,7 @@ impl<'a, 'v> Frame<'a, 'v> {
                 self.make(value.n_bytes_made())?;
                 Ok(value)
             }
-            Err(Error::NoSuchOverload) => {
-                let types: Vec<&str> = args.iter().map(Value::type_name).collect();
-                Err(Error::NoSuchOverloadFor(format!("{}({})", call.name, types.join(", "))))
-            }
+            Err(Error::NoSuchOverload) => Err(no_such_overload(&call.name, args)),
             Err(err) => Err(err),
         }
     }
@@ -434,7 +431,7 @@ impl<'a, 'v> Frame<'a, 'v> {
                 }
             }
             other => {
-                let what = format!("got '{}', expected iterable type", other.type_name());
+                let what = format!("got '{}', expected iterable type", go_type(other));
                 return Err(Error::refused(what));
             }
         }
@@ -555,7 +552,7 @@ fn element<'a>(container: &Value<'a>, key: &Value<'_>) -> Result<Option<Value<'a
             None if matches!(key, Value::Double(_)) => Ok(None),
             None => Err(Error::refused(format!("unsupported key type: {}", key.type_name()))),
         },
-        _ => Err(Error::NoSuchOverload),
+        _ => Err(Error::NoSuchKey(show(key))),
     }
 }
 
@@ -611,4 +608,35 @@ pub(super) fn fits(overload: &Overload, args: &[Value<'_>]) -> bool {
             },
             (param, arg) => param.runtime_name() == arg.type_name(),
         })
+}
+
+/// Operators, and functions that the types themselves have upstream, do not say what they were
+/// called with.
+fn no_such_overload(name: &str, args: &[Value<'_>]) -> Error {
+    const BARE: &[&str] = &["startsWith", "endsWith", "contains", "matches", "find", "findAll"];
+    let is_operator = !name.starts_with(|it: char| it.is_ascii_alphabetic());
+    if is_operator || BARE.contains(&name) {
+        return Error::NoSuchOverload;
+    }
+    if name == "size" {
+        return Error::NoSuchOverloadFor(name.to_owned());
+    }
+    let types: Vec<&str> = args.iter().map(Value::type_name).collect();
+    Error::NoSuchOverloadFor(format!("{name}({})", types.join(", ")))
+}
+
+/// What cel-go calls the type of a value that is no list or map.
+fn go_type(value: &Value<'_>) -> String {
+    match value {
+        Value::Null => "types.Null".to_owned(),
+        Value::Bool(_) => "types.Bool".to_owned(),
+        Value::Int(_) => "types.Int".to_owned(),
+        Value::Uint(_) => "types.Uint".to_owned(),
+        Value::Double(_) => "types.Double".to_owned(),
+        Value::String(_) => "types.String".to_owned(),
+        Value::Bytes(_) => "types.Bytes".to_owned(),
+        Value::Duration(_) => "types.Duration".to_owned(),
+        Value::Timestamp(_) => "types.Timestamp".to_owned(),
+        other => other.type_name().to_owned(),
+    }
 }

@@ -113,15 +113,19 @@ fn to_int<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
         #[expect(clippy::cast_possible_truncation, reason = "checked by the guard")]
         Value::Double(it) if *it > -TWO_TO_63 && *it < TWO_TO_63 => *it as i64,
         Value::Double(_) => return Err(Error::IntOverflow),
-        Value::String(text) => text.parse().map_err(|_| unreadable("int", text))?,
+        Value::String(text) => text.parse().map_err(|_| unreadable("int"))?,
         Value::Timestamp(it) => it.seconds(),
         Value::Duration(it) => it.nanoseconds(),
         _ => return Err(Error::NoSuchOverload),
     }))
 }
 
-fn unreadable(to: &str, text: &str) -> Error {
-    Error::refused(format!("type conversion error from '{text}' to '{to}'"))
+fn unreadable(to: &str) -> Error {
+    inconvertible("string", to)
+}
+
+fn inconvertible(from: &str, to: &str) -> Error {
+    Error::refused(format!("type conversion error from '{from}' to '{to}'"))
 }
 
 fn to_uint<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
@@ -132,7 +136,7 @@ fn to_uint<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as guarded")]
         Value::Double(it) if *it >= 0.0 && *it < TWO_TO_64 => *it as u64,
         Value::Double(_) => return Err(Error::UintOverflow),
-        Value::String(text) => text.parse().map_err(|_| unreadable("uint", text))?,
+        Value::String(text) => text.parse().map_err(|_| unreadable("uint"))?,
         _ => return Err(Error::NoSuchOverload),
     }))
 }
@@ -144,7 +148,7 @@ fn to_double<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
         Value::Double(it) => *it,
         Value::Int(it) => *it as f64,
         Value::Uint(it) => *it as f64,
-        Value::String(text) => text.parse().map_err(|_| unreadable("double", text))?,
+        Value::String(text) => text.parse().map_err(|_| unreadable("double"))?,
         _ => return Err(Error::NoSuchOverload),
     }))
 }
@@ -204,7 +208,7 @@ fn to_bool<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
         [Value::String(text)] => match text.as_str() {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
-            other => Err(unreadable("bool", other)),
+            _ => Err(unreadable("bool")),
         },
         _ => Err(Error::NoSuchOverload),
     }
@@ -222,9 +226,11 @@ fn to_bytes<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
 fn to_duration<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let span = match args {
         [Value::Duration(it)] => *it,
-        [Value::Int(n)] => Duration::from_nanoseconds(*n),
-        [Value::String(text)] => Duration::parse(text)
-            .ok_or_else(|| Error::refused(format!("time: invalid duration {:?}", text.as_str())))?,
+        // Declared upstream, and not done.
+        [Value::Int(_)] => return Err(inconvertible("int", "google.protobuf.Duration")),
+        [Value::String(text)] => {
+            Duration::parse(text).ok_or_else(|| unreadable("google.protobuf.Duration"))?
+        }
         _ => return Err(Error::NoSuchOverload),
     };
     Ok(Value::Duration(span))
@@ -236,8 +242,9 @@ fn to_timestamp<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
         [Value::Int(seconds)] => {
             Timestamp::from_seconds(*seconds).ok_or(Error::TimestampOverflow)?
         }
-        [Value::String(text)] => Timestamp::parse(text)
-            .ok_or_else(|| Error::refused(format!("{:?} is no time of RFC 3339", text.as_str())))?,
+        [Value::String(text)] => {
+            Timestamp::parse(text).ok_or_else(|| unreadable("google.protobuf.Timestamp"))?
+        }
         _ => return Err(Error::NoSuchOverload),
     };
     Ok(Value::Timestamp(at))

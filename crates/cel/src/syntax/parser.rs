@@ -355,7 +355,10 @@ impl<'t> Parser<'t> {
             Token::EscapedIdent => self.text_of(token).trim_matches('`'),
             _ => {
                 let found = self.text_of(token);
-                let what = format!("Syntax error: mismatched input '{found}' expecting IDENTIFIER");
+                let what = match found {
+                    "<EOF>" => "Syntax error: no viable alternative at input '.'".to_owned(),
+                    _ => format!("Syntax error: mismatched input '{found}' expecting IDENTIFIER"),
+                };
                 return Err(self.stop(token, what));
             }
         };

@@ -43,6 +43,11 @@ impl Value<'_> {
 }
 
 fn maps_equal(a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
+    if let (Map::Json { entries, shape }, Map::Json { entries: other, .. }) = (a, b)
+        && !shape.has_equal_rest(entries, other)
+    {
+        return Ok(false);
+    }
     let keys = a.keys();
     if keys.len() != b.len() {
         return Ok(false);

@@ -59,6 +59,15 @@ pub trait Shape: fmt::Debug + Send + Sync {
     fn list_kind(&self) -> ListKind<'_> {
         ListKind::Atomic
     }
+
+    /// Whether two objects are equal in what expressions do not see of them.
+    fn has_equal_rest(
+        &self,
+        _one: &serde_json::Map<String, Json>,
+        _other: &serde_json::Map<String, Json>,
+    ) -> bool {
+        true
+    }
 }
 
 /// JSON as it is.

@@ -6,6 +6,9 @@
 
 mod columns;
 mod finalizers;
+mod judge;
+#[cfg(test)]
+mod rule_tests;
 mod schemas;
 mod stored_defaults;
 #[cfg(test)]
@@ -399,16 +402,20 @@ impl Kind for CustomKind {
         if kind != self.names.kind {
             errors.invalid(&Path::new("kind"), kind, &format!("must be {}", self.names.kind));
         }
-        self.schemas.own().validate(&object.to_value(), &Path::root(), errors);
+    }
+
+    fn validate_create(&self, object: &dyn ApiObject, errors: &mut FieldErrors) {
+        self.judge(&object.to_value(), None, errors);
     }
 
     fn validate_update(
         &self,
-        _object: &dyn ApiObject,
-        _stored: &dyn ApiObject,
-        _part: Part,
-        _errors: &mut FieldErrors,
+        object: &dyn ApiObject,
+        stored: &dyn ApiObject,
+        part: Part,
+        errors: &mut FieldErrors,
     ) {
+        self.judge(&object.to_value(), Some((&stored.to_value(), part)), errors);
     }
 
     fn deprecation(&self) -> Option<String> {

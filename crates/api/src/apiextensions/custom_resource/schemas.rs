@@ -3,6 +3,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use apimachinery::cel::rules::Rules;
+use apimachinery::cel::schema::Role;
 use apimachinery::schema::SchemaRef;
 use serde_json::Value;
 
@@ -12,6 +14,8 @@ pub(super) struct Schemas {
     /// As the author wrote it, in JSON.
     text: Arc<str>,
     compiled: OnceLock<Compiled>,
+    /// The author's rules; `None` if there are none.
+    rules: OnceLock<Option<Rules>>,
 }
 
 struct Compiled {
@@ -21,7 +25,7 @@ struct Compiled {
 
 impl Schemas {
     pub(super) fn new(text: Arc<str>) -> Self {
-        Self { text, compiled: OnceLock::new() }
+        Self { text, compiled: OnceLock::new(), rules: OnceLock::new() }
     }
 
     pub(super) fn text(&self) -> &str {
@@ -41,6 +45,10 @@ impl Schemas {
     /// The same with apiVersion, kind and metadata.
     pub(super) fn whole(&self) -> &SchemaRef {
         &self.compiled().whole
+    }
+
+    pub(super) fn rules(&self) -> Option<&Rules> {
+        self.rules.get_or_init(|| Rules::new(self.own(), Role::Resource)).as_ref()
     }
 
     fn compiled(&self) -> &Compiled {

@@ -148,7 +148,9 @@ fn a_wrong_type_is_refused_with_its_path() {
     let kind = fruits();
     let check = |object: Value, expected: &str| {
         let mut errors = FieldErrors::new();
-        kind.validate(decode(&kind, &object).as_ref(), &mut errors);
+        let object = decode(&kind, &object);
+        kind.validate(object.as_ref(), &mut errors);
+        kind.validate_create(object.as_ref(), &mut errors);
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(texts.join("\n"), expected);
     };

@@ -3,6 +3,7 @@
 mod approval;
 mod formats;
 pub mod naming;
+mod structure;
 #[cfg(test)]
 mod tests;
 mod v1beta1;
@@ -105,7 +106,7 @@ impl Resource for CustomResourceDefinition {
 
     fn validate_create(&self, errors: &mut FieldErrors) {
         validation::validate_name(self, errors);
-        validation::validate_spec(self, errors);
+        validation::validate_spec(self, None, errors);
         validation::validate_stored_versions(self, errors);
         approval::validate(self, None, errors);
         validation::validate_pruning(self, errors);
@@ -118,7 +119,7 @@ impl Resource for CustomResourceDefinition {
             return;
         }
         if self.spec != stored.spec {
-            validation::validate_spec(self, errors);
+            validation::validate_spec(self, Some(stored), errors);
         }
         validation::validate_update(self, stored, errors);
         validation::validate_stored_versions(self, errors);

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     CustomResourceDefinition, CustomResourceDefinitionCondition, CustomResourceDefinitionNames,
-    CustomResourceDefinitionStatus, approval, is_established,
+    CustomResourceDefinitionStatus, approval, is_established, structure,
 };
 use crate::kind::Kind;
 
@@ -117,6 +117,15 @@ pub fn status_with_names(
             CustomResourceDefinitionCondition { last_transition_time: Some(Time(now)), ..approval },
         );
     }
+    match structure::violations(crd) {
+        None => conditions.retain(|it| it.type_ != structure::CONDITION),
+        Some(message) => {
+            set(conditions, condition(structure::CONDITION, true, "Violations", &message));
+        }
+    }
+    for condition in conditions {
+        condition.observed_generation = crd.metadata.generation;
+    }
     status
 }
 
@@ -177,6 +186,7 @@ pub fn mark_terminating(
     (reason, message): (&str, &str),
     now: Timestamp,
 ) {
+    let observed_generation = crd.metadata.generation;
     let status = crd.status.get_or_insert_default();
     let condition = CustomResourceDefinitionCondition {
         type_: "Terminating".to_owned(),
@@ -184,7 +194,7 @@ pub fn mark_terminating(
         reason: Some(reason.to_owned()),
         message: Some(message.to_owned()),
         last_transition_time: Some(Time(now)),
-        observed_generation: None,
+        observed_generation,
     };
     set(status.conditions.get_or_insert_default(), condition);
 }

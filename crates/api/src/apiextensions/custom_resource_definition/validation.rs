@@ -8,6 +8,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Value, json};
 
+use apimachinery::cel::OBJECT_BUDGET;
+use apimachinery::cel::rules::{Before, Costs, Outcome, Rules, validate_definition};
+use apimachinery::cel::schema::Role;
 use apimachinery::schema::{ListType, Schema, SchemaRef, Type};
 use apimachinery::validation::{is_dns_subdomain, is_dns1035_label};
 use apimachinery::{FieldErrors, Path};
@@ -21,7 +24,11 @@ const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"
 const COLUMN_FORMATS: &[&str] =
     &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-pub(super) fn validate_spec(crd: &CustomResourceDefinition, errors: &mut FieldErrors) {
+pub(super) fn validate_spec(
+    crd: &CustomResourceDefinition,
+    stored: Option<&CustomResourceDefinition>,
+    errors: &mut FieldErrors,
+) {
     let spec = Path::new("spec");
     validate_group(crd, &spec.child("group"), errors);
     match crd.spec.scope.as_str() {
@@ -30,7 +37,7 @@ pub(super) fn validate_spec(crd: &CustomResourceDefinition, errors: &mut FieldEr
         other => errors.not_supported(&spec.child("scope"), other, &["Cluster", "Namespaced"]),
     }
     validate_names(crd, &spec.child("names"), errors);
-    validate_versions(crd, &spec.child("versions"), errors);
+    validate_versions(crd, stored, &spec.child("versions"), errors);
     if crd.spec.preserve_unknown_fields == Some(true) && has_defaults(crd) {
         let detail = "must be false in order to use defaults in the schema";
         errors.invalid(&spec.child("preserveUnknownFields"), true, detail);
@@ -220,7 +227,12 @@ fn validate_given_names(
     }
 }
 
-fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
+fn validate_versions(
+    crd: &CustomResourceDefinition,
+    stored: Option<&CustomResourceDefinition>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let versions = &crd.spec.versions;
     let names: Vec<&str> = versions.iter().map(|it| it.name.as_str()).collect();
     let shown = match names.as_slice() {
@@ -237,7 +249,8 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut F
     for (index, version) in versions.iter().enumerate() {
         // What all versions have in common is the definition's own, in upstream's internal form.
         let hoisted = (versions.len() == 1).then(|| Path::new("spec"));
-        validate_version(version, &path.index(index), hoisted.as_ref(), errors);
+        let costs = costs_of(version, stored);
+        validate_version(version, (&path.index(index), hoisted.as_ref()), costs, errors);
     }
     // An older form of the definition had one version alone: that is the first.
     let first = names.first().copied().unwrap_or_default();
@@ -247,10 +260,22 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut F
     }
 }
 
+/// Rules of a schema that was accepted before are not too dear now.
+fn costs_of(
+    version: &CustomResourceDefinitionVersion,
+    stored: Option<&CustomResourceDefinition>,
+) -> Costs {
+    let mut before = stored.into_iter().flat_map(|it| &it.spec.versions);
+    match before.find(|it| it.name == version.name) {
+        Some(before) if before.schema == version.schema => Costs::Accepted,
+        _ => Costs::Judged,
+    }
+}
+
 fn validate_version(
     version: &CustomResourceDefinitionVersion,
-    path: &Path,
-    hoisted: Option<&Path>,
+    (path, hoisted): (&Path, Option<&Path>),
+    costs: Costs,
     errors: &mut FieldErrors,
 ) {
     let problems = is_dns1035_label(&version.name);
@@ -283,11 +308,16 @@ fn validate_version(
     let schema_path =
         hoisted.map_or(schema_path, |it| it.child("validation").child("openAPIV3Schema"));
     let tree = codec::tree(written);
-    let schema = Schema::from_open_api(&tree, &schema_path, errors);
+    let mut found = FieldErrors::new();
+    let schema = Schema::from_open_api(&tree, &schema_path, &mut found);
+    let mut budget = Some(OBJECT_BUDGET);
     for (name, property) in schema.properties.iter().filter(|(name, _)| !is_given(name)) {
-        validate_node(property, &schema_path.child("properties").key(name), errors);
+        let path = schema_path.child("properties").key(name);
+        validate_node(property, &path, &mut budget, &mut found);
     }
-
+    let is_sound = found.is_empty();
+    errors.extend(found);
+    validate_definition(&schema, &schema_path, (is_sound, costs), errors);
     validate_selectable_fields(version, &schema, &own.child("selectableFields"), errors);
 }
 
@@ -312,7 +342,7 @@ fn is_given(name: &str) -> bool {
 
 /// Defaults must pass what they are a default for; keys of lists must be there to compare by. The
 /// reader of the schema bounds its depth.
-fn validate_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
+fn validate_node(schema: &SchemaRef, path: &Path, budget: &mut Outcome, errors: &mut FieldErrors) {
     if let Some(default) = &schema.default {
         let path = path.child("default");
         let unknown = schema.prune(&mut default.clone());
@@ -323,6 +353,9 @@ fn validate_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
         // What is said of the value itself leaves out where it is.
         let mut found = FieldErrors::new();
         schema.validate(default, &path, &mut found);
+        if found.is_empty() {
+            validate_default(schema, default, &path, budget, errors);
+        }
         for it in found.iter() {
             errors.push(&it.path, it.cause, it.message.replacen(&format!("{path} in"), " in", 1));
         }
@@ -337,8 +370,28 @@ fn validate_node(schema: &SchemaRef, path: &Path, errors: &mut FieldErrors) {
     let items = schema.items.iter().map(|it| (path.child("items"), it));
     let values = schema.additional.iter().map(|it| (path.child("additionalProperties"), it));
     for (path, child) in children.chain(items).chain(values) {
-        validate_node(child, &path, errors);
+        validate_node(child, &path, budget, errors);
     }
+}
+
+/// A default keeps the rules, both as something new and as what was there before.
+fn validate_default(
+    schema: &SchemaRef,
+    default: &Value,
+    path: &Path,
+    budget: &mut Outcome,
+    errors: &mut FieldErrors,
+) {
+    let Some(rules) = Rules::new(schema, Role::of(schema)) else { return };
+    let Some(left) = *budget else { return };
+    let mut found = FieldErrors::new();
+    let same = Before { value: Some(default), ..Before::default() };
+    *budget = rules.evaluate(default, same, path, left, &mut found);
+    if found.is_empty() {
+        let fresh = rules.evaluate(default, Before::default(), path, left, &mut found);
+        *budget = (*budget).min(fresh);
+    }
+    errors.extend(found);
 }
 
 fn validate_list_keys(keys: &[String], items: &SchemaRef, path: &Path, errors: &mut FieldErrors) {

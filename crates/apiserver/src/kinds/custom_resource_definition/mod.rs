@@ -225,18 +225,31 @@ async fn clean_up(core: &Core, mut definition: CustomResourceDefinition) -> Resu
         return Ok(());
     }
     if let Some(kind) = served_kind(core, &definition) {
-        delete_objects(core, kind.as_ref()).await?;
+        if let Err(err) = delete_objects(core, kind.as_ref()).await {
+            let message = format!("could not issue all deletes: {err}");
+            tell(core, definition, ("InstanceDeletionFailed", &message)).await?;
+            return Err(err);
+        }
         if !core.cache.snapshot(kind.as_ref(), None, "").objects.is_empty() {
-            let status = definition.status.clone();
-            mark_terminating(&mut definition, DELETION_IN_PROGRESS, core.world.clock.now());
-            if definition.status != status {
-                own_calls::update(core, definition, Some("status")).await?;
-            }
-            return Ok(());
+            return tell(core, definition, DELETION_IN_PROGRESS).await;
         }
     }
     definition.metadata.finalizers.get_or_insert_default().retain(|it| !is_ours(it));
     own_calls::update(core, definition, None).await
+}
+
+/// How the removal goes, in the status.
+async fn tell(
+    core: &Core,
+    mut definition: CustomResourceDefinition,
+    how: (&str, &str),
+) -> Result<(), ApiError> {
+    let status = definition.status.clone();
+    mark_terminating(&mut definition, how, core.world.clock.now());
+    if definition.status == status {
+        return Ok(());
+    }
+    own_calls::update(core, definition, Some("status")).await
 }
 
 /// What the definition adds to the API. A name that is built in is not its own: its objects are not
