@@ -52,11 +52,6 @@ pub(crate) const ABSENT: &[(&str, &[&str], &str)] = &[
         &["storage-version-gc"],
         "its feature gate StorageVersionAPI is not there",
     ),
-    (
-        "validatingadmissionpolicy-status-controller",
-        &[],
-        "expressions of policies are not checked yet: there is no CEL",
-    ),
 ];
 
 /// What a cluster has.
