@@ -51,11 +51,21 @@ const NEEDS: &[Need] = &[
 ];
 
 /// Controllers of upstream that can be named, and why they cannot run here.
-pub(crate) const ABSENT: &[(&str, &[&str], &str)] = &[(
-    "validatingadmissionpolicy-status-controller",
-    &[],
-    "expressions of policies are not checked yet: there is no CEL",
-)];
+pub(crate) const ABSENT: &[(&str, &[&str], &str)] = &[
+    ("cloud-node-lifecycle-controller", &["cloud-node-lifecycle"], CLOUD),
+    ("ephemeral-volume-controller", &["ephemeral-volume"], VOLUMES),
+    ("node-route-controller", &["route"], CLOUD),
+    ("persistentvolume-attach-detach-controller", &["attachdetach"], VOLUMES),
+    ("persistentvolume-binder-controller", &["persistentvolume-binder"], VOLUMES),
+    ("persistentvolume-expander-controller", &["persistentvolume-expander"], VOLUMES),
+    ("persistentvolume-protection-controller", &["pv-protection"], VOLUMES),
+    ("persistentvolumeclaim-protection-controller", &["pvc-protection"], VOLUMES),
+    ("selinux-warning-controller", &[], VOLUMES),
+    ("volumeattributesclass-protection-controller", &[], VOLUMES),
+];
+
+const CLOUD: &str = "there is no cloud";
+const VOLUMES: &str = "volumes and claims are kept and checked, and nothing acts on them yet";
 
 /// What a cluster has.
 #[derive(Clone)]

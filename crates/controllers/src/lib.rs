@@ -62,6 +62,7 @@ mod token_cleaner;
 mod trust_bundle_publisher;
 mod ttl;
 mod ttl_after_finished;
+mod validating_admission_policy_status;
 mod workload;
 
 use std::sync::Arc;
@@ -140,6 +141,7 @@ pub const ALL: &[Descriptor] = &[
     token_cleaner::DESCRIPTOR,
     ttl_after_finished::DESCRIPTOR,
     ttl::DESCRIPTOR,
+    validating_admission_policy_status::DESCRIPTOR,
 ];
 
 /// Retries in a row before a key is let go until it changes, where upstream does so.

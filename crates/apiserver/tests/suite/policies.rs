@@ -126,7 +126,7 @@ async fn a_warning_lets_pass_and_missing_keys_are_errors() {
     assert_eq!((code, warnings.len()), (201, 0));
     let (code, _, warnings) = on.attempt(&map("two", json!({}))).await;
     assert_eq!(code, 201);
-    assert!(warnings[0].contains("no such key: a"), "{warnings:?}");
+    assert!(warnings[0].contains("no such key: data"), "{warnings:?}");
 }
 
 #[tokio::test]

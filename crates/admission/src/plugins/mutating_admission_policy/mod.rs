@@ -11,7 +11,7 @@ use api::admissionregistration::MutatingAdmissionPolicy as Object;
 use api::admissionregistration::expressions::{Returns, Sees};
 use apimachinery::ApiError;
 use apimachinery::cel::libraries::authz::Decisions;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusCause;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause};
 use serde_json::Value;
 
 use crate::attributes::Attributes;
@@ -236,7 +236,12 @@ async fn run(
     let before = context.generation();
     for mutation in &definition.effect.mutations {
         match mutate(context, case, mutation, decisions).await? {
-            Ok(Some(tree)) => replace(context, case, tree).await?,
+            Ok(Some(tree)) => {
+                if matches!(mutation, Mutation::JsonPatch(_)) {
+                    check_fields(context, &tree)?;
+                }
+                replace(context, case, tree).await?;
+            }
             Ok(None) => {}
             Err(why) => problems.add(definition, binding, &why),
         }
@@ -321,8 +326,29 @@ async fn replace(context: &mut Context<'_>, case: &Case, tree: Value) -> Result<
     Ok(())
 }
 
+/// A patch may put anything anywhere; kinds of our own have only the fields that they have.
+fn check_fields(context: &Context<'_>, tree: &Value) -> Result<(), ApiError> {
+    let (kind, request) = (context.request.kind, &context.request);
+    let is_own = tree["apiVersion"] == kind.names().api_version().as_str();
+    if kind.is_custom() || request.has_own_kind() || !is_own {
+        return Ok(());
+    }
+    let report = kind.schema().validate_fields(tree.to_string().as_bytes());
+    report.refusal().map_or(Ok(()), |why| Err(internal(&why)))
+}
+
 fn unreadable(err: serde_json::Error) -> ApiError {
-    ApiError::internal("what a mutating policy made of the object cannot be read").with_source(err)
+    internal(&err.to_string())
+}
+
+/// What upstream says when a mutation made something that is no object any more.
+fn internal(why: &str) -> ApiError {
+    ApiError::said(Status {
+        code: Some(500),
+        reason: Some("InternalError".to_owned()),
+        message: Some(format!("Internal error occurred: {why}")),
+        ..Status::default()
+    })
 }
 
 /// All that went wrong are causes; the first is the message.

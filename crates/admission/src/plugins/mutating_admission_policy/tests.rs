@@ -148,3 +148,15 @@ fn what_cannot_be_done_is_refused_or_ignored() {
         assert_eq!(run(&[mutation], "Ignore").unwrap()["metadata"]["labels"], json!({"app": "x"}));
     }
 }
+
+#[test]
+fn a_patch_does_not_add_fields_that_the_kind_does_not_have() {
+    let mutations = [patch("[JSONPatch{op: 'add', path: '/nosuch', value: 1}]")];
+    assert_eq!(
+        run(&mutations, "Fail").unwrap_err(),
+        "Internal error occurred: strict decoding error: unknown field \"nosuch\""
+    );
+    let mutations = [patch("[JSONPatch{op: 'add', path: '/metadata/labels/app', value: 1}]")];
+    let said = run(&mutations, "Fail").unwrap_err();
+    assert!(said.starts_with("Internal error occurred: "), "{said}");
+}

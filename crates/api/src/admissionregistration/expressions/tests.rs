@@ -79,3 +79,46 @@ fn mutations_make_objects_and_patches() {
     let said = problem("{'a': 1}", sees, Returns::Object);
     assert_eq!(said, "must evaluate to Object but got map(string, int)");
 }
+
+#[test]
+fn expressions_are_held_against_the_kinds_that_a_policy_is_for() {
+    let kinds = crate::kinds();
+    let kind = |group: &str, plural: &str| {
+        let is_it = |it: &&std::sync::Arc<dyn crate::Kind>| {
+            it.names().group == group && it.names().plural == plural
+        };
+        let found = kinds.iter().find(is_it).unwrap();
+        super::typing::Known { kind: found.names().gvk(), schema: found.schema() }
+    };
+    let spec = serde_json::json!({
+        "variables": [{"name": "replicas", "expression": "object.spec.replicas"}],
+        "validations": [
+            {"expression": "object.spec.replicas > 1 && variables.replicas < 5"},
+            {"expression": "object.spec.replicas > '1'"},
+            {"expression": "object.spec.template.spec.containers.all(it, it.image != '')",
+             "messageExpression": "object.spec.replica"},
+            {"expression": "object.metadata.labels['a'] == 'b' && \
+                            object.metadata.creationTimestamp < timestamp('2030-01-01T00:00:00Z')"},
+        ],
+    });
+    let spec = serde_json::from_value(spec).unwrap();
+    let objects = [kind("apps", "deployments")];
+    let said = super::typing::warnings(&spec, &objects, None);
+    let said: Vec<_> = said.iter().map(|it| (&*it.field_ref, &*it.warning)).collect();
+    assert_eq!(
+        said,
+        [
+            (
+                "spec.validations[1].expression",
+                "apps/v1, Kind=Deployment: ERROR: <input>:1:22: found no matching overload for \
+                 '_>_' applied to '(int, string)'\n | object.spec.replicas > '1'\n \
+                 | .....................^\n",
+            ),
+            (
+                "spec.validations[2].messageExpression",
+                "apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'replica'\n \
+                 | object.spec.replica\n | ...........^\n",
+            ),
+        ]
+    );
+}

@@ -56,7 +56,7 @@ fn select(cache: &dyn Lookup, kind: &dyn Kind, wanted: &Found<'_>) -> Vec<Arc<St
         Some(name) => cache.find(&resource, &ObjectKey::new(namespace, name)).into_iter().collect(),
         None => {
             let all = cache.list(&resource, wanted.namespace).into_iter();
-            all.filter(|it| wanted.selector.matches(&it.meta.labels)).collect()
+            all.filter(|it| wanted.selector.matches_with(|key| it.meta.labels.get(key))).collect()
         }
     }
 }

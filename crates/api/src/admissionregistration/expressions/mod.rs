@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod tests;
+pub mod typing;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
