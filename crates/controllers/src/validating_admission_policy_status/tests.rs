@@ -1,3 +1,5 @@
+//! Policies in, the kinds that they are checked against out.
+
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
 

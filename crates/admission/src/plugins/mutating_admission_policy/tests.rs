@@ -1,3 +1,5 @@
+//! Policies and objects in, changed objects or refusals out.
+
 use std::sync::Arc;
 
 use api::admissionregistration::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding};

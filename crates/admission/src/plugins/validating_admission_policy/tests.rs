@@ -1,3 +1,5 @@
+//! Policies and objects in, verdicts, warnings and notes out.
+
 use std::sync::Arc;
 
 use api::admissionregistration::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};

@@ -1,3 +1,5 @@
+//! Expressions in, problems out.
+
 use super::{Compiler, Returns, Sees};
 
 const ALL: Sees = Sees { params: true, authorizer: true, patches: false };

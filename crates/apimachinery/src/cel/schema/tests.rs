@@ -1,3 +1,5 @@
+//! Schemas in, types, sizes and values out.
+
 use serde_json::{Value, json};
 
 use super::{Node, Role};
