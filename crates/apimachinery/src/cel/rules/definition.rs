@@ -96,7 +96,7 @@ impl Walk {
         }
         if let Some(items) = &schema.items {
             let is_keyed = matches!(schema.list_type, ListType::Map { .. });
-            let uncorrelated = place.uncorrelated.or((!is_keyed).then_some(place.path));
+            let uncorrelated = place.uncorrelated.or_else(|| (!is_keyed).then_some(place.path));
             let path = place.path.child("items");
             let above = above.entries(schema, "@items");
             let below = Place { path: &path, uncorrelated, above: &above };

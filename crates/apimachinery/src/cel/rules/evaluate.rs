@@ -26,9 +26,9 @@ pub struct Rules {
     node: Option<Arc<Node>>,
     type_text: &'static str,
     list_type: ListType,
-    fields: BTreeMap<String, Rules>,
+    fields: BTreeMap<String, Self>,
     /// Of elements or values.
-    element: Option<Box<Rules>>,
+    element: Option<Box<Self>>,
 }
 
 /// What an object was before, if it was.

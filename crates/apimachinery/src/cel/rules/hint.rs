@@ -21,7 +21,7 @@ const NAMED_MAX: usize = 4;
 /// The schemas above a rule: how often its own can be there.
 #[derive(Debug)]
 pub(super) struct Above<'p> {
-    parent: Option<&'p Above<'p>>,
+    parent: Option<&'p Self>,
     /// Where it is in objects: `spec.rules[*]`.
     shown: String,
     /// By how much the schema right above multiplies; `None` if it has no bound.
