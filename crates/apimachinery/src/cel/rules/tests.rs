@@ -47,7 +47,7 @@ fn the_bound_that_would_suffice_is_named() {
     });
     check(
         json!({"type": "object", "properties": {"list": {"type": "array", "items": text}}}),
-        "; maxItems: 128 at spec.list, maxLength: 128 at spec.list[*] together would suffice",
+        "; maxItems: 256 at spec.list, maxLength: 256 at spec.list[*] together would suffice",
     );
 }
 
