@@ -14,6 +14,7 @@ mod certificates;
 #[expect(dead_code, reason = "shared with other tests, which use the rest")]
 mod cluster;
 mod fruit;
+mod policies;
 mod quotas;
 mod rollout;
 mod scheduling;

@@ -134,9 +134,8 @@ impl WithSchemas {
             Some(rest) => (&self.object, rest),
             None => (self.params.as_ref()?, type_name.strip_prefix(PARAMS)?),
         };
-        let parts = rest.split('.').filter(|it| !it.is_empty());
-        parts.fold(Some(root.resolve()), |schema, part| {
-            let schema = schema?;
+        let mut parts = rest.split('.').filter(|it| !it.is_empty());
+        parts.try_fold(root.resolve(), |schema, part| {
             let below = match part {
                 "@items" => schema.items.as_ref(),
                 "@values" => schema.additional.as_ref(),

@@ -228,7 +228,7 @@ fn unescape_bytes(text: &str, part: Part) -> Result<Vec<u8>, String> {
                 };
                 let Some(value) = value.filter(is_allowed) else {
                     let end = text.len().min(at + 3);
-                    let shown = text.get(at..end).unwrap_or(&text[at..]);
+                    let shown = text.get(at..end).unwrap_or_else(|| &text[at..]);
                     return Err(format!("invalid URL escape {shown:?}"));
                 };
                 out.push(value);
