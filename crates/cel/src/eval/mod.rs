@@ -55,27 +55,27 @@ enum Node {
     },
     Select(Box<Select>),
     Has {
-        operand: Box<Node>,
+        operand: Box<Self>,
         field: Arc<str>,
     },
     Index(Box<Index>),
-    And(Box<[Node; 2]>),
-    Or(Box<[Node; 2]>),
-    Conditional(Box<[Node; 3]>),
-    NotStrictlyFalse(Box<Node>),
-    Not(Box<Node>),
+    And(Box<[Self; 2]>),
+    Or(Box<[Self; 2]>),
+    Conditional(Box<[Self; 3]>),
+    NotStrictlyFalse(Box<Self>),
+    Not(Box<Self>),
     Equals {
-        sides: Box<[Node; 2]>,
+        sides: Box<[Self; 2]>,
         negated: bool,
     },
     /// `or` and `orValue`, which look at the right side only if they must.
     OptionalOr {
-        sides: Box<[Node; 2]>,
+        sides: Box<[Self; 2]>,
         unwraps: bool,
     },
     /// `in` a constant list of primitive values.
     InSet {
-        value: Box<Node>,
+        value: Box<Self>,
         set: Arc<NativeMap<'static>>,
     },
     Call(Box<Call>),
@@ -90,13 +90,13 @@ enum Node {
     /// The accumulator with one element more.
     Append {
         slot: usize,
-        element: Box<Node>,
+        element: Box<Self>,
     },
     /// The accumulator with one entry more, or with those of a map.
     Insert {
         slot: usize,
-        key: Option<Box<Node>>,
-        value: Box<Node>,
+        key: Option<Box<Self>>,
+        value: Box<Self>,
     },
 }
 

@@ -146,6 +146,7 @@ impl Planner<'_> {
             let value = convert(&overloads, (*value).clone())?;
             return Ok(Node::Constant(value));
         }
+        let overloads = if is_one(&overloads) { overloads[..1].to_vec() } else { overloads };
         Ok(Node::Call(Box::new(Call { name: function.clone(), overloads, args, prepared, cost })))
     }
 
@@ -369,6 +370,16 @@ fn in_constant(overloads: &[Arc<crate::env::Overload>], args: &[Node]) -> Option
         set.insert(Key::from_value(&item)?, Value::Bool(true));
     }
     Some(Node::InSet { value: Box::new(value.clone()), set: Arc::new(set) })
+}
+
+/// Whether all overloads are one implementation, which then looks at the arguments itself.
+fn is_one(overloads: &[Arc<crate::env::Overload>]) -> bool {
+    overloads.first().is_some_and(|first| {
+        let is_same = |it: &Arc<crate::env::Overload>| {
+            std::ptr::fn_addr_eq(it.implementation, first.implementation)
+        };
+        overloads.iter().all(is_same)
+    })
 }
 
 fn convert(

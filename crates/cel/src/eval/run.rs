@@ -8,7 +8,7 @@ use crate::cost::{LIST_CREATE, MAP_CREATE, STRUCT_CREATE, traversal};
 use crate::env::Overload;
 use crate::error::Error;
 use crate::types::Type;
-use crate::value::{Key, List, Map, NativeMap, Value};
+use crate::value::{Key, List, Map, NativeMap, Text, Value};
 
 pub(super) struct Frame<'a, 'v> {
     program: &'a Program,
@@ -17,7 +17,12 @@ pub(super) struct Frame<'a, 'v> {
     locals: Vec<Local<'a>>,
     cost: u64,
     budget: u64,
+    /// Memory of all that was made so far, also if it is gone again.
+    n_bytes: usize,
 }
+
+/// So much one evaluation may make: what it costs does not bound that.
+const BYTES_MAX: usize = 128 << 20;
 
 /// What a slot holds.
 enum Local<'a> {
@@ -34,7 +39,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         activation: &'v dyn Activation<'a>,
         budget: u64,
     ) -> Self {
-        Self { program, activation, locals: Vec::new(), cost: 0, budget }
+        Self { program, activation, locals: Vec::new(), cost: 0, budget, n_bytes: 0 }
     }
 
     pub(super) fn cost(&self) -> u64 {
@@ -46,9 +51,14 @@ impl<'a, 'v> Frame<'a, 'v> {
         if self.cost > self.budget { Err(Error::CostExceeded) } else { Ok(()) }
     }
 
+    fn make(&mut self, n_bytes: usize) -> Result<(), Error> {
+        self.n_bytes += n_bytes;
+        if self.n_bytes > BYTES_MAX { Err(Error::CostExceeded) } else { Ok(()) }
+    }
+
     pub(super) fn eval(&mut self, node: &'a Node) -> Result1<'a> {
         match node {
-            Node::Constant(value) => Ok(value.clone()),
+            Node::Constant(value) => Ok(constant(value)),
             Node::Variable { name, charge } => {
                 self.charge(*charge)?;
                 let value = self.activation.resolve(name);
@@ -58,23 +68,12 @@ impl<'a, 'v> Frame<'a, 'v> {
             Node::Select(select) => self.select(select),
             Node::Has { operand, field } => self.has(operand, field),
             Node::Index(index) => self.index(index),
-            Node::And(sides) => self.logical(sides, false),
-            Node::Or(sides) => self.logical(sides, true),
+            Node::And(_)
+            | Node::Or(_)
+            | Node::NotStrictlyFalse(_)
+            | Node::Not(_)
+            | Node::Equals { .. } => self.test(node).map(Value::Bool),
             Node::Conditional(parts) => self.conditional(parts),
-            Node::NotStrictlyFalse(arg) => {
-                let value = self.eval(arg);
-                self.charge(1)?;
-                match value {
-                    Ok(Value::Bool(value)) => Ok(Value::Bool(value)),
-                    Err(Error::CostExceeded) => Err(Error::CostExceeded),
-                    _ => Ok(Value::Bool(true)),
-                }
-            }
-            Node::Not(arg) => {
-                let value = self.eval_then_charge(arg, 1)?;
-                value.as_bool().map(|it| Value::Bool(!it)).ok_or(Error::NoSuchOverload)
-            }
-            Node::Equals { sides, negated } => self.equals(sides, *negated),
             Node::OptionalOr { sides, unwraps } => self.optional_or(sides, *unwraps),
             Node::InSet { value, set } => {
                 let value = self.eval(value)?;
@@ -92,6 +91,37 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
     }
 
+    /// The truth of a node. That most of these are no values on their way saves time.
+    fn test(&mut self, node: &'a Node) -> Result<bool, Error> {
+        match node {
+            Node::And(sides) => self.logical(sides, false),
+            Node::Or(sides) => self.logical(sides, true),
+            Node::NotStrictlyFalse(arg) => {
+                let value = self.test(arg);
+                self.charge(1)?;
+                match value {
+                    Ok(value) => Ok(value),
+                    Err(Error::CostExceeded) => Err(Error::CostExceeded),
+                    Err(_) => Ok(true),
+                }
+            }
+            Node::Not(arg) => {
+                let value = self.test(arg);
+                self.charge(1)?;
+                value.map(|it| !it)
+            }
+            Node::Equals { sides, negated } => self.equals(sides, *negated),
+            Node::Local { slot, charge }
+                if let Local::Value(Ok(Value::Bool(value))) = self.locals[*slot] =>
+            {
+                self.charge(*charge)?;
+                Ok(value)
+            }
+            Node::Constant(Value::Bool(value)) => Ok(*value),
+            other => self.eval(other)?.as_bool().ok_or(Error::NoSuchOverload),
+        }
+    }
+
     /// What a step costs is charged also if its operand failed, as upstream does: the error may be
     /// absorbed later.
     fn eval_then_charge(&mut self, node: &'a Node, n: u64) -> Result1<'a> {
@@ -101,23 +131,6 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
         self.charge(n)?;
         value
-    }
-
-    /// Both operands, also if the first failed; only a budget used up ends it at once.
-    fn eval_both(
-        &mut self,
-        left: &'a Node,
-        right: &'a Node,
-    ) -> Result<(Result1<'a>, Result1<'a>), Error> {
-        let left = self.eval(left);
-        if matches!(left, Err(Error::CostExceeded)) {
-            return Err(Error::CostExceeded);
-        }
-        let right = self.eval(right);
-        if matches!(right, Err(Error::CostExceeded)) {
-            return Err(Error::CostExceeded);
-        }
-        Ok((left, right))
     }
 
     fn local(&mut self, slot: usize, charge: u64) -> Result1<'a> {
@@ -133,6 +146,16 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     fn select(&mut self, select: &'a Select) -> Result1<'a> {
+        // The field of a variable of a fold: no need for a copy of the variable.
+        if let Node::Local { slot, charge } = select.operand
+            && let Local::Value(Ok(Value::Map(Map::Json { entries, shape }))) = &self.locals[slot]
+            && !select.is_optional
+        {
+            let (entries, shape) = (*entries, *shape);
+            self.charge(charge + select.extra + 1)?;
+            let found = shape.get(entries, &select.field)?;
+            return found.ok_or_else(|| Error::NoSuchKey(select.field.to_string()));
+        }
         let operand = self.eval_then_charge(&select.operand, select.extra)?;
         match operand {
             Value::Optional(None) => Ok(Value::NONE),
@@ -186,39 +209,37 @@ impl<'a, 'v> Frame<'a, 'v> {
 
     /// `&&` with `deciding` false, `||` with true. An error counts only if the other side does not
     /// decide.
-    fn logical(&mut self, sides: &'a [Node; 2], deciding: bool) -> Result1<'a> {
+    fn logical(&mut self, sides: &'a [Node; 2], deciding: bool) -> Result<bool, Error> {
         let mut failure = None;
         for side in sides {
-            match self.eval(side) {
-                Ok(Value::Bool(value)) if value == deciding => return Ok(Value::Bool(deciding)),
-                Ok(Value::Bool(_)) => {}
-                Ok(_) => failure = failure.or(Some(Error::NoSuchOverload)),
+            match self.test(side) {
+                Ok(value) if value == deciding => return Ok(deciding),
+                Ok(_) => {}
                 Err(Error::CostExceeded) => return Err(Error::CostExceeded),
                 Err(err) => failure = failure.or(Some(err)),
             }
         }
-        failure.map_or(Ok(Value::Bool(!deciding)), Err)
+        failure.map_or(Ok(!deciding), Err)
     }
 
     fn conditional(&mut self, [condition, then, otherwise]: &'a [Node; 3]) -> Result1<'a> {
-        match self.eval(condition)? {
-            Value::Bool(true) => self.eval(then),
-            Value::Bool(false) => self.eval(otherwise),
-            _ => Err(Error::NoSuchOverload),
-        }
+        if self.test(condition)? { self.eval(then) } else { self.eval(otherwise) }
     }
 
-    fn equals(&mut self, [left, right]: &'a [Node; 2], negated: bool) -> Result1<'a> {
-        let (left, right) = self.eval_both(left, right)?;
-        let size = |value: &Result1<'a>| value.as_ref().map_or(1, Value::size);
-        let cost = match &left {
-            Ok(Value::Opaque(_)) => 1,
-            _ => traversal(size(&left).min(size(&right))),
+    fn equals(&mut self, [left, right]: &'a [Node; 2], negated: bool) -> Result<bool, Error> {
+        let left = match self.eval(left) {
+            Ok(left) => left,
+            Err(err) => return Err(self.fail_first(None, right, err)),
         };
-        self.charge(cost)?;
-        Ok(Value::Bool(left?.equals(&right?)? != negated))
+        let right = match self.eval(right) {
+            Ok(right) => right,
+            Err(err) => return Err(self.fail(None, &[left, Value::Null], err)),
+        };
+        self.charge(cost_of_equality(&left, &right))?;
+        Ok(left.equals(&right)? != negated)
     }
 
+    #[inline(never)]
     fn optional_or(&mut self, [left, right]: &'a [Node; 2], unwraps: bool) -> Result1<'a> {
         match self.eval(left)? {
             Value::Optional(Some(inner)) if unwraps => Ok((*inner).clone()),
@@ -231,13 +252,18 @@ impl<'a, 'v> Frame<'a, 'v> {
         match &call.args[..] {
             [one] => match self.eval(one) {
                 Ok(one) => self.apply(call, &[one]),
-                Err(err) => self.fail(call, &[Value::Null], err),
+                Err(err) => Err(self.fail(Some(call), &[Value::Null], err)),
             },
-            [one, two] => match self.eval_both(one, two)? {
-                (Ok(one), Ok(two)) => self.apply(call, &[one, two]),
-                (Err(err), two) => self.fail(call, &[Value::Null, two.unwrap_or(Value::Null)], err),
-                (Ok(one), Err(err)) => self.fail(call, &[one, Value::Null], err),
-            },
+            [one, two] => {
+                let one = match self.eval(one) {
+                    Ok(one) => one,
+                    Err(err) => return Err(self.fail_first(Some(call), two, err)),
+                };
+                match self.eval(two) {
+                    Ok(two) => self.apply(call, &[one, two]),
+                    Err(err) => Err(self.fail(Some(call), &[one, Value::Null], err)),
+                }
+            }
             many => {
                 let mut args = Vec::with_capacity(many.len());
                 for (index, arg) in many.iter().enumerate() {
@@ -245,7 +271,7 @@ impl<'a, 'v> Frame<'a, 'v> {
                         Ok(value) => args.push(value),
                         Err(err) if index + 1 == many.len() => {
                             args.push(Value::Null);
-                            return self.fail(call, &args, err);
+                            return Err(self.fail(Some(call), &args, err));
                         }
                         // Upstream looks at no argument after it, and misses the call.
                         Err(err) => return Err(err),
@@ -256,13 +282,32 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
     }
 
-    /// The end of a call with an argument that failed; that has the size of null.
-    fn fail(&mut self, call: &'a Call, args: &[Value<'a>], err: Error) -> Result1<'a> {
+    /// The end of a call (or of an equality) whose first operand of two failed: the second is
+    /// evaluated all the same.
+    #[cold]
+    fn fail_first(&mut self, call: Option<&'a Call>, second: &'a Node, err: Error) -> Error {
         if err == Error::CostExceeded {
-            return Err(err);
+            return err;
         }
-        self.charge(call.cost.map_or(1, |cost| cost(args, None)))?;
-        Err(err)
+        match self.eval(second) {
+            Ok(second) => self.fail(call, &[Value::Null, second], err),
+            Err(Error::CostExceeded) => Error::CostExceeded,
+            Err(_) => self.fail(call, &[Value::Null, Value::Null], err),
+        }
+    }
+
+    /// The end of a call (or of an equality) with an operand that failed; that has the size of null.
+    #[cold]
+    fn fail(&mut self, call: Option<&'a Call>, args: &[Value<'a>], err: Error) -> Error {
+        if err == Error::CostExceeded {
+            return err;
+        }
+        let cost = match (call, args) {
+            (Some(call), args) => call.cost.map_or(1, |cost| cost(args, None)),
+            (None, [left, right]) => cost_of_equality(left, right),
+            (None, _) => 1,
+        };
+        self.charge(cost).err().unwrap_or(err)
     }
 
     fn apply(&mut self, call: &'a Call, args: &[Value<'a>]) -> Result1<'a> {
@@ -277,16 +322,22 @@ impl<'a, 'v> Frame<'a, 'v> {
         let cost = call.cost.map_or(1, |cost| cost(args, result.as_ref().ok()));
         self.charge(cost)?;
         match result {
+            Ok(value) => {
+                self.make(value.n_bytes_made())?;
+                Ok(value)
+            }
             Err(Error::NoSuchOverload) => {
                 let types: Vec<&str> = args.iter().map(Value::type_name).collect();
                 Err(Error::NoSuchOverloadFor(format!("{}({})", call.name, types.join(", "))))
             }
-            other => other,
+            Err(err) => Err(err),
         }
     }
 
+    #[inline(never)]
     fn list(&mut self, elements: &'a [Element]) -> Result1<'a> {
         self.charge(LIST_CREATE)?;
+        self.make(elements.len() * size_of::<Value<'_>>())?;
         let mut items = Vec::with_capacity(elements.len());
         for element in elements {
             items.extend(self.element(element)?);
@@ -298,9 +349,7 @@ impl<'a, 'v> Frame<'a, 'v> {
     fn element(&mut self, element: &'a Element) -> Result<Option<Value<'a>>, Error> {
         let value = self.eval(&element.node)?;
         match value {
-            Value::Optional(inner) if element.is_optional => {
-                Ok(inner.map(|inner| Arc::unwrap_or_clone(inner)))
-            }
+            Value::Optional(inner) if element.is_optional => Ok(inner.map(Arc::unwrap_or_clone)),
             _ if element.is_optional => {
                 let what = format!(
                     "cannot initialize optional list element from non-optional value {value}"
@@ -311,8 +360,10 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
     }
 
+    #[inline(never)]
     fn map(&mut self, entries: &'a [MapEntry]) -> Result1<'a> {
         self.charge(MAP_CREATE)?;
+        self.make(entries.len() * 2 * size_of::<Value<'_>>())?;
         let mut map = NativeMap::default();
         for entry in entries {
             let key = key(&self.eval(&entry.key)?)?;
@@ -324,6 +375,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         Ok(map.into())
     }
 
+    #[inline(never)]
     fn object(&mut self, name: &str, fields: &'a [(Arc<str>, Element)]) -> Result1<'a> {
         self.charge(STRUCT_CREATE)?;
         let mut values = Vec::with_capacity(fields.len());
@@ -343,6 +395,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         self.locals[slot] = Local::Value(value);
     }
 
+    #[inline(never)]
     fn bind(&mut self, bind: &'a Bind) -> Result1<'a> {
         self.eval(&bind.range)?;
         self.set(bind.slot, Ok(Value::Null));
@@ -350,6 +403,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         self.eval(&bind.result)
     }
 
+    #[inline(never)]
     fn fold(&mut self, fold: &'a Fold) -> Result1<'a> {
         let range = self.eval(&fold.range)?;
         let init = self.eval(&fold.init);
@@ -400,8 +454,8 @@ impl<'a, 'v> Frame<'a, 'v> {
             slot += 1;
         }
         self.set(slot, Ok(last));
-        match self.eval(&fold.condition) {
-            Ok(Value::Bool(false)) => return Ok(false),
+        match self.test(&fold.condition) {
+            Ok(false) => return Ok(false),
             Err(Error::CostExceeded) => return Err(Error::CostExceeded),
             _ => {}
         }
@@ -433,6 +487,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
     }
 
+    #[inline(never)]
     fn insert(&mut self, slot: usize, key: Option<&'a Node>, value: &'a Node) -> Result1<'a> {
         self.charge(1)?;
         let name = match key {
@@ -455,6 +510,21 @@ impl<'a, 'v> Frame<'a, 'v> {
             (None, _) => return Err(Error::NoSuchOverload),
         }
         Ok(Value::Map(Map::Native(map)))
+    }
+}
+
+/// A text of the program is lent: counting its owners takes time.
+fn constant<'a>(value: &'a Value<'static>) -> Value<'a> {
+    match value {
+        Value::String(text) => Value::String(Text::Borrowed(text)),
+        other => other.clone(),
+    }
+}
+
+fn cost_of_equality(left: &Value<'_>, right: &Value<'_>) -> u64 {
+    match left {
+        Value::Opaque(_) => 1,
+        _ => traversal(left.size().min(right.size())),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Bindings, Lazy};
-use crate::{Env, Error, Type, UNTYPED, from_json};
+use crate::{AnySize, Env, Error, Type, UNTYPED, from_json};
 
 fn env() -> Env {
     Env::extended()
@@ -520,4 +520,82 @@ fn the_budget_ends_an_evaluation_and_nothing_absorbs_that() {
     let evaluated = program.evaluate(&Bindings::new(), 1000);
     assert_eq!(evaluated.result.unwrap_err(), Error::CostExceeded);
     assert!(evaluated.cost <= 1010, "{}", evaluated.cost);
+}
+
+/// The deepest that one shape can be: `n` times `before` and `after` around `inner`, as long as that
+/// compiles.
+fn deepest(before: &str, inner: &str, after: &str) -> String {
+    let nested = |n: usize| format!("{}{inner}{}", before.repeat(n), after.repeat(n));
+    let compiles = |n: &usize| Env::extended().compile(&nested(*n)).is_ok();
+    let n = (1..=300).rev().find(compiles).unwrap_or_else(|| panic!("{before} never compiles"));
+    assert!(Env::extended().compile(&nested(300)).is_err(), "{before} has no bound");
+    nested(n)
+}
+
+#[test]
+fn what_is_as_deep_as_allowed_fits_in_a_small_stack() {
+    let shapes = [
+        ("[", "1", "]"),
+        ("{'a': ", "1", "}"),
+        ("(1 + ", "1", ")"),
+        ("-(", "1", ")"),
+        ("(true ? ", "1", " : 2)"),
+        ("(false || true && 7 > 1 + 2 * -dyn(", "1", "))"),
+        ("(false || true && 1 == 1 + 2 * size([", "1", "]))"),
+        ("[1].all(x, ", "true", ")"),
+        ("[1].exists_one(x, ", "true", ")"),
+        ("[1].all(x, false || true && 1 == 1 && !!", "true", ")"),
+        ("[1].map(x, 1 + 2 * ", "[1]", "[0])"),
+        ("[1].map(x, ", "x", ")"),
+        ("[1].filter(x, x == 1 && ", "true", ").size() > 0"),
+        ("[1].sortBy(x, x + ", "1", ")[0]"),
+        ("{'a': 1}.transformMap(k, v, ", "v", ")"),
+        ("{'a': 1}.transformMapEntry(k, v, {k: ", "v", "})"),
+        ("optional.of(1).optMap(x, 1 + ", "x", ").orValue(2)"),
+        ("'%s'.format([", "1", "])"),
+        ("dyn([", "1", "])[0]"),
+    ];
+    for (before, inner, after) in shapes {
+        let all_of_it = move || {
+            let checked = Env::extended().compile(&deepest(before, inner, after)).unwrap();
+            let estimate = checked.estimate(&AnySize);
+            assert!(estimate.min <= estimate.max);
+            for program in [checked.program(), checked.program_unfolded()] {
+                let program = program.unwrap();
+                let evaluated = program.evaluate(&Bindings::new(), 100_000);
+                assert!(evaluated.result.map_or(1, |it| it.to_string().len()) > 0);
+            }
+        };
+        let thread = std::thread::Builder::new().stack_size(2 << 20);
+        thread.spawn(all_of_it).unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn what_is_cheap_may_not_make_much() {
+    let large = "x".repeat(40_000);
+    let rows = [
+        format!("'{large}'.replace('x', '{large}')"),
+        format!("lists.range(1000).map(x, '{large}').join('{large}')"),
+        format!("'{large}'.split('').join('{large}')"),
+        "lists.range(9999999)".to_owned(),
+        format!("lists.range(9000).map(x, '{large}' + 'y')"),
+        "[lists.range(1000)].map(x, lists.range(1000).map(y, x)).flatten().flatten()".to_owned(),
+        "lists.range(100000).map(x, [x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, \
+         x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x])"
+            .to_owned(),
+    ];
+    for text in rows {
+        let program = Env::extended().compile(&text).unwrap().program().unwrap();
+        let evaluated = program.evaluate(&Bindings::new(), u64::MAX);
+        let result = evaluated.result.map(|it| it.size());
+        assert_eq!(result, Err(Error::CostExceeded), "{}", &text[text.len() - 40..]);
+    }
+}
+
+#[test]
+fn macros_that_repeat_their_target_end() {
+    let text = format!("optional.of(1){}", ".optMap(x, x)".repeat(60));
+    let issues = Env::extended().compile(&text).unwrap_err().to_string();
+    assert!(issues.contains("expression size exceeds limit: 500000 nodes"), "{issues}");
 }

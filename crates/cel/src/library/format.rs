@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::conversions::text_of;
 use crate::error::Error;
 use crate::types::Type;
-use crate::value::{List, Map, Value};
+use crate::value::{List, Map, Value, check_size};
 
 const PRECISION: usize = 6;
 /// Beyond this, digits are noise and cost memory.
@@ -82,6 +82,7 @@ pub(super) fn format<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
                     arg.ok_or_else(|| Error::refused(format!("index {index} out of range")))?;
                 let text = apply(clause, &arg)
                     .map_err(|why| Error::refused(format!("error during formatting: {why}")))?;
+                check_size(out.len() + text.len())?;
                 out.push_str(&text);
                 index += 1;
             }
@@ -242,11 +243,15 @@ fn nested(value: &Value<'_>) -> Result<String, String> {
 }
 
 fn list_text(list: &List<'_>) -> Result<String, String> {
-    let mut parts = Vec::new();
-    for item in list.iter() {
-        parts.push(nested(&item.map_err(|err| err.to_string())?)?);
+    let mut out = "[".to_owned();
+    for (index, item) in list.iter().enumerate() {
+        out.push_str(if index > 0 { ", " } else { "" });
+        let text = nested(&item.map_err(|err| err.to_string())?)?;
+        check_size(out.len() + text.len()).map_err(|err| err.to_string())?;
+        out.push_str(&text);
     }
-    Ok(format!("[{}]", parts.join(", ")))
+    out.push(']');
+    Ok(out)
 }
 
 fn map_text(map: &Map<'_>) -> Result<String, String> {

@@ -6,10 +6,7 @@ use crate::error::Error;
 use crate::estimate::{CallShape, Operand};
 use crate::syntax::{Literal, Macro};
 use crate::types::Type;
-use crate::value::{List, Value};
-
-/// Longer lists are not made by `lists.range`: no budget pays for them.
-const RANGE_MAX: i64 = 10_000_000;
+use crate::value::{List, Value, check_size};
 
 pub fn lists() -> Library {
     let list = || Type::list(Type::Param("T"));
@@ -239,7 +236,10 @@ fn flatten_into<'a>(list: &List<'a>, depth: i64, flat: &mut Vec<Value<'a>>) -> R
     for item in list.iter() {
         match item? {
             Value::List(inner) if depth > 0 => flatten_into(&inner, depth - 1, flat)?,
-            other => flat.push(other),
+            other => {
+                check_size(flat.len() * size_of::<Value<'_>>())?;
+                flat.push(other);
+            }
         }
     }
     Ok(())
@@ -271,9 +271,8 @@ fn sorted<'a>(list: Vec<Value<'a>>, keys: &[Value<'a>]) -> Result<Value<'a>, Err
 
 fn range<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let [Value::Int(n)] = args else { return Err(Error::NoSuchOverload) };
-    if *n > RANGE_MAX {
-        return Err(Error::CostExceeded);
-    }
+    let n_bytes = usize::try_from(*n).unwrap_or(0).saturating_mul(size_of::<Value<'_>>());
+    check_size(n_bytes)?;
     Ok(Value::list((0..*n).map(Value::Int).collect()))
 }
 

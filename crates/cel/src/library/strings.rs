@@ -8,19 +8,26 @@ use crate::error::Error;
 use crate::estimate::CallShape;
 use crate::syntax::Literal;
 use crate::types::Type;
-use crate::value::{Text, Value};
+use crate::value::{Text, Value, check_size};
 
 pub fn strings() -> Library {
-    let text = || Type::String;
-    let texts = || Type::list(Type::String);
+    let mut functions = of_one_text();
+    functions.extend(of_several());
+    Library::new(functions)
+}
+
+fn text() -> Type {
+    Type::String
+}
+
+/// Positions, parts and cases.
+fn of_one_text() -> Vec<Function> {
     let of = |id, params: Vec<Type>, result, implementation| {
         Overload::member(id, params, result, implementation)
     };
     let once = |it: Overload| it.cost(cost_once).estimate(estimate_once);
-    let twice = |it: Overload| it.cost(cost_twice);
     let find = |it: Overload| it.cost(cost_find).estimate(estimate_find);
-    let join = |it: Overload| it.cost(cost_join).estimate(estimate_join);
-    Library::new(vec![
+    vec![
         Function::new(
             "charAt",
             [of("string_char_at_int", vec![text(), Type::Int], text(), char_at)],
@@ -64,6 +71,18 @@ pub fn strings() -> Library {
                 )),
             ],
         ),
+    ]
+}
+
+/// Texts taken apart and put together.
+fn of_several() -> Vec<Function> {
+    let texts = || Type::list(Type::String);
+    let of = |id, params: Vec<Type>, result, implementation| {
+        Overload::member(id, params, result, implementation)
+    };
+    let twice = |it: Overload| it.cost(cost_twice);
+    let join = |it: Overload| it.cost(cost_join).estimate(estimate_join);
+    vec![
         Function::new(
             "replace",
             [
@@ -111,7 +130,7 @@ pub fn strings() -> Library {
                 .cost_if_resolved(cost_once)
                 .estimate(estimate_quote)],
         ),
-    ])
+    ]
 }
 
 fn first_size(args: &[Value<'_>]) -> u64 {
@@ -321,11 +340,10 @@ fn replace<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
         }
         _ => return Err(Error::NoSuchOverload),
     };
-    let replaced = match usize::try_from(n) {
-        Ok(n) => text.replacen(old.as_str(), new, n),
-        Err(_) => text.replace(old.as_str(), new),
-    };
-    Ok(replaced.into())
+    let n = usize::try_from(n).unwrap_or(usize::MAX);
+    let n_found = text.matches(old.as_str()).take(n).count();
+    check_size(text.len().saturating_add(n_found.saturating_mul(new.len())))?;
+    Ok(text.replacen(old.as_str(), new, n).into())
 }
 
 fn split<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
@@ -371,7 +389,10 @@ fn join_texts<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
             joined.push_str(separator);
         }
         match item? {
-            Value::String(text) => joined.push_str(&text),
+            Value::String(text) => {
+                check_size(joined.len() + text.len())?;
+                joined.push_str(&text);
+            }
             other => return Err(Error::refused(format!("join: invalid input: {other}"))),
         }
     }

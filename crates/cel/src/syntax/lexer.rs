@@ -162,6 +162,6 @@ fn quoted(text: &str, at: usize, is_raw: bool) -> Result<usize, (usize, String)>
         }
     }
     let end = text.len().min(end);
-    let shown = text.get(at..end).unwrap_or(&text[at..]);
+    let shown = text.get(at..end).unwrap_or_else(|| &text[at..]);
     Err((at, format!("token recognition error at: '{shown}'")))
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::ast::{Comprehension, Entry, Expr, Field, Kind, Literal};
-use super::parser::Builder;
+use super::parser::{Builder, NODES_MAX};
 use super::source::Position;
 
 /// The accumulator of folds: no identifier of the language.
@@ -322,6 +322,12 @@ impl Make<'_> {
         let what = format!("{macro_name}() variable name must be a simple identifier");
         let variables = self.variables(&mut args, 1, &what)?;
         let Some(body) = args.pop() else { return self.error(&target, "missing expression") };
+        let mut n = self.build.n_nodes();
+        target.walk(&mut |_| n += 1);
+        if n > NODES_MAX {
+            return self
+                .error(&target, format!("expression size exceeds limit: {NODES_MAX} nodes"));
+        }
         let again = self.copy(&target);
         let value = self.member(again, "value", Vec::new());
         let bound = self.bind(&variables.first, value, body);

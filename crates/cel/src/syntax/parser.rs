@@ -13,6 +13,11 @@ use super::source::{Issues, Position, Report, Source};
 /// As deep as expressions may nest; chains of operators and selections count.
 const DEPTH_MAX: usize = 250;
 const CODE_POINTS_MAX: usize = 100_000;
+/// Operators inside operators, over all levels of nesting: each is a frame on the stack here, and a
+/// node above others in the tree.
+const OPERATORS_MAX: usize = 1000;
+/// Macros that repeat their target could make a tree of any size.
+pub(super) const NODES_MAX: usize = 500_000;
 
 const RESERVED: &[&str] = &[
     "as",
@@ -92,6 +97,7 @@ pub(crate) fn parse(text: &str, macros: &[Macro]) -> Result<Parsed, Issues> {
         tokens,
         at: 0,
         depth: 0,
+        n_operators: 0,
         macros,
         build: Builder::default(),
         report,
@@ -122,6 +128,10 @@ impl Builder {
         self.positions.len() - 1
     }
 
+    pub(super) fn n_nodes(&self) -> usize {
+        self.positions.len()
+    }
+
     pub(super) fn position(&self, id: ExprId) -> Position {
         self.positions[id]
     }
@@ -148,6 +158,7 @@ struct Parser<'t> {
     tokens: Vec<Spanned>,
     at: usize,
     depth: usize,
+    n_operators: usize,
     macros: &'t [Macro],
     build: Builder,
     report: Report,
@@ -241,7 +252,7 @@ impl<'t> Parser<'t> {
         {
             let op = self.next();
             let mut positions = vec![self.position(op)];
-            let right = self.binary(tightness + 1)?;
+            let right = self.operand_of(tightness)?;
             if tightness > AND {
                 left = self.build.call(positions[0], name, vec![left, right]);
                 self.grow()?;
@@ -251,12 +262,23 @@ impl<'t> Parser<'t> {
             while operator(self.peek().token) == Some((name, tightness)) {
                 let op = self.next();
                 positions.push(self.position(op));
-                terms.push(self.binary(tightness + 1)?);
+                terms.push(self.operand_of(tightness)?);
             }
             left = self.balance(name, terms, &positions);
         }
         self.depth = depth;
         Ok(left)
+    }
+
+    /// The right side of an operator.
+    fn operand_of(&mut self, tightness: u8) -> Parse<Expr> {
+        self.n_operators += 1;
+        if self.n_operators > OPERATORS_MAX {
+            return Err(self.too_deep());
+        }
+        let operand = self.binary(tightness + 1)?;
+        self.n_operators -= 1;
+        Ok(operand)
     }
 
     fn balance(&mut self, name: &str, mut terms: Vec<Expr>, positions: &[Position]) -> Expr {
@@ -426,12 +448,11 @@ impl<'t> Parser<'t> {
     fn literal(&mut self, start: Spanned, is_negative: bool) -> Expr {
         let token = self.next();
         let text = self.text_of(token);
+        let invalid = |what: &str| format!("invalid {what} literal");
         let value = match token.token {
-            Token::Int => literal::int(text, is_negative).ok_or("invalid int literal".to_owned()),
-            Token::Uint => literal::uint(text).ok_or("invalid uint literal".to_owned()),
-            Token::Double => {
-                literal::double(text, is_negative).ok_or("invalid double literal".to_owned())
-            }
+            Token::Int => literal::int(text, is_negative).ok_or_else(|| invalid("int")),
+            Token::Uint => literal::uint(text).ok_or_else(|| invalid("uint")),
+            Token::Double => literal::double(text, is_negative).ok_or_else(|| invalid("double")),
             Token::String | Token::Bytes => literal::quoted(text),
             Token::True => Ok(Literal::Bool(true)),
             Token::False => Ok(Literal::Bool(false)),

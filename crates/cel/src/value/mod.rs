@@ -18,6 +18,15 @@ pub use time::{Duration, Timestamp};
 
 use crate::error::Error;
 
+/// So large one result may be. Costs go by what is read, which may be far less than what is made:
+/// `replace` and `join` repeat their arguments.
+const RESULT_BYTES_MAX: usize = 32 << 20;
+
+/// Asked before something is made whose size is no longer bounded by its arguments.
+pub(crate) fn check_size(n_bytes: usize) -> Result<(), Error> {
+    if n_bytes > RESULT_BYTES_MAX { Err(Error::CostExceeded) } else { Ok(()) }
+}
+
 /// A value of an expression.
 #[derive(Debug, Clone)]
 pub enum Value<'a> {
@@ -174,6 +183,18 @@ impl<'a> List<'a> {
 impl<'a> Value<'a> {
     pub fn list(items: Vec<Self>) -> Self {
         Self::List(List::Native(Arc::new(items)))
+    }
+
+    /// The memory of a value that nobody else has: what a call that answered it must have made.
+    pub(crate) fn n_bytes_made(&self) -> usize {
+        match self {
+            Self::String(Text::Shared(text)) if Arc::strong_count(text) == 1 => text.len(),
+            Self::Bytes(Bytes::Shared(bytes)) if Arc::strong_count(bytes) == 1 => bytes.len(),
+            Self::List(List::Native(items)) if Arc::strong_count(items) == 1 => {
+                items.len() * size_of::<Self>()
+            }
+            _ => 0,
+        }
     }
 
     pub fn some(value: Self) -> Self {
