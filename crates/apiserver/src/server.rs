@@ -104,6 +104,26 @@ fn issuer(
     .map_err(Error::Tokens)
 }
 
+fn authenticator(
+    config: &Config,
+    keys: &[Arc<ServiceAccountKey>],
+    world: &World,
+    lookup: Arc<dyn Lookup>,
+) -> Authenticator {
+    Authenticator::new(authn::Parts {
+        service_account_keys: keys.to_vec(),
+        issuer: config.issuer.clone(),
+        audiences: config.audiences.clone(),
+        clock: world.clock.clone(),
+        lookup,
+    })
+}
+
+fn policies(registry: &Arc<Registry>, cache: &Arc<Cache>) -> Arc<Policies> {
+    let parameters = kinds::ParametersFromCache::new(registry.clone(), Arc::downgrade(cache));
+    Arc::new(Policies::new(Arc::new(parameters)))
+}
+
 pub struct Server {
     pub(crate) core: Arc<Core>,
     pub(crate) tasks: Tasks,
@@ -132,8 +152,7 @@ impl Server {
         let (notices, blocked) = webhooks::notices();
         let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
         let webhooks = Arc::new(Webhooks::new(caller, &world, &metrics, Arc::new(notices)));
-        let parameters = kinds::ParametersFromCache::new(registry.clone(), Arc::downgrade(&cache));
-        let policies = Arc::new(Policies::new(Arc::new(parameters)));
+        let policies = policies(&registry, &cache);
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
             world: &world,
@@ -161,13 +180,7 @@ impl Server {
         let others = (namespaces.clone() as Arc<dyn Provisioner>, deciders);
         let admission = plugins(&config, (&world, &metrics), others, more)?;
         let core = Arc::new(Core {
-            authenticator: Authenticator::new(authn::Parts {
-                service_account_keys: keys.clone(),
-                issuer: config.issuer.clone(),
-                audiences: config.audiences.clone(),
-                clock: world.clock.clone(),
-                lookup: lookup.clone(),
-            }),
+            authenticator: authenticator(&config, &keys, &world, lookup.clone()),
             admission,
             authorizer,
             flow: Flow::new(&world.random),

@@ -1,5 +1,5 @@
 //! `cargo run --release -p cel --example bench`: how long evaluations take, by evaluation and by unit
-//! of cost.
+//! of cost. With a text after `--` only rules that have it.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "its result is what it prints")]
 
@@ -32,7 +32,8 @@ fn main() {
         "items.filter(x, x.v > 25).map(x, x.name).join(',') != ''",
         "items.all(x, items.exists_one(y, y.name == x.name))",
     ];
-    for rule in rules {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    for rule in rules.into_iter().filter(|it| it.contains(&wanted)) {
         let program = env.compile(rule).expect("it compiles").program().expect("constants fold");
         let variables = Bindings::new()
             .with("self", from_json(&json, &UNTYPED).expect("JSON"))

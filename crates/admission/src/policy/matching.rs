@@ -6,6 +6,7 @@ use api::core::Namespace;
 use apimachinery::selector::Labels;
 use apimachinery::{GroupResource, GroupVersionKind, GroupVersionResource, Names, ObjectKey};
 use k8s_openapi::api::admissionregistration::v1::MatchResources;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::rules::{Asked, Rule};
 use crate::attributes::{Attributes, Operation};
@@ -56,9 +57,11 @@ pub(crate) fn namespace_of<'a>(context: &'a Context<'_>) -> &'a str {
 
 impl Constraints {
     pub(super) fn new(resources: &MatchResources) -> Self {
-        let selector = |it: &Option<_>| {
-            Labels::from_selector(Some(it.as_ref().unwrap_or(&Default::default())))
-                .map_err(|err| err.to_string())
+        // None would match nothing; here it is what nobody narrowed down.
+        let everything = LabelSelector::default();
+        let selector = |it: &Option<LabelSelector>| {
+            let selector = it.as_ref().unwrap_or(&everything);
+            Labels::from_selector(Some(selector)).map_err(|err| err.to_string())
         };
         let rules = |it: &Option<Vec<_>>| it.iter().flatten().map(Rule::new).collect();
         Self {

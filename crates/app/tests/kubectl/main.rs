@@ -17,6 +17,7 @@ mod cluster;
 mod fruit;
 mod migration;
 mod pod_security;
+mod policies;
 mod quotas;
 mod rollout;
 mod rules;

@@ -106,7 +106,7 @@ impl Refusal {
             ),
             None => format!("ValidatingAdmissionPolicy '{policy}' denied request: {why}"),
         };
-        self.0.get_or_insert((message, reason.map(str::to_owned)));
+        self.0.get_or_insert_with(|| (message, reason.map(str::to_owned)));
     }
 
     /// Something is wrong with the policy or the binding itself.
