@@ -58,8 +58,13 @@ impl Setting {
         let headers = [("content-type", "application/json")];
         let (head, answer) = self.connection.send("POST", MAPS, &headers, body).await;
         let warnings = head.headers.get_all("warning").iter();
-        let warnings = warnings.map(|it| it.to_str().unwrap().to_owned()).collect();
-        (head.status.as_u16(), serde_json::from_slice(&answer).unwrap(), warnings)
+        let warnings =
+            warnings.map(|it| it.to_str().expect("an object of the test").to_owned()).collect();
+        (
+            head.status.as_u16(),
+            serde_json::from_slice(&answer).expect("an object of the test"),
+            warnings,
+        )
     }
 }
 

@@ -6,6 +6,7 @@ mod format;
 mod lists;
 mod optional;
 mod order;
+mod pattern;
 mod sets;
 mod standard;
 mod strings;
@@ -17,8 +18,9 @@ mod tests;
 pub(crate) use format::check as check_format;
 pub use lists::{estimate_traversal, lists, traversal_of};
 pub use optional::optional;
+pub use pattern::pattern;
 pub use sets::sets;
-pub use standard::{pattern, standard};
+pub use standard::standard;
 pub use strings::strings;
 
 use crate::env::{Function, Library, Overload};

@@ -1,7 +1,6 @@
 //! The functions of the language itself.
 
-use regex::Regex;
-
+use super::pattern::pattern;
 use super::{arithmetic, conversions, order, times};
 use crate::cost::{
     CallEstimate, CostEstimate, REGEX_LENGTH, STRING_TRAVERSAL, SizeEstimate, scale, traversal,
@@ -12,9 +11,6 @@ use crate::estimate::CallShape;
 use crate::syntax::Macro;
 use crate::types::Type;
 use crate::value::{Key, Value};
-
-/// A compiled pattern may take so much memory.
-const PATTERN_BYTES_MAX: usize = 10 << 20;
 
 /// Operators, conversions, strings, times and the macros.
 pub fn standard() -> Library {
@@ -125,16 +121,6 @@ fn starts_with<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
 
 fn ends_with<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
     strings(args).map(|(text, part)| Value::Bool(text.ends_with(part)))
-}
-
-/// A pattern of RE2's syntax. It finds a match anywhere.
-pub fn pattern(text: &str) -> Result<Regex, Error> {
-    let built = regex::RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build();
-    built.map_err(|err| {
-        let why = err.to_string();
-        let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Error::refused(format!("error parsing regexp: {why}: `{text}`"))
-    })
 }
 
 fn matches<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
