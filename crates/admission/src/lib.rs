@@ -11,6 +11,7 @@ mod chain;
 mod configuration;
 mod context;
 mod draft;
+mod matching;
 mod notes;
 mod options;
 pub mod plugins;

@@ -9,9 +9,9 @@ use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use serde_json::Value;
 
 use super::evaluation::{Composition, Expression, Inputs, evaluate};
-use super::matching::Invocation;
 use super::request::{request_value, requested_resource, settle};
 use crate::context::Context;
+use crate::matching::Invocation;
 
 const SEES: Sees = Sees { params: false, authorizer: true, patches: false };
 

@@ -1,13 +1,12 @@
 //! What validating and mutating policies share, and the conditions of webhooks: which requests they
-//! are for (`matching`), with which parameters (`params`), and the evaluation of their expressions
+//! are for (`crate::matching`), with which parameters (`params`), and the evaluation of their expressions
 //! (`evaluation`). Policies are compiled when they change, not when requests come.
 
 pub mod conditions;
 pub(crate) mod evaluation;
-pub(crate) mod matching;
+pub(crate) mod exempt;
 pub mod params;
 pub(crate) mod request;
-mod rules;
 pub(crate) mod source;
 mod variables;
 

@@ -8,9 +8,9 @@ use apimachinery::selector::Fields;
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
 use serde_json::{Value, json};
 
-use super::matching::{Invocation, namespace_of};
 use crate::attributes::Operation;
 use crate::context::Context;
+use crate::matching::{Invocation, namespace_of};
 
 /// What of a Namespace's metadata is not shown.
 const HIDDEN: &[&str] = &["managedFields", "ownerReferences", "selfLink"];

@@ -12,8 +12,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 
 use super::conditions::MatchConditions;
 use super::evaluation::Composition;
-use super::matching::Constraints;
 use crate::attributes::Attributes;
+use crate::matching::Constraints;
 
 /// What happens to a request when something is wrong with a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

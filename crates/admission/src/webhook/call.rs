@@ -7,12 +7,12 @@ use apimachinery::{ApiError, ObjectKey};
 use client::hooks::{ANSWER_MAX, Place};
 
 use super::hook::Hook;
-use super::matching::Invocation;
 use super::metrics::Called;
 use super::review::{self, Answer, Shown, Version};
 use super::{Blocked, Kind, Webhooks, messages, vital};
 use crate::attributes::Operation;
 use crate::context::Context;
+use crate::matching::Invocation;
 
 /// Why there is no answer that counts.
 pub(super) enum Failure {

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use apimachinery::selector::Labels;
 use client::hooks::{Place, Target};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::rules::Rule;
+use crate::matching::Constraints;
 use crate::policy::conditions::MatchConditions;
 
 const TIMEOUT_SECONDS: i32 = 10;
@@ -19,11 +18,7 @@ pub(super) struct Hook {
     /// Of the object that it is part of.
     pub(super) configuration: String,
     pub(super) name: String,
-    pub(super) rules: Vec<Rule>,
-    /// Also in the versions that the rules do not name.
-    pub(super) is_equivalent: bool,
-    pub(super) namespaces: Result<Labels, String>,
-    pub(super) objects: Result<Labels, String>,
+    pub(super) constraints: Constraints,
     pub(super) conditions: MatchConditions,
     /// What cannot be asked is left out, instead of refusing the request.
     pub(super) fails_open: bool,
@@ -91,19 +86,14 @@ impl Hook {
     }
 
     fn new(configuration: &str, said: &Said<'_>) -> Self {
-        let selector = |it: Option<&LabelSelector>| {
-            let all = LabelSelector::default();
-            Labels::from_selector(Some(it.unwrap_or(&all))).map_err(|err| err.to_string())
-        };
+        let rules = said.rules.map_or(&[][..], Vec::as_slice);
+        let selectors = (said.namespaces, said.objects);
         let seconds = said.timeout_seconds.unwrap_or(TIMEOUT_SECONDS);
         let ca_bundle = said.client.ca_bundle.as_ref().map_or(&[][..], |it| &it.0);
         Self {
             configuration: configuration.to_owned(),
             name: said.name.to_owned(),
-            rules: said.rules.into_iter().flatten().map(Rule::new).collect(),
-            is_equivalent: said.match_policy != Some("Exact"),
-            namespaces: selector(said.namespaces),
-            objects: selector(said.objects),
+            constraints: Constraints::of_webhook(rules, said.match_policy, selectors),
             conditions: MatchConditions::new(said.conditions.map_or(&[], Vec::as_slice)),
             fails_open: said.failure_policy == Some("Ignore"),
             takes_dry_runs: matches!(said.side_effects, "None" | "NoneOnDryRun"),

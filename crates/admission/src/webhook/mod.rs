@@ -6,12 +6,10 @@
 mod call;
 mod configured;
 mod hook;
-mod matching;
 mod messages;
 mod metrics;
 mod mutating;
 mod review;
-mod rules;
 #[cfg(test)]
 mod tests;
 mod validating;
@@ -27,10 +25,10 @@ use telemetry::Registry;
 
 use crate::attributes::Attributes;
 use crate::context::Context;
+use crate::matching::{Invocation, Untold, is_configuration};
 use crate::policy::conditions::Verdict;
 use configured::Configured;
 use hook::Hook;
-use matching::Invocation;
 use metrics::Metrics;
 use review::Shown;
 
@@ -108,11 +106,11 @@ impl Webhooks {
     }
 
     pub(crate) fn has_mutating(&self, request: &Attributes<'_>) -> bool {
-        !self.mutating.is_empty() && !matching::is_exempt(request)
+        !self.mutating.is_empty() && !is_configuration(request)
     }
 
     pub(crate) fn has_validating(&self, request: &Attributes<'_>) -> bool {
-        !self.validating.is_empty() && !matching::is_exempt(request)
+        !self.validating.is_empty() && !is_configuration(request)
     }
 }
 
@@ -121,7 +119,11 @@ async fn match_hook(
     hook: &Hook,
     context: &Context<'_>,
 ) -> Result<Option<(Invocation, Shown)>, ApiError> {
-    let Some(invocation) = matching::invocation(hook, context)? else { return Ok(None) };
+    let found = hook.constraints.find(context).map_err(|it| match it {
+        Untold::Selector(why) => messages::internal(&why),
+        Untold::NoNamespace(err) => err,
+    });
+    let Some(invocation) = found? else { return Ok(None) };
     let shown = Shown::new(context, &invocation).await?;
     if hook.conditions.is_empty() {
         return Ok(Some((invocation, shown)));

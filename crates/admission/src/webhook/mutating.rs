@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::call::Failure;
 use super::hook::Hook;
-use super::matching::Invocation;
 use super::review::Shown;
 use super::{Kind, Webhooks, match_hook, messages};
 use crate::context::Context;
+use crate::matching::Invocation;
 
 /// What the second round must know of the first.
 #[derive(Default)]

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::matching::{Invocation, namespace_of};
 use super::messages;
 use crate::attributes::Operation;
 use crate::context::Context;
+use crate::matching::{Invocation, namespace_of};
 
 fn tree(json: Option<&Bytes>) -> Result<Value, ApiError> {
     let Some(json) = json else { return Ok(Value::Null) };

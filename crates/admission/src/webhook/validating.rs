@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::hook::Hook;
-use super::matching::Invocation;
 use super::review::Shown;
 use super::{Kind, Webhooks, match_hook};
 use crate::context::Context;
+use crate::matching::Invocation;
 
 impl Webhooks {
     pub(crate) async fn validate(&self, context: &Context<'_>) -> Result<(), ApiError> {

@@ -17,10 +17,11 @@ use serde_json::Value;
 use crate::attributes::Attributes;
 use crate::chain::{Admitting, Phase, Plugin, Reinvocation};
 use crate::context::Context;
+use crate::matching::{Invocation, namespace_of};
 use crate::policy::Policies;
 use crate::policy::conditions::Verdict;
 use crate::policy::evaluation::{Expression, Inputs};
-use crate::policy::matching::{Invocation, is_exempt, namespace_of};
+use crate::policy::exempt::is_exempt;
 use crate::policy::params;
 use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
 use crate::policy::source::{Binding, Definition, Frame, OnFailure};
@@ -166,7 +167,7 @@ async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problem
     for hook in policies.mutating.find(&context.request) {
         let definition = &hook.definition;
         let found = match &definition.constraints {
-            Some(constraints) => constraints.find(context),
+            Some(constraints) => constraints.find(context).map_err(|it| it.to_string()),
             None => Err("policy contained no match constraints, a required field".to_owned()),
         };
         let invocation = match found {
@@ -183,10 +184,9 @@ async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problem
             continue;
         }
         for binding in &hook.bindings {
-            let bound = binding
-                .constraints
-                .as_ref()
-                .map_or(Ok(true), |it| it.find(context).map(|it| it.is_some()));
+            let bound = binding.constraints.as_ref().map_or(Ok(true), |it| {
+                it.find(context).map(|it| it.is_some()).map_err(|it| it.to_string())
+            });
             let collected = match bound {
                 Ok(false) => continue,
                 Ok(true) => {

@@ -18,9 +18,10 @@ use serde_json::{Value, json};
 use crate::attributes::Attributes;
 use crate::chain::{Phase, Plugin, Validating};
 use crate::context::Context;
+use crate::matching::{Invocation, namespace_of};
 use crate::policy::Policies;
 use crate::policy::evaluation::{Expression, Inputs};
-use crate::policy::matching::{Invocation, is_exempt, namespace_of};
+use crate::policy::exempt::is_exempt;
 use crate::policy::params;
 use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
 use crate::policy::source::{Binding, Definition, Frame, Hook, OnFailure};
@@ -134,7 +135,7 @@ async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiE
             refusal.misconfigured(definition, None, why);
             continue;
         };
-        match constraints.find(context) {
+        match constraints.find(context).map_err(|it| it.to_string()) {
             Err(why) => refusal.misconfigured(definition, None, &why),
             Ok(None) => {}
             Ok(Some(invocation)) => {
@@ -173,10 +174,9 @@ impl Case<'_> {
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let mut shown: Option<Shown> = None;
         for binding in &hook.bindings {
-            let is_bound = binding
-                .constraints
-                .as_ref()
-                .map_or(Ok(true), |it| it.find(self.context).map(|it| it.is_some()));
+            let is_bound = binding.constraints.as_ref().map_or(Ok(true), |it| {
+                it.find(self.context).map(|it| it.is_some()).map_err(|it| it.to_string())
+            });
             match is_bound {
                 Ok(true) => {}
                 Ok(false) => continue,

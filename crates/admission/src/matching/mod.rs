@@ -1,53 +1,75 @@
-//! Which requests a policy or a binding is for, and as which resource it sees them.
+//! Which requests a webhook, a policy or a binding is for, and as which resource it sees them: rules,
+//! then the same resource in other versions, and selectors. Pure but for the look at a Namespace.
+
+mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
 use api::core::Namespace;
 use apimachinery::selector::Labels;
-use apimachinery::{GroupResource, GroupVersionKind, GroupVersionResource, Names, ObjectKey};
-use k8s_openapi::api::admissionregistration::v1::MatchResources;
+use apimachinery::{
+    ApiError, GroupResource, GroupVersionKind, GroupVersionResource, Names, ObjectKey,
+};
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchResources, NamedRuleWithOperations, RuleWithOperations,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::rules::{Asked, Rule};
 use crate::attributes::{Attributes, Operation};
 use crate::context::Context;
+use rules::{Asked, Rule};
 
-/// Never judged by policies: whoever made one that is wrong must be able to change it, and reviews
-/// only tell something (upstream, `kubeapiserver/admission/exclusion`).
-const EXEMPT: &[(&str, &str)] = &[
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
-    ("authentication.k8s.io", "selfsubjectreviews"),
-    ("authentication.k8s.io", "tokenreviews"),
-    ("authorization.k8s.io", "localsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectrulesreviews"),
-    ("authorization.k8s.io", "subjectaccessreviews"),
+const GROUP: &str = "admissionregistration.k8s.io";
+const CONFIGURATIONS: &[&str] = &[
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
 ];
 
-pub(crate) fn is_exempt(request: &Attributes<'_>) -> bool {
+/// What nobody is asked about: whoever made one of these that is wrong must be able to change it.
+pub(crate) fn is_configuration(request: &Attributes<'_>) -> bool {
     let names = request.kind.names();
-    EXEMPT.contains(&(names.group.as_str(), names.plural.as_str()))
+    names.group == GROUP && CONFIGURATIONS.contains(&names.plural.as_str())
 }
 
-/// The resource and kind that the policy sees.
+/// The resource and kind that is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Invocation {
     pub(crate) resource: GroupVersionResource,
     pub(crate) kind: GroupVersionKind,
 }
 
-/// `matchConstraints` or `matchResources`. Selectors that say nothing are a text that says why.
+/// Why it cannot be told whether something is for a request.
+pub(crate) enum Untold {
+    /// A selector that is none.
+    Selector(String),
+    NoNamespace(ApiError),
+}
+
+impl std::fmt::Display for Untold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Selector(why) => f.write_str(why),
+            Self::NoNamespace(err) => f.write_str(err.message()),
+        }
+    }
+}
+
+/// `matchConstraints`, `matchResources`, or what a webhook says. Selectors that say nothing are a
+/// text that says why.
 pub(crate) struct Constraints {
     namespaces: Result<Labels, String>,
     objects: Result<Labels, String>,
     rules: Vec<Rule>,
     excluded: Vec<Rule>,
     is_equivalent: bool,
+    /// Without a rule it is for nothing; else for all.
+    needs_a_rule: bool,
 }
 
 /// That of a Namespace is itself.
@@ -56,7 +78,7 @@ pub(crate) fn namespace_of<'a>(context: &'a Context<'_>) -> &'a str {
 }
 
 impl Constraints {
-    pub(super) fn new(resources: &MatchResources) -> Self {
+    pub(crate) fn new(resources: &MatchResources) -> Self {
         // None would match nothing; here it is what nobody narrowed down.
         let everything = LabelSelector::default();
         let selector = |it: &Option<LabelSelector>| {
@@ -70,11 +92,36 @@ impl Constraints {
             rules: rules(&resources.resource_rules),
             excluded: rules(&resources.exclude_resource_rules),
             is_equivalent: resources.match_policy.as_deref() != Some("Exact"),
+            needs_a_rule: false,
         }
     }
 
+    /// Rules of webhooks name no objects.
+    pub(crate) fn of_webhook(
+        rules: &[RuleWithOperations],
+        match_policy: Option<&str>,
+        (namespaces, objects): (Option<&LabelSelector>, Option<&LabelSelector>),
+    ) -> Self {
+        let named = |it: &RuleWithOperations| NamedRuleWithOperations {
+            api_groups: it.api_groups.clone(),
+            api_versions: it.api_versions.clone(),
+            operations: it.operations.clone(),
+            resource_names: None,
+            resources: it.resources.clone(),
+            scope: it.scope.clone(),
+        };
+        let resources = MatchResources {
+            exclude_resource_rules: None,
+            match_policy: match_policy.map(ToOwned::to_owned),
+            namespace_selector: namespaces.cloned(),
+            object_selector: objects.cloned(),
+            resource_rules: Some(rules.iter().map(named).collect()),
+        };
+        Self { needs_a_rule: true, ..Self::new(&resources) }
+    }
+
     /// The resources that it names; `None` if it may be for any.
-    pub(super) fn resources(&self) -> Option<Vec<String>> {
+    pub(crate) fn resources(&self) -> Option<Vec<String>> {
         if self.rules.is_empty() {
             return None;
         }
@@ -83,7 +130,7 @@ impl Constraints {
     }
 
     /// How the request is seen, if it is for this; or why that cannot be told.
-    pub(crate) fn find(&self, context: &Context<'_>) -> Result<Option<Invocation>, String> {
+    pub(crate) fn find(&self, context: &Context<'_>) -> Result<Option<Invocation>, Untold> {
         let request = &context.request;
         let namespace = namespace_of(context);
         let is_namespace = request.is_of("", "namespaces");
@@ -96,7 +143,7 @@ impl Constraints {
         if self.by_rules(&self.excluded, &asked, request).is_some() {
             return Ok(None);
         }
-        let names = match self.rules.is_empty() {
+        let names = match self.rules.is_empty() && !self.needs_a_rule {
             true => Some(request.requested),
             false => self.by_rules(&self.rules, &asked, request),
         };
@@ -130,13 +177,13 @@ impl Constraints {
         rules.iter().find_map(|rule| served.iter().find(|it| rule.matches(asked, it)))
     }
 
-    fn matches_namespace(&self, context: &Context<'_>) -> Result<bool, String> {
+    fn matches_namespace(&self, context: &Context<'_>) -> Result<bool, Untold> {
         let request = &context.request;
         let namespace = namespace_of(context);
         if namespace.is_empty() && !request.is_of("", "namespaces") {
             return Ok(true);
         }
-        let selector = self.namespaces.as_ref().map_err(Clone::clone)?;
+        let selector = self.namespaces.as_ref().map_err(|it| Untold::Selector(it.clone()))?;
         if selector.is_everything() {
             return Ok(true);
         }
@@ -150,16 +197,14 @@ impl Constraints {
         let found = context.lookup.get::<Namespace>(&ObjectKey::cluster(namespace));
         let Some(found) = found else {
             let resource = GroupResource::new("", "namespaces");
-            return Err(apimachinery::ApiError::not_found(&resource, namespace)
-                .message()
-                .to_owned());
+            return Err(Untold::NoNamespace(ApiError::not_found(&resource, namespace)));
         };
         Ok(selector.matches(found.metadata.labels.as_ref().unwrap_or(&none)))
     }
 
     /// By the labels that the object has or had. The options of a stream have none.
-    fn matches_object(&self, context: &Context<'_>) -> Result<bool, String> {
-        let selector = self.objects.as_ref().map_err(Clone::clone)?;
+    fn matches_object(&self, context: &Context<'_>) -> Result<bool, Untold> {
+        let selector = self.objects.as_ref().map_err(|it| Untold::Selector(it.clone()))?;
         if selector.is_everything() {
             return Ok(true);
         }

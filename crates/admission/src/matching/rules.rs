@@ -1,4 +1,4 @@
-//! One rule of what a policy is for: operations on resources of groups and versions, in a scope,
+//! One rule of what is for which requests: operations on resources of groups and versions, in a scope,
 //! perhaps by name. Pure.
 
 use apimachinery::Names;
