@@ -26,6 +26,7 @@ mod limits;
 mod list_and_watch;
 mod quotas;
 mod reviews;
+mod rules;
 mod scope;
 mod service_addresses;
 mod slow_conversion;
