@@ -1,3 +1,5 @@
+//! How large values can be, and which fields expressions see.
+
 use serde_json::{Value, json};
 
 use super::{Node, Role};
