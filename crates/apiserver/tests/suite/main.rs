@@ -28,6 +28,7 @@ mod list_and_watch;
 mod policies;
 mod quotas;
 mod reviews;
+mod rules;
 mod scope;
 mod service_addresses;
 mod slow_conversion;

@@ -1,6 +1,7 @@
 //! JSON as values, read in place. A `Shape` says what JSON alone does not: that a string is a
 //! timestamp, that a field is invisible, that a list is a set.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -150,58 +151,83 @@ pub(crate) fn concat<'a>(left: &List<'a>, right: &List<'a>) -> Result<Value<'a>,
             }
         }
         ListKind::Set => {
+            let mut known = Index::new(&items, &[])?;
             for item in right.iter() {
                 let item = item?;
-                if !contains(&items, &item)? {
+                if known.insert(&item, items.len())?.is_none() {
                     items.push(item);
                 }
             }
         }
         ListKind::Map(keys) => {
+            let mut known = Index::new(&items, keys)?;
             for item in right.iter() {
-                merge_by_keys(&mut items, item?, keys)?;
+                let item = item?;
+                match known.insert(&item, items.len())? {
+                    Some(at) => items[at] = item,
+                    None => items.push(item),
+                }
             }
         }
     }
     Ok(Value::list(items))
 }
 
-fn contains(items: &[Value<'_>], item: &Value<'_>) -> Result<bool, Error> {
-    for known in items {
-        if known.equals(item)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Where elements are, by what tells them apart. Lists may be long, and comparing costs only as
+/// much as going over them once.
+struct Index<'k> {
+    keys: &'k [String],
+    places: HashMap<String, usize>,
 }
 
-fn merge_by_keys<'a>(
-    items: &mut Vec<Value<'a>>,
-    item: Value<'a>,
-    keys: &[String],
-) -> Result<(), Error> {
-    for known in items.iter_mut() {
-        if is_same_by_keys(known, &item, keys)? {
-            *known = item;
-            return Ok(());
+impl<'k> Index<'k> {
+    fn new(items: &[Value<'_>], keys: &'k [String]) -> Result<Self, Error> {
+        let mut index = Self { keys, places: HashMap::new() };
+        for (at, item) in items.iter().enumerate() {
+            index.insert(item, at)?;
         }
+        Ok(index)
     }
-    items.push(item);
-    Ok(())
+
+    /// Where it was before, if it was; else it is at this place.
+    fn insert(&mut self, item: &Value<'_>, at: usize) -> Result<Option<usize>, Error> {
+        let identity = self.identity(item)?;
+        if let Some(known) = self.places.get(&identity) {
+            return Ok(Some(*known));
+        }
+        self.places.insert(identity, at);
+        Ok(None)
+    }
+
+    fn find(&self, item: &Value<'_>) -> Result<Option<usize>, Error> {
+        Ok(self.places.get(&self.identity(item)?).copied())
+    }
+
+    fn identity(&self, item: &Value<'_>) -> Result<String, Error> {
+        let Value::Map(map) = item else { return identity(item) };
+        if self.keys.is_empty() {
+            return identity(item);
+        }
+        let mut text = String::new();
+        for key in self.keys {
+            match map.get_str(key)? {
+                Some(value) => text.push_str(&identity(&value)?),
+                None => text.push('-'),
+            }
+            text.push('\u{1f}');
+        }
+        Ok(text)
+    }
 }
 
-fn is_same_by_keys(a: &Value<'_>, b: &Value<'_>, keys: &[String]) -> Result<bool, Error> {
-    let (Value::Map(a), Value::Map(b)) = (a, b) else { return Ok(false) };
-    for key in keys {
-        let same = match (a.get_str(key)?, b.get_str(key)?) {
-            (Some(a), Some(b)) => a.equals(&b)?,
-            (a, b) => a.is_none() && b.is_none(),
-        };
-        if !same {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// A text that equal values have in common.
+fn identity(value: &Value<'_>) -> Result<String, Error> {
+    Ok(match (Key::from_value(value), value) {
+        (Some(Key::Int(n)), _) => n.to_string(),
+        (Some(Key::Uint(n)), _) => n.to_string(),
+        (_, Value::Bytes(bytes)) => format!("{:?}", &**bytes),
+        _ => to_json(value)?.to_string(),
+    })
 }
 
 /// Equality of lists, by the kind of the left one.
@@ -223,38 +249,27 @@ pub(super) fn lists_equal(left: &List<'_>, right: &List<'_>) -> Result<bool, Err
             Ok(true)
         }
         ListKind::Set => {
+            let known = Index::new(&left.iter().collect::<Result<Vec<_>, _>>()?, &[])?;
             for item in right.iter() {
-                if !left.contains(&item?)? {
+                if known.find(&item?)?.is_none() {
                     return Ok(false);
                 }
             }
             Ok(true)
         }
         ListKind::Map(keys) => {
-            for item in left.iter() {
-                let item = item?;
-                let other = find_by_keys(right, &item, keys)?;
-                if !other.map_or(Ok(false), |other| item.equals(&other))? {
-                    return Ok(false);
+            let items = left.iter().collect::<Result<Vec<_>, _>>()?;
+            let known = Index::new(&items, keys)?;
+            for other in right.iter() {
+                let other = other?;
+                match known.find(&other)? {
+                    Some(at) if items[at].equals(&other)? => {}
+                    _ => return Ok(false),
                 }
             }
             Ok(true)
         }
     }
-}
-
-fn find_by_keys<'a>(
-    list: &List<'a>,
-    item: &Value<'_>,
-    keys: &[String],
-) -> Result<Option<Value<'a>>, Error> {
-    for other in list.iter() {
-        let other = other?;
-        if is_same_by_keys(item, &other, keys)? {
-            return Ok(Some(other));
-        }
-    }
-    Ok(None)
 }
 
 /// A map of evaluation from its entries.

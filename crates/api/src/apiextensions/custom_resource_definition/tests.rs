@@ -467,3 +467,38 @@ fn formats_that_mean_nothing_are_told_of_when_they_are_new() {
     assert_eq!(odd.update_warnings(&well, Part::Main), said);
     assert_eq!(odd.update_warnings(&odd, Part::Main), Vec::<String>::new());
 }
+
+#[test]
+fn conditions_say_what_they_are_about() {
+    let mut crd = definition(|it| {
+        let root = &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        root["properties"]["untyped"] = json!({});
+    });
+    crd.metadata.generation = Some(3);
+    let settle = |crd: &CustomResourceDefinition| {
+        let status = status_with_names(crd, &TakenNames::default(), Timestamp::UNIX_EPOCH);
+        CustomResourceDefinition { status: Some(status), ..crd.clone() }
+    };
+    let shown = |crd: &CustomResourceDefinition| -> Vec<String> {
+        let conditions = crd.status.iter().flat_map(|it| it.conditions.iter().flatten());
+        conditions
+            .map(|it| {
+                let reason = it.reason.as_deref().unwrap_or_default();
+                let generation = it.observed_generation.unwrap_or_default();
+                format!("{}={} {reason} of {generation}", it.type_, it.status)
+            })
+            .collect()
+    };
+    let mut crd = settle(&crd);
+    let named = [
+        "NamesAccepted=True NoConflicts of 3",
+        "Established=True InitialNamesAccepted of 3",
+        "NonStructuralSchema=True Violations of 3",
+    ];
+    assert_eq!(shown(&crd), named);
+    crd.spec.versions.clone_from(&definition(|_| {}).spec.versions);
+    crd.metadata.generation = Some(4);
+    let named =
+        ["NamesAccepted=True NoConflicts of 4", "Established=True InitialNamesAccepted of 4"];
+    assert_eq!(shown(&settle(&crd)), named);
+}

@@ -1,4 +1,4 @@
-//! Schemas in, types, sizes and values out.
+//! How large values can be, and which fields expressions see.
 
 use serde_json::{Value, json};
 
