@@ -1,3 +1,5 @@
+//! Which kinds are checked, and when.
+
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Pods that are held against a policy, and what is said of them. The texts are upstream's.
+
 use std::sync::Arc;
 
 use api::admissionregistration::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};

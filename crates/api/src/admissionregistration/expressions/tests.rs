@@ -1,3 +1,5 @@
+//! What expressions see, and what is said of those that do not compile.
+
 use super::{Compiler, Returns, Sees};
 
 const ALL: Sees = Sees { params: true, authorizer: true, patches: false };
