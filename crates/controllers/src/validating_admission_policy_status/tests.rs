@@ -1,4 +1,4 @@
-//! Policies in, the kinds that they are checked against out.
+//! Which kinds are checked, and when.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};

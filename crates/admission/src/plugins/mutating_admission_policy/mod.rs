@@ -334,6 +334,10 @@ fn check_fields(context: &Context<'_>, tree: &Value) -> Result<(), ApiError> {
         return Ok(());
     }
     let report = kind.schema().validate_fields(tree.to_string().as_bytes());
+    if !report.problems.is_empty() {
+        let all = report.problems.join(", ");
+        return Err(internal(&format!("strict decoding error: {all}")));
+    }
     report.refusal().map_or(Ok(()), |why| Err(internal(&why)))
 }
 

@@ -1,4 +1,4 @@
-//! Policies and objects in, verdicts, warnings and notes out.
+//! Pods that are held against a policy, and what is said of them. The texts are upstream's.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Expressions in, problems out.
+//! What expressions see, and what is said of those that do not compile.
 
 use super::{Compiler, Returns, Sees};
 
