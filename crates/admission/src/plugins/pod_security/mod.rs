@@ -14,8 +14,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::future::ready;
 
-use api::core::{Namespace, Pod};
-use apimachinery::{ApiError, FieldErrors, ObjectKey};
+use api::core::Pod;
+use apimachinery::{ApiError, FieldErrors, GroupResource, ObjectKey};
 use k8s_openapi::api::core::v1::PodSpec;
 use stdx::SharedClock;
 use telemetry::Registry;
@@ -83,9 +83,12 @@ impl PodSecurity {
 
     /// The policy of the request's namespace, and what of its labels cannot be read.
     fn policy_of(&self, context: &Context<'_>) -> Option<(Policy, FieldErrors)> {
-        let namespace = ObjectKey::cluster(context.request.namespace);
-        let namespace = context.lookup.get::<Namespace>(&namespace)?;
-        Some(Policy::of(namespace.metadata.labels.as_ref(), &self.defaults))
+        let key = ObjectKey::cluster(context.request.namespace);
+        // Labels are at hand; to decode the object would cost every pod's write.
+        let namespace = context.lookup.find(&GroupResource::new("", "namespaces"), &key)?;
+        let labels = namespace.meta.labels.iter().filter(|(name, _)| name.starts_with(PREFIX));
+        let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Some(Policy::of(Some(&labels), &self.defaults))
     }
 
     fn validate_pod(&self, context: &Context<'_>) -> Result<(), ApiError> {

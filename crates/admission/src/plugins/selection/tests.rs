@@ -37,7 +37,7 @@ fn defaults_are_changed_by_name_whatever_the_order() {
     assert_eq!(more.first(), Some(&"AlwaysAdmit"));
     assert_eq!(more.last(), Some(&"AlwaysDeny"));
     assert_eq!(more.len(), defaults.len() + 2);
-    let less = select(&[], &["PodSecurity", "AlwaysDeny", "MutatingAdmissionWebhook"]).unwrap();
+    let less = select(&[], &["PodSecurity", "AlwaysDeny", "ImagePolicyWebhook"]).unwrap();
     assert!(!less.contains(&"PodSecurity"));
     assert_eq!(less.len(), defaults.len() - 1);
 }

@@ -123,9 +123,6 @@ pub fn status_with_names(
             set(conditions, condition(structure::CONDITION, true, "Violations", &message));
         }
     }
-    for condition in conditions {
-        condition.observed_generation = crd.metadata.generation;
-    }
     status
 }
 
@@ -186,7 +183,6 @@ pub fn mark_terminating(
     (reason, message): (&str, &str),
     now: Timestamp,
 ) {
-    let observed_generation = crd.metadata.generation;
     let status = crd.status.get_or_insert_default();
     let condition = CustomResourceDefinitionCondition {
         type_: "Terminating".to_owned(),
@@ -194,7 +190,7 @@ pub fn mark_terminating(
         reason: Some(reason.to_owned()),
         message: Some(message.to_owned()),
         last_transition_time: Some(Time(now)),
-        observed_generation,
+        observed_generation: None,
     };
     set(status.conditions.get_or_insert_default(), condition);
 }

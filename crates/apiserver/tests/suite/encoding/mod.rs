@@ -43,8 +43,8 @@ fn fixtures() -> Vec<(Arc<dyn api::Kind>, Value)> {
             all.push(serde_json::from_str(&text).expect("an object"));
         }
     }
-    // Pods need an account.
-    all.sort_by_key(|it| it["kind"] != "ServiceAccount");
+    // Pods need an account, and groups of pods the workload that they are of.
+    all.sort_by_key(|it| it["kind"] != "ServiceAccount" && it["kind"] != "Workload");
     all.into_iter().map(|it| (kind_of(&it), it)).collect()
 }
 
