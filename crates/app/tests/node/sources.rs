@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -108,7 +109,15 @@ fn the_content_of_an_image_is_a_volume_that_nobody_can_change() {
     cluster.apply("waits.yaml", &pod("waits", "[sleep]", &extra("local/nothing:1")));
     cluster.until(&["get", "pod", "waits"], |it| it.contains("ErrImageNeverPull"));
     cluster.ok(&["delete", "pod", "reader", "waits"]);
-    cluster.xebec_ok(&["image", "remove", "local/content:1"]);
+    // A container that ended is there until its sandbox is removed, which the API does not wait for.
+    let is_removed = (0..600).any(|_| {
+        let removed = cluster.xebec(&["image", "remove", "local/content:1"]).output().unwrap();
+        if !removed.status.success() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        removed.status.success()
+    });
+    assert!(is_removed, "nobody uses it any more");
 }
 
 #[test]
