@@ -31,7 +31,9 @@ impl Objects {
         // As the server reads them out of the kinds that have them.
         let phase = value["status"]["phase"].as_str().map(|it| ("status.phase", it));
         let fields = phase.into_iter().collect();
-        let meta = Meta { key: key.clone(), uid: text("uid"), fields, ..Meta::default() };
+        let labels = value["metadata"]["labels"].as_object().into_iter().flatten();
+        let labels = labels.filter_map(|(name, it)| Some((name.as_str(), it.as_str()?))).collect();
+        let meta = Meta { key: key.clone(), uid: text("uid"), labels, fields, ..Meta::default() };
         let stored = Stored::new(meta, value.to_string().into_bytes().into());
         self.0.insert((resource.to_owned(), key), Arc::new(stored));
         self
