@@ -5,6 +5,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 
 use apimachinery::FieldErrors;
+use apimachinery::cel::schema::names::is_reserved;
 use apimachinery::field::Path;
 
 use super::expressions::{Compiler, Sees};
@@ -13,31 +14,6 @@ use crate::semantic;
 
 pub(super) const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
 pub(super) const REINVOCATION_POLICIES: &[&str] = &["IfNeeded", "Never"];
-
-/// Words of CEL that are no names.
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// The part of a policy that does not say what it does.
 pub(super) struct Frame<'a> {
@@ -130,7 +106,5 @@ fn validate_variable(variable: &Variable, path: &Path, errors: &mut FieldErrors)
 fn is_identifier(name: &str) -> bool {
     let is_first = |it: u8| it.is_ascii_alphabetic() || it == b'_';
     let is_next = |it: u8| it.is_ascii_alphanumeric() || it == b'_';
-    name.bytes().next().is_some_and(is_first)
-        && name.bytes().all(is_next)
-        && !RESERVED.contains(&name)
+    name.bytes().next().is_some_and(is_first) && name.bytes().all(is_next) && !is_reserved(name)
 }

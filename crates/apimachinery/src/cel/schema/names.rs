@@ -26,7 +26,8 @@ const RESERVED: &[&str] = &[
 const ESCAPES: &[(&str, &str)] =
     &[("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
 
-pub(super) fn is_reserved(name: &str) -> bool {
+/// Words of the language, which are no names.
+pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
