@@ -7,7 +7,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use api::core::Namespace;
 use apimachinery::selector::Labels;
 use apimachinery::{
     ApiError, GroupResource, GroupVersionKind, GroupVersionResource, Names, ObjectKey,
@@ -187,19 +186,18 @@ impl Constraints {
         if selector.is_everything() {
             return Ok(true);
         }
-        let none = BTreeMap::new();
         let is_written = matches!(request.operation, Operation::Create | Operation::Update);
         if request.is("", "namespaces", "") && is_written {
             // What will be, which nobody could look up.
             let labels = context.object().and_then(|it| it.meta().labels.as_ref());
-            return Ok(selector.matches(labels.unwrap_or(&none)));
+            return Ok(selector.matches(labels.unwrap_or(&BTreeMap::new())));
         }
-        let found = context.lookup.get::<Namespace>(&ObjectKey::cluster(namespace));
-        let Some(found) = found else {
-            let resource = GroupResource::new("", "namespaces");
+        // Labels are at hand; to decode the object would cost every write.
+        let resource = GroupResource::new("", "namespaces");
+        let Some(found) = context.lookup.find(&resource, &ObjectKey::cluster(namespace)) else {
             return Err(Untold::NoNamespace(ApiError::not_found(&resource, namespace)));
         };
-        Ok(selector.matches(found.metadata.labels.as_ref().unwrap_or(&none)))
+        Ok(selector.matches_with(|key| found.meta.labels.get(key)))
     }
 
     /// By the labels that the object has or had. The options of a stream have none.
