@@ -148,10 +148,12 @@ fn object(object: &Value) -> Value {
         object["metadata"].as_object_mut().map(|it| it.remove("generation"));
     }
     // So is which of them had a time of its own.
-    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+    if let Some(metadata) = object["metadata"].as_object_mut()
+        && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+    {
         annotations.remove("endpoints.kubernetes.io/last-change-trigger-time");
         if annotations.is_empty() {
-            object["metadata"].as_object_mut().map(|it| it.remove("annotations"));
+            metadata.remove("annotations");
         }
     }
     // What only we say: why something is not done yet.

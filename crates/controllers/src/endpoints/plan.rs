@@ -139,10 +139,30 @@ fn grouped(entries: Vec<(bool, BTreeSet<PortKey>, EndpointAddress)>) -> Vec<Endp
     groups
         .into_iter()
         .map(|(ports, subset)| EndpointSubset {
-            ports: (!ports.is_empty()).then(|| ports.into_iter().map(port).collect()),
+            ports: (!ports.is_empty()).then(|| in_order(ports)),
             ..subset
         })
         .collect()
+}
+
+/// In upstream's order, which is that of a hash: whichever of the two controllers writes, the
+/// object stays the same.
+fn in_order(ports: BTreeSet<PortKey>) -> Vec<EndpointPort> {
+    let mut ports: Vec<PortKey> = ports.into_iter().collect();
+    ports.sort_by_cached_key(hash);
+    ports.into_iter().map(port).collect()
+}
+
+/// FNV-1a in 128 bits of the port as Go prints it with its types.
+fn hash((name, port, protocol, app_protocol): &PortKey) -> u128 {
+    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let app_protocol = app_protocol.as_deref().unwrap_or("<nil>");
+    let printed = format!(
+        "(v1.EndpointPort){{Name:(string){name} Port:(int32){port} Protocol:(v1.Protocol){protocol} \
+         AppProtocol:(*string){app_protocol}}}"
+    );
+    printed.bytes().fold(BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
 }
 
 fn port((name, port, protocol, app_protocol): PortKey) -> EndpointPort {

@@ -22,7 +22,7 @@ const PHASES: &[(&str, &[&str])] = &[
     ("Service kubernetes", &["get", "service", "kubernetes"]),
     ("DNS Service", &["get", "service", "kube-dns", "--namespace=kube-system"]),
     ("app running", &["wait", "pod/app", "--for=condition=Ready", "--timeout=60s"]),
-    ("DNS answering", &["exec", "app", "--", "nslookup", "kubernetes.default"]),
+    ("DNS answering", &["exec", "app", "--", "dns", "kubernetes.default"]),
 ];
 
 pub(in crate::bench) fn measure(xebec: &Path) -> Result<()> {
