@@ -113,14 +113,13 @@ pub struct Use {
 /// Signs tokens for Secrets.
 pub struct Signer {
     id: String,
+    algorithm: Algorithm,
     encoding: EncodingKey,
 }
 
 impl Signer {
     pub fn new(key: &Arc<ServiceAccountKey>) -> Result<Self, pki::Error> {
-        let encoding = EncodingKey::from_ec_pem(key.private_pem().as_bytes())
-            .map_err(|err| pki::Error::Key(err.to_string()))?;
-        Ok(Self { id: key.id().to_owned(), encoding })
+        Ok(Self { id: key.id().to_owned(), algorithm: key.algorithm(), encoding: key.encoding()? })
     }
 
     pub fn sign(
@@ -138,7 +137,7 @@ impl Signer {
             sub: user_name(namespace, &account.name),
         };
         let kid = Some(self.id.clone());
-        let header = Header { typ: None, kid, ..Header::new(Algorithm::ES256) };
+        let header = Header { typ: None, kid, ..Header::new(self.algorithm) };
         jsonwebtoken::encode(&header, &claims, &self.encoding)
             .map_err(|err| pki::Error::Sign(err.to_string()))
     }

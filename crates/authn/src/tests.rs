@@ -89,11 +89,14 @@ fn start() -> Timestamp {
 }
 
 fn world() -> World {
+    world_with(Arc::new(ServiceAccountKey::create().unwrap()))
+}
+
+fn world_with(key: Arc<ServiceAccountKey>) -> World {
     let clock = Arc::new(SetClock(Mutex::new(start())));
     let objects = Arc::new(Objects::default());
     objects.set("serviceaccounts", "robot", "u1");
     objects.set("pods", "web", "p1");
-    let key = Arc::new(ServiceAccountKey::create().unwrap());
     let audiences = vec![ISSUER_DEFAULT.to_owned()];
     let random = Random::from_seed(1);
     let issuer =
@@ -322,6 +325,35 @@ fn the_key_set_names_the_key_of_tokens() {
     let set = tokens::jwks([&key]);
     assert_eq!(set["keys"][0]["kid"], key.id());
     assert_eq!(set["keys"][0]["x"].as_str().map(str::len), Some(43));
+}
+
+#[test]
+fn keys_that_others_made_sign_too() {
+    let of = |algorithm| rcgen::KeyPair::generate_for(algorithm).unwrap().serialize_pem();
+    let size = rcgen::RsaKeySize::_2048;
+    let rsa = rcgen::KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, size).unwrap();
+    let cases = [
+        (rsa.serialize_pem(), "RS256", &["n", "e"]),
+        (of(&rcgen::PKCS_ECDSA_P256_SHA256), "ES256", &["x", "y"]),
+        (of(&rcgen::PKCS_ECDSA_P384_SHA384), "ES384", &["x", "y"]),
+    ];
+    for (pem, algorithm, parts) in cases {
+        let key = Arc::new(ServiceAccountKey::load(&pem).unwrap());
+        let world = world_with(key.clone());
+        let token = legacy(&world);
+        keep(&world, &token, &json!({}));
+        world.check(&token, Ok("system:serviceaccount:ns:robot"));
+        let issued = world.issuer.issue(request(600, &[])).unwrap();
+        world.check(&issued.token, Ok("system:serviceaccount:ns:robot"));
+        let set = tokens::jwks([&*key]);
+        assert_eq!(set["keys"][0]["alg"], algorithm);
+        assert!(parts.iter().all(|it| set["keys"][0][it].is_string()), "{set}");
+        let told = tokens::openid_configuration("i", "u", [&*key]);
+        assert_eq!(told["id_token_signing_alg_values_supported"], json!([algorithm]));
+    }
+    let other = of(&rcgen::PKCS_ED25519);
+    let refused = ServiceAccountKey::load(&other).err().map(|it| it.to_string());
+    assert!(refused.unwrap().contains("RSA, ECDSA P-256 or ECDSA P-384"));
 }
 
 /// Puts a Secret that holds `token`, with `labels`.

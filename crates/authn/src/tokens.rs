@@ -2,12 +2,11 @@
 //! with.
 
 use apimachinery::User;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use jsonwebtoken::{EncodingKey, Header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use stdx::{Random, SharedClock};
 
@@ -166,8 +165,7 @@ impl TokenIssuer {
         clock: SharedClock,
         random: Random,
     ) -> Result<Self, pki::Error> {
-        let encoding = EncodingKey::from_ec_pem(key.private_pem().as_bytes())
-            .map_err(|err| pki::Error::Key(err.to_string()))?;
+        let encoding = key.encoding()?;
         Ok(Self { key, encoding, issuer: issuer.into(), audiences, clock, random })
     }
 
@@ -215,7 +213,7 @@ impl TokenIssuer {
         let header = Header {
             typ: None,
             kid: Some(self.key.id().to_owned()),
-            ..Header::new(Algorithm::ES256)
+            ..Header::new(self.key.algorithm())
         };
         let token = jsonwebtoken::encode(&header, &claims, &self.encoding)
             .map_err(|err| pki::Error::Sign(err.to_string()))?;
@@ -225,31 +223,23 @@ impl TokenIssuer {
 
 /// `/openid/v1/jwks`: the public halves of `keys`.
 pub fn jwks<'a>(keys: impl IntoIterator<Item = &'a ServiceAccountKey>) -> Value {
-    let keys: Vec<Value> = keys
-        .into_iter()
-        .map(|it| {
-            let (x, y) = it.coordinates();
-            json!({
-                "use": "sig",
-                "kty": "EC",
-                "kid": it.id(),
-                "crv": "P-256",
-                "alg": "ES256",
-                "x": URL_SAFE_NO_PAD.encode(x),
-                "y": URL_SAFE_NO_PAD.encode(y),
-            })
-        })
-        .collect();
+    let keys: Vec<Value> = keys.into_iter().map(ServiceAccountKey::shown).collect();
     json!({ "keys": keys })
 }
 
 /// `/.well-known/openid-configuration`. `jwks_uri` is where this server shows `jwks`.
-pub fn openid_configuration(issuer: &str, jwks_uri: &str) -> Value {
+pub fn openid_configuration<'a>(
+    issuer: &str,
+    jwks_uri: &str,
+    keys: impl IntoIterator<Item = &'a ServiceAccountKey>,
+) -> Value {
+    let algorithms: BTreeSet<String> =
+        keys.into_iter().map(|it| format!("{:?}", it.algorithm())).collect();
     json!({
         "issuer": issuer,
         "jwks_uri": jwks_uri,
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": ["ES256"],
+        "id_token_signing_alg_values_supported": algorithms,
     })
 }

@@ -51,7 +51,11 @@ fn small(core: &Core, path: &str) -> Option<Bytes> {
         "/" => json!({ "paths": PATHS }),
         "/.well-known/openid-configuration" => {
             let jwks = format!("https://{}/openid/v1/jwks", core.config.advertise);
-            authn::tokens::openid_configuration(&core.config.issuer, &jwks)
+            authn::tokens::openid_configuration(
+                &core.config.issuer,
+                &jwks,
+                core.keys.iter().map(AsRef::as_ref),
+            )
         }
         "/openid/v1/jwks" => authn::tokens::jwks(core.keys.iter().map(AsRef::as_ref)),
         "/api" | "/api/" => {
