@@ -72,8 +72,10 @@ pub(crate) fn config(kubeconfig: &Path, name: &str, metrics: &Registry) -> Resul
     Ok(Config { metrics: metrics.clone(), ..config })
 }
 
+/// Its connections last until all others have ended: a leader gives back its Lease on the way out.
 pub(crate) fn connect(config: &Config, name: &str, tasks: &Tasks, world: &World) -> Result<Client> {
-    Ok(Client::new(Arc::new(Https::new(tasks, world, config)?), name))
+    let connections = tasks.child_last("connections");
+    Ok(Client::new(Arc::new(Https::new(&connections, world, config)?), name))
 }
 
 fn lock(text: &str) -> Result<String, String> {
