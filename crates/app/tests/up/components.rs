@@ -5,8 +5,19 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal};
+
 /// Ends when the test does.
 struct Process(Child);
+
+impl Process {
+    /// As systemd would, until it has ended.
+    fn stop(&mut self) {
+        let pid = Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, Signal::TERM).unwrap();
+        assert!(self.0.wait().unwrap().success());
+    }
+}
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -84,12 +95,12 @@ fn apiserver_controller_manager_and_scheduler_run_apart() {
     until(&["get", "--raw", "/readyz"], "ok");
     let controllers_config = text("controller-manager.kubeconfig");
     let root_ca = text("pki/ca.crt");
-    let _controllers = spawn(
+    let mut controllers = spawn(
         home.path(),
         "controller-manager",
         &["--kubeconfig", &controllers_config, "--root-ca-file", &root_ca, "--secure-port", "0"],
     );
-    let _scheduler = spawn(
+    let mut scheduler = spawn(
         home.path(),
         "scheduler",
         &["--kubeconfig", &text("scheduler.kubeconfig"), "--secure-port", "0"],
@@ -100,6 +111,15 @@ fn apiserver_controller_manager_and_scheduler_run_apart() {
     run(&["create", "deployment", "web", "--image=xebec.local/toolbox", "--replicas=2"]);
     until(&["get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}"], "lonely lonely");
     until(&["get", "leases", "-n", "kube-system"], "kube-scheduler");
+    let components =
+        [("kube-controller-manager", &mut controllers), ("kube-scheduler", &mut scheduler)];
+    for (lease, component) in components {
+        let holder = ["-o", "jsonpath=<{.spec.holderIdentity}>"];
+        let asked = [&["get", "lease", lease, "-n", "kube-system"][..], &holder].concat();
+        assert_ne!(run(&asked), "<>", "{lease}: it leads");
+        component.stop();
+        assert_eq!(run(&asked), "<>", "{lease}: the next one need not wait");
+    }
 }
 
 /// A manifest of a node that nobody runs.
