@@ -47,6 +47,7 @@ mod kubernetes_service;
 
 mod bootstrap;
 mod compaction;
+mod conversion;
 pub mod garbage;
 
 mod server;

@@ -1,6 +1,7 @@
 //! Versions of a custom resource that somebody else converts, who takes time: asked once for many,
 //! and nobody waits who need not.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ struct Slow {
     /// How many objects each call was about, and the version.
     calls: Mutex<Vec<(usize, String)>>,
     permits: Semaphore,
+    is_down: AtomicBool,
 }
 
 impl Slow {
@@ -42,6 +44,9 @@ impl Converter for Slow {
         self.calls.lock().expect("no panic").push((objects.len(), api_version.to_owned()));
         Box::pin(async move {
             let _permit = self.permits.acquire().await.expect("open");
+            if self.is_down.load(Ordering::SeqCst) {
+                return Err(ApiError::internal("it is down"));
+            }
             objects.iter().map(|it| convert(it, api_version)).collect()
         })
     }
@@ -108,7 +113,7 @@ async fn start() -> Bed {
     tokio::time::sleep(Duration::from_millis(1)).await;
     let established = definitions.get("", NAME).await.expect("it is there");
     let permits = Semaphore::new(1_000);
-    let slow = Arc::new(Slow { calls: Mutex::default(), permits });
+    let slow = Arc::new(Slow { calls: Mutex::default(), permits, is_down: AtomicBool::default() });
     let kinds = CustomKind::of(&established);
     assert_eq!(kinds.len(), 2, "it is established");
     harness.server.registry().set_custom(NAME, kinds, Some(slow.clone()));
@@ -233,21 +238,46 @@ async fn writes_in_the_other_version_are_stored_in_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_converted_is_named() {
+async fn what_cannot_be_converted_is_an_error_in_the_words_of_who_could_not() {
     let bed = start().await;
     let mut watch = bed.v2.watch("default", ListOptions::default()).await.expect("a watch");
     bed.v1.create(rope("v1", "bad", &json!({"size": 666}))).await.expect("created");
+    let why = "Internal error occurred: 666 has no counterpart";
     let failed = watch.next().await.expect("an event").expect_err("an error").to_string();
-    let why = "ropes.example.com \"default/bad\" cannot be had in example.com/v2: Internal error occurred: 666 has no counterpart";
     assert!(failed.contains(why), "{failed}");
     assert!(watch.next().await.is_none(), "the watch is over");
-    let failed = bed.v2.get("default", "bad").await.expect_err("an error").to_string();
-    assert!(failed.contains(why), "{failed}");
+    let failed = bed.v2.get("default", "bad").await.expect_err("an error");
+    assert_eq!((failed.code(), failed.message()), (500, why));
     bed.v1.create(rope("v1", "good", &json!({"size": 1}))).await.expect("created");
     let failed = bed.v2.list("default", ListOptions::default()).await.err().expect("an error");
-    assert!(
-        failed.to_string().contains("2 ropes.example.com cannot be had in example.com/v2"),
-        "{failed}"
-    );
+    assert_eq!(failed.message(), why);
     assert!(bed.v2.get("default", "good").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_again_after_a_failure_asks_again() {
+    let bed = start().await;
+    let begin = bed.v1.create(rope("v1", "a", &json!({"size": 1}))).await.expect("created");
+    let options = || ListOptions {
+        resource_version: Some(begin.meta.resource_version.to_string()),
+        ..ListOptions::default()
+    };
+    let mut watches = Vec::new();
+    for _ in 0..3 {
+        watches.push(bed.v2.watch("default", options()).await.expect("a watch"));
+    }
+    bed.slow.take_calls();
+    bed.slow.is_down.store(true, Ordering::SeqCst);
+    bed.v1.create(rope("v1", "b", &json!({"size": 2}))).await.expect("created");
+    for failed in
+        futures_util::future::join_all(watches.iter_mut().map(futures_util::StreamExt::next)).await
+    {
+        let failed = failed.expect("an event").expect_err("it is down").to_string();
+        assert!(failed.contains("it is down"), "{failed}");
+    }
+    let calls = bed.slow.take_calls().len();
+    assert!(calls >= 1 && calls <= 3, "{calls}");
+    bed.slow.is_down.store(false, Ordering::SeqCst);
+    let mut again = bed.v2.watch("default", options()).await.expect("a watch");
+    assert_eq!(next(&mut again).await["spec"], json!({"length": 2}), "nothing was left out");
 }
