@@ -86,7 +86,11 @@ mod tests {
     async fn what_is_kept_is_bounded_in_time_and_size() {
         let kept = Kept::default();
         let one = key(1, b"{}", "v1");
-        assert!([key(2, b"{}", "v1"), key(1, b"{}", "v2"), key(1, b"[]", "v1")].iter().all(|it| *it != one));
+        assert!(
+            [key(2, b"{}", "v1"), key(1, b"{}", "v2"), key(1, b"[]", "v1")]
+                .iter()
+                .all(|it| *it != one)
+        );
         kept.put(one, Bytes::from_static(b"a"));
         kept.put(one, Bytes::from_static(b"b"));
         assert_eq!(kept.get(&one).as_deref(), Some(&b"a"[..]));

@@ -127,8 +127,7 @@ impl Question<'_> {
             text: format!("conversion webhook for {} {why}", self.kind()),
             outcome,
         };
-        let malformed =
-            |why: String| refuse(Outcome::MalformedResponse, format!("failed: {why}"));
+        let malformed = |why: String| refuse(Outcome::MalformedResponse, format!("failed: {why}"));
         let said: Said = serde_json::from_slice(answer).map_err(|err| {
             let why = format!("failed: couldn't get version/kind; json parse error: {err}");
             refuse(Outcome::CallFailure, why)
@@ -193,7 +192,8 @@ impl Question<'_> {
             return Err(Fault::Type(why));
         }
         for (field, name) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
-            let of = |it: &Map<String, Value>| text(it.get("metadata").and_then(|it| it.get(field)));
+            let of =
+                |it: &Map<String, Value>| text(it.get("metadata").and_then(|it| it.get(field)));
             let (expected, received) = (of(&original), of(&converted));
             if expected != received {
                 let why = format!("must have the same {name}: {expected} != {received}");
@@ -240,7 +240,8 @@ fn restored(
         let Some(now) = answered.remove(field).filter(|it| !it.is_null()) else { continue };
         let now = texts(field, now)?;
         let is_same = before.as_ref().and_then(Value::as_object).is_some_and(|it| {
-            it.len() == now.len() && now.iter().all(|(key, value)| it.get(key) == Some(&value.as_str().into()))
+            it.len() == now.len()
+                && now.iter().all(|(key, value)| it.get(key) == Some(&value.as_str().into()))
         });
         if !is_same {
             validate(field, &now)?;

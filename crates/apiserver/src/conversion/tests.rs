@@ -117,10 +117,17 @@ fn what_is_converted_is_the_same_object_in_the_other_version() {
         check(Version::V1, &["b", "a"], &both, of_two, outcome);
     };
     let both = |what: &str, of_one: &str, of_many: &str| {
-        (format!("returned invalid {of_one}: {what}"), format!("returned invalid {of_many}: {what}"))
+        (
+            format!("returned invalid {of_one}: {what}"),
+            format!("returned invalid {of_many}: {what}"),
+        )
     };
     for (pointer, value, what) in [
-        ("/apiVersion", json!("e.io/v1"), "invalid groupVersion (expected e.io/v2, received e.io/v1)"),
+        (
+            "/apiVersion",
+            json!("e.io/v1"),
+            "invalid groupVersion (expected e.io/v2, received e.io/v1)",
+        ),
         ("/kind", json!("Cord"), "invalid kind (expected Rope, received Cord)"),
     ] {
         let (alone, of_two) = both(what, "object at index 0", "converted object at index 1");
@@ -141,7 +148,11 @@ fn what_is_converted_is_the_same_object_in_the_other_version() {
     let mut bad = rope("e.io/v2", "a");
     bad["metadata"]["labels"] = json!({"a b": "c"});
     let refusal = take(Version::V1, &["a"], &answer(&[bad])).expect_err("no label");
-    assert!(refusal.0.contains("returned invalid metadata: metadata.labels: Invalid value: \"a b\""), "{}", refusal.0);
+    assert!(
+        refusal.0.contains("returned invalid metadata: metadata.labels: Invalid value: \"a b\""),
+        "{}",
+        refusal.0
+    );
 }
 
 #[test]
@@ -153,6 +164,9 @@ fn a_question_is_bounded_in_number_and_size() {
     let of = |size: usize| Bytes::from(vec![b' '; size]);
     assert_eq!(sizes(&[]), Vec::<usize>::new());
     assert_eq!(sizes(&vec![of(1); QUESTION_OBJECTS_MAX + 1]), [QUESTION_OBJECTS_MAX, 1]);
-    assert_eq!(sizes(&[of(QUESTION_BYTES_MAX), of(1), of(QUESTION_BYTES_MAX - 1), of(1)]), [1, 2, 1]);
+    assert_eq!(
+        sizes(&[of(QUESTION_BYTES_MAX), of(1), of(QUESTION_BYTES_MAX - 1), of(1)]),
+        [1, 2, 1]
+    );
     assert_eq!(sizes(&[of(2 * QUESTION_BYTES_MAX)]), [1], "one at least");
 }

@@ -152,7 +152,9 @@ fn a_conversion_webhook_is_somewhere_and_understands_reviews() {
     );
     let service = json!({"namespace": "", "name": "s", "port": 0, "path": "a"});
     check(
-        webhook(json!({"clientConfig": {"service": service}, "conversionReviewVersions": ["v2", "v2", "!"]})),
+        webhook(
+            json!({"clientConfig": {"service": service}, "conversionReviewVersions": ["v2", "v2", "!"]}),
+        ),
         &[
             "spec.conversion.webhookClientConfig.service.name: Required value",
             "spec.conversion.webhookClientConfig.service.port: Invalid value: 0: port is not valid",
@@ -165,7 +167,9 @@ fn a_conversion_webhook_is_somewhere_and_understands_reviews() {
     );
     check(
         webhook(json!({"clientConfig": {}, "conversionReviewVersions": ["v1beta1"]})),
-        &["spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required"],
+        &[
+            "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required",
+        ],
     );
     check(
         with_webhook(|it| it["spec"]["conversion"]["strategy"] = json!("None")),
@@ -186,8 +190,9 @@ fn a_conversion_webhook_is_somewhere_and_understands_reviews() {
 #[test]
 fn a_service_that_converts_has_the_port_of_https() {
     let service = json!({"service": {"namespace": "n", "name": "s"}});
-    let crd =
-        definition(with_webhook(|it| it["spec"]["conversion"]["webhook"]["clientConfig"] = service));
+    let crd = definition(with_webhook(|it| {
+        it["spec"]["conversion"]["webhook"]["clientConfig"] = service
+    }));
     let client = conversion::webhook(&crd).and_then(|it| it.client_config.as_ref()).unwrap();
     assert_eq!(client.service.as_ref().and_then(|it| it.port), Some(443));
     assert!(conversion::webhook(&definition(|_| {})).is_none());
@@ -216,7 +221,10 @@ fn authorities_may_come_later_but_not_go_bad() {
     let without = established(Box::new(bad()));
     let found = without.status.as_ref().unwrap().conditions.clone().unwrap();
     let found = found.iter().find(|it| it.type_ == "Established").unwrap();
-    assert_eq!((found.status.as_str(), found.reason.as_deref()), ("False", Some("InvalidCABundle")));
+    assert_eq!(
+        (found.status.as_str(), found.reason.as_deref()),
+        ("False", Some("InvalidCABundle"))
+    );
     assert!(!is_established(&without));
     let good = established(Box::new(bundle(authority())));
     assert!(is_established(&good));

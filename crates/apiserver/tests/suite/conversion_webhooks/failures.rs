@@ -21,7 +21,10 @@ async fn a_lie_is_told_and_nothing_of_it_is_stored() {
             "convert/unversioned",
             "returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v9)",
         ),
-        ("convert/mislabel", "returned invalid metadata: metadata.labels: Invalid value: \"a b\": "),
+        (
+            "convert/mislabel",
+            "returned invalid metadata: metadata.labels: Invalid value: \"a b\": ",
+        ),
         ("convert/fail", "failed: it cannot be done"),
         ("lie", "failed: expected response.uid="),
         (
@@ -33,7 +36,10 @@ async fn a_lie_is_told_and_nothing_of_it_is_stored() {
             "broken",
             "failed: an error on the server (\"oh no\") has prevented the request from succeeding",
         ),
-        ("redirect", "failed: the server responded with the status code 307, and redirects are not followed"),
+        (
+            "redirect",
+            "failed: the server responded with the status code 307, and redirects are not followed",
+        ),
         ("endless", "the answer has more than 16777216 bytes"),
     ] {
         on.ask_at(path).await;
@@ -141,7 +147,8 @@ async fn the_end_of_the_server_waits_for_no_answer() {
 async fn the_old_review_is_asked_where_it_is_the_only_one() {
     let mut on = Setting::start().await;
     on.done("POST", V1, &rope("v1", "a", json!({"size": 1}))).await;
-    let versions = json!({"spec": {"conversion": {"webhook": {"conversionReviewVersions": ["v1beta1"]}}}});
+    let versions =
+        json!({"spec": {"conversion": {"webhook": {"conversionReviewVersions": ["v1beta1"]}}}});
     on.done("PATCH", DEFINITION, &versions).await;
     assert_eq!(on.get(&format!("{V2}/a")).await["spec"], json!({"length": 1}));
     // It was never held to its uid.

@@ -63,8 +63,7 @@ impl Setting {
     /// From now on somebody else is asked.
     async fn ask_at(&mut self, path: &str) {
         let client = self.webhook.client_config(path);
-        let client =
-            json!({"spec": {"conversion": {"webhook": {"clientConfig": client}}}});
+        let client = json!({"spec": {"conversion": {"webhook": {"clientConfig": client}}}});
         self.done("PATCH", DEFINITION, &client).await;
     }
 
@@ -92,6 +91,7 @@ fn definition(client: &Value) -> Value {
                 }},
                 "status": {"type": "object", "properties": {"tension": {"type": "integer"}}},
             }}},
+            "selectableFields": [{"jsonPath": ".spec.color"}],
             "subresources": {"status": {}, "scale": {
                 "specReplicasPath": format!(".spec.{field}"), "statusReplicasPath": ".status.tension",
             }},
@@ -123,7 +123,10 @@ async fn what_is_stored_in_one_version_is_read_and_written_in_the_other() {
     on.done("POST", V1, &rope("v1", "a", json!({"size": 1}))).await;
     assert!(on.asked().is_empty(), "the stored version needs nobody");
     let read = on.get(&format!("{V2}/a")).await;
-    assert_eq!((&read["apiVersion"], &read["spec"]), (&json!("example.com/v2"), &json!({"length": 1})));
+    assert_eq!(
+        (&read["apiVersion"], &read["spec"]),
+        (&json!("example.com/v2"), &json!({"length": 1}))
+    );
     let stored = on.get(&format!("{V1}/a")).await;
     assert_eq!(read["metadata"], stored["metadata"]);
     assert_eq!(on.asked(), [("example.com/v2".to_owned(), vec!["a".to_owned()])]);
@@ -235,7 +238,10 @@ async fn admission_webhooks_see_the_version_that_they_ask_for() {
     let paths: Vec<&str> = asked.iter().map(|it| it.0.as_str()).collect();
     assert_eq!(paths, ["convert", "allow"]);
     let object = &asked[1].1["object"];
-    assert_eq!((&object["apiVersion"], &object["spec"]), (&json!("example.com/v2"), &json!({"length": 1})));
+    assert_eq!(
+        (&object["apiVersion"], &object["spec"]),
+        (&json!("example.com/v2"), &json!({"length": 1}))
+    );
     let requested = &asked[1].1["requestKind"]["version"];
     assert_eq!(requested, "v1");
 }
@@ -249,7 +255,10 @@ async fn labels_are_taken_other_metadata_is_kept_and_what_no_schema_has_is_prune
     assert_eq!(read["metadata"]["labels"], json!({"converted": "yes"}));
     on.ask_at("convert/finalize").await;
     let read = on.get(&format!("{V2}/a")).await;
-    assert!(read["metadata"]["finalizers"].is_null() && read["metadata"]["uid"].is_string(), "{read}");
+    assert!(
+        read["metadata"]["finalizers"].is_null() && read["metadata"]["uid"].is_string(),
+        "{read}"
+    );
     on.ask_at("convert/unknown").await;
     assert_eq!(on.get(&format!("{V2}/a")).await["spec"], json!({"length": 1}));
     // What is written, too.
@@ -275,4 +284,20 @@ async fn conversions_are_counted_as_upstream_counts_them() {
     ] {
         assert!(page.contains(line), "{line}");
     }
+}
+
+#[tokio::test]
+async fn fields_are_selected_by_as_they_are_stored_or_not_at_all() {
+    let mut on = Setting::start().await;
+    on.done("POST", V1, &rope("v1", "a", json!({"size": 1, "color": "red"}))).await;
+    on.done("POST", V2, &rope("v2", "b", json!({"length": 1, "color": "blue"}))).await;
+    let list = on.get(&format!("{V1}?fieldSelector=spec.color=blue")).await;
+    let items = list["items"].as_array().expect("items");
+    assert_eq!((items.len(), &items[0]["metadata"]["name"]), (1, &json!("b")));
+    let (code, answer) =
+        on.call("GET", &format!("{V2}?fieldSelector=spec.color=blue"), &Value::Null).await;
+    let text = "fieldSelector spec.color cannot be used in example.com/v2, which a webhook converts to: use example.com/v1, which is stored";
+    assert_eq!((code, answer["message"].as_str()), (400, Some(text)));
+    let one = on.get(&format!("{V2}?fieldSelector=metadata.name=a")).await;
+    assert_eq!(one["items"][0]["spec"], json!({"color": "red", "length": 1}));
 }

@@ -29,9 +29,11 @@ async fn a_hundred_watchers_cost_one_question_an_event() {
     on.done("POST", V1, &rope("v1", "a", json!({"size": 1}))).await;
     on.done("PATCH", &format!("{V1}/a"), &json!({"spec": {"size": 2}})).await;
     on.done("DELETE", &format!("{V1}/a"), &Value::Null).await;
-    let seen = join_all(watches.iter_mut().map(|watch| async {
-        [next(watch).await, next(watch).await, next(watch).await]
-    }))
+    let seen = join_all(
+        watches
+            .iter_mut()
+            .map(|watch| async { [next(watch).await, next(watch).await, next(watch).await] }),
+    )
     .await;
     for events in seen {
         let specs: Vec<&Value> = events.iter().map(|it| &it["spec"]).collect();
