@@ -35,6 +35,7 @@ mod plan;
 
 mod namespaces;
 
+mod conversion;
 mod relay;
 mod webhooks;
 
@@ -47,7 +48,6 @@ mod kubernetes_service;
 
 mod bootstrap;
 mod compaction;
-mod conversion;
 pub mod garbage;
 
 mod server;

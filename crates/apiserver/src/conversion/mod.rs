@@ -150,7 +150,7 @@ impl Webhook {
         let began = Instant::now();
         let answer = self.post(&question).await;
         let outcome = answer.as_ref().err().map(|it| it.outcome);
-        let versions = (question.from_version(), question.to_version());
+        let versions = (question.version_asked(), question.version_wanted());
         self.shared.metrics.observe(&self.definition, versions, outcome, began.elapsed());
         answer.map_err(|it| refused(&it.text))
     }

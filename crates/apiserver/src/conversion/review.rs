@@ -111,12 +111,12 @@ impl Question<'_> {
         format!("{}, Kind={kind}", api_version_of(first).unwrap_or_default())
     }
 
-    pub(super) fn from_version(&self) -> &str {
+    pub(super) fn version_asked(&self) -> &str {
         let first = self.objects.first().and_then(|it| api_version_of(it));
         first.and_then(|it| it.rsplit('/').next()).unwrap_or_default()
     }
 
-    pub(super) fn to_version(&self) -> &str {
+    pub(super) fn version_wanted(&self) -> &str {
         self.api_version.rsplit('/').next().unwrap_or_default()
     }
 

@@ -26,7 +26,7 @@ fn take(version: Version, names: &[&str], answer: &Value) -> Result<Vec<Value>, 
         asked["request"],
         json!({"uid": "q", "desiredAPIVersion": "e.io/v2", "objects": expected})
     );
-    assert_eq!((question.from_version(), question.to_version()), ("v1", "v2"));
+    assert_eq!((question.version_asked(), question.version_wanted()), ("v1", "v2"));
     let taken = question.converted(answer.to_string().as_bytes());
     let taken = taken.map_err(|it| (it.text, it.outcome))?;
     Ok(taken.iter().map(|it| serde_json::from_slice(it).expect("JSON")).collect())
